@@ -32,7 +32,7 @@ from fabricast.pcie.machines.engine_model import ENGINE_MODELS, EngineModel
 from fabricast.pcie.machines.expected_errors import expected_error_text, graph_classes
 from fabricast.pcie.models.catalogue import Model
 from fabricast.pcie.models.evaluation import Evaluation, evaluate
-from fabricast.pcie.models.removals import MOST_COPIES, Times, removal_texts, removals
+from fabricast.pcie.models.removals import MOST_IN_GRAPH, MOST_OF_RANDOM, Times, removal_texts, removals
 from fabricast.pcie.topology.tree import PcieTree
 from fabricast.runtime.threads import prefetched_map
 
@@ -228,14 +228,8 @@ class Predictor:
     """
 
     def __init__(
-        self,
-        tree: PcieTree,
-        inputs: ModelInputs,
-        *,
-        explain: bool = True,
-        limited_by: bool = True,
-        threads: int = 1,
-    ) -> None:
+        self, tree: PcieTree, inputs: ModelInputs, *, explain: bool = True, limited_by: bool = True, threads: int = 1,
+    ) -> None:  # fmt: skip
         check_count("threads", threads, MOST_THREADS)
         self._pcie_only, self._explain, self._threads = inputs.pcie_only, explain, threads
         self._limited_by, self._name = limited_by and explain, inputs.name
@@ -327,7 +321,7 @@ class Predictor:
     def _remember(self, graphs: CongestionGraphs, table: Prediction) -> None:
         self._smallest_bytes = min(self._smallest_bytes, float(graphs.size_bytes.min(initial=np.inf)))
         self._classes |= graph_classes(self._tree, graphs)
-        self._large_graphs += int((np.diff(graphs.offset) > MOST_COPIES).sum())
+        self._large_graphs += int((np.diff(graphs.offset) > self._most_copies(graphs)).sum())
         if self._engines is not None:
             self._remember_divided(graphs.chosen(self._engines.writes(graphs)))
             return
@@ -392,11 +386,16 @@ class Predictor:
         """Return the columns limited_by and elapsed_without_s."""
         if not self._limited_by:
             return {}
-        found = removals(graphs, elapsed_s, elapsed_s > isolated_s * (1 + _SAME), times)
+        slow = elapsed_s > isolated_s * (1 + _SAME)
+        found = removals(graphs, elapsed_s, slow, times, most_copies=self._most_copies(graphs))
         return {
             "limited_by": removal_texts(self._tree, graphs, found),
             "elapsed_without_s": found.elapsed_without_s,
         }
+
+    def _most_copies(self, graphs: CongestionGraphs) -> NDArray[np.int64]:
+        """Return the number of copies of each graph up to which limiting copies are determined."""
+        return np.full(len(graphs), MOST_IN_GRAPH) if self._engines is None else self._engines.most_explained(graphs)
 
     def warnings(self) -> list[Warning]:
         """Return the assumptions that affect the predictions so far."""
@@ -433,15 +432,12 @@ class Predictor:
                 "adds 10 to 35 % at 1 MiB (copies of host memory on H100 and H200) and dominates smaller copies",
             )
         if self._limited_by and self._large_graphs:
-            add(
-                WarningCode.LIMITING_COPIES_OMITTED,
-                f"{self._large_graphs:,} graphs have more than {MOST_COPIES} copies: their limited_by is empty",
-            )
+            limits = f"{MOST_IN_GRAPH} copies, or {MOST_OF_RANDOM} with a random order"
+            text = f"{self._large_graphs:,} graphs have more than {limits}: their limited_by is empty"
+            add(WarningCode.LIMITING_COPIES_OMITTED, text)
         if self._explain and not self._limited_by:
-            add(
-                WarningCode.LIMITING_COPIES_OMITTED,
-                "limited_by and elapsed_without_s are omitted; request them with limited_by (--limited-by)",
-            )
+            text = "limited_by and elapsed_without_s are omitted; request them with limited_by (--limited-by)"
+            add(WarningCode.LIMITING_COPIES_OMITTED, text)
         if self._starves:
             add(
                 WarningCode.STARVATION,

@@ -216,8 +216,7 @@ def _check_log(log: NcclTestsTable, operation: Operation, ranks: int) -> None:
         )
     if log.ranks is not None and log.ranks != ranks:
         raise InputError(
-            f"has {log.ranks} ranks, expected {ranks} as in the topology; specify the GPU of each rank "
-            "('fabricast collective --ranks')",
+            f"has {log.ranks} ranks, expected {ranks} as in the topology; specify ranks, the GPU of each",
             argument="log",
         )
     if not log.rows:

@@ -183,8 +183,8 @@ def _with_ranks_of(
     ranks = [names[device] for device in table.devices]
     text = (
         f"the log has {len(ranks)} of {len(names)} GPUs: {' '.join(ranks)} are assumed, by their device numbers, which "
-        "CUDA_VISIBLE_DEVICES changes; specify ranks ('fabricast collective --ranks'), or describe the machine with "
-        "PCI addresses ('lspci -vv' or 'nvidia-smi')"
+        "CUDA_VISIBLE_DEVICES changes; specify ranks ('fabricast collective'), or describe the machine with PCI "
+        "addresses ('lspci -vv' or 'nvidia-smi')"
     )
     if () not in at:
         text = (
@@ -381,8 +381,8 @@ def _plan(machine: CollectiveMachine, inputs: CollectiveInputs, debug: NcclLog |
         )
     if debug.ranks is not None and debug.ranks != len(machine.ranks):
         raise InputError(
-            f"has {debug.ranks} ranks, expected {len(machine.ranks)} as in the topology; specify the GPU of each "
-            "rank ('fabricast collective --ranks')",
+            f"has {debug.ranks} ranks, expected {len(machine.ranks)} as in the topology; specify ranks, the GPU "
+            "of each",
             path=inputs.log,
         )
     transports = {

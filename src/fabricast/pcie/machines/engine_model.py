@@ -29,6 +29,7 @@ from fabricast.pcie.machines.limits import with_inter_socket_capacity
 from fabricast.pcie.machines.shared_limits import limits_of
 from fabricast.pcie.measurements.files import copies_of_machine
 from fabricast.pcie.models.parameters import MachineParameters
+from fabricast.pcie.models.removals import MOST_IN_GRAPH, MOST_OF_RANDOM
 from fabricast.pcie.topology.memory import UNLIMITED, with_host_memory
 from fabricast.pcie.topology.parts import direct_rates
 from fabricast.pcie.topology.paths import PathClass, path_class_of
@@ -301,6 +302,11 @@ class EngineModel:
                 subject = f"{count} graphs, for example " if count > 1 else "graph "
                 lines.append(Warning(code, f"{subject}'{self._examples[code]}': {text}"))
         return lines
+
+    def most_explained(self, graphs: CongestionGraphs) -> NDArray[np.int64]:
+        """Return the number of copies of each graph up to which limiting copies are determined, shape (graphs,)."""
+        is_random = [self._program_of(graphs, number).is_random for number in range(len(graphs))]
+        return np.where(np.array(is_random, dtype=bool), MOST_OF_RANDOM, MOST_IN_GRAPH)
 
     def _program_of(self, graphs: CongestionGraphs, number: int) -> CopyProgram:
         name = graphs.programs[number] if graphs.programs else ""

@@ -12,10 +12,12 @@ from numpy.typing import NDArray
 from fabricast.pcie.graphs.congestion_graphs import CongestionGraphs
 from fabricast.pcie.topology.tree import PcieTree
 
-__all__ = ["MOST_COPIES", "Removals", "Times", "removal_texts", "removals"]
+__all__ = ["MOST_IN_GRAPH", "MOST_OF_RANDOM", "Removals", "Times", "removal_texts", "removals"]
 
 #: Maximum number of copies of a graph that is evaluated again: the work grows with the cube of this number.
-MOST_COPIES = 256
+MOST_IN_GRAPH = 256
+#: The same for programs with a random order, which are evaluated with many draws.
+MOST_OF_RANDOM = 64
 #: Relative change of a time that counts as a change.
 _SAME = 1e-9
 #: Maximum number of copies that are evaluated at once: bounds the memory.
@@ -48,7 +50,7 @@ class Removals:
 
 def removals(
     graphs: CongestionGraphs, elapsed_s: NDArray[np.float64], slow: NDArray[np.bool_], times: Times,
-    tolerance: float = _SAME,
+    tolerance: float = _SAME, most_copies: int | NDArray[np.int64] = MOST_IN_GRAPH,
 ) -> Removals:  # fmt: skip
     """Determine the copies that limit each slow copy.
 
@@ -67,11 +69,13 @@ def removals(
         Function that returns the elapsed time in s of each copy of a set of graphs.
     tolerance : float, default 1e-9
         Relative change of a time up to which it counts as equal.
+    most_copies : int or ndarray of int64, shape (graphs,), default 256
+        Maximum number of copies of a graph that is evaluated again.
 
     Returns
     -------
     Removals
-        Graphs of more than `MOST_COPIES` copies have no entries.
+        Larger graphs have no entries.
 
     Examples
     --------
@@ -87,7 +91,7 @@ def removals(
     (((1,), (0,), ()), [1.0, 1.0, nan])
     """
     copies = np.diff(graphs.offset)
-    slow = slow & (copies <= MOST_COPIES)[graphs.graph_of_communication]
+    slow = slow & (copies <= most_copies)[graphs.graph_of_communication]
     limited_by: list[tuple[int, ...]] = [()] * slow.size
     joint: list[tuple[int, ...]] = [()] * slow.size
     without_s = np.full(slow.size, np.nan)

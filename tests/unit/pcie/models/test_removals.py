@@ -127,3 +127,14 @@ def test_simulated_removals_shorten_the_copy(tree_name, arcs):
             tree, from_arcs([[arcs[place] for place in kept]], size_bytes=1e6), generation=3, width=16
         )
         assert without["elapsed_s"][kept.index(number)] == row["elapsed_without_s"] < row["elapsed_s"] * 0.99
+
+
+def test_large_graphs_of_a_random_order_are_not_evaluated_without_each_copy():
+    """Each removal needs many draws: 240 copies would take minutes."""
+    tree = fc.load_topology("flat4x4_gen5")
+    for program, is_explained in (("ordered_writes", False), ("independent", True)):
+        graphs = fc.graph([(one, other) for one in range(9) for other in range(9) if one != other], size="64 MiB")
+        times = fc.predict(tree, graphs, program=program, limited_by=True)
+        assert times["limited_by"].str.len().gt(0).any() == is_explained
+        codes = [warning.code for warning in times.attrs["warnings"]]
+        assert ("limiting_copies_omitted" in codes) != is_explained
