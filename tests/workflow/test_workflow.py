@@ -254,6 +254,11 @@ def test_only_your_graph_sets_run(tmp_path):
     (folder / "generated.yaml").write_text("pcie: {graph_sets: {mine: {topology: boards4, random_graphs: 5}}}\n")
     alone = planned(snakemake(folder, "--configfile", "generated.yaml", "--dry-run")[1])
     assert "forecast_your_copies" in alone and "fit_maxrate" not in alone
+    # A built-in topology without link speeds has the rate of the study.
+    forecast = "results/pcie/mine.forecast.parquet"
+    code, output = snakemake(folder, forecast, "--configfile", "generated.yaml", "--cores", "2")
+    assert code == 0, output
+    assert duckdb.sql(f"SELECT min(elapsed_s) > 0 FROM '{folder}/{forecast}'").fetchall() == [(True,)]
     # Measurements for another study need that study.
     (folder / "mine.csv").write_text("processes,size_bytes,time_s\n1,8,1e-6\n")
     (folder / "own.yaml").write_text((folder / "own.yaml").read_text() + "maxrate: {measurements: [mine.csv]}\n")

@@ -95,6 +95,12 @@ def forecast_values(wildcards):
     return specified | {"pcie_only": entry.pcie_only}
 
 
+def study_bandwidth(wildcards):
+    """Return the rate of an isolated copy of the study for a built-in topology; a file must specify its own."""
+    topology = GRAPH_SETS[wildcards.graph_set].topology
+    return None if is_file(topology) else f"{settings.pcie.bandwidth_gib_per_s} GiB/s"
+
+
 def forecast_files(wildcards):
     """Return the user-supplied files of a forecast."""
     measured = forecast_values(wildcards).get("measurements")

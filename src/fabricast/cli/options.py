@@ -90,7 +90,7 @@ def rate_of(text: str | None, option: str = "--bandwidth") -> float | None:
 
     if text is None:
         return None
-    bytes_per_s = to_bytes_per_s(text, option)
+    bytes_per_s = to_bytes_per_s(text, option.removeprefix("--"))
     check_range(f"{option} in bytes/s", bytes_per_s, 1e6, 1e13)
     return bytes_per_s
 

@@ -110,6 +110,6 @@ def unknown_name(kind: str, name: str, known: Iterable[str], *, otherwise: str =
     >>> print(unknown_name("routing", "directt", ["direct", "indirect"]))
     routing 'directt' is unknown (did you mean 'direct' or 'indirect'?), expected one of direct, indirect
     """
-    names = list(known)
+    names = list(map(str, known))
     expected = f"{', '.join(names)}{otherwise}"
     return InputError(f"{kind} '{name}' is unknown{near_names(name, names)}, expected one of {expected}", **place)

@@ -10,11 +10,15 @@ from fabricast.api.predictions import predict
 from fabricast.pcie.tables.graphs import graphs_from_rows
 from fabricast.pcie.topology.files import load_tree
 from fabricast.pcie.topology.memory import with_host_memory
+from fabricast.pcie.topology.tree import single_copy_rate_of
 from fabricast.results.tables import read_table, write_table
 
 name, tree = snakemake.wildcards.graph_set, with_host_memory(load_tree(snakemake.params.topology))
 graphs = graphs_from_rows(tree, read_table(snakemake.input.communication))
-times = predict(tree, graphs, **snakemake.params.values)
+values = dict(snakemake.params.values)
+if single_copy_rate_of(tree) is None and not values.keys() & {"bandwidth", "parameters", "measurements"}:
+    values["bandwidth"] = snakemake.params.bandwidth  # of the study, for a built-in topology without link speeds
+times = predict(tree, graphs, **values)
 rows = pd.DataFrame(times).drop(columns=["size_bytes", "start_s"])
 rows = rows.assign(graph_set=name, transport=times.get("transport", "p2p"))
 write_table(rows, "forecast", snakemake.output.forecast)

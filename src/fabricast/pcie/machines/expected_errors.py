@@ -172,13 +172,16 @@ def expected_error_text(model: str, classes: set[str], unprobed: Collection[str]
     replaced = {_CLASS_OF_LIMIT[limit] for limit in unprobed}
     for name in sorted(classes - replaced):
         error = expected_errors().get((name, model))
-        parts.append(
-            f"{name}: unknown, no public measurements"
-            if error is None
-            else f"{name}: median {100 * error.median:.1f} %, {100 * error.within_band:.0f} % of {error.graphs} "
-            "measured graphs within 15 %"
-        )
+        measured = "unknown, no public measurements"
+        if error is not None:
+            measured = f"median {100 * error.median:.1f} %, {100 * error.within_band:.0f} % of {error.graphs} measured"
+            measured += " graphs within 15 %"
+        parts.append(f"{_MEASURED_ON.get(name, name) if error is not None else name}: {measured}")
     return f"expected error of {model}: {'; '.join(parts)}"
+
+
+#: Classes that were measured on some kinds of machines only, in words.
+_MEASURED_ON = {"direct links": "direct links (measured over NVSwitch only)"}
 
 
 def _unprobed_text(limit: str) -> str:

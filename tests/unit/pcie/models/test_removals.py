@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import fabricast as fc
 from fabricast.pcie.graphs.congestion_graphs import from_arcs
-from fabricast.pcie.machines.engine_model import ENDPOINT_ENGINES
+from fabricast.pcie.machines.engine_model import ENGINE_MODELS
 from fabricast.pcie.models.catalogue import MODELS
 from fabricast.pcie.models.removals import removals
 from fabricast.pcie.topology.files import load_tree
@@ -27,10 +27,10 @@ def predicted(tree, arcs, model, **options):
     return fc.predict(tree, from_arcs([arcs], size_bytes=1e9), model=model, bandwidth=12e9, **options)
 
 
-@given(st.sampled_from([*MODELS, ENDPOINT_ENGINES]), st.sampled_from(sorted(TREES)), GRAPHS)
+@given(st.sampled_from([*MODELS, *ENGINE_MODELS]), st.sampled_from(sorted(TREES)), GRAPHS)
 def test_explanation_holds_when_the_limiting_copies_are_removed(model, tree_name, arcs):
     tree = TREES[tree_name]
-    options = {"program": "independent"} if model == ENDPOINT_ENGINES else {}
+    options = {"program": "independent"} if model in ENGINE_MODELS else {}
     labels = link_labels(tree)
     for number, row in enumerate(predicted(tree, arcs, model, **options).to_dict("records")):
         route = [labels[link] for link in tree.route(row["source"], row["target"])]
