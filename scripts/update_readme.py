@@ -151,7 +151,7 @@ def errors(claims: list[dict[str, str]]) -> str:
             f"| {ours.number('sharing_median'):.1%}, fair sharing of links |"
         )
     of_class = {(row["transport"], row["size_class"], row["forecast"]): row for row in recorded_errors()}
-    for transport, words in (("P2P", "direct copies"), ("SHM", "through host memory")):
+    for transport, words in (("P2P", "direct copies (P2P)"), ("SHM", "through host memory (SHM)")):
         for size_class in ("up to 32 KiB", "64 to 512 KiB", "from 1 MiB"):
             ours, left_out, nccl = (
                 of_class[transport, size_class, forecast] for forecast in ("fabricast", LEFT_OUT, "NCCL's estimate")

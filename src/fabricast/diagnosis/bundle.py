@@ -314,7 +314,8 @@ def _of_wrong_results(source: Source, table: NcclTestsTable) -> Iterator[Evidenc
     if table.wrong_lines:
         yield Evidence(
             "wrong_results",
-            f"{len(table.wrong_lines)} rows have wrong results: direct copies or links damage data",
+            f"{len(table.wrong_lines)} of {len(table.rows) + len(table.excluded)} sizes have wrong results: direct "
+            "copies or links damage data",
             f"{source.path}:{table.wrong_lines[0]}",
             "test with NCCL_P2P_DISABLE=1, then check IOMMU, ACS, driver and 'nvidia-smi -q' (errors, retired pages)",
             _FIRST,
