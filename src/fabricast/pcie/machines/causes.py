@@ -122,8 +122,9 @@ def _slow_everywhere(tree: PcieTree, isolated: dict[tuple[str, str], float]) -> 
 def _slow_class(tree: PcieTree, isolated: dict[tuple[str, str], float]) -> Iterator[Warning]:
     """Report copies below a switch that are slower than those across it, and very slow copies between sockets."""
     rates: dict[str, list[float]] = {"below": [], "across": [], "between": []}
+    gpus = set(tree.accelerator_names)
     for flow, rate in isolated.items():
-        if HOST not in flow and tree.peer_link(*flow) is None:
+        if gpus.issuperset(flow) and tree.peer_link(*flow) is None:
             kind = tree.path_class(*flow)
             rates["below" if kind in ("PIX", "PXB") else "between" if kind == "SYS" else "across"].append(rate)
     median = {name: float(np.median(values)) for name, values in rates.items() if len(values) > 1}

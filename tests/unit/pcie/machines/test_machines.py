@@ -93,7 +93,7 @@ def test_bandwidth_of_yaml_file_is_used(tmp_path, graphs):
 
 @pytest.mark.parametrize(("arguments", "message"), [
     (["--bandwidth", "30GiB/s"], "bandwidth is 32.21 GB/s (30 GiB/s), expected at most the 31.51 GB/s of the links"),
-    (["--bandwidth", "inf"], "--bandwidth is 'inf'"),
+    (["--bandwidth", "inf"], "bandwidth is 'inf'"),
     (["--crossing-cost", "inf"], "--crossing-cost is inf"),
     (["--size", "inf"], "--size is 'inf'"),
 ])  # fmt: skip
