@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # scripts/container_rerun.sh OUT.csv: builds the image if its inputs changed, computes the tables of the smoke
-# study in it, in a new folder, and writes the digest of each to OUT.csv. scripts/compare_digests.py compares them with another run.
+# study in it, in a new folder, and writes the digest of each to OUT.csv. scripts/compare_digests.py compares them with
+# another run.
 set -euo pipefail
 repository=$(dirname "$(dirname "$(readlink -f "$0")")")
 digests=$(readlink -m "$1")

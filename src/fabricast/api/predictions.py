@@ -321,7 +321,8 @@ class Predictor:
     def _remember(self, graphs: CongestionGraphs, table: Prediction) -> None:
         self._smallest_bytes = min(self._smallest_bytes, float(graphs.size_bytes.min(initial=np.inf)))
         self._classes |= graph_classes(self._tree, graphs)
-        self._large_graphs += int((np.diff(graphs.offset) > self._most_copies(graphs)).sum())
+        if self._limited_by:
+            self._large_graphs += int((np.diff(graphs.offset) > self._most_copies(graphs)).sum())
         if self._engines is not None:
             self._remember_divided(graphs.chosen(self._engines.writes(graphs)))
             return
@@ -431,7 +432,7 @@ class Predictor:
                 f"the smallest copy has {self._smallest_bytes:,.0f} bytes: models have no start-up time, which "
                 "adds 10 to 35 % at 1 MiB (copies of host memory on H100 and H200) and dominates smaller copies",
             )
-        if self._limited_by and self._large_graphs:
+        if self._large_graphs:
             limits = f"{MOST_IN_GRAPH} copies, or {MOST_OF_RANDOM} with a random order"
             text = f"{self._large_graphs:,} graphs have more than {limits}: their limited_by is empty"
             add(WarningCode.LIMITING_COPIES_OMITTED, text)

@@ -150,7 +150,8 @@ def diagnose(
     elif not diagnosis.compared:
         typer.echo("none of the measurements is compared; the warnings give the reasons")
     print_warnings(diagnosis.warnings)
-    raise typer.Exit(code=1 if diagnosis.findings or diagnosis.measured > 0 == diagnosis.compared else 0)
+    is_uncompared = diagnosis.measured and not diagnosis.compared
+    raise typer.Exit(code=1 if diagnosis.findings or is_uncompared else 0)
 
 
 def _integers(text: str | None) -> list[int] | None:

@@ -152,7 +152,7 @@ def diagnose(
     tree = _tree(described, link, model, include_display=include_display)
     for source in sources:
         if Content.COPIES in source.contents:
-            tree = with_granted_access(tree, clean_text(source.text), source.path)
+            tree = with_granted_access(tree, source.text, source.path)
     findings: list[Evidence] = [*_of_topology(tree, described, {source.path: source.text for source in sources})]
     measured = next((source.path for source in sources if Content.COPIES in source.contents), None)
     debug = next((source.log for source in sources if source.log is not None), None)
@@ -253,10 +253,9 @@ def _origin(text: str, paths: Sequence[Path], texts: Mapping[Path, str]) -> str:
 
 def _of_copies(tree: PcieTree, source: Source) -> Iterator[Evidence]:
     """Compare measured copies with the topology and with each other."""
-    text = clean_text(source.text)
-    refused = pairs_without_access(text)
+    refused = pairs_without_access(source.text)
     if refused:
-        first = text[: text.index("CANNOT Access Peer")].count("\n") + 1
+        first = source.text[: source.text.index("CANNOT Access Peer")].count("\n") + 1
         yield Evidence(
             "no_peer_access",
             f"{len(refused)} pairs have no direct copies (for example GPU {refused[0][0]} to {refused[0][1]}): data "

@@ -8,7 +8,8 @@ from pathlib import Path
 
 from fabricast.core.errors import InputError
 from fabricast.inputs.files import is_table, read_text
-from fabricast.inputs.nearest_program import nearest_program, resembled_program
+from fabricast.inputs.log_lines import clean_text
+from fabricast.inputs.nearest_program import resembled_program
 from fabricast.nccl.debug_log import NcclLog, is_nccl_log, read_nccl_log
 from fabricast.nccl.tests_output import NcclTestsTable, is_nccl_tests_output, read_nccl_tests
 from fabricast.pcie.measurements.benchmark_output import programs_in
@@ -51,7 +52,7 @@ class Source:
     contents : tuple of Content
         Contents that were recognised; empty if the file is not used.
     text : str
-        Text of the file; empty for XML, YAML and tables.
+        Text of the file, without the decoration of its lines if it has measured copies; empty for XML, YAML and tables.
     tables : tuple of NcclTestsTable
         Tables of nccl-tests.
     log : NcclLog or None
@@ -111,9 +112,7 @@ def _unused(source: Source, *, is_any_known: bool) -> Source:
     """Return a source without contents, with the command that reads it; refuse damaged output and lone files."""
     nearest = resembled_program(source.text)
     if not is_any_known or (nearest is not None and not nearest.command):
-        raise InputError(
-            _UNKNOWN + nearest_program(source.text) if source.text.strip() else "is empty", path=source.path
-        )
+        raise InputError(f"{_UNKNOWN}{nearest or ''}" if source.text.strip() else "is empty", path=source.path)
     return source if nearest is None else replace(source, reader=f"{nearest.program}: '{nearest.command}' reads it")
 
 
@@ -129,7 +128,9 @@ def _source(path: Path) -> Source:
         text = text[: xml[0]] + "\n" * text.count("\n", *xml) + text[xml[1] :]
     tables = read_nccl_tests(text, path) if Content.COLLECTIVES in contents else ()
     log = read_nccl_log(text, path) if Content.NCCL_LOG in contents else None
-    programs = programs_in(text) if Content.COPIES in contents else ()
+    programs: tuple[str, ...] = ()
+    if Content.COPIES in contents:
+        programs, text = programs_in(text), clean_text(text)
     return Source(path, contents, text, tuple(tables), log, programs)
 
 

@@ -32,6 +32,10 @@ class Resemblance:
     command: str
     expected: str
 
+    def __str__(self) -> str:
+        command = f" ('{self.command}')" if self.command else ""
+        return f"; line {self.line} resembles {self.program}{command}, which prints '{self.expected}' there"
+
 
 #: Programs that are read, with a line by which their output is recognised.
 _LINES = {
@@ -89,11 +93,7 @@ def nearest_program(text: str) -> str:
     """
     if not text.strip():
         return "; the file is empty"
-    nearest = resembled_program(text)
-    if nearest is None:
-        return ""
-    command = f" ('{nearest.command}')" if nearest.command else ""
-    return f"; line {nearest.line} resembles {nearest.program}{command}, which prints '{nearest.expected}' there"
+    return str(resembled_program(text) or "")
 
 
 def resembled_program(text: str) -> Resemblance | None:

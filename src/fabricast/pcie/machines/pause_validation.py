@@ -55,7 +55,7 @@ def left_out_rates(machines: Sequence[ValidatedMachine], *, seed: int = 0) -> li
 
     Parameters
     ----------
-    machines : sequence of JudgedMachine
+    machines : sequence of ValidatedMachine
         All machines.
     seed : int, default 0
         Seed of programs with a random order.

@@ -118,10 +118,10 @@ def measured_copy_tables(machines: list[Machine], *, seed: int) -> MeasuredCopyT
     seed %= 2**31
     frames, histograms, features, parameters = [], [], [], []
     warnings: list[tuple[str, int, bool, str, str]] = []
-    judged = [validated_machine(machine, seed) for machine in machines]
-    left_out = left_out_rates(judged, seed=seed)
-    for machine, judged_machine, rates in zip(machines, judged, left_out, strict=True):
-        tree, graphs, validation = judged_machine.tree, judged_machine.graphs, judged_machine.validation
+    validated = [validated_machine(machine, seed) for machine in machines]
+    left_out = left_out_rates(validated, seed=seed)
+    for machine, one, rates in zip(machines, validated, left_out, strict=True):
+        tree, graphs, validation = one.tree, one.graphs, one.validation
         simulated = simulate_machine(tree, graphs, validation, seed=seed)
         rows = pd.concat([validation.rows, simulated], axis=1).assign(left_out_bytes_per_s=rates)
         warnings += [
