@@ -12,8 +12,8 @@ from fabricast.pcie.machines.engine_model import (
     ENGINE_MODELS,
     PORTS_AND_ENGINES,
     EngineModel,
-    measured_calibration,
 )
+from fabricast.pcie.machines.measured_rates import measured_calibration
 from fabricast.pcie.measurements.peer_access import has_direct_copies, staged_rates, with_measured_access
 from fabricast.pcie.models.catalogue import MODELS, Model
 from fabricast.pcie.models.parameters import MachineParameters, machine_parameters
@@ -117,5 +117,5 @@ class ModelInputs:
         tree = replace(tree, warnings=(*tree.warnings, *found.warnings))
         return EngineModel(
             tree, found.calibration, program=self.program, pcie_only=self.pcie_only, model=self.name,
-            measured=found.isolated_bytes_per_s,
+            measured=found.graphs,
         )  # fmt: skip

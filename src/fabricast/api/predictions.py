@@ -284,7 +284,9 @@ class Predictor:
         """Compare staged copies of unmeasured transport with the measured rates of their pairs, for `warnings`."""
         for _, row in table[table["transport"] == "staged"].drop_duplicates(["source", "target"]).iterrows():
             if self._engines is not None and (flow := (str(row["source"]), str(row["target"]))) not in known:
-                self._engines.compare(flow, float(row["size_bytes"] / row["elapsed_s"] * row["slowdown"]))
+                self._engines.measured.compare_isolated(
+                    flow, float(row["size_bytes"] / row["elapsed_s"] * row["slowdown"])
+                )
 
     def predict_parts(self, parts: Iterable[CongestionGraphs]) -> Iterator[Prediction]:
         """Yield the times of blocks of graphs, in their order.

@@ -103,6 +103,47 @@ def test_forecast_that_contradicts_its_measurements_says_so(tmp_path):
     assert "all 3 such copies use GPU 6" in warning.text
 
 
+MEASURED_PAIRS = [f"{s} to {t},{s}>{t},25" for s in range(8) for t in range(8) if s != t]
+
+
+@pytest.mark.parametrize(
+    ("row", "copies", "other"),
+    [
+        ("three,0>1 2>3 4>5,40", [(2, 3), (0, 1), (4, 5)], [(0, 1), (2, 3)]),
+        ("both ways,0>1 1>0,20", [(1, 0), (0, 1)], [(0, 1), (2, 3)]),
+        ("ring,0>1 1>2 2>3 3>0,30", [(0, 1), (1, 2), (2, 3), (3, 0)], [(0, 1), (1, 2), (2, 3)]),
+    ],
+)
+@pytest.mark.parametrize("model", ["ports_and_engines", "endpoint_engines"])
+def test_forecast_of_a_measured_graph_names_a_different_measured_rate(tmp_path, row, copies, other, model):
+    """All single copies are as measured, only several at a time are slower."""
+    path = tmp_path / "measured.csv"
+    pairs = [*MEASURED_PAIRS, "pair,4>5 5>4,46", "pair 2,2>3 3>2,46", "pair 3,6>7 7>6,46"]
+    path.write_text("\n".join(["graph,communications,total_gb_per_s", *pairs, row]) + "\n")
+    tree = fc.load_topology("flat4x2")
+    warnings = fc.predict(tree, copies, measurements=path, model=model).attrs["warnings"]
+    (found,) = [one.text for one in warnings if one.code is WarningCode.MEASUREMENT_CONTRADICTED]
+    name, _, rate = row.split(",")
+    assert f"have {rate} GB/s in total for the same copies, graph '{name}' (line 61)" in found
+    assert any("the measurements contradict the forecast" in one.text for one in warnings)
+    # Other copies are not compared, nor are those that remain if one copy is removed to find what limits the others.
+    assert WarningCode.MEASUREMENT_CONTRADICTED not in codes(fc.predict(tree, other, measurements=path, model=model))
+    more = [*copies, (6, 7)]
+    assert WarningCode.MEASUREMENT_CONTRADICTED not in codes(fc.predict(tree, more, measurements=path, model=model))
+
+
+def test_forecast_of_a_measured_graph_that_agrees_has_no_warning(tmp_path):
+    path = tmp_path / "measured.csv"
+    path.write_text("graph,communications,total_gb_per_s\n" + "\n".join([*MEASURED_PAIRS, "two,0>1 2>3,49"]) + "\n")
+    found = fc.predict("flat4x2", [(0, 1), (2, 3)], measurements=path)
+    assert WarningCode.MEASUREMENT_CONTRADICTED not in codes(found)
+    # A row that its file excludes is not compared.
+    rows = [f"{row}," for row in MEASURED_PAIRS]
+    path.write_text("\n".join(["graph,communications,total_gb_per_s,role", *rows, "two,0>1 2>3,20,collapse"]) + "\n")
+    found = fc.predict("flat4x2", [(0, 1), (2, 3)], measurements=path)
+    assert WarningCode.MEASUREMENT_CONTRADICTED not in codes(found)
+
+
 def test_models_are_listed_with_their_use_and_error():
     output = CliRunner().invoke(app, ["models"]).output
     first = output.splitlines()[:3]

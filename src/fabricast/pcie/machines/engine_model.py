@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,14 +18,14 @@ from fabricast.pcie.engines.links import SharedLimit
 from fabricast.pcie.graphs.congestion_graphs import MOST_COPIES, CongestionGraphs
 from fabricast.pcie.graphs.programs import PROGRAMS, CopyProgram, program_of
 from fabricast.pcie.graphs.rates import CopyTimes
-from fabricast.pcie.machines.calibrate import calibrate_machine
 from fabricast.pcie.machines.calibration import Calibration, uncalibrated
 from fabricast.pcie.machines.exclusion import Reason
 from fabricast.pcie.machines.expected_errors import HOST_MEMORY, INTER_SOCKET_LINK
 from fabricast.pcie.machines.group_rates import slow_link_warnings
 from fabricast.pcie.machines.limits import with_inter_socket_capacity
+from fabricast.pcie.machines.measured_rates import MeasuredRates
 from fabricast.pcie.machines.shared_limits import limits_of
-from fabricast.pcie.measurements.files import copies_of_machine
+from fabricast.pcie.measurements.measured_graph import MeasuredGraph
 from fabricast.pcie.models.parameters import MachineParameters
 from fabricast.pcie.models.removals import MOST_IN_GRAPH, MOST_OF_RANDOM
 from fabricast.pcie.topology.memory import UNLIMITED, with_host_memory
@@ -35,7 +33,7 @@ from fabricast.pcie.topology.parts import direct_rates
 from fabricast.pcie.topology.paths import PathClass, path_class_of
 from fabricast.pcie.topology.tree import PcieTree
 
-__all__ = ["ENDPOINT_ENGINES", "ENGINE_MODELS", "PORTS_AND_ENGINES", "USES", "EngineModel", "measured_calibration"]
+__all__ = ["ENDPOINT_ENGINES", "ENGINE_MODELS", "PORTS_AND_ENGINES", "USES", "EngineModel"]
 
 PORTS_AND_ENGINES, ENDPOINT_ENGINES = "ports_and_engines", "endpoint_engines"
 #: Titles of the models by name.
@@ -58,8 +56,6 @@ _SHARING: dict[str, Sharing] = {PORTS_AND_ENGINES: "ports", ENDPOINT_ENGINES: "m
 _PROGRAM = "listed_order"
 #: Ratio of the latest to the earliest completion above which a warning is issued.
 _SENSITIVE = 1.01
-#: Relative difference above which a forecast contradicts a measured rate.
-_CONTRADICTS = 0.15
 #: Warnings about assumptions, by code.
 _ASSUMPTIONS = {
     WarningCode.PATH_CLASS_UNMEASURED: "no single copy on some of these paths was measured: the rate of other copies "
@@ -81,51 +77,6 @@ _ASSUMPTIONS = {
 _UNPROBED = {
     HOST_MEMORY: WarningCode.MEMORY_CAPACITY_UNKNOWN, INTER_SOCKET_LINK: WarningCode.INTER_SOCKET_RANGE,
 }  # fmt: skip
-
-
-class MeasuredCalibration(NamedTuple):
-    """Calibration of a machine, warnings about its measurements, and the measured rate of isolated copies.
-
-    Copies that were measured only in bidirectional pairs have the rate of each copy of the pair, without duplex cost.
-    """
-
-    calibration: Calibration
-    warnings: tuple[Warning, ...]
-    isolated_bytes_per_s: Mapping[tuple[str, str], float]
-
-
-def measured_calibration(
-    tree: PcieTree, path: Path | str, *, system: str | None, one_way_bytes_per_s: float | None
-) -> MeasuredCalibration:
-    """Return the calibration of a machine from a file of measured copies, with warnings.
-
-    Parameters
-    ----------
-    tree : PcieTree
-        Topology of the machine.
-    path : Path or str
-        File that `fabricast.pcie.measurements.files.read_measured_copies` reads.
-    system : str or None
-        Read only rows of this system.
-    one_way_bytes_per_s : float or None
-        Rate of a single copy in bytes/s if none was measured.
-
-    Raises
-    ------
-    InputError
-        If the file is invalid, or the rate of a single copy cannot be determined.
-    """
-    copies = copies_of_machine(tree, path, system=system)
-    calibration = calibrate_machine(with_host_memory(tree), copies.graphs, one_way_bytes_per_s=one_way_bytes_per_s)
-    duplex = 1 + calibration.rates.duplex_cost
-    isolated: dict[tuple[str, str], float] = {}
-    for graph in sorted(copies.graphs, key=lambda graph: -len(graph.flows)):
-        flows, rate = graph.flows, graph.total_bytes_per_s / len(graph.flows)
-        if len(flows) == 2 and flows[0] == flows[1][::-1]:
-            isolated |= dict.fromkeys(flows, rate * duplex)
-        elif len(flows) == 1:
-            isolated[flows[0]] = rate
-    return MeasuredCalibration(calibration, copies.warnings, isolated)
 
 
 def _quantity(name: str, value: float | None) -> str:
@@ -156,8 +107,8 @@ class EngineModel:
         Seed of programs with a random order.
     model : {'ports_and_engines', 'endpoint_engines'}, default 'ports_and_engines'
         Rule by which running copies share links: arbitration at ports with back-pressure, or max-min fairness.
-    measured : mapping of (str, str) to float, optional
-        Measured rates of isolated copies in bytes/s; forecasts that contradict them have a warning.
+    measured : sequence of MeasuredGraph, default ()
+        Measured graphs of the machine; forecasts of the same copies that contradict them have a warning.
 
     Examples
     --------
@@ -179,16 +130,15 @@ class EngineModel:
         pcie_only: bool = False,
         seed: int = 0,
         model: str = PORTS_AND_ENGINES,
-        measured: Mapping[tuple[str, str], float] | None = None,
+        measured: Sequence[MeasuredGraph] = (),
     ) -> None:
-        self._measured, self._compared = dict(measured or {}), set[tuple[str, str]]()
-        self._contradicted: dict[tuple[str, str], tuple[float, float]] = {}
         self._sharing = _SHARING[model]
         if not isinstance(rates, Calibration):
             rates = uncalibrated(rates, ports=model == PORTS_AND_ENGINES)
         self.calibration = rates
         links = self.calibration.direct_links or tree.peer_links
         self.tree = replace(with_host_memory(tree), peer_links=() if pcie_only else links)
+        self.measured = MeasuredRates(self.tree, measured, self.calibration, self._sharing)
         self._program = program_of(_PROGRAM if program is None else program)
         self._is_default = program is None
         self._seed = seed
@@ -228,11 +178,16 @@ class EngineModel:
         InputError
             If a graph has too many copies.
         """
+        before = self._counts.copy(), dict(self._examples), dict(self._last)
+        found = self._times(graphs, explain)
         if not warn:
-            before = self._counts.copy(), dict(self._examples), dict(self._last)
-            found = self.times(graphs, explain=explain)
             self._counts, self._examples, self._last = before
-            return found
+        elif self.measured.has_graphs:
+            for number in range(len(graphs)):
+                self.measured.compare(graphs.arcs(number))
+        return found
+
+    def _times(self, graphs: CongestionGraphs, explain: bool) -> CopyTimes:
         program = self._common_program(graphs)
         if program is not None:
             return graph_times(self.tree, graphs, program, self.calibration.rates, explain=explain)
@@ -291,7 +246,7 @@ class EngineModel:
     def warnings(self) -> list[Warning]:
         """Return the sources of the rates and the assumptions about all graphs so far."""
         values = self.calibration.values
-        lines = self._contradictions() + slow_link_warnings(self.calibration.rates)
+        lines = self.measured.warnings() + slow_link_warnings(self.calibration.rates)
         lines += [
             Warning(WarningCode.CALIBRATED_RATE, f"{name.replace('_', ' ')} {_quantity(name, values[name])}: {source}")
             for name, source in self.calibration.sources.items()
@@ -352,47 +307,8 @@ class EngineModel:
         narrow = times(*limits_of(worst, tree, flows))
         return replace(completion, latest_s=np.maximum(completion.latest_s, narrow.latest_s))
 
-    def _compare(self, flows: list[tuple[str, str]]) -> None:
-        """Compare the forecasts of isolated copies with their measured rates."""
-        for flow in flows:
-            if flow in self._measured and flow not in self._compared:
-                pair = self.tree.endpoint_number[flow[0]], self.tree.endpoint_number[flow[1]]
-                self.compare(flow, isolated_rate(self.tree, pair, self.calibration.rates, over_peer_links=True))
-
-    def compare(self, flow: tuple[str, str], forecast_bytes_per_s: float) -> None:
-        """Compare the forecast of an isolated copy with its measured rate, if any; `warnings` has contradictions."""
-        self._compared.add(flow)
-        measured = self._measured.get(flow)
-        if measured is not None and abs(forecast_bytes_per_s / measured - 1) > _CONTRADICTS:
-            self._contradicted[flow] = forecast_bytes_per_s, measured
-
-    def _contradictions(self) -> list[Warning]:
-        if not self._contradicted:
-            return []
-        found = sorted(self._contradicted.items(), key=lambda item: -abs(np.log(item[1][0] / item[1][1])))
-        (source, target), (forecast, measured) = found[0]
-        ends = Counter(end for (one, other), _ in found for end in (one, other))
-        # Of GPUs in equally many of these copies, the one with the lowest measured rates is the cause.
-        gpu = min(ends, key=lambda end: (-ends[end], self._median_rate(end)))
-        count, all_of = ends[gpu], len(found)
-        common = f"; all {all_of} such copies use GPU {gpu}: check the width of its link (LnkSta of 'lspci -vv')"
-        others = f" and {all_of - 1} further copies differ by more than {_CONTRADICTS:.0%}" if all_of > 1 else ""
-        return [
-            Warning(
-                WarningCode.MEASUREMENT_CONTRADICTED,
-                f"the forecast assumes {forecast / 1e9:.4g} GB/s for an isolated copy {source}>{target}, but the "
-                f"measurements have {measured / 1e9:.4g} GB/s{others}"
-                f"{common if count == all_of > 1 else '; check the topology'}",
-            )
-        ]
-
-    def _median_rate(self, end: str) -> float:
-        """Return the median measured rate of isolated copies of an endpoint."""
-        return float(np.median([rate for flow, rate in self._measured.items() if end in flow]))
-
     def _check(self, name: str, flows: list[tuple[str, str]]) -> None:
         tree = self.tree
-        self._compare(flows)
         if len(flows) > MOST_COPIES:
             raise InputError(f"graph '{name}' has {len(flows):,} copies, expected at most {MOST_COPIES:,}")
         for source, target in flows if tree.peer_links else ():

@@ -32,7 +32,7 @@ from fabricast.pcie.topology.memory import UNLIMITED, with_host_memory
 from fabricast.pcie.topology.parts import PeerLink, direct_rates
 from fabricast.pcie.topology.tree import PcieTree
 
-__all__ = ["MachineValidation", "validate_machine"]
+__all__ = ["GraphForecast", "MachineValidation", "forecast_graph", "validate_machine"]
 
 
 #: Maximum number of measured graphs: each takes a few milliseconds.
@@ -128,7 +128,7 @@ def _exclude_other_routes(rows: pd.DataFrame, graphs: Sequence[MeasuredGraph]) -
             )
 
 
-class _Forecast(NamedTuple):
+class GraphForecast(NamedTuple):
     """Total rate of a graph in bytes/s, with its range over draws and unknown limits."""
 
     total: float
@@ -149,8 +149,8 @@ def _row(tree: PcieTree, graph: MeasuredGraph, calibration: Calibration, seed: i
     flows = flows_of(tree, graph)
     kind = graph_class(tree, graph)
     capacity = highest_link_rate(tree, flows, calibration, graph.statistic)
-    forecast = _forecast(tree, graph, calibration, seed)
-    engines = _forecast(tree, graph, calibration, seed, "max_min")
+    forecast = forecast_graph(tree, graph, calibration, seed=seed)
+    engines = forecast_graph(tree, graph, calibration, seed=seed, sharing="max_min")
     # The baseline uses the measured limits of memory and of the link between root complexes, too.
     limited, limits = limits_of(calibration, tree, graph.flows)
     joined = _with_direct_links(limited, calibration.direct_links)
@@ -197,13 +197,32 @@ def _row(tree: PcieTree, graph: MeasuredGraph, calibration: Calibration, seed: i
     }  # fmt: skip
 
 
-def _forecast(
-    tree: PcieTree, graph: MeasuredGraph, calibration: Calibration, seed: int, sharing: Sharing = "ports"
-) -> _Forecast | None:
-    """Forecast the total rate of a graph; None if inter-socket links have no lower bound."""
+def forecast_graph(
+    tree: PcieTree, graph: MeasuredGraph, calibration: Calibration, *, seed: int = 0, sharing: Sharing = "ports"
+) -> GraphForecast | None:
+    """Forecast the total rate of a graph.
+
+    Parameters
+    ----------
+    tree : PcieTree
+        Topology with host memory as endpoints.
+    graph : MeasuredGraph
+        Graph with its program and statistic.
+    calibration : Calibration
+        Calibration of the machine.
+    seed : int, default 0
+        Seed of programs with a random order.
+    sharing : {'max_min', 'ports'}, default 'ports'
+        Rule by which running copies share links.
+
+    Returns
+    -------
+    GraphForecast or None
+        None if the capacity between sockets is unknown and has no lower bound.
+    """
     flows, program = flows_of(tree, graph), PROGRAMS[graph.program]
 
-    def total(known: Calibration, capacity: float | None = None) -> _Forecast:
+    def total(known: Calibration, capacity: float | None = None) -> GraphForecast:
         limited, limits = limits_of(known, tree, graph.flows)
         carrier = _with_direct_links(limited, calibration.direct_links)
         if capacity is not None:
@@ -213,7 +232,7 @@ def _forecast(
             statistic=graph.statistic,
         )  # fmt: skip
         slowest = len(flows) * float(totals.flow_bytes_per_s.min())
-        return _Forecast(totals.bytes_per_s, totals.low_bytes_per_s, totals.high_bytes_per_s, slowest)
+        return GraphForecast(totals.bytes_per_s, totals.low_bytes_per_s, totals.high_bytes_per_s, slowest)
 
     unknown = calibration.unknown(tree, graph.flows)
     if all(exclusion.code is not Reason.NO_INTER_SOCKET_PROBE for exclusion in unknown):
@@ -225,7 +244,9 @@ def _forecast(
     # slow local copies: at worst all copies run like the slowest one.
     low, high = total(worst), total(calibration, UNLIMITED)
     is_wide = high.total > low.total * (1 + BEYOND)
-    return _Forecast(float(np.sqrt(low.total * high.total)), min(low.low, low.slowest), high.high, low.slowest, is_wide)
+    return GraphForecast(
+        float(np.sqrt(low.total * high.total)), min(low.low, low.slowest), high.high, low.slowest, is_wide
+    )
 
 
 _BEYOND_LINKS = Exclusion(Reason.BEYOND_LINKS, "faster than the links of the tree")

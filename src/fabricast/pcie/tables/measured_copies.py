@@ -10,11 +10,11 @@ from pathlib import Path
 import pandas as pd
 
 from fabricast.inputs.csv_files import read_csv
-from fabricast.pcie.machines.packet_simulation import simulate_machine
 from fabricast.pcie.machines.pause_validation import ValidatedMachine, left_out_rates
 from fabricast.pcie.machines.validation import validate_machine
 from fabricast.pcie.measurements.files import MachineCopies, copies_of_machine
 from fabricast.pcie.tables.measured_errors import FORECASTS, error_rows, feature_rows
+from fabricast.pcie.tables.measured_packets import simulate_machine
 from fabricast.pcie.topology.files import load_tree
 from fabricast.pcie.topology.tree import PcieTree, single_copy_rate_of
 
