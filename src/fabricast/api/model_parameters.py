@@ -23,6 +23,11 @@ __all__ = ["DEFAULT_MODEL", "ModelInputs"]
 
 #: Model of forecasts if none is specified: the most accurate one on measured machines.
 DEFAULT_MODEL = PORTS_AND_ENGINES
+#: Models that a parameter affects.
+_USERS = {
+    "tau": "ports_and_engines, back_pressure and the models of congestion factors",
+    "crossing_cost": "ports_and_engines, endpoint_engines and back_pressure",
+}
 
 
 @dataclass(frozen=True)
@@ -66,6 +71,10 @@ class ModelInputs:
                 raise InputError(f"is only supported by {' and '.join(ENGINE_MODELS)}", argument=name)
         if not isinstance(self.model, Model) and self.model not in MODELS:
             raise unknown_name("model", str(self.model), [*ENGINE_MODELS, *MODELS])
+        model = self.chosen_model()
+        for name in ("tau", "crossing_cost"):
+            if getattr(self, name) is not None and name not in model.parameters:
+                raise InputError(f"is not a parameter of '{model.name}'; {_USERS[name]} use it", argument=name)
 
     @property
     def name(self) -> str:

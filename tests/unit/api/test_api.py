@@ -73,11 +73,12 @@ arcs = st.tuples(st.integers(0, 7), st.integers(0, 7)).filter(lambda arc: arc[0]
 
 @given(st.sampled_from(TREES), st.lists(arcs, min_size=1, max_size=12, unique=True), st.sampled_from(sorted(MODELS)))
 def test_explanation_does_not_change_times(tree, chosen, model):
-    times = fc.predict(tree, fc.graph(chosen), bandwidth=BANDWIDTH, tau=0.1, model=model)
+    values = {"tau": 0.1} if "tau" in MODELS[model].parameters else {}
+    times = fc.predict(tree, fc.graph(chosen), bandwidth=BANDWIDTH, model=model, **values)
     labels, names = link_labels(tree), tree.endpoint_names
     for (source, target), bottleneck in zip(chosen, times["bottleneck"], strict=True):
         assert bottleneck in [labels[link] for link in tree.route(names[source], names[target])]
-    plain = fc.predict(tree, fc.graph(chosen), bandwidth=BANDWIDTH, tau=0.1, model=model, explain=False)
+    plain = fc.predict(tree, fc.graph(chosen), bandwidth=BANDWIDTH, model=model, explain=False, **values)
     assert plain["elapsed_s"].tolist() == times["elapsed_s"].tolist()
 
 
@@ -208,3 +209,21 @@ def test_notebook_output_escapes_names_from_input_files():
     ends = fc.predict(TREES[0], fc.all_to_all(TREES[0]), bandwidth=1e9)
     assert ends._repr_html_().count("<rect") == 40, "the number of bars in a timeline is limited"
     assert all(first <= second for first, second in pairwise(sorted(ends["slowdown"])))
+
+
+@pytest.mark.parametrize("model", [*MODELS, "ports_and_engines", "endpoint_engines"])
+@pytest.mark.parametrize(("name", "neutral", "value"), [("tau", 0.0, 0.2), ("crossing_cost", 1.0, 1.5)])
+def test_a_parameter_changes_the_forecast_or_is_refused(model, name, neutral, value):
+    """A local and a crossing copy with a common target, and a crossing copy alone."""
+    tree = fc.load_topology("storm8")
+    graphs = [fc.graph(pairs) for pairs in ([(0, 1), (4, 1)], [(0, 4)], [(0, 5), (1, 5), (6, 5)])]
+
+    def times(given):
+        return [fc.predict(tree, graph, model=model, explain=False, **{name: given})["elapsed_s"] for graph in graphs]
+
+    try:
+        before, after = times(neutral), times(value)
+    except fc.InputError as error:
+        assert f"{name} is not a parameter of '{model}'" in str(error)
+        return
+    assert any((one != other).any() for one, other in zip(before, after, strict=True))

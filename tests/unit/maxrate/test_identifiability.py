@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from fabricast.maxrate.fitting import MaxRateRegressor
-from fabricast.maxrate.intervals import profile_intervals
+from fabricast.maxrate.intervals import parameter_intervals, profile_intervals
 from fabricast.maxrate.models import predict_time
 
 SIZE = 2.0 ** np.arange(4, 22)
@@ -37,3 +37,18 @@ def test_parameters_of_the_max_rate_model(counts, expected):
 ])  # fmt: skip
 def test_parameters_of_the_refined_model(counts, expected):
     assert identified("refined", REFINED, counts) == expected
+
+
+@pytest.mark.parametrize("counts", [(1, 16), (1, 4), (1, 2, 16)])
+@pytest.mark.parametrize("noise", [0.0, 0.02])
+def test_two_or_three_numbers_of_processes_determine_both_rates(counts, noise):
+    """Resamples must not contain one number of processes only, which determines no rate."""
+    cells = np.concatenate([np.column_stack([SIZE, np.full(SIZE.size, float(count))]) for count in counts])
+    times = predict_time("maxrate", MAXRATE, cells[:, 0], cells[:, 1])
+    times *= np.exp(np.random.default_rng(3).normal(0, noise, times.size))
+    regressor = MaxRateRegressor("maxrate").fit(cells, times)
+    intervals = parameter_intervals(regressor, cells, times, draws=50, generator=np.random.default_rng(1))
+    for name, truth in MAXRATE.items():
+        low, high = intervals[name]
+        assert low <= truth * 1.001 and truth * 0.999 <= high, name
+        assert high < 1.15 * low, name

@@ -96,6 +96,13 @@ class Model:
     options: CongestionOptions = field(default_factory=CongestionOptions)
     uses_tau: bool = True
 
+    @property
+    def parameters(self) -> frozenset[str]:
+        """Names of the machine parameters that affect the model."""
+        has_tau = self.uses_tau and self.method in ("congestion_factor", "back_pressure")
+        has_cost = self.method == "back_pressure"
+        return frozenset({"bandwidth"} | ({"tau"} if has_tau else set()) | ({"crossing_cost"} if has_cost else set()))
+
 
 _SLIDES = CongestionOptions()
 

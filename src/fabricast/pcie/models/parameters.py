@@ -56,8 +56,7 @@ class MachineParameters:
         model : Model
             Model for which the parameters are; there are no warnings about defaults that it does not use.
         """
-        used = {"bandwidth"} | ({"tau"} if model.uses_tau else set())
-        used |= {"crossing_cost"} if model.method == "back_pressure" else set()
+        used = model.parameters
         warnings = [
             Warning(
                 WarningCode.PARAMETER_UNUSED,

@@ -102,7 +102,7 @@ def test_program_column_is_used_and_consistent_within_a_graph(tmp_path):
     assert any(
         one.code == WarningCode.DEFAULT_PROGRAM and "graph 'untold'" in one.text for one in prediction.attrs["warnings"]
     )
-    every = predict(read_graphs(path, TREE, size_bytes=1.0, programs=True), model="max_min", tau=0.0)
+    every = predict(read_graphs(path, TREE, size_bytes=1.0, programs=True), model="max_min")
     assert WarningCode.PROGRAMS_IGNORED in [one.code for one in every.attrs["warnings"]]
     with pytest.raises(InputError, match="column 'program' is unknown"):
         read_graphs(path, TREE, size_bytes=1.0)
