@@ -10,6 +10,7 @@ import pandas as pd
 
 from fabricast.breakdown.components import GROUPS, METRICS, System, form, read_system_file, read_systems
 from fabricast.breakdown.whatif import reduce_components, share_of
+from fabricast.core.arguments import with_checked_types
 from fabricast.core.errors import InputError, unknown_name
 from fabricast.core.resources import published
 from fabricast.maxrate.benchmark_output import read_output
@@ -101,6 +102,7 @@ def load_system(name: str | Path) -> System:
     return systems[str(name)]
 
 
+@with_checked_types
 def what_if(system: str | Path | System, *, metric: str = "latency", **reductions: float) -> WhatIf:
     """Compute how faster components change the total time of a small message.
 
@@ -150,6 +152,7 @@ def what_if(system: str | Path | System, *, metric: str = "latency", **reduction
     )  # fmt: skip
 
 
+@with_checked_types
 def compare_breakdown(system: str | Path | System, files: Sequence[str | Path]) -> pd.DataFrame:
     r"""Compare the totals of a breakdown with measured times of small messages.
 

@@ -10,6 +10,7 @@ from fabricast.api.graphs import load_topology
 from fabricast.collectives.diagnosis import diagnose_collective
 from fabricast.collectives.forecast import DEFAULT_SIZES, CollectiveForecast, forecast_prepared
 from fabricast.collectives.inputs import CollectiveInputs, prepare
+from fabricast.core.arguments import with_checked_types
 from fabricast.core.errors import InputError
 from fabricast.core.quantities import to_bytes
 from fabricast.diagnosis.bundle import diagnose
@@ -20,6 +21,7 @@ __all__ = ["collective", "diagnose", "diagnose_collective"]
 _MOST_SIZES = 10_000
 
 
+@with_checked_types
 def collective(
     tree: PcieTree | str | Path,
     operation: str | None = None,

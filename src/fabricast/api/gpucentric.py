@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
+from fabricast.core.arguments import with_checked_types
 from fabricast.core.errors import InputError
 from fabricast.core.node_rate import NodeRates
 from fabricast.core.quantities import to_bytes
@@ -23,6 +24,7 @@ __all__ = ["gpu_node_rates", "select_method"]
 _STARTS = 4
 
 
+@with_checked_types
 def select_method(
     system: str,
     size: float | str,

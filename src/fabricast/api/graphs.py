@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
+from fabricast.core.arguments import with_checked_types
 from fabricast.core.errors import InputError, unknown_name
 from fabricast.core.quantities import to_bytes
 from fabricast.pcie.graphs.collectives import card_arcs, collective_arcs
@@ -36,6 +37,7 @@ _SIZE = "300 MiB"
 _MOST_ENDPOINTS = 1 << 20
 
 
+@with_checked_types
 def load_topology(source: str | Path, *, include_display: bool = False) -> PcieTree:
     """Return a built-in topology, or read a topology from a file.
 
@@ -64,6 +66,7 @@ def load_topology(source: str | Path, *, include_display: bool = False) -> PcieT
     return load_tree(str(source), include_display=include_display)
 
 
+@with_checked_types
 def graph(
     arcs: Iterable[tuple[int | str, int | str]],
     *,
@@ -106,12 +109,7 @@ def graph(
     >>> graph([("gpu0", "gpu1")], size=["64 MiB"], start_s=[0.001]).target.tolist()
     [1]
     """
-    if not isinstance(arcs, Iterable) or isinstance(arcs, str | bytes):
-        raise InputError(f"is {arcs!r}, expected pairs of source and target", argument="arcs")
     pairs = _numbered(list(arcs), None if tree is None else with_host_memory(tree))
-    for argument, value in (("size", size), ("start_s", start_s)):
-        if not isinstance(value, str | float | int | Iterable):
-            raise InputError(f"is {value!r}, expected one value, or one per copy", argument=argument)
     sizes = [size] if isinstance(size, str | float | int) else list(size)
     starts = [start_s] if isinstance(start_s, float | int) else list(start_s)
     for argument, values in (("size", sizes), ("start_s", starts)):
@@ -181,6 +179,7 @@ def _ranks(tree: PcieTree) -> list[int]:
     return [tree.endpoint_number[name] for name in tree.accelerator_names]
 
 
+@with_checked_types
 def all_to_all(tree: PcieTree, *, size: float | str = _SIZE) -> CongestionGraphs:
     """Return the congestion graph in which every accelerator sends to all others.
 
@@ -208,6 +207,7 @@ def all_to_all(tree: PcieTree, *, size: float | str = _SIZE) -> CongestionGraphs
     return graph(arcs, size=size, name="all_to_all")
 
 
+@with_checked_types
 def collective_step(tree: PcieTree, name: str, *, size: float | str = _SIZE) -> CongestionGraphs:
     """Return the congestion graphs of a collective operation, one per step.
 
@@ -244,6 +244,7 @@ def collective_step(tree: PcieTree, name: str, *, size: float | str = _SIZE) -> 
     return from_arcs(steps, size_bytes=to_bytes(size), names=[f"{name}.{k}" for k in range(1, len(steps) + 1)])
 
 
+@with_checked_types
 def network_card_copies(tree: PcieTree, *, from_cards: bool = False, size: float | str = _SIZE) -> CongestionGraphs:
     """Return a graph of copies between accelerators and their nearest network cards.
 
@@ -285,6 +286,7 @@ def network_card_copies(tree: PcieTree, *, from_cards: bool = False, size: float
     )  # fmt: skip
 
 
+@with_checked_types
 def host_copies(tree: PcieTree, *, to_host: bool = False, size: float | str = _SIZE) -> CongestionGraphs:
     """Return a graph of copies between accelerators and their nearest host memory.
 
@@ -319,6 +321,7 @@ def host_copies(tree: PcieTree, *, to_host: bool = False, size: float | str = _S
     )  # fmt: skip
 
 
+@with_checked_types
 def halo_exchange(tree: PcieTree, grid: Sequence[int], *, size: float | str = _SIZE) -> CongestionGraphs:
     """Return the congestion graph of a halo exchange on a process grid.
 
@@ -355,6 +358,7 @@ def halo_exchange(tree: PcieTree, grid: Sequence[int], *, size: float | str = _S
     return from_arcs([arcs], size_bytes=size_bytes, names=[pattern.name])
 
 
+@with_checked_types
 def read_graphs(path: str | Path, tree: PcieTree, *, size: float | str = _SIZE) -> CongestionGraphs:
     """Read congestion graphs from a CSV or Parquet file.
 

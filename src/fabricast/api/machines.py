@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pandas as pd
 
+from fabricast.core.arguments import with_checked_types
 from fabricast.core.errors import InputError, PeerLinkError
 from fabricast.core.quantities import check_seed
 from fabricast.pcie.graphs.programs import program_of
@@ -20,6 +21,7 @@ from fabricast.pcie.topology.tree import PcieTree, single_copy_rate_of
 __all__ = ["calibrate", "validate_machine"]
 
 
+@with_checked_types
 def validate_machine(
     tree: PcieTree, measured: str | Path, *, program: str = "independent", system: str | None = None
 ) -> MachineValidation:
@@ -69,6 +71,7 @@ def validate_machine(
     return validate(tree, copies.graphs, one_way_bytes_per_s=single_copy_rate_of(tree), warnings=copies.warnings)
 
 
+@with_checked_types
 def calibrate(
     tree: PcieTree | str | Path, probes: pd.DataFrame | str | Path, *, seed: int = 20161113, pcie_only: bool = False
 ) -> pd.DataFrame:
@@ -103,8 +106,6 @@ def calibrate(
     InputError
         If no probe is an isolated copy, or a probe contradicts the topology or used a direct link.
     """
-    if not isinstance(probes, pd.DataFrame | str | Path):
-        raise InputError(f"is {type(probes).__name__}, expected a data frame or a file", argument="probes")
     if not isinstance(tree, PcieTree):
         tree = load_tree(tree)
     path = None if isinstance(probes, pd.DataFrame) else Path(probes)
@@ -118,7 +119,9 @@ def calibrate(
             for source, target in zip(times["source"], times["target"], strict=True):
                 kind = tree.peer_link(source, target)
                 if kind is not None:
-                    raise PeerLinkError(f"probe copies {source} to {target} over {kind}, expected copies over PCIe")
+                    raise PeerLinkError(
+                        f"probe copies {source} to {target} over {kind}, expected copies over PCIe (pcie_only)"
+                    )
         check_seed(seed)
         estimates = estimate(tree, times, seed=seed)
         limit = tree.link_bytes_per_s

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from fabricast.core.arguments import with_checked_types
 from fabricast.core.errors import InputError, unknown_name
 from fabricast.core.quantities import check_count, check_seed
 from fabricast.core.seeds import random_generator
@@ -105,6 +106,7 @@ def fit_datasets(
         yield DatasetFit(str(dataset), conventions[0], cells, times, regressor, intervals)
 
 
+@with_checked_types
 def fit_max_rate(
     measurements: pd.DataFrame | str | Path,
     *,
@@ -164,8 +166,6 @@ def fit_max_rate(
     >>> (fit["value"] / [1e-6, 1e9, 1e9]).round(3).to_dict()
     {'s': 2.0, 'r_n': 10.0, 'r_c': 3.0}
     """
-    if not isinstance(measurements, pd.DataFrame | str | Path):
-        raise InputError(f"is {type(measurements).__name__}, expected a data frame or a file", argument="measurements")
     check_count("draws", draws, 100_000, least=20)
     check_seed(seed)
     check_count("node_pairs", node_pairs, 1_000_000)

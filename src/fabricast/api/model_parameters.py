@@ -23,6 +23,8 @@ __all__ = ["DEFAULT_MODEL", "ModelInputs"]
 
 #: Model of forecasts if none is specified: the most accurate one on measured machines.
 DEFAULT_MODEL = PORTS_AND_ENGINES
+#: Maximum number of copies for which limiting copies are determined by default, and that of models with engines.
+_MOST_EXPLAINED, _MOST_WITH_ENGINES = 1_000_000, 5_000
 #: Models that a parameter affects.
 _USERS = {
     "tau": "ports_and_engines, back_pressure and the models of congestion factors",
@@ -72,8 +74,8 @@ class ModelInputs:
         if not isinstance(self.model, Model) and self.model not in MODELS:
             raise unknown_name("model", str(self.model), [*ENGINE_MODELS, *MODELS])
         model = self.chosen_model()
-        for name in ("tau", "crossing_cost"):
-            if getattr(self, name) is not None and name not in model.parameters:
+        for name, neutral in (("tau", 0.0), ("crossing_cost", 1.0)):
+            if getattr(self, name) not in (None, neutral) and name not in model.parameters:
                 raise InputError(f"is not a parameter of '{model.name}'; {_USERS[name]} use it", argument=name)
 
     @property
@@ -85,6 +87,11 @@ class ModelInputs:
     def is_engine_model(self) -> bool:
         """Whether the model executes copies with engines."""
         return isinstance(self.model, str) and self.model in ENGINE_MODELS
+
+    @property
+    def most_explained(self) -> int:
+        """Number of copies up to which limiting copies are determined by default."""
+        return _MOST_WITH_ENGINES if self.is_engine_model else _MOST_EXPLAINED
 
     def chosen_model(self) -> Model:
         """Return the model from the catalogue."""

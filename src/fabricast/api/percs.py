@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from fabricast.core.errors import InputError
+from fabricast.core.arguments import with_checked_types
 from fabricast.core.quantities import check_count, check_seed
 from fabricast.percs.loads import ROUTINGS, route
 from fabricast.percs.mapped_traffic import mapped_traffic
@@ -15,6 +15,7 @@ from fabricast.percs.network_files import load_network
 __all__ = ["link_loads"]
 
 
+@with_checked_types
 def link_loads(
     pattern: str | Path,
     *,
@@ -77,8 +78,6 @@ def link_loads(
     >>> int(loads.loc[("direct", "D"), "links"])
     4032
     """
-    if not isinstance(pattern, str | Path):
-        raise InputError(f"the pattern is a {type(pattern).__name__}, expected a name or a file")
     check_count("tiles", tiles, 100_000)
     check_count("multiplicity", multiplicity, 65_536)
     check_seed(seed)

@@ -21,6 +21,7 @@ from fabricast.api.prediction_table import (
     text_columns,
 )
 from fabricast.api.staged_predictions import folded, other_transport, with_limiting_copies
+from fabricast.core.arguments import with_checked_types
 from fabricast.core.errors import InputError, near_names
 from fabricast.core.quantities import MOST_THREADS, check_count
 from fabricast.core.warnings import Warning, WarningCode
@@ -36,18 +37,17 @@ from fabricast.pcie.models.removals import MOST_IN_GRAPH, MOST_OF_RANDOM, Times,
 from fabricast.pcie.topology.tree import PcieTree
 from fabricast.runtime.threads import prefetched_map
 
-__all__ = ["Predictor", "most_explained", "predict", "predict_staged"]
+__all__ = ["Predictor", "predict", "predict_staged"]
 
 #: Maximum number of blocks of graphs that are evaluated concurrently; limits memory for blocks that wait to be written.
 _MOST_PARTS = 4
-#: Maximum number of copies for which limiting copies are determined by default, and that of models with engines.
-_MOST_EXPLAINED, _MOST_WITH_ENGINES = 1_000_000, 5_000
 #: Relative difference below which times are equal.
 _SAME = 1e-9
 #: Size in bytes below which the neglected start-up time adds several percent: config/published/host_copy_rates.csv.
 _LATENCY_BYTES = 4 * 2.0**20
 
 
+@with_checked_types
 def predict(
     tree: PcieTree | str | Path,
     graphs: CongestionGraphs | str | Path | Iterable[tuple[int | str, int | str]],
@@ -163,7 +163,7 @@ def predict(
     inputs = ModelInputs(model, bandwidth, tau, crossing_cost, parameters, pcie_only, program, measurements, system)
     tree = inputs.with_measured_access(tree)
     if limited_by is None:
-        limited_by = explain and graphs.source.size <= most_explained(inputs)
+        limited_by = explain and graphs.source.size <= inputs.most_explained
     is_staged = staged_copies(tree, graphs, transport)
     if is_staged.any():
         return predict_staged(tree, graphs, inputs, is_staged, explain=explain, limited_by=limited_by, threads=threads)
@@ -181,7 +181,8 @@ def predict_staged(
     if not inputs.is_engine_model:
         text = f"is staged for {int(is_staged.sum()):,} copies, which only {' and '.join(ENGINE_MODELS)} support"
         raise InputError(f"{text}; choose one of them, or transport p2p", argument="transport")
-    predictor = Predictor(tree, inputs, explain=explain, limited_by=False, threads=threads)
+    _check_explanation(explain, limited_by)
+    predictor = Predictor(tree, inputs, explain=explain, threads=threads)
     halves = predictor.predict(staged_graphs(predictor.tree, graphs, is_staged))
     rates = inputs.staged_rates(tree)
     table = folded(halves, predictor.tree, graphs, is_staged, rates, predictor.elapsed_s)
@@ -197,9 +198,10 @@ def predict_staged(
     return table
 
 
-def most_explained(inputs: ModelInputs) -> int:
-    """Return the number of copies up to which limiting copies are determined by default."""
-    return _MOST_WITH_ENGINES if inputs.is_engine_model else _MOST_EXPLAINED
+def _check_explanation(explain: bool, limited_by: bool) -> None:
+    """Refuse limiting copies without an explanation."""
+    if limited_by and not explain:
+        raise InputError("is requested without explain, of which it is a part", argument="limited_by")
 
 
 class Predictor:
@@ -228,11 +230,12 @@ class Predictor:
     """
 
     def __init__(
-        self, tree: PcieTree, inputs: ModelInputs, *, explain: bool = True, limited_by: bool = True, threads: int = 1,
+        self, tree: PcieTree, inputs: ModelInputs, *, explain: bool = True, limited_by: bool = False, threads: int = 1,
     ) -> None:  # fmt: skip
         check_count("threads", threads, MOST_THREADS)
         self._pcie_only, self._explain, self._threads = inputs.pcie_only, explain, threads
-        self._limited_by, self._name = limited_by and explain, inputs.name
+        _check_explanation(explain, limited_by)
+        self._limited_by, self._name = limited_by, inputs.name
         self._engines: EngineModel | None = None
         if inputs.is_engine_model:
             self._engines = inputs.engine_model(tree)
@@ -242,10 +245,8 @@ class Predictor:
         self._tree = tree
         names = tree.endpoint_names
         self._is_between_roots = np.array([[s != t and tree.path_class(s, t) == "SYS" for t in names] for s in names])
-        self._between_roots, self._divided, self._starves = 0, 0, False
-        self._divided_example = ""
-        self._smallest_bytes = np.inf
-        self._large_graphs, self._has_programs = 0, False
+        self._between_roots, self._divided, self._divided_example, self._starves = 0, 0, "", False
+        self._smallest_bytes, self._large_graphs, self._has_programs = np.inf, 0, False
         self._classes: set[str] = set()
 
     @property

@@ -12,6 +12,7 @@ from pathlib import Path
 import duckdb
 import pandas as pd
 
+from fabricast.core.arguments import with_checked_types
 from fabricast.core.errors import unknown_name
 from fabricast.results import tables
 
@@ -93,6 +94,7 @@ class Run:
         return f"<p>run of {escape(str(self.database))}, {len(self.figures)} figures</p>{verdicts.to_html(index=False)}"
 
 
+@with_checked_types
 def open_run(folder: str | Path = "results") -> Run:
     """Open a finished run.
 

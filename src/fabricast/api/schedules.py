@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 
 from fabricast.api.graphs import check_endpoints
+from fabricast.core.arguments import with_checked_types
 from fabricast.core.errors import InputError, unknown_name
 from fabricast.core.quantities import MOST_THREADS, check_count, to_bytes_per_s
 from fabricast.core.warnings import Warning
@@ -73,6 +74,7 @@ class FastestSchedule:
         )
 
 
+@with_checked_types
 def fastest_schedule(
     tree: PcieTree,
     communications: CongestionGraphs | Pattern,

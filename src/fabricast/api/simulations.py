@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from fabricast.api.graphs import check_endpoints, graphs_of, load_topology
 from fabricast.api.prediction_table import Prediction, communications, isolated_times
+from fabricast.core.arguments import with_checked_types
 from fabricast.core.errors import unknown_name
 from fabricast.core.quantities import MOST_THREADS, check_count
 from fabricast.core.warnings import Warning, WarningCode
@@ -27,6 +28,7 @@ __all__ = ["simulate"]
 _SENSITIVE = 1.01
 
 
+@with_checked_types
 def simulate(
     tree: PcieTree | str | Path,
     graphs: CongestionGraphs | str | Path | Iterable[tuple[int | str, int | str]],

@@ -71,7 +71,7 @@ def derive_breakdown(
     """Derive component times from CPU timers and a PCIe trace."""
     from fabricast.cli.breakdown_derivation import derive_lines
 
-    check_output(output, ".yaml", ".yml")
+    check_output(output, ".yaml", ".yml", inputs=(timers, trace))
     check_range("--posts-per-completion", posts_per_completion, 1, 1_000_000)
     check_name("--name", name)
     for line in derive_lines(timers, trace, name, posts_per_completion, output):

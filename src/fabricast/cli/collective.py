@@ -85,7 +85,7 @@ def collective(
 
     inputs = (topology, measurements, log, nccl_graph)
     check_output(output, ".csv", ".parquet", inputs=inputs)
-    check_output(write_tuner, ".csv", ".conf", option="--write-tuner", inputs=inputs)
+    check_output(write_tuner, ".csv", ".conf", option="--write-tuner", inputs=inputs, outputs=[output])
     check_output(write_graph, ".xml", option="--write-graph", inputs=inputs)
     shown = printed_format(format_, output)
     forecast = forecast_collective(

@@ -45,12 +45,13 @@ def _root(
     pass
 
 
-#: Remedy on the command line, by type of error.
+#: Remedy by type of error, with the options that provide it; `{}` is replaced by those of the command.
 _HELP = {
-    "NoAcceleratorError": "; specify --include-display to include graphics cards (class 0300)",
-    "UnknownSpeedError": "; specify --bandwidth, --measurements or --parameters (simulate: --generation and --width), "
-    "or import the file with 'fabricast topology import FILE --gpu MODEL -o machine.yaml'",
-    "PeerLinkError": "; specify --pcie-only to route these copies over the PCIe tree",
+    "NoAcceleratorError": ("; specify {} to include graphics cards (class 0300)", ("--include-display",)),
+    "UnknownSpeedError": (
+        "; specify {}, or import the file with 'fabricast topology import FILE --gpu MODEL -o machine.yaml'",
+        ("--bandwidth", "--measurements", "MEASUREMENTS", "--parameters", "--generation and --width", "--gpu"),
+    ),
 }
 
 
@@ -65,7 +66,7 @@ def main() -> None:
         app()
         sys.stdout.flush()
     except InputError as error:
-        _end(f"{_with_option(error)}{_HELP.get(type(error).__name__, '')}", 2)
+        _end(f"{_with_option(error)}{_remedy(error)}", 2)
     except BrokenPipeError:
         # The reader closed the pipe: discard buffered output so that interpreter shutdown does not fail.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -101,6 +102,24 @@ def _with_option(error: InputError) -> str:
         return str(error)
     option = _OPTIONS.get(error.argument, f"--{error.argument.replace('_', '-')}")
     return str(error).replace(error.argument, option, 1)
+
+
+def _remedy(error: InputError) -> str:
+    """Return the remedy for an error with the options that the command has; empty if it has none."""
+    text, remedies = _HELP.get(type(error).__name__, ("", ()))
+    known = _parameters_of_command(sys.argv[1:])
+    options = [option for option in remedies if option.split(" ")[0] in known]
+    return text.format(" or ".join([", ".join(options[:-1]), options[-1]][len(options) < 2 :])) if options else ""
+
+
+def _parameters_of_command(words: list[str]) -> set[str]:
+    """Return the options and arguments of the command that the words of a command line name."""
+    command = typer.main.get_command(app)
+    for word in words:
+        if word in getattr(command, "commands", {}):
+            command = command.commands[word]  # type: ignore[attr-defined]
+    names = {option for parameter in command.params for option in parameter.opts}
+    return names | {name.upper() for name in names if not name.startswith("-")}
 
 
 def _end(message: str, code: int) -> NoReturn:

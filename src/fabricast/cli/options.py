@@ -51,11 +51,15 @@ DISPLAY = typer.Option("--include-display", help="Include NVIDIA and AMD graphic
 
 
 def check_output(
-    output: Path | None, *endings: str, option: str = "--output", inputs: Iterable[Path | str | None] = ()
-) -> None:
-    """Check before a long computation that a file can be written and is not an input."""
+    output: Path | None, *endings: str, option: str = "--output", inputs: Iterable[Path | str | None] = (),
+    outputs: Iterable[Path | None] = (),
+) -> None:  # fmt: skip
+    """Check before a long computation that a file can be written, and is neither an input nor another output."""
     if output is None:
         return
+    for other in outputs:
+        if other is not None and os.path.realpath(output) == os.path.realpath(other):
+            raise InputError(f"{option} is '{output}', which another option writes, expected another name")
     for path in inputs:
         # Path.resolve raises RuntimeError for symbolic links that form a loop.
         if path is not None and os.path.realpath(output) == os.path.realpath(path):

@@ -13,6 +13,7 @@ from fabricast.collectives.alternatives import times_with
 from fabricast.collectives.forecast import CollectiveForecast
 from fabricast.collectives.model import CollectiveModel
 from fabricast.collectives.step_rates import Transport, copies_of
+from fabricast.core.arguments import with_checked_types
 from fabricast.core.number_text import size_text
 from fabricast.core.warnings import WarningCode
 from fabricast.nccl.costs import Algorithm, Operation, Protocol
@@ -77,6 +78,7 @@ class Finding:
     sizes: tuple[float, float]
 
 
+@with_checked_types
 def diagnose_collective(forecast: CollectiveForecast) -> list[Finding]:
     """Return the causes of lost time, largest gain first.
 

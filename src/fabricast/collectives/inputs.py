@@ -103,6 +103,10 @@ class CollectiveInputs:
     read: NcclTestsTable | None = None
     debug: NcclLog | None = None
 
+    def __post_init__(self) -> None:
+        if self.system is not None and self.measurements is None:
+            raise InputError("is specified without measurements", argument="system")
+
 
 @dataclass(frozen=True)
 class Prepared:
@@ -151,7 +155,7 @@ def prepare(tree: PcieTree, operation: str | None, inputs: CollectiveInputs) -> 
     if inputs.measurements is not None and not has_direct_copies(inputs.measurements):
         # Without peer access the file has no rates of links, but states the transport.
         tree = with_measured_access(tree, inputs.measurements)
-        inputs = replace(inputs, measurements=None)
+        inputs = replace(inputs, measurements=None, system=None)
     tables, debug = _read_log(inputs, operation)
     wanted = Operation.of(operation) if operation is not None else _operation(tables)
     table = _table(tables, wanted, inputs)

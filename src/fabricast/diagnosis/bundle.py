@@ -10,6 +10,7 @@ from pathlib import Path
 from fabricast.collectives.diagnosis import Cause, diagnose_collective
 from fabricast.collectives.forecast import forecast_prepared
 from fabricast.collectives.inputs import CollectiveInputs, prepare
+from fabricast.core.arguments import with_checked_types
 from fabricast.core.errors import InputError
 from fabricast.core.warnings import Warning, WarningCode
 from fabricast.diagnosis.sources import Content, Source, read_sources
@@ -105,6 +106,7 @@ class Diagnosis:
     compared: int
 
 
+@with_checked_types
 def diagnose(
     files: Sequence[str | Path],
     *,

@@ -25,10 +25,10 @@ def parts():
 def test_rows_and_warnings_are_independent_of_the_number_of_threads(model):
     predictions = []
     for threads in (1, 2, 5):
-        predictor = Predictor(TREE, ModelInputs(model, "10 GiB/s"), threads=threads)
+        predictor = Predictor(TREE, ModelInputs(model, "10 GiB/s"), limited_by=True, threads=threads)
         rows = pd.concat(list(predictor.predict_parts(iter(parts()))))
         predictions.append((rows.astype(object), predictor.warnings()))
-    sequential = Predictor(TREE, ModelInputs(model, "10 GiB/s"))
+    sequential = Predictor(TREE, ModelInputs(model, "10 GiB/s"), limited_by=True)
     expected = pd.concat([sequential.predict(part) for part in parts()]).astype(object)
     for rows, notes in predictions:
         pd.testing.assert_frame_equal(rows, expected)

@@ -188,3 +188,31 @@ def test_simulate_has_the_patterns_of_predict(tmp_path, monkeypatch):
     result = CliRunner().invoke(app, ["simulate", "storm8", "--ring", "--trace", "ring"])
     assert "--trace draws one graph of a file" in str(result.exception)
     assert not (tmp_path / "trace.parquet").exists()
+
+
+def test_limiting_copies_without_explanation_are_refused(tmp_path):
+    for machine in (["storm8"], ["flat4x2", "--bandwidth", "10 GB/s"], ["storm8", "--transport", "staged"]):
+        result = run("predict", *machine, "--ring", "--no-explain", "--limited-by", cwd=tmp_path)
+        assert result.returncode == 2 and "--limited-by is requested without explain" in result.stderr
+    result = run("predict", "storm8", "--ring", "--no-explain", cwd=tmp_path)
+    assert result.returncode == 0 and "limited_by" not in result.stdout.splitlines()[0]
+
+
+def test_outputs_of_a_command_are_different_files(tmp_path):
+    result = run("collective", "storm8", "-o", "a.csv", "--write-tuner", "./a.csv", cwd=tmp_path)
+    assert "--write-tuner is 'a.csv', which another option writes, expected another name" in result.stderr
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_system_without_measurements_is_refused(tmp_path):
+    for command in (["collective", "storm8"], ["predict", "storm8", "--ring"]):
+        assert "--system is specified without measurements" in run(*command, "--system", "a", cwd=tmp_path).stderr
+
+
+@pytest.mark.parametrize(("command", "remedies"), [
+    (["predict", "flat4x2", "--ring"], "specify --bandwidth, --measurements or --parameters, or import"),
+    (["collective", "flat4x2"], "specify MEASUREMENTS or --gpu, or import"),
+    (["simulate", "flat4x2", "--ring"], "specify --parameters or --generation and --width, or import"),
+])  # fmt: skip
+def test_remedies_are_options_of_the_command(tmp_path, command, remedies):
+    assert remedies in run(*command, cwd=tmp_path).stderr

@@ -111,7 +111,7 @@ def simulate(
             raise InputError("--output and --trace are mutually exclusive; use --trace-output for the trace")
         if graphs is None or limited_by:
             raise InputError("--trace draws one graph of a file, without --limited-by")
-        check_output(trace_output, ".parquet", option="--trace-output")
+        check_output(trace_output, ".parquet", option="--trace-output", inputs=(graphs, parameters, topology))
         for line in trace_file(
             topology, graphs, chosen, graph=trace, transmissions=transmissions, output=trace_output,
             size_bytes=size_bytes, generation=generation, width=width, parameters_file=parameters,

@@ -116,7 +116,7 @@ def predict(
 ) -> None:
     """Predict the completion time of each of several concurrent copies, and why it waits."""
     from fabricast.api.model_parameters import ModelInputs
-    from fabricast.api.predictions import Predictor, most_explained, predict_staged
+    from fabricast.api.predictions import Predictor, predict_staged
     from fabricast.cli.output import print_elapsed, printed_format, write_elapsed
     from fabricast.cli.pcie.patterns import Patterns
     from fabricast.pcie.graphs.files import ScatteredGraphError, read_graphs
@@ -141,7 +141,7 @@ def predict(
     is_direct = transport == "p2p" or (transport == "auto" and not tree.staged_pairs)
     if output is not None and graphs is not None and draw is None and is_direct:
         if limited_by is None:
-            limited_by = not graphs.is_file() or graphs.stat().st_size <= most_explained(inputs) * _ROW_BYTES
+            limited_by = explain and _has_few_rows(graphs, inputs)
         with suppress(ScatteredGraphError):
             print_warnings(_predict_blocks(predictor(limited_by=limited_by), graphs, size_bytes, output, threads))
             return
@@ -150,7 +150,7 @@ def predict(
     else:
         read = patterns.graphs(with_host_memory(tree), size_bytes)
     if limited_by is None:
-        limited_by = read.source.size <= most_explained(inputs)
+        limited_by = explain and read.source.size <= inputs.most_explained
     is_staged = staged_copies(predictor().tree, read, "p2p" if transport == "both" else transport)
     if is_staged.any():
         table = predict_staged(tree, read, inputs, is_staged, explain=explain, limited_by=limited_by, threads=threads)
@@ -168,6 +168,11 @@ def predict(
     else:
         write_elapsed(table, output)
     print_warnings(warnings)
+
+
+def _has_few_rows(graphs: Path, inputs: ModelInputs) -> bool:
+    """Return whether limiting copies are determined by default, by the size of a file of graphs."""
+    return not graphs.is_file() or graphs.stat().st_size <= inputs.most_explained * _ROW_BYTES
 
 
 def _size_bytes(size: str | None, all_to_all: str | None) -> float:

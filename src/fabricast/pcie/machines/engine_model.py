@@ -316,7 +316,7 @@ class EngineModel:
             if kind is not None and (source, target) not in self._direct:
                 raise PeerLinkError(
                     f"graph '{name}' copies {source} to {target}, over {kind}, whose rate is missing in the topology "
-                    "(bytes_per_s of peer_links)"
+                    "(bytes_per_s of peer_links); set pcie_only to route such copies over PCIe"
                 )
             if kind is not None and not self.calibration.direct_links_measured:
                 self._count(WarningCode.DIRECT_LINK_RATE_NOMINAL, name)

@@ -22,7 +22,7 @@ GRAPHS = st.lists(PAIRS, min_size=1, max_size=8, unique=True)
 
 def predicted(tree, arcs, model, **options):
     """Return the forecast of one graph; only some models accept a tau."""
-    if model in MODELS and MODELS[model].uses_tau:
+    if model in MODELS and "tau" in MODELS[model].parameters:
         options["tau"] = 0.1735
     return fc.predict(tree, from_arcs([arcs], size_bytes=1e9), model=model, bandwidth=12e9, **options)
 

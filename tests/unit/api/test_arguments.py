@@ -1,0 +1,91 @@
+"""Types of the arguments of all public functions."""
+
+import inspect
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import get_type_hints
+
+import numpy as np
+import pytest
+
+import fabricast as fc
+from fabricast.core.arguments import with_checked_types
+
+FUNCTIONS = {name: getattr(fc, name) for name in fc.__all__ if inspect.isfunction(getattr(fc, name))}
+PARAMETERS = [
+    (name, parameter.name)
+    for name, function in FUNCTIONS.items()
+    for parameter in inspect.signature(function).parameters.values()
+    if parameter.kind is not inspect.Parameter.VAR_KEYWORD
+]
+
+
+class Other:
+    """A value that no public function accepts."""
+
+    def __repr__(self):
+        return "<other>"
+
+
+def test_all_public_functions_are_covered():
+    assert {"predict", "graph", "collective", "diagnose", "simulate", "calibrate", "fit_max_rate"} <= FUNCTIONS.keys()
+    assert len(PARAMETERS) > 80
+    for function in FUNCTIONS.values():
+        assert get_type_hints(function)
+
+
+@pytest.mark.parametrize(("name", "parameter"), PARAMETERS)
+def test_every_argument_of_a_wrong_type_is_named(name, parameter):
+    required = {
+        one.name: Other()
+        for one in inspect.signature(FUNCTIONS[name]).parameters.values()
+        if one.default is inspect.Parameter.empty and one.kind is not inspect.Parameter.VAR_KEYWORD
+    }
+    with pytest.raises(fc.InputError, match=f"^({'|'.join(required)}|{parameter}) is <other>, expected "):
+        FUNCTIONS[name](**(required | {parameter: Other()}))
+
+
+@with_checked_types
+def accept(
+    number: float = 0.0, count: int = 0, flag: bool = False, text: str | None = None, path: str | Path = "a",
+    several: Sequence[int] = (), any_of: Iterable[tuple[int, int]] = (), named: Mapping[str, float] | None = None,
+) -> int:  # fmt: skip
+    """Return the number of elements."""
+    return len(several)
+
+
+@pytest.mark.parametrize("arguments", [
+    {"number": 1}, {"number": np.float32(1)}, {"number": np.int64(1)}, {"count": np.int32(2)}, {"flag": np.True_},
+    {"text": None}, {"path": Path("x")}, {"several": [1, np.int64(2)]}, {"several": np.array([1.0])},
+    {"any_of": iter([(0, 1)])}, {"any_of": [[0, 1]]}, {"named": {"a": 1}},
+])  # fmt: skip
+def test_accepted_types(arguments):
+    assert accept(**arguments) == len(arguments.get("several", ()))
+
+
+@pytest.mark.parametrize(("arguments", "message"), [
+    ({"number": True}, "number is True, expected a number"),
+    ({"number": "1"}, "number is '1', expected a number"),
+    ({"number": None}, "number is None, expected a number"),
+    ({"count": 1.0}, "count is 1.0, expected an integer"),
+    ({"count": False}, "count is False, expected an integer"),
+    ({"flag": 1}, "flag is 1, expected True or False"),
+    ({"text": 5}, "text is 5, expected text"),
+    ({"path": b"a"}, "path is b'a', expected text or a path"),
+    ({"several": "12"}, "several is '12', expected a sequence"),
+    ({"several": [1, "2"]}, "several contains '2', expected an integer"),
+    ({"any_of": 3}, "any_of is 3, expected a sequence"),
+    ({"named": [1]}, "named is [1], expected a mapping"),
+    ({"named": {"a": "b"}}, "named contains 'b', expected a number"),
+])  # fmt: skip
+def test_refused_types(arguments, message):
+    with pytest.raises(fc.InputError) as error:
+        accept(**arguments)
+    assert str(error.value) == message
+
+
+def test_missing_and_unknown_arguments_name_the_function():
+    with pytest.raises(TypeError, match=r"graph\(\) missing 1 required positional argument: 'arcs'"):
+        fc.graph()
+    with pytest.raises(TypeError, match=r"graph\(\) got an unexpected keyword argument 'start'"):
+        fc.graph([(0, 1)], start=1)
