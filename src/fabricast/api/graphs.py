@@ -174,9 +174,13 @@ def _number_of(end: int | str, tree: PcieTree | None) -> int:
     return int(end)
 
 
-def _ranks(tree: PcieTree) -> list[int]:
+def _ranks(tree: PcieTree, least: int = 2) -> list[int]:
     """Return the endpoint number of each rank. Network cards do not run ranks."""
-    return [tree.endpoint_number[name] for name in tree.accelerator_names]
+    ranks = [tree.endpoint_number[name] for name in tree.accelerator_names]
+    if len(ranks) < least:
+        counted = "1 accelerator" if len(ranks) == 1 else f"{len(ranks)} accelerators"
+        raise InputError(f"topology '{tree.name}' has {counted}, expected {least} or more for this pattern")
+    return ranks
 
 
 @with_checked_types
@@ -314,7 +318,7 @@ def host_copies(tree: PcieTree, *, to_host: bool = False, size: float | str = _S
     ([8, 8, 8, 8, 8, 8, 8, 8], [0, 1, 2, 3, 4, 5, 6, 7])
     """
     memory_of_endpoint = nearest_memory(with_host_memory(tree)).tolist()
-    arcs = [(memory_of_endpoint[rank], rank) for rank in _ranks(tree)]
+    arcs = [(memory_of_endpoint[rank], rank) for rank in _ranks(tree, least=1)]
     return graph(
         [(rank, memory) for memory, rank in arcs] if to_host else arcs, size=size,
         name="all_to_host" if to_host else "host_to_all",

@@ -2,49 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from functools import partial
+from collections.abc import Iterable, Mapping
 from inspect import signature
 from pathlib import Path
-from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
-from fabricast.api.graphs import check_endpoints, graphs_of, load_topology
+from fabricast.api.graphs import graphs_of, load_topology
 from fabricast.api.model_parameters import DEFAULT_MODEL, ModelInputs
-from fabricast.api.prediction_table import (
-    Prediction,
-    communications,
-    isolated_times,
-    link_columns,
-    text_columns,
-)
-from fabricast.api.staged_predictions import folded, other_transport, with_limiting_copies
+from fabricast.api.prediction_table import Prediction, communications, makespans
+from fabricast.api.predictor import Predictor, check_explanation
 from fabricast.core.arguments import with_checked_types
 from fabricast.core.errors import InputError, near_names
-from fabricast.core.quantities import MOST_THREADS, check_count
 from fabricast.core.warnings import Warning, WarningCode
-from fabricast.pcie.graphs.checks import reject_peer_copies
-from fabricast.pcie.graphs.congestion_graphs import CongestionGraphs
-from fabricast.pcie.graphs.divided_writes import divided_writes, divided_writes_warning
-from fabricast.pcie.graphs.staged import staged_copies, staged_graphs
-from fabricast.pcie.machines.engine_model import ENGINE_MODELS, EngineModel
-from fabricast.pcie.machines.expected_errors import expected_error_text, graph_classes
+from fabricast.pcie.graphs.congestion_graphs import CongestionGraphs, from_arcs
+from fabricast.pcie.graphs.staged import chunk_overhead_s, staged_copies, staged_graphs
+from fabricast.pcie.machines.engine_model import ENGINE_MODELS
 from fabricast.pcie.models.catalogue import Model
-from fabricast.pcie.models.evaluation import Evaluation, evaluate
-from fabricast.pcie.models.removals import MOST_IN_GRAPH, MOST_OF_RANDOM, Times, removal_texts, removals
+from fabricast.pcie.models.removals import Times, removal_texts, removals
 from fabricast.pcie.topology.tree import PcieTree
-from fabricast.runtime.threads import prefetched_map
 
-__all__ = ["Predictor", "predict", "predict_staged"]
+__all__ = ["predict", "predict_staged"]
 
-#: Maximum number of blocks of graphs that are evaluated concurrently; limits memory for blocks that wait to be written.
-_MOST_PARTS = 4
-#: Relative difference below which times are equal.
+#: Relative difference above which a copy is slower than in isolation.
 _SAME = 1e-9
-#: Size in bytes below which the neglected start-up time adds several percent: config/published/host_copy_rates.csv.
-_LATENCY_BYTES = 4 * 2.0**20
 
 
 @with_checked_types
@@ -181,270 +164,148 @@ def predict_staged(
     if not inputs.is_engine_model:
         text = f"is staged for {int(is_staged.sum()):,} copies, which only {' and '.join(ENGINE_MODELS)} support"
         raise InputError(f"{text}; choose one of them, or transport p2p", argument="transport")
-    _check_explanation(explain, limited_by)
+    check_explanation(explain, limited_by)
     predictor = Predictor(tree, inputs, explain=explain, threads=threads)
     halves = predictor.predict(staged_graphs(predictor.tree, graphs, is_staged))
     rates = inputs.staged_rates(tree)
-    table = folded(halves, predictor.tree, graphs, is_staged, rates, predictor.elapsed_s)
+    table = _folded(halves, predictor.tree, graphs, is_staged, rates, predictor.elapsed_s)
     predictor.compare_staged(table, rates)
     warnings = predictor.warnings()
     if explain and limited_by:
-        table = with_limiting_copies(table, predictor.tree, graphs, is_staged, predictor.elapsed_s)
+        table = _with_limiting_copies(table, predictor.tree, graphs, is_staged, predictor.elapsed_s)
         warnings = [one for one in warnings if one.code is not WarningCode.LIMITING_COPIES_OMITTED]
     table.attrs["warnings"] = warnings
     if explain:
         direct = Predictor(tree, inputs, explain=False, threads=threads).predict(graphs)
-        table.attrs["warnings"].append(other_transport(table, direct, is_measured=bool(rates)))
+        table.attrs["warnings"].append(_other_transport(table, direct, is_measured=bool(rates)))
     return table
 
 
-def _check_explanation(explain: bool, limited_by: bool) -> None:
-    """Refuse limiting copies without an explanation."""
-    if limited_by and not explain:
-        raise InputError("is requested without explain, of which it is a part", argument="limited_by")
+def _folded(
+    halves: pd.DataFrame, tree: PcieTree, graphs: CongestionGraphs, is_staged: NDArray[np.bool_],
+    rates: Mapping[tuple[str, str], float], elapsed_s: Times,
+) -> Prediction:  # fmt: skip
+    """Return one row per copy from the rows of both halves of staged copies.
 
-
-class Predictor:
-    """Predictor of graphs of one topology, block by block.
-
-    `predict` evaluates all graphs in one block.
+    The halves overlap: ``elapsed_s`` is the time of the slower one and the time that the driver needs for its chunks.
+    Unless that time was measured, ``earliest_s`` is without it, and ``latest_s`` with one half after the other.
 
     Parameters
     ----------
-    tree, explain, limited_by, threads
-        See `predict`.
-    inputs : ModelInputs
-        Model and parameters.
-
-    Raises
-    ------
-    InputError
-        If the model is unknown, a value is out of range, or the bandwidth is unknown.
-
-    Examples
-    --------
-    >>> import fabricast as fc
-    >>> predictor = Predictor(fc.load_topology("storm8"), ModelInputs(bandwidth="10 GiB/s"))
-    >>> predictor.predict(fc.graph([(0, 1), (2, 1)]))["slowdown"].tolist()
-    [2.0, 2.0]
+    halves : pandas.DataFrame
+        Prediction of `fabricast.pcie.graphs.staged.staged_graphs`.
+    tree : PcieTree
+        Topology with host memory.
+    graphs : CongestionGraphs
+        Copies before staging.
+    is_staged : ndarray of bool, shape (copies,)
+        Which copies have two halves.
+    rates : mapping of (str, str) to float
+        Measured rates of single staged copies in bytes/s, by source and target.
+    elapsed_s : callable
+        Function that returns the elapsed time of each copy of some graphs in s.
     """
+    times = halves["elapsed_s"].to_numpy()
+    last = np.cumsum(np.where(is_staged, 2, 1)) - 1
+    first = last - is_staged
+    slower = np.where(times[first] > times[last], first, last)
+    rows = halves.iloc[slower].reset_index(drop=True)
+    copies = communications(tree, graphs)
+    ends = zip(copies["source"].astype(str), copies["target"].astype(str), strict=True)
+    measured_s = graphs.size_bytes / np.array([rates.get(pair, np.nan) for pair in ends])
+    is_measured = np.isfinite(measured_s)
+    isolated_s = _isolated_s(tree, graphs, is_staged, elapsed_s)
+    chunks_s = np.where(is_measured, np.maximum(measured_s - isolated_s, 0.0), graphs.size_bytes * chunk_overhead_s())
+    chunks_s = np.where(is_staged, chunks_s, 0.0)
+    unknown = is_staged & ~is_measured
+    columns = {name: rows[name] for name in rows.columns if name not in copies}
+    columns["elapsed_s"] = rows["elapsed_s"] + chunks_s
+    columns["earliest_s"] = rows["earliest_s"] + np.where(unknown, 0.0, chunks_s)
+    other_s = halves["latest_s"].to_numpy()[first + last - slower]
+    columns["latest_s"] = rows["latest_s"] + chunks_s + np.where(unknown, other_s, 0.0)
+    columns["slowdown"] = columns["elapsed_s"] / (isolated_s + chunks_s)
+    transports = pd.Categorical.from_codes(is_staged.astype(np.int8), pd.Index(["p2p", "staged"]))
+    return Prediction({**copies, **columns, "transport": transports})
 
-    def __init__(
-        self, tree: PcieTree, inputs: ModelInputs, *, explain: bool = True, limited_by: bool = False, threads: int = 1,
-    ) -> None:  # fmt: skip
-        check_count("threads", threads, MOST_THREADS)
-        self._pcie_only, self._explain, self._threads = inputs.pcie_only, explain, threads
-        _check_explanation(explain, limited_by)
-        self._limited_by, self._name = limited_by, inputs.name
-        self._engines: EngineModel | None = None
-        if inputs.is_engine_model:
-            self._engines = inputs.engine_model(tree)
-            tree = self._engines.tree
-        else:
-            self._model, self._machine = inputs.chosen_model(), inputs.machine_parameters(tree)
-        self._tree = tree
-        names = tree.endpoint_names
-        self._is_between_roots = np.array([[s != t and tree.path_class(s, t) == "SYS" for t in names] for s in names])
-        self._between_roots, self._divided, self._divided_example, self._starves = 0, 0, "", False
-        self._smallest_bytes, self._large_graphs, self._has_programs = np.inf, 0, False
-        self._classes: set[str] = set()
 
-    @property
-    def tree(self) -> PcieTree:
-        """Topology of the graphs. With engines, it contains host memory as endpoints."""
-        return self._tree
+def _isolated_s(
+    tree: PcieTree, graphs: CongestionGraphs, is_staged: NDArray[np.bool_], elapsed_s: Times
+) -> NDArray[np.float64]:
+    """Return the time of each copy alone, whose halves may slow each other, without the time for chunks."""
+    numbers = graphs.source * len(tree.endpoint_names) + graphs.target
+    _, first, of_copy = np.unique(numbers, return_index=True, return_inverse=True)
+    arcs = [[(int(graphs.source[copy]), int(graphs.target[copy]))] for copy in first]
+    flags = is_staged[first]
+    times = elapsed_s(staged_graphs(tree, from_arcs(arcs, size_bytes=1e9), flags))
+    # All models are linear in the size of an isolated copy.
+    return _slower_half_s(times, flags)[of_copy] * graphs.size_bytes / 1e9
 
-    def predict(self, graphs: CongestionGraphs) -> Prediction:
-        """Return the times of one block of graphs, and record its warnings.
 
-        Parameters
-        ----------
-        graphs : CongestionGraphs
-            Graphs of the block.
+def _slower_half_s(times_s: NDArray[np.float64], is_staged: NDArray[np.bool_]) -> NDArray[np.float64]:
+    """Return the time of the slower half of each staged copy, and of each direct copy."""
+    last = np.cumsum(np.where(is_staged, 2, 1)) - 1
+    slower: NDArray[np.float64] = np.maximum(times_s[last - is_staged], times_s[last])
+    return slower
 
-        Returns
-        -------
-        Prediction
-            See `fabricast.predict`.
 
-        Raises
-        ------
-        InputError
-            If an endpoint is unknown, or a copy would use a direct link of unknown rate.
-        """
-        _, table = self._of_part(graphs, threads=self._threads)
-        self._remember(graphs, table)
-        return table
+def _with_limiting_copies(
+    table: Prediction, tree: PcieTree, graphs: CongestionGraphs, is_staged: NDArray[np.bool_], elapsed_s: Times
+) -> Prediction:
+    """Return the result of `folded` with the columns limited_by and elapsed_without_s.
 
-    def elapsed_s(self, graphs: CongestionGraphs) -> NDArray[np.float64]:
-        """Return the elapsed time of each copy in s (models with engines), without recording warnings."""
-        assert self._engines is not None
-        return self._engines.times(graphs, warn=False).end_s - graphs.start_s
+    Parameters
+    ----------
+    table : Prediction
+        Result of `folded`.
+    tree : PcieTree
+        Topology with host memory.
+    graphs : CongestionGraphs
+        Copies before staging.
+    is_staged : ndarray of bool, shape (copies,)
+        Which copies have two halves; copies of one pair are alike.
+    elapsed_s : callable
+        Function that returns the elapsed time of each copy of some graphs in s.
+    """
+    numbers = (graphs.source * len(tree.endpoint_names) + graphs.target).tolist()
+    staged = dict(zip(numbers, is_staged.tolist(), strict=True))
 
-    def compare_staged(self, table: Prediction, known: Mapping[tuple[str, str], float]) -> None:
-        """Compare staged copies of unmeasured transport with the measured rates of their pairs, for `warnings`."""
-        for _, row in table[table["transport"] == "staged"].drop_duplicates(["source", "target"]).iterrows():
-            if self._engines is not None and (flow := (str(row["source"]), str(row["target"]))) not in known:
-                self._engines.measured.compare_isolated(
-                    flow, float(row["size_bytes"] / row["elapsed_s"] * row["slowdown"])
-                )
+    def of_halves(some: CongestionGraphs) -> tuple[NDArray[np.float64], list[int]]:
+        pairs = (some.source * len(tree.endpoint_names) + some.target).tolist()
+        flags = np.array([staged[pair] for pair in pairs], dtype=np.bool_)
+        return _slower_half_s(elapsed_s(staged_graphs(tree, some, flags)), flags), pairs
 
-    def predict_parts(self, parts: Iterable[CongestionGraphs]) -> Iterator[Prediction]:
-        """Yield the times of blocks of graphs, in their order.
+    total_s = table["elapsed_s"].to_numpy(dtype=float)
+    chunks_s = (total_s - of_halves(graphs)[0]) / graphs.size_bytes
+    chunks = dict(zip(numbers, chunks_s.tolist(), strict=True))
 
-        Several threads evaluate one block each, except for models with engines.
+    def times(some: CongestionGraphs) -> NDArray[np.float64]:
+        halves_s, pairs = of_halves(some)
+        elapsed: NDArray[np.float64] = halves_s + some.size_bytes * np.array([chunks[pair] for pair in pairs])
+        return elapsed
 
-        Parameters
-        ----------
-        parts : iterable of CongestionGraphs
-            Blocks of graphs.
+    found = removals(graphs, total_s, table["slowdown"].to_numpy() > 1 + _SAME, times)
+    texts = removal_texts(tree, graphs, found)
+    return Prediction({**table, "limited_by": texts, "elapsed_without_s": found.elapsed_without_s})
 
-        Yields
-        ------
-        Prediction
-            Times of one block.
 
-        Raises
-        ------
-        InputError
-            See `predict`.
-        """
-        # Warnings of models with engines depend on the previous graphs, and they do not release the interpreter lock.
-        several = min(self._threads, _MOST_PARTS) if self._engines is None else 1
-        for graphs, table in prefetched_map(partial(self._of_part, threads=1), parts, threads=several):
-            self._remember(graphs, table)
-            yield table
+def _other_transport(staged: pd.DataFrame, direct: pd.DataFrame, *, is_measured: bool) -> Warning:
+    """Return a sentence that compares staged copies with direct ones.
 
-    def _of_part(self, graphs: CongestionGraphs, *, threads: int) -> tuple[CongestionGraphs, Prediction]:
-        check_endpoints(self._tree, graphs)
-        if self._engines is not None:
-            return graphs, self._of_engines(self._engines, graphs)
-        return graphs, self._of_model(graphs, threads)
-
-    def _remember(self, graphs: CongestionGraphs, table: Prediction) -> None:
-        self._smallest_bytes = min(self._smallest_bytes, float(graphs.size_bytes.min(initial=np.inf)))
-        self._classes |= graph_classes(self._tree, graphs)
-        if self._limited_by:
-            self._large_graphs += int((np.diff(graphs.offset) > self._most_copies(graphs)).sum())
-        if self._engines is not None:
-            self._remember_divided(graphs.chosen(self._engines.writes(graphs)))
-            return
-        self._remember_divided(graphs)
-        # Models with engines support programs and inter-socket links, and no copy starves.
-        self._has_programs |= any(graphs.programs)
-        self._between_roots += int(self._is_between_roots[graphs.source, graphs.target].sum())
-        self._starves |= not np.isfinite(table["elapsed_s"].to_numpy()).all()
-
-    def _remember_divided(self, graphs: CongestionGraphs) -> None:
-        divided = divided_writes(self._tree, graphs.graph_of_communication, graphs.source, graphs.target)
-        if divided.size:
-            self._divided_example = self._divided_example or graphs.names[divided[0]]
-            self._divided += divided.size
-
-    def _of_engines(self, engines: EngineModel, graphs: CongestionGraphs) -> Prediction:
-        found = engines.times(graphs, explain=self._explain)
-        elapsed_s = found.end_s - graphs.start_s
-        isolated_s = engines.isolated_s(graphs)
-        return Prediction(
-            {
-                **communications(self._tree, graphs),
-                "elapsed_s": elapsed_s,
-                "slowdown": elapsed_s / isolated_s,
-                "earliest_s": found.earliest_s - graphs.start_s,
-                "latest_s": found.latest_s - graphs.start_s,
-                **(text_columns(found) if self._explain else {}),
-                **self._limiting(graphs, elapsed_s, isolated_s, self.elapsed_s),
-            }
+    Parameters
+    ----------
+    staged, direct : pandas.DataFrame
+        Predictions of the same graphs.
+    is_measured : bool
+        Whether measured staged copies bound the prediction.
+    """
+    ends = makespans(staged), makespans(direct)
+    if len(ends[0]) == 1:
+        times = f"complete after {ends[1].iloc[0] * 1e3:.3g} ms, staged ones after {ends[0].iloc[0] * 1e3:.3g} ms"
+    else:
+        times = (
+            f"need {(ends[1] / ends[0]).median():.3g} times as long as staged ones (median of {len(ends[0]):,} graphs)"
         )
-
-    def _of_model(self, graphs: CongestionGraphs, threads: int) -> Prediction:
-        tree, machine = self._tree, self._machine
-        if not self._pcie_only:
-            reject_peer_copies(tree, graphs)
-
-        def evaluation(some: CongestionGraphs, *, explain: bool) -> Evaluation:
-            return evaluate(
-                tree, some, self._model, bandwidth_bytes_per_s=machine.bandwidth_bytes_per_s, tau=machine.tau,
-                crossing_cost=machine.crossing_cost, threads=threads, explain=explain,
-            )  # fmt: skip
-
-        def times(some: CongestionGraphs) -> NDArray[np.float64]:
-            return evaluation(some, explain=False).end_s - some.start_s
-
-        found = evaluation(graphs, explain=self._explain)
-        elapsed_s = found.end_s - graphs.start_s
-        isolated_s = isolated_times(tree, graphs, times)
-        return Prediction(
-            {
-                **communications(tree, graphs),
-                "elapsed_s": elapsed_s,
-                "slowdown": elapsed_s / isolated_s,
-                **(link_columns(tree, found) if self._explain else {}),
-                **self._limiting(graphs, elapsed_s, isolated_s, times),
-            }
-        )
-
-    def _limiting(
-        self, graphs: CongestionGraphs, elapsed_s: NDArray[np.float64], isolated_s: NDArray[np.float64], times: Times
-    ) -> dict[str, Any]:
-        """Return the columns limited_by and elapsed_without_s."""
-        if not self._limited_by:
-            return {}
-        slow = elapsed_s > isolated_s * (1 + _SAME)
-        found = removals(graphs, elapsed_s, slow, times, most_copies=self._most_copies(graphs))
-        return {
-            "limited_by": removal_texts(self._tree, graphs, found),
-            "elapsed_without_s": found.elapsed_without_s,
-        }
-
-    def _most_copies(self, graphs: CongestionGraphs) -> NDArray[np.int64]:
-        """Return the number of copies of each graph up to which limiting copies are determined."""
-        return np.full(len(graphs), MOST_IN_GRAPH) if self._engines is None else self._engines.most_explained(graphs)
-
-    def warnings(self) -> list[Warning]:
-        """Return the assumptions that affect the predictions so far."""
-        if self._engines is not None:
-            warnings = [*self._tree.warnings, *self._engines.warnings()]
-        else:
-            warnings = [*self._tree.warnings, *self._machine.warnings(self._model)]
-
-        def add(code: WarningCode, text: str) -> None:
-            warnings.append(Warning(code, text))
-
-        if any(warning.code is WarningCode.MEASUREMENT_CONTRADICTED for warning in warnings):
-            add(WarningCode.EXPECTED_ERROR, "expected error: unknown, the measurements contradict the forecast")
-        elif self._classes:
-            unprobed = self._engines.unprobed if self._engines is not None else []
-            add(WarningCode.EXPECTED_ERROR, expected_error_text(self._name, self._classes, unprobed))
-        if self._has_programs:
-            add(
-                WarningCode.PROGRAMS_IGNORED,
-                f"the programs of the graphs are ignored: only {' and '.join(ENGINE_MODELS)} use them",
-            )
-        if self._between_roots:
-            add(
-                WarningCode.INTER_SOCKET_COPIES,
-                f"{self._between_roots:,} copies are between root complexes; the study validates only copies below one "
-                "root complex",
-            )
-        if self._divided:
-            warnings.append(divided_writes_warning(self._divided, self._divided_example))
-        if self._smallest_bytes < _LATENCY_BYTES:
-            add(
-                WarningCode.SMALL_COPIES,
-                f"the smallest copy has {self._smallest_bytes:,.0f} bytes: models have no start-up time, which "
-                "adds 10 to 35 % at 1 MiB (copies of host memory on H100 and H200) and dominates smaller copies",
-            )
-        if self._large_graphs:
-            limits = f"{MOST_IN_GRAPH} copies, or {MOST_OF_RANDOM} with a random order"
-            text = f"{self._large_graphs:,} graphs have more than {limits}: their limited_by is empty"
-            add(WarningCode.LIMITING_COPIES_OMITTED, text)
-        if self._explain and not self._limited_by:
-            text = "limited_by and elapsed_without_s are omitted; request them with limited_by (--limited-by)"
-            add(WarningCode.LIMITING_COPIES_OMITTED, text)
-        if self._starves:
-            add(
-                WarningCode.STARVATION,
-                f"model '{self._model.name}' starves some copies: their elapsed_s is infinite",
-            )
-        return warnings
+    share = f"{chunk_overhead_s() * 1e12:.3g} µs per MB for the chunks of the driver, as on one public machine"
+    bound = f"; staged times include {share}: measure staged copies (--measurements)"
+    bound = "" if is_measured else bound
+    return Warning(WarningCode.OTHER_TRANSPORT, f"with peer access (transport p2p), all copies would {times}{bound}")

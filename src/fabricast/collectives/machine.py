@@ -201,7 +201,10 @@ def _ranks(tree: PcieTree, ranks: Sequence[str] | None) -> tuple[str, ...]:
         if names.count(name) > 1:
             raise InputError(f"contains '{name}' twice, expected one rank per GPU", argument="ranks")
     if not 2 <= len(names) <= 16:
-        raise InputError(f"has {len(names)} GPUs, expected 2 to 16 of one host", argument="ranks")
+        text = f"{len(names)} {'GPU' if len(names) == 1 else 'GPUs'}, expected 2 to 16 of one host"
+        if ranks is None:
+            raise InputError(f"topology '{tree.name}' has {text}")
+        raise InputError(f"has {text}", argument="ranks")
     return names
 
 

@@ -62,7 +62,7 @@ def progress_of(work: str, total: int) -> Iterator[Callable[[int], None]]:
 
     def advance(parts: int) -> None:
         nonlocal done
-        before, done = done, done + parts
+        before, done = done, min(total, done + parts)
         if total and 10 * done // total > 10 * before // total:
             sys.stderr.write(f"{work}: {done:,} of {total:,}\n")
             sys.stderr.flush()

@@ -85,6 +85,13 @@ def test_class_of_copies_between_sockets_and_over_direct_links():
     assert graph_classes(fc.load_topology("hgx_a100"), fc.graph([(0, 1)])) == {"direct links"}
     sockets = fc.load_topology("dual4x2")
     assert graph_classes(sockets, fc.graph([(0, 4)])) == {"between root complexes"}
+    # Pairs of dgx1_nvlink without a link copy over PCIe; those of two sockets cross the link between these.
+    linked = fc.load_topology("dgx1_nvlink")
+    pairs = [(s, t) for s in linked.accelerator_names for t in linked.accelerator_names if s < t]
+    over = [next(pair for pair in pairs if linked.peer_link(*pair)), next(p for p in pairs if not linked.peer_link(*p))]
+    assert linked.path_class(*over[1]) == "SYS"
+    assert graph_classes(linked, fc.graph(over, tree=linked)) == {"direct links", "between root complexes"}
+    assert graph_classes(linked, fc.graph(over[:1], tree=linked)) == {"direct links"}
 
 
 def test_forecast_that_contradicts_its_measurements_says_so(tmp_path):

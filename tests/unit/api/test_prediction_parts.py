@@ -8,7 +8,7 @@ import pytest
 
 import fabricast as fc
 from fabricast.api.model_parameters import ModelInputs
-from fabricast.api.predictions import Predictor
+from fabricast.api.predictor import Predictor
 from fabricast.core.errors import InputError
 from fabricast.core.warnings import WarningCode
 from fabricast.runtime.threads import prefetched_map

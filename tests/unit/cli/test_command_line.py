@@ -216,3 +216,24 @@ def test_a_system_without_measurements_is_refused(tmp_path):
 ])  # fmt: skip
 def test_remedies_are_options_of_the_command(tmp_path, command, remedies):
     assert remedies in run(*command, cwd=tmp_path).stderr
+
+
+def test_patterns_between_gpus_of_a_machine_with_one_gpu_name_the_machine(tmp_path):
+    (tmp_path / "one.yaml").write_text(
+        "name: one\nlink_bytes_per_s: 15.75e9\nvertices:\n"
+        '  - {name: "RC", kind: root_complex}\n  - {name: "0", kind: endpoint, parent: "RC"}\n'
+    )
+    for options in (["--ring"], ["--all-to-all", "1MiB"], ["--halo", "1x1"]):
+        stderr = run("predict", "one.yaml", *options, cwd=tmp_path).stderr
+        assert "topology 'one' has 1 accelerator, expected 2 or more for this pattern" in stderr
+    assert "the topology has 1 GPU" in run("schedule", "one.yaml", "--halo", "1", cwd=tmp_path).stderr
+    assert "topology 'one' has 1 GPU, expected 2 to 16" in run("collective", "one.yaml", cwd=tmp_path).stderr
+    assert run("predict", "one.yaml", "--host-to-all", cwd=tmp_path).returncode == 0
+
+
+def test_search_for_limiting_copies_with_a_random_order_shows_its_progress(tmp_path):
+    command = ["predict", "crossed_virtual_switches", "--program", "unordered_writes", "--copies"]
+    copies = " ".join(f"{s}>{t}" for s in range(5) for t in range(8) if s != t)
+    assert "evaluating without each copy: 35 of 35" in run(*command, copies, cwd=tmp_path).stderr
+    assert "evaluating" not in run(*command, copies[:20].rsplit(" ", 1)[0], cwd=tmp_path).stderr
+    assert "evaluating" not in run(*command, copies, "--no-limited-by", cwd=tmp_path).stderr

@@ -39,7 +39,7 @@ from fabricast.core.warnings import Warning
 if TYPE_CHECKING:
     from fabricast.api.model_parameters import ModelInputs
     from fabricast.api.prediction_table import Prediction
-    from fabricast.api.predictions import Predictor
+    from fabricast.api.predictor import Predictor
     from fabricast.pcie.graphs.congestion_graphs import CongestionGraphs
     from fabricast.pcie.topology.tree import PcieTree
 
@@ -49,6 +49,8 @@ app = typer.Typer()
 
 #: Typical size of a row of a file of graphs in bytes.
 _ROW_BYTES = 16
+#: Number of copies with a random order from which the search for limiting copies shows its progress.
+_SLOW_REMOVALS = 24
 
 
 HOST_TO_ALL = typer.Option("--host-to-all", help="Every GPU reads from its nearest host memory.")
@@ -116,7 +118,8 @@ def predict(
 ) -> None:
     """Predict the completion time of each of several concurrent copies, and why it waits."""
     from fabricast.api.model_parameters import ModelInputs
-    from fabricast.api.predictions import Predictor, predict_staged
+    from fabricast.api.predictions import predict_staged
+    from fabricast.api.predictor import Predictor
     from fabricast.cli.output import print_elapsed, printed_format, write_elapsed
     from fabricast.cli.pcie.patterns import Patterns
     from fabricast.pcie.graphs.files import ScatteredGraphError, read_graphs
@@ -154,11 +157,9 @@ def predict(
     is_staged = staged_copies(predictor().tree, read, "p2p" if transport == "both" else transport)
     if is_staged.any():
         table = predict_staged(tree, read, inputs, is_staged, explain=explain, limited_by=limited_by, threads=threads)
-        warnings = table.attrs["warnings"]
     else:
-        whole = predictor(limited_by=limited_by)
-        table = whole.predict(read)
-        warnings = whole.warnings()
+        table = _with_progress(predictor(limited_by=limited_by), read)
+    warnings = table.attrs["warnings"]
     if transport == "both":
         warnings = [*warnings, *_add_staged(table, tree, read, inputs, threads, warnings)]
     if draw is not None:
@@ -168,6 +169,20 @@ def predict(
     else:
         write_elapsed(table, output)
     print_warnings(warnings)
+
+
+def _with_progress(predictor: Predictor, graphs: CongestionGraphs) -> Prediction:
+    """Predict graphs, and show the progress of the search for limiting copies if it takes seconds."""
+    from fabricast.runtime.jobs import progress_of
+
+    removals = predictor.slow_removals(graphs)
+    if removals < _SLOW_REMOVALS:
+        table = predictor.predict(graphs)
+    else:
+        with progress_of("evaluating without each copy", removals) as advance:
+            table = predictor.predict(graphs, progress=advance)
+    table.attrs["warnings"] = predictor.warnings()
+    return table
 
 
 def _has_few_rows(graphs: Path, inputs: ModelInputs) -> bool:

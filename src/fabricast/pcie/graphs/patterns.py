@@ -93,7 +93,9 @@ def halo_pattern(grid: Sequence[int], endpoints: int, *, size_bytes: float | Seq
     processes = math.prod(grid)
     if not grid or min(grid) < 1 or not 2 <= processes <= endpoints:
         shown = "x".join(map(str, grid))
-        raise InputError(f"halo grid is {shown}, expected positive extents and 2 to {endpoints} processes")
+        most = f" to {endpoints}" if endpoints > 2 else ""
+        few = f"; the topology has {endpoints} GPU" if endpoints < 2 else ""
+        raise InputError(f"halo grid is {shown}, expected positive extents and 2{most} processes{few}")
     sizes = [float(size_bytes)] * len(grid) if isinstance(size_bytes, int | float) else [float(s) for s in size_bytes]
     if len(sizes) != len(grid) or not all(0 < size < math.inf for size in sizes):
         raise InputError(f"sizes are {sizes}, expected one positive number for each of {len(grid)} axes")

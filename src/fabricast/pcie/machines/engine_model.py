@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -152,7 +152,10 @@ class EngineModel:
         self._examples: dict[WarningCode, str] = {}
         self._last: dict[WarningCode, str] = {}
 
-    def times(self, graphs: CongestionGraphs, *, explain: bool = False, warn: bool = True) -> CopyTimes:
+    def times(
+        self, graphs: CongestionGraphs, *, explain: bool = False, warn: bool = True,
+        progress: Callable[[int], None] | None = None,
+    ) -> CopyTimes:  # fmt: skip
         """Return the completion times of the copies of some graphs.
 
         Parameters
@@ -163,6 +166,8 @@ class EngineModel:
             Whether to determine the bottleneck of each copy.
         warn : bool, default True
             Whether the graphs count in warnings; graphs that are evaluated again without some copies do not.
+        progress : callable, optional
+            Called with 1 after each graph, unless all graphs are evaluated at once.
 
         Returns
         -------
@@ -179,7 +184,7 @@ class EngineModel:
             If a graph has too many copies.
         """
         before = self._counts.copy(), dict(self._examples), dict(self._last)
-        found = self._times(graphs, explain)
+        found = self._times(graphs, explain, progress)
         if not warn:
             self._counts, self._examples, self._last = before
         elif self.measured.has_graphs:
@@ -187,11 +192,15 @@ class EngineModel:
                 self.measured.compare(graphs.arcs(number))
         return found
 
-    def _times(self, graphs: CongestionGraphs, explain: bool) -> CopyTimes:
+    def _times(self, graphs: CongestionGraphs, explain: bool, progress: Callable[[int], None] | None) -> CopyTimes:
         program = self._common_program(graphs)
         if program is not None:
             return graph_times(self.tree, graphs, program, self.calibration.rates, explain=explain)
-        completions = [self._of_graph(graphs, number, explain) for number in range(len(graphs))]
+        completions = []
+        for number in range(len(graphs)):
+            completions.append(self._of_graph(graphs, number, explain))
+            if progress is not None:
+                progress(1)
         return CopyTimes(
             np.concatenate([of_graph.end_s for of_graph in completions]),
             np.concatenate([of_graph.earliest_s for of_graph in completions]),
@@ -260,8 +269,15 @@ class EngineModel:
 
     def most_explained(self, graphs: CongestionGraphs) -> NDArray[np.int64]:
         """Return the number of copies of each graph up to which limiting copies are determined, shape (graphs,)."""
-        is_random = [self._program_of(graphs, number).is_random for number in range(len(graphs))]
-        return np.where(np.array(is_random, dtype=bool), MOST_OF_RANDOM, MOST_IN_GRAPH)
+        return np.where(self._are_random(graphs), MOST_OF_RANDOM, MOST_IN_GRAPH)
+
+    def explained_slowly(self, graphs: CongestionGraphs) -> int:
+        """Return the number of copies whose removal is evaluated with many draws of a random order."""
+        copies = np.diff(graphs.offset)
+        return int(copies[self._are_random(graphs) & (copies <= MOST_OF_RANDOM)].sum())
+
+    def _are_random(self, graphs: CongestionGraphs) -> NDArray[np.bool_]:
+        return np.array([self._program_of(graphs, number).is_random for number in range(len(graphs))], dtype=bool)
 
     def _program_of(self, graphs: CongestionGraphs, number: int) -> CopyProgram:
         name = graphs.programs[number] if graphs.programs else ""

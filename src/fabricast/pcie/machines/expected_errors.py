@@ -123,23 +123,25 @@ def graph_classes(tree: PcieTree, graphs: CongestionGraphs) -> set[str]:
         numbers = [tree.endpoint_number[name] for name in peers.endpoints]
         is_direct[np.ix_(numbers, numbers)] = True
     of_graph = graphs.graph_of_communication
-    several = np.diff(graphs.offset) > 1
+    over_links = is_direct[graphs.source, graphs.target]
 
     def of_any(copies: np.ndarray) -> np.ndarray:
         return np.bincount(of_graph, weights=copies, minlength=len(graphs)) > 0
 
     host = of_any(is_memory[graphs.source] | is_memory[graphs.target])
-    direct = of_any(is_direct[graphs.source, graphs.target]) & ~host
+    direct = of_any(over_links) & ~host
+    # Copies over the tree of a graph that also has copies over direct links have their classes, too.
+    over_tree = of_any(~over_links) & ~host
     most = np.zeros(len(graphs), dtype=np.int64)
     for ends in (graphs.source, graphs.target):
-        counts = np.bincount(of_graph * endpoints + ends, minlength=len(graphs) * endpoints)
+        places = of_graph[~over_links] * endpoints + ends[~over_links]
+        counts = np.bincount(places, minlength=len(graphs) * endpoints)
         most = np.maximum(most, counts.reshape(-1, endpoints).max(axis=1))
-    many = (most > MOST_OF_FEW) & several & ~host & ~direct
-    rest = ~host & ~direct & ~many
-    between = of_any(_between_sockets(tree)[graphs.source, graphs.target]) & ~host & ~direct
-    found = {HOST_COPIES: host, DIRECT_LINKS: direct, MANY_COPIES: many, BETWEEN_ROOTS: between}
-    classes = {name for name, members in found.items() if members.any()}
-    return classes | ({FEW_COPIES} if (rest & ~between).any() else set())
+    many = (most > MOST_OF_FEW) & over_tree
+    between = of_any(_between_sockets(tree)[graphs.source, graphs.target] & ~over_links) & over_tree
+    few = over_tree & ~many & ~between
+    found = {HOST_COPIES: host, DIRECT_LINKS: direct, MANY_COPIES: many, BETWEEN_ROOTS: between, FEW_COPIES: few}
+    return {name for name, members in found.items() if members.any()}
 
 
 @lru_cache(maxsize=8)
