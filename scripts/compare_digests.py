@@ -38,13 +38,17 @@ def main() -> None:
     """Compare two runs and print the names of tables that differ."""
     arguments = argparse.ArgumentParser(description="Exit with 1 unless the tables of two runs are equal.")
     arguments.add_argument("runs", metavar="RUN", nargs=2, type=Path, help="database, or CSV of its table table_digest")
-    first, second = map(digests, arguments.parse_args().runs)
+    arguments.add_argument("--tables-of-second", action="store_true", help="compare only the tables of the second run")
+    given = arguments.parse_args()
+    first, second = map(digests, given.runs)
+    if given.tables_of_second:
+        first = {name: digest for name, digest in first.items() if name in second}
     makers = sorted({made_by(digest) for digest in (*first.values(), *second.values())})
     if len(makers) > 1:
         print(f"digests of {' and '.join(makers)} cannot be compared: build both databases with the same version")
         sys.exit(2)
     different = sorted(name for name in first.keys() | second.keys() if first.get(name) != second.get(name))
-    print(f"{len(first)} tables, {len(different)} differ{': ' if different else ''}{', '.join(different)}")
+    print(f"{len(first | second)} tables, {len(different)} differ{': ' if different else ''}{', '.join(different)}")
     sys.exit(1 if different or not first else 0)
 
 

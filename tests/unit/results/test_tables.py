@@ -74,6 +74,12 @@ def communications(count):
     )
 
 
+def parameters(study):
+    return pd.DataFrame(
+        {"study": [study], "system": "a", "name": "b", "value": 1.0, "unit": "1", "tag": "assumed", "source": "c"}
+    )
+
+
 def test_all_tables_of_the_contract_exist_with_comments():
     assert set(table_names()) >= set(CONTRACT)
     with connect() as connection:
@@ -190,6 +196,34 @@ def test_digests_of_different_versions_of_duckdb_are_not_compared(tmp_path):
     for absent in ("notes.csv", "rows.parquet", "nowhere.duckdb"):
         code, said = compare_digests("run.duckdb", absent)
         assert code == 2 and said.startswith(f"{tmp_path / absent}: contains no digests") and "\n" not in said
+
+
+def test_digests_of_some_studies_are_those_of_the_whole_run(tmp_path):
+    """Tables of which only one study has shards need no other study; the others are left out."""
+    results = tmp_path / "results"
+    for study in ("pcie", "percs"):
+        (results / study).mkdir(parents=True)
+        write_table(parameters(study), "parameter", results / study / "published.parameter.parquet")
+    write_table(communications(3), "communication", results / "pcie" / "set.communication.parquet")
+    scripts = REPOSITORY / "scripts"
+
+    def run(script, *arguments):
+        command = [sys.executable, scripts / script, *arguments]
+        return subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
+
+    assert run("table_digests.py", "results", "some.csv").returncode == 0
+    assert pd.read_csv(tmp_path / "some.csv")["table_name"].tolist() == ["communication"]
+    shards = {"parameter": sorted(results.glob("*/*.parameter.parquet")),
+              "communication": [results / "pcie" / "set.communication.parquet"]}  # fmt: skip
+    build_database(shards, results / "fabricast.duckdb")
+    assert run("table_digests.py", "results", "all.csv").returncode == 0
+    assert len(pd.read_csv(tmp_path / "all.csv")) == len(table_names()) - 2
+    assert run("compare_digests.py", "all.csv", "some.csv").returncode == 1
+    assert run("compare_digests.py", "--tables-of-second", "all.csv", "some.csv").stdout == "1 tables, 0 differ\n"
+    write_table(communications(4), "communication", results / "pcie" / "set.communication.parquet")
+    (results / "fabricast.duckdb").unlink()
+    assert run("table_digests.py", "results", "other.csv").returncode == 0
+    assert run("compare_digests.py", "--tables-of-second", "all.csv", "other.csv").returncode == 1
 
 
 def test_digest_depends_on_content_but_not_on_row_order():
