@@ -133,7 +133,7 @@ def diagnose(
     link: Annotated[str | None, LINK] = None,
     include_display: Annotated[bool, DISPLAY] = False,
 ) -> None:
-    """Name the causes of lost time on a machine; exit code 1 if there are any, or if no measurement is compared."""
+    """Name the causes of lost time on a machine; exit code 1 for causes, damaged files or uncompared measurements."""
     from fabricast.api.collectives import diagnose as diagnose_machine
 
     diagnosis = diagnose_machine(files, gpu=gpu, cpu=cpu, link=link, include_display=include_display)
@@ -151,7 +151,7 @@ def diagnose(
         typer.echo("none of the measurements is compared; the warnings give the reasons")
     print_warnings(diagnosis.warnings)
     is_uncompared = diagnosis.measured and not diagnosis.compared
-    raise typer.Exit(code=1 if diagnosis.findings or is_uncompared else 0)
+    raise typer.Exit(code=1 if diagnosis.findings or is_uncompared or diagnosis.damaged else 0)
 
 
 def _integers(text: str | None) -> list[int] | None:

@@ -101,7 +101,7 @@ def bandwidth(
     for line in _copy_lines(isolated_copies(table), tree):
         typer.echo(line)
     if output is not None:
-        write_text(output, table.to_csv(index=False, lineterminator="\n"))
+        write_text(output, table.drop(columns="line").to_csv(index=False, lineterminator="\n"))
 
 
 def _copy_lines(copies: list[tuple[str, str, float]], tree: PcieTree | None) -> Iterator[str]:

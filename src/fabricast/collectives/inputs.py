@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import itertools
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from fabricast.collectives.machine import CollectiveMachine, collective_machine, has_gen5_links
 from fabricast.collectives.model import Choice
 from fabricast.collectives.plan import Plan, nccl_plan
-from fabricast.collectives.settings import NcclSettings, with_environment
+from fabricast.collectives.settings import NcclSettings, cpu_of, with_environment
 from fabricast.collectives.step_rates import Transport
 from fabricast.core.errors import InputError, unknown_name
 from fabricast.core.units import pcie_link_bytes_per_s
 from fabricast.core.warnings import Warning, WarningCode
-from fabricast.inputs.files import read_text
+from fabricast.inputs.files import is_table, read_text
 from fabricast.inputs.gpus import gpu_model, is_known_gpu
+from fabricast.inputs.log_lines import clean_text
 from fabricast.inputs.nearest_program import nearest_program
 from fabricast.nccl.costs import Algorithm, Operation, Protocol
 from fabricast.nccl.debug_log import NcclLog, is_nccl_log, read_nccl_log
@@ -25,53 +25,15 @@ from fabricast.nccl.graph_files import read_graph
 from fabricast.nccl.search import SearchGraph
 from fabricast.nccl.system import NEWEST, Cpu, PathType, parse_version
 from fabricast.nccl.tests_output import NcclTestsTable, is_nccl_tests_output, read_nccl_tests
+from fabricast.pcie.measurements.addresses import address_warnings, printed_gpus
 from fabricast.pcie.measurements.peer_access import has_direct_copies, with_measured_access
 from fabricast.pcie.topology.parts import pairs_without_link, pci_address
 from fabricast.pcie.topology.tree import PcieTree, single_copy_rate_of
 
-__all__ = ["CollectiveInputs", "cpu_of", "prepare"]
+__all__ = ["CollectiveInputs", "prepare"]
 
-#: Words in the name of a processor, in the order in which they are searched.
-_CPU_WORDS = (
-    ("epyc", Cpu.AMD), ("threadripper", Cpu.AMD), ("ryzen", Cpu.AMD), ("amd", Cpu.AMD),
-    ("emerald", Cpu.INTEL_EMERALD_RAPIDS), ("sapphire", Cpu.INTEL_SAPPHIRE_RAPIDS),
-    ("broadwell", Cpu.INTEL_BROADWELL), ("e5-", Cpu.INTEL_BROADWELL), ("xeon", Cpu.INTEL_SKYLAKE),
-    ("intel", Cpu.INTEL_SKYLAKE), ("power9", Cpu.POWER9), ("yongfeng", Cpu.YONGFENG), ("zhaoxin", Cpu.ZHAOXIN),
-    ("arm", Cpu.ARM), ("grace", Cpu.ARM), ("ampere altra", Cpu.ARM),
-)  # fmt: skip
-#: Model of a Xeon Scalable processor; its second digit is the generation: 4 Sapphire Rapids, 5 Emerald Rapids.
-_XEON = re.compile(r"\b[3-9]([1-6])\d\d(?!\d)")
-#: Model of a Granite Rapids processor, which NCCL counts as Sapphire Rapids.
-_XEON_6 = re.compile(r"\b6[3579]\d\dP", re.IGNORECASE)
 #: Words in the name of processors for one socket, all of whose root complexes are one NUMA node by default.
 _ONE_SOCKET = ("threadripper", "ryzen")
-
-
-def cpu_of(name: str) -> Cpu:
-    """Return the processor family of a product name or of NCCL's name.
-
-    Raises
-    ------
-    InputError
-        If the processor is unknown.
-
-    Examples
-    --------
-    >>> cpu_of("2x AMD EPYC 9575F").value, cpu_of("Intel Xeon Platinum 8480C").value
-    ('amd', 'intel_sapphire_rapids')
-    """
-    text = name.lower().replace("-", "_").replace(" ", "_")
-    if text in set(Cpu):
-        return Cpu(text)
-    for words, cpu in _CPU_WORDS:
-        if words in name.lower():
-            model = _XEON.search(name)
-            if cpu is Cpu.INTEL_SKYLAKE and _XEON_6.search(name):
-                return Cpu.INTEL_SAPPHIRE_RAPIDS
-            if cpu is Cpu.INTEL_SKYLAKE and model is not None:
-                return {"4": Cpu.INTEL_SAPPHIRE_RAPIDS, "5": Cpu.INTEL_EMERALD_RAPIDS}.get(model[1], cpu)
-            return cpu
-    raise unknown_name("cpu", name, list(Cpu))
 
 
 @dataclass(frozen=True)
@@ -86,6 +48,8 @@ class CollectiveInputs:
         Table of the log, if it was read already.
     debug : NcclLog, optional
         Statements of NCCL in another file than the log, or of a log that was read already.
+    measured_gpu : str, optional
+        GPU model that the program of the measurements printed; read from their file by default.
     """
 
     measurements: Path | str | None = None
@@ -102,6 +66,7 @@ class CollectiveInputs:
     table: int | None = None
     read: NcclTestsTable | None = None
     debug: NcclLog | None = None
+    measured_gpu: str | None = None
 
     def __post_init__(self) -> None:
         if self.system is not None and self.measurements is None:
@@ -152,6 +117,9 @@ def prepare(tree: PcieTree, operation: str | None, inputs: CollectiveInputs) -> 
     InputError
         If an input is invalid, or inputs contradict each other.
     """
+    if inputs.measured_gpu is None and inputs.measurements is not None and not is_table(inputs.measurements):
+        printed = printed_gpus(clean_text(read_text(inputs.measurements)))
+        inputs = replace(inputs, measured_gpu=next(filter(is_known_gpu, printed), None))
     if inputs.measurements is not None and not has_direct_copies(inputs.measurements):
         # Without peer access the file has no rates of links, but states the transport.
         tree = with_measured_access(tree, inputs.measurements)
@@ -162,7 +130,7 @@ def prepare(tree: PcieTree, operation: str | None, inputs: CollectiveInputs) -> 
     inputs, rank_warnings = _with_ranks_of(table, tree, inputs)
     tree, link_warnings = _with_link_of_gpu(tree, inputs, table)
     settings, warnings = _settings(tree, inputs, table, debug)
-    warnings += [*rank_warnings, *link_warnings]
+    warnings += [*rank_warnings, *link_warnings, *_of_other_gpus(inputs, table)]
     machine = collective_machine(
         tree, ranks=inputs.ranks, settings=settings, measurements=inputs.measurements, system=inputs.system
     )
@@ -176,8 +144,11 @@ def _with_ranks_of(
 ) -> tuple[CollectiveInputs, list[Warning]]:
     """Return inputs with the GPUs of a log of fewer ranks than GPUs: by PCI address, otherwise by device number."""
     names = tree.accelerator_names
-    if inputs.ranks is not None or table is None or table.hosts > 1 or not 0 < len(table.bus_ids) < len(names):
+    if inputs.ranks is not None or table is None or table.hosts > 1 or not 0 < len(table.bus_ids) <= len(names):
         return inputs, []
+    if len(table.bus_ids) == len(names):
+        numbered = {str(rank): f"{bus}.0" for rank, bus in enumerate(table.bus_ids)}
+        return inputs, list(address_warnings(tree, numbered, of="the log"))
     at = {pci_address(tree.vertex(name).label)[:2]: name for name in names}
     addresses = [pci_address(f"{bus}.0")[:2] for bus in table.bus_ids]
     if set(addresses) <= at.keys() and () not in addresses:
@@ -250,7 +221,7 @@ def _with_link_of_gpu(
 ) -> tuple[PcieTree, list[Warning]]:
     """Return a tree without link speeds with those of the GPU model, and a warning about it."""
     gpu = _gpu_of(inputs, table)
-    if single_copy_rate_of(tree) is not None or inputs.measurements is not None or gpu is None or not is_known_gpu(gpu):
+    if single_copy_rate_of(tree) is not None or gpu is None or not is_known_gpu(gpu):
         return tree, []
     model = gpu_model(gpu)
     text = (
@@ -267,7 +238,17 @@ def _gpu_of(inputs: CollectiveInputs, table: NcclTestsTable | None) -> str | Non
     both_known = inputs.gpu is not None and logged is not None and is_known_gpu(logged)
     if both_known and gpu_model(str(inputs.gpu)) != gpu_model(str(logged)):
         raise InputError(f"is '{inputs.gpu}', but the log is of {logged}", argument="gpu")
-    return inputs.gpu or logged
+    return inputs.gpu or logged or inputs.measured_gpu
+
+
+def _of_other_gpus(inputs: CollectiveInputs, table: NcclTestsTable | None) -> Iterator[Warning]:
+    """Warn if the log and the measurements are of different GPU models."""
+    logged = table.gpus[0] if table is not None and table.gpus else inputs.gpu
+    if inputs.measured_gpu is None or logged is None or not is_known_gpu(logged):
+        return
+    if gpu_model(logged) != gpu_model(inputs.measured_gpu):
+        text = f"the measured copies are of {inputs.measured_gpu}, but the collective operation is of {logged}"
+        yield Warning(WarningCode.GPU_MODELS_DIFFER, f"{text}: use measurements of one machine")
 
 
 def _settings(

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 
-from fabricast.core.errors import InputError, near_names
+from fabricast.core.errors import InputError, near_names, unknown_name
 from fabricast.core.units import parse_bytes
 from fabricast.nccl.costs import Algorithm, Protocol
 from fabricast.nccl.system import NEWEST, Cpu, PathType, Version
 
-__all__ = ["NcclSettings", "with_environment"]
+__all__ = ["NcclSettings", "cpu_of", "with_environment"]
 
 _LEVELS = {
     "LOC": PathType.LOC, "NVL": PathType.NVB, "PIX": PathType.PIX, "PXB": PathType.PXB, "PHB": PathType.PHB,
@@ -23,6 +24,45 @@ _KNOWN = (
     "NCCL_MAX_NCHANNELS", "NCCL_MIN_CTAS", "NCCL_MAX_CTAS",
 )  # fmt: skip
 _MOST_CHANNELS = 32
+#: Words in the name of a processor, in the order in which they are searched.
+_CPU_WORDS = (
+    ("epyc", Cpu.AMD), ("threadripper", Cpu.AMD), ("ryzen", Cpu.AMD), ("amd", Cpu.AMD),
+    ("emerald", Cpu.INTEL_EMERALD_RAPIDS), ("sapphire", Cpu.INTEL_SAPPHIRE_RAPIDS),
+    ("broadwell", Cpu.INTEL_BROADWELL), ("e5-", Cpu.INTEL_BROADWELL), ("xeon", Cpu.INTEL_SKYLAKE),
+    ("intel", Cpu.INTEL_SKYLAKE), ("power9", Cpu.POWER9), ("yongfeng", Cpu.YONGFENG), ("zhaoxin", Cpu.ZHAOXIN),
+    ("arm", Cpu.ARM), ("grace", Cpu.ARM), ("ampere altra", Cpu.ARM),
+)  # fmt: skip
+#: Model of a Xeon Scalable processor; its second digit is the generation: 4 Sapphire Rapids, 5 Emerald Rapids.
+_XEON = re.compile(r"\b[3-9]([1-6])\d\d(?!\d)")
+#: Model of a Granite Rapids processor, which NCCL counts as Sapphire Rapids.
+_XEON_6 = re.compile(r"\b6[3579]\d\dP", re.IGNORECASE)
+
+
+def cpu_of(name: str) -> Cpu:
+    """Return the processor family of a product name or of NCCL's name.
+
+    Raises
+    ------
+    InputError
+        If the processor is unknown.
+
+    Examples
+    --------
+    >>> cpu_of("2x AMD EPYC 9575F").value, cpu_of("Intel Xeon Platinum 8480C").value
+    ('amd', 'intel_sapphire_rapids')
+    """
+    text = name.lower().replace("-", "_").replace(" ", "_")
+    if text in set(Cpu):
+        return Cpu(text)
+    for words, cpu in _CPU_WORDS:
+        if words in name.lower():
+            model = _XEON.search(name)
+            if cpu is Cpu.INTEL_SKYLAKE and _XEON_6.search(name):
+                return Cpu.INTEL_SAPPHIRE_RAPIDS
+            if cpu is Cpu.INTEL_SKYLAKE and model is not None:
+                return {"4": Cpu.INTEL_SAPPHIRE_RAPIDS, "5": Cpu.INTEL_EMERALD_RAPIDS}.get(model[1], cpu)
+            return cpu
+    raise unknown_name("cpu", name, list(Cpu))
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,15 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-__all__ = ["InputError", "NoAcceleratorError", "PeerLinkError", "UnknownSpeedError", "near_names", "unknown_name"]
+__all__ = [
+    "InputError",
+    "NoAcceleratorError",
+    "PeerLinkError",
+    "UnknownSpeedError",
+    "UnreadableFileError",
+    "near_names",
+    "unknown_name",
+]
 
 
 class InputError(ValueError):
@@ -42,7 +50,7 @@ class InputError(ValueError):
         argument: str | None = None,
         item: tuple[str, str | int] | None = None,
     ) -> None:
-        self.reason, self.line, self.argument, self.item = message, line, argument, item
+        self.reason, self.path, self.line, self.argument, self.item = message, path, line, argument, item
         if argument is not None:
             message = f"{argument} {message}"
         place = "" if path is None else f"{path}:{line}: " if line else f"{path}: "
@@ -65,6 +73,10 @@ def _shown(message: str) -> str:
 
 class UnknownSpeedError(InputError):
     """A topology without link speeds where no other input determines the rate of a copy."""
+
+
+class UnreadableFileError(InputError):
+    """A file whose content is damaged; other files of the same machine may describe it."""
 
 
 class NoAcceleratorError(InputError):

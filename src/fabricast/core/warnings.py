@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import NamedTuple
 
-__all__ = ["Warning", "WarningCode"]
+__all__ = ["CopyWarning", "Warning", "WarningCode"]
 
 
 class WarningCode(StrEnum):
@@ -38,6 +38,7 @@ class WarningCode(StrEnum):
     CALIBRATED_RATE = "calibrated_rate"
     LINK_RATE_DERIVED = "link_rate_derived"
     ADDRESSES_DIFFER = "addresses_differ"
+    GPU_MODELS_DIFFER = "gpu_models_differ"
     # Predictions
     EXPECTED_ERROR = "expected_error"
     MEASUREMENT_CONTRADICTED = "measurement_contradicted"
@@ -93,6 +94,7 @@ class WarningCode(StrEnum):
 _CONTRADICTIONS = frozenset(
     {
         WarningCode.ADDRESSES_DIFFER,
+        WarningCode.GPU_MODELS_DIFFER,
         WarningCode.RATE_BEYOND_LINKS,
         WarningCode.CALIBRATION_CONTRADICTED,
         WarningCode.IMPLAUSIBLE_RATE,
@@ -132,3 +134,29 @@ class Warning(NamedTuple):
 
     def __str__(self) -> str:
         return self.text
+
+
+class CopyWarning(Warning):
+    """A warning about measured copies.
+
+    Parameters
+    ----------
+    code, text
+        See `Warning`.
+    ends : tuple of str
+        The GPU whose copies show it, or source and target of the copy that shows it most clearly.
+
+    Examples
+    --------
+    >>> CopyWarning.about(("0", "1"), WarningCode.SLOW_DIRECTION, "0>1 is slow").ends
+    ('0', '1')
+    """
+
+    ends: tuple[str, ...] = ()
+
+    @classmethod
+    def about(cls, ends: tuple[str, ...], code: WarningCode, text: str) -> CopyWarning:
+        """Return a warning about the copies of a GPU, or about one copy."""
+        warning = cls(code, text)
+        warning.ends = ends
+        return warning

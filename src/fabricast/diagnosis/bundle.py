@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from fabricast.collectives.diagnosis import Cause, diagnose_collective
 from fabricast.collectives.forecast import forecast_prepared
 from fabricast.collectives.inputs import CollectiveInputs, prepare
 from fabricast.core.arguments import with_checked_types
-from fabricast.core.errors import InputError
-from fabricast.core.warnings import Warning, WarningCode
+from fabricast.core.errors import InputError, UnreadableFileError
+from fabricast.core.warnings import CopyWarning, Warning, WarningCode
 from fabricast.diagnosis.sources import Content, Source, read_sources
 from fabricast.inputs.bandwidth_matrices import pairs_without_access
 from fabricast.inputs.files import read_text
@@ -20,7 +20,9 @@ from fabricast.inputs.gpus import is_known_gpu
 from fabricast.inputs.log_lines import clean_text
 from fabricast.nccl.tests_output import NcclTestsTable
 from fabricast.pcie.machines.validation import validate_machine
+from fabricast.pcie.measurements.addresses import printed_gpus
 from fabricast.pcie.measurements.files import copies_of_machine
+from fabricast.pcie.measurements.measured_graph import MeasuredGraph
 from fabricast.pcie.measurements.peer_access import with_granted_access
 from fabricast.pcie.topology.files import load_tree
 from fabricast.pcie.topology.listings.gpu_reports import is_gpu_report, read_gpu_report, with_gpu_report
@@ -95,6 +97,8 @@ class Diagnosis:
     measured, compared : int
         Number of files with measured copies and of tables of nccl-tests, and how many are compared with their
         expectation.
+    damaged : int
+        Number of files of known programs that cannot be read completely.
     """
 
     tree: PcieTree
@@ -104,6 +108,7 @@ class Diagnosis:
     warnings: tuple[Warning, ...]
     measured: int
     compared: int
+    damaged: int
 
 
 @with_checked_types
@@ -143,32 +148,31 @@ def diagnose(
         If no known program wrote a file, no file describes the machine, or files contradict each other.
     """
     sources = read_sources([Path(path) for path in files])
-    described = _descriptions(sources)
-    if not described:
-        raise InputError(
-            "describe no topology, expected hwloc or NCCL XML, nvidia-smi topo, lspci or NCCL_DEBUG_SUBSYS=GRAPH",
-            argument="files",
-        )
     printed = [table.gpus[0] for source in sources for table in source.tables if table.gpus]
+    printed += [name for source in sources if Content.COPIES in source.contents for name in printed_gpus(source.text)]
     model = gpu or next(filter(is_known_gpu, printed), None)
-    tree = _tree(described, link, model, include_display=include_display)
-    for source in sources:
-        if Content.COPIES in source.contents:
-            tree = with_granted_access(tree, source.text, source.path)
+    tree, described, sources = _tree_of(sources, link, model, include_display=include_display)
     findings: list[Evidence] = [*_of_topology(tree, described, {source.path: source.text for source in sources})]
-    measured = next((source.path for source in sources if Content.COPIES in source.contents), None)
-    debug = next((source.log for source in sources if source.log is not None), None)
     warnings: list[Warning] = list(tree.warnings)
-    with_copies = sum(Content.COPIES in source.contents for source in sources)
-    compared = with_copies
-    for source in sources:
-        if Content.COPIES in source.contents:
-            findings += _of_copies(tree, source)
+    with_copies, measured = 0, []
+    for number, source in enumerate(sources):
         if Content.NCCL_LOG in source.contents:
             findings += _of_log(source)
+        if Content.COPIES not in source.contents:
+            continue
+        with_copies += 1
+        try:
+            findings += _of_copies(tree, source)
+            measured.append(source.path)
+        except InputError as error:
+            sources[number] = _without(Content.COPIES, source, error)
+    debug = next((source.log for source in sources if source.log is not None), None)
+    compared = len(measured)
     tables = [(source, table) for source in sources for table in source.tables]
     for source, table in tables[:MOST_TABLES]:
-        inputs = CollectiveInputs(measured, log=source.path, gpu=gpu, cpu=cpu, read=table, debug=source.log or debug)
+        inputs = CollectiveInputs(
+            measured[0] if measured else None, log=source.path, gpu=gpu, cpu=cpu, read=table, debug=source.log or debug
+        )
         findings += _of_wrong_results(source, table)
         try:
             found, assumed = _of_collective(tree, table, inputs)
@@ -187,7 +191,41 @@ def diagnose(
     return Diagnosis(
         tree, tuple(str(source) for source in sources), tuple(ranked[:MOST_FINDINGS]),
         max(len(ranked) - MOST_FINDINGS, 0), tuple(dict.fromkeys(warnings)), with_copies + len(tables), compared,
+        sum(source.problem is not None for source in sources),
     )  # fmt: skip
+
+
+def _tree_of(
+    sources: Sequence[Source], link: str | None, gpu: str | None, *, include_display: bool
+) -> tuple[PcieTree, list[Path], list[Source]]:
+    """Return the topology, the files that describe it, and all sources with the reason why any is damaged."""
+    left = list(sources)
+    while True:
+        described = _descriptions(left)
+        try:
+            if not described:
+                problem = next((source.problem for source in left if source.problem is not None), None)
+                raise problem or InputError(_NO_TOPOLOGY, argument="files")
+            tree = _tree(described, link, gpu, include_display=include_display)
+            break
+        except UnreadableFileError as error:
+            if len(described) < 2:
+                raise
+            left = [
+                _without(Content.TOPOLOGY, source, error) if source.path == error.path else source for source in left
+            ]
+    for source in left:
+        if Content.COPIES in source.contents:
+            tree = with_granted_access(tree, source.text, source.path)
+    return tree, described, left
+
+
+_NO_TOPOLOGY = "describe no topology, expected hwloc or NCCL XML, nvidia-smi topo, lspci or NCCL_DEBUG_SUBSYS=GRAPH"
+
+
+def _without(damaged: Content, source: Source, problem: InputError) -> Source:
+    contents = tuple(content for content in source.contents if content is not damaged)
+    return replace(source, contents=contents, problem=problem)
 
 
 def _is_yaml(path: Path) -> bool:
@@ -279,10 +317,23 @@ def _of_copies(tree: PcieTree, source: Source) -> Iterator[Evidence]:
     if any(warning.code in _SPECIFIC for warning in found):
         # A slow GPU or direction explains why copies of one class differ.
         found = [warning for warning in found if warning.code is not WarningCode.CALIBRATION_CONTRADICTED]
-    line = next((graph.line for graph in copies.graphs if graph.line), 0)
-    origin = f"{source.path}:{line}" if line else _place(source, _MATRIX)
     for warning in found:
+        line = _line_of(warning, copies.graphs)
+        origin = f"{source.path}:{line}" if line else _place(source, _MATRIX)
         yield Evidence(warning.code, warning.text, origin, _COPY_REMEDIES.get(warning.code, _REPEAT), _CONTRADICTION)
+
+
+def _line_of(warning: Warning, graphs: Sequence[MeasuredGraph]) -> int:
+    """Return the line of the slowest single copy that shows a warning, or that of the first copies; 0 if unknown."""
+    ends = warning.ends if isinstance(warning, CopyWarning) else ()
+    shown = [
+        graph
+        for graph in graphs
+        if len(graph.flows) == 1 and (graph.flows[0] == ends or (len(ends) == 1 and ends[0] in graph.flows[0]))
+    ]
+    if shown:
+        return min(shown, key=lambda graph: (graph.total_bytes_per_s, graph.flows[0][0] != ends[0])).line
+    return next((graph.line for graph in graphs if graph.line), 0)
 
 
 #: Codes of causes that name a GPU, a direction or a transport.

@@ -61,6 +61,8 @@ class Source:
         Programs that printed the measured copies.
     reader : str
         Program and command of a file without contents that another command reads.
+    problem : InputError or None
+        Reason why the output of a known program cannot be read.
     """
 
     path: Path
@@ -70,8 +72,13 @@ class Source:
     log: NcclLog | None = None
     programs: tuple[str, ...] = ()
     reader: str = ""
+    problem: InputError | None = None
 
     def __str__(self) -> str:
+        if self.problem is not None:
+            read = f"; read: {', '.join(self.contents)}" if self.contents else ""
+            place = f" (line {self.problem.line})" if self.problem.line else ""
+            return f"{self.path}: damaged, not used: {self.problem.reason}{place}{read}"
         if not self.contents and self.reader:
             return f"{self.path}: not used, resembles {self.reader}"
         if not self.contents:
@@ -101,19 +108,24 @@ def read_sources(paths: list[Path]) -> list[Source]:
     Raises
     ------
     InputError
-        If no file has known content, or a file resembles output that a diagnosis reads, but is damaged.
+        If no file has known content that can be read.
     """
-    sources = [_source(path) for path in paths]
-    is_any_known = any(source.contents for source in sources)
-    return [source if source.contents else _unused(source, is_any_known=is_any_known) for source in sources]
+    sources = [source if source.contents else _unused(source) for source in map(_source, paths)]
+    if not any(source.contents for source in sources):
+        first = next((source for source in sources if source.problem is not None), sources[0])
+        text = f"{_UNKNOWN}{resembled_program(first.text) or ''}" if first.text.strip() else "is empty"
+        raise first.problem or InputError(text, path=first.path)
+    return sources
 
 
-def _unused(source: Source, *, is_any_known: bool) -> Source:
-    """Return a source without contents, with the command that reads it; refuse damaged output and lone files."""
-    nearest = resembled_program(source.text)
-    if not is_any_known or (nearest is not None and not nearest.command):
-        raise InputError(f"{_UNKNOWN}{nearest or ''}" if source.text.strip() else "is empty", path=source.path)
-    return source if nearest is None else replace(source, reader=f"{nearest.program}: '{nearest.command}' reads it")
+def _unused(source: Source) -> Source:
+    """Return a source without contents, with the command that reads it, or the reason why it is damaged."""
+    nearest = resembled_program(source.text) if source.problem is None else None
+    if nearest is None:
+        return source
+    if nearest.command:
+        return replace(source, reader=f"{nearest.program}: '{nearest.command}' reads it")
+    return replace(source, problem=InputError(f"{_UNKNOWN}{nearest}", path=source.path))
 
 
 def _source(path: Path) -> Source:
@@ -126,12 +138,17 @@ def _source(path: Path) -> Source:
     contents = contents_of(text)
     if (xml := xml_range(text)) is not None:
         text = text[: xml[0]] + "\n" * text.count("\n", *xml) + text[xml[1] :]
-    tables = read_nccl_tests(text, path) if Content.COLLECTIVES in contents else ()
+    tables: list[NcclTestsTable] = []
+    problem: InputError | None = None
+    try:
+        tables = read_nccl_tests(text, path) if Content.COLLECTIVES in contents else []
+    except InputError as error:
+        problem, contents = error, tuple(content for content in contents if content is not Content.COLLECTIVES)
     log = read_nccl_log(text, path) if Content.NCCL_LOG in contents else None
     programs: tuple[str, ...] = ()
     if Content.COPIES in contents:
         programs, text = programs_in(text), clean_text(text)
-    return Source(path, contents, text, tuple(tables), log, programs)
+    return Source(path, contents, text, tuple(tables), log, programs, problem=problem)
 
 
 def contents_of(text: str) -> tuple[Content, ...]:

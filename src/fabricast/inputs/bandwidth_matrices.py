@@ -16,14 +16,14 @@ from fabricast.inputs.files import parse_json
 
 __all__ = ["is_bandwidth_matrix", "matrix_programs", "pairs_with_access", "pairs_without_access", "parse_bandwidths"]
 
-_COLUMNS = ["program", "test", "row", "column", "value", "unit"]
+_COLUMNS = ["program", "test", "row", "column", "value", "unit", "line"]
 #: Plausible rates and latencies; values outside indicate damaged output.
 _BOUNDS = {"bytes/s": (1e3, 1e15), "s": (1e-12, 1e3)}
 #: First words of the lines below a matrix.
 _END = re.compile(r"SUM |MIN |MAX |AVG |Running |memcpy |.*Matrix \(|\s*P2P=")
 _SUM = re.compile(r"SUM (\S+) ([0-9.]+)\s*$")
 _JSON = re.compile(r"^\s*\{", re.MULTILINE)
-_Row = tuple[str, str, str, str, float, str]
+_Row = tuple[str, str, str, str, float, str, int]
 
 
 def _number(text: str) -> float:
@@ -38,14 +38,14 @@ def _number(text: str) -> float:
     return number
 
 
-def _matrix(lines: list[str], start: int) -> tuple[list[str], list[tuple[str, list[float]]]]:
-    """Return column names and rows of a matrix whose header is line `start`."""
+def _matrix(lines: list[str], start: int) -> tuple[list[str], list[tuple[str, list[float], int]]]:
+    """Return column names and rows of a matrix whose header is line `start`, and the line number of each row."""
     columns = [word for word in lines[start].split() if word not in ("D\\D", "GPU", "CPU")]
     for word in columns:
         if not re.fullmatch("[0-9]{1,4}", word):
             raise ValueError(f"the name of a column is '{word}', expected a device number")
-    rows: list[tuple[str, list[float]]] = []
-    for line in lines[start + 1 :]:
+    rows: list[tuple[str, list[float], int]] = []
+    for number, line in enumerate(lines[start + 1 :], start + 2):
         words = line.split()
         if not words or len(rows) == len(columns) or _END.match(line):
             break
@@ -54,7 +54,7 @@ def _matrix(lines: list[str], start: int) -> tuple[list[str], list[tuple[str, li
             continue
         if len(words) != len(columns) + 1:
             raise ValueError(f"row {words[0][:20]} has {len(words) - 1} values, expected {len(columns)}")
-        if words[0] in (row for row, _ in rows):
+        if words[0] in (row for row, *_ in rows):
             raise ValueError(f"row {words[0]} is a duplicate")
         values = [_number(word) for word in words[1:]]
         for column, value in zip(columns, values, strict=True):
@@ -62,7 +62,7 @@ def _matrix(lines: list[str], start: int) -> tuple[list[str], list[tuple[str, li
                 raise ValueError(
                     f"the rate from {words[0]} to {column} is 0: repeat the copy, or write N/A to leave it out"
                 )
-        rows.append((words[0], values))
+        rows.append((words[0], values, number))
     return columns, rows
 
 
@@ -105,12 +105,12 @@ def _nvbandwidth_text(lines: list[str]) -> Iterator[_Row]:
         _check_unit(line, ("GB/s",))
         columns, rows = _matrix(lines, number + 1) if number + 1 < len(lines) else ([], [])
         test = _test_name(lines, number, name, title[1])
-        _check_square(test, columns, [row for row, _ in rows])
-        values = [value for _, row in rows for value in row]
+        _check_square(test, columns, [row for row, *_ in rows])
+        values = [value for _, row, _ in rows for value in row]
         _check_sum(test, values, _until_next(lines, number) if sums else None)
-        for row, cells in rows:
+        for row, cells, row_line in rows:
             for column, value in zip(columns, cells, strict=True):
-                yield "nvbandwidth", test, row, column, value * 1e9, "bytes/s"
+                yield "nvbandwidth", test, row, column, value * 1e9, "bytes/s", row_line
 
 
 def _until_next(lines: list[str], number: int) -> list[str]:
@@ -172,7 +172,7 @@ def _nvbandwidth_json(document: dict[str, Any]) -> Iterator[_Row]:
                 raise ValueError(f"row {row} of '{name}' has {len(cells)} values, expected {len(matrix[0])}")
             for column, cell in enumerate(cells):
                 value = _number(str(cell)) * _scale(description)
-                yield "nvbandwidth", name, str(row), str(column), value, _unit(description)
+                yield "nvbandwidth", name, str(row), str(column), value, _unit(description), 0
 
 
 _PEER_ACCESS = re.compile(r"^Device=(\d+) CAN Access Peer Device=(\d+)", re.MULTILINE)
@@ -213,13 +213,14 @@ def _peer_test(lines: list[str]) -> Iterator[_Row]:
             _check_unit(title)
         if re.match(r"\s+(D\\D|GPU)\s+0", line) and title:
             columns, rows = _matrix(lines, number)
-            if [row for row, _ in rows] != columns:
+            if [row for row, *_ in rows] != columns:
                 raise ValueError(f"the matrix of '{title}' has {len(rows)} rows, expected {len(columns)}")
-            for row, values in rows:
+            for row, values, row_line in rows:
                 for column, value in zip(columns, values, strict=True):
                     if "P2P=Enabled" in title and (row, column) in without_peer_access:
                         continue
-                    yield "p2pBandwidthLatencyTest", title, row, column, value * _scale(title), _unit(title)
+                    scaled = value * _scale(title)
+                    yield "p2pBandwidthLatencyTest", title, row, column, scaled, _unit(title), row_line
 
 
 def matrix_programs(text: str) -> tuple[str, ...]:
@@ -265,8 +266,9 @@ def parse_bandwidths(text: str, path: Path | None = None) -> pd.DataFrame:
     Returns
     -------
     pandas.DataFrame
-        Columns program, test, row, column, value, unit (bytes/s or s). The table omits pairs that were not measured,
-        pairs that nvbandwidth prints as 0, and pairs without peer access in the matrices of peer access.
+        Columns program, test, row, column, value, unit (bytes/s or s) and line (0 in JSON). The table omits pairs that
+        were not measured, pairs that nvbandwidth prints as 0, and pairs without peer access in the matrices of peer
+        access.
 
     Raises
     ------

@@ -50,6 +50,8 @@ class NcclTestsRow:
         In-place time in s.
     wrong : int
         Number of wrong values, out-of-place and in-place; 0 if they were not checked.
+    reduces_for_all : bool
+        Whether the row has a reduction (redop) and no root, as those of all_reduce and reduce_scatter.
     """
 
     line: int
@@ -58,6 +60,7 @@ class NcclTestsRow:
     bus_bytes_per_s: float
     in_place_s: float | None
     wrong: int
+    reduces_for_all: bool = False
 
 
 @dataclass(frozen=True)
@@ -263,7 +266,9 @@ def _row(number: int, line: str, is_old: bool) -> NcclTestsRow | str | None:
     in_place = numbers[4] * scale if len(numbers) == 8 and numbers[4] else None
     # The old format prints the largest error instead of the number of wrong values.
     wrong = 0 if is_old else sum(int(numbers[place] or 0) for place in (3, 7) if place < len(numbers))
-    return NcclTestsRow(number, int(words[0]), time * scale, bus * 1e9, in_place, wrong)
+    reduces = _WORDS.fullmatch(words[3]) is not None and words[3] != "none"
+    has_root = len(words) > 4 and _COUNT.fullmatch(words[4]) is not None
+    return NcclTestsRow(number, int(words[0]), time * scale, bus * 1e9, in_place, wrong, reduces and not has_root)
 
 
 def _table(
@@ -278,7 +283,7 @@ def _table(
                 line=row.line,
             )  # fmt: skip
     ranks = len(heading.gpus) or None
-    if operation is None and ranks is not None and ranks > 2:
+    if operation is None and ranks is not None:
         operation = _by_bus_factor(rows, ranks)
     operation = operation or assumed
     if operation is not None and ranks is not None:
@@ -291,9 +296,12 @@ def _table(
 
 
 def _by_bus_factor(rows: list[NcclTestsRow], ranks: int) -> Operation | None:
-    """Return all_reduce if printed bus bandwidths have its factor, which no other operation shares."""
+    """Return all_reduce if printed bus bandwidths have its factor.
+
+    No other operation shares it, except with two ranks: those have no reduction, or a root.
+    """
     large = max(rows, key=lambda row: row.size_bytes, default=None)
-    if large is None:
+    if large is None or ranks < 2 or (ranks == 2 and not large.reduces_for_all):
         return None
     factor = large.bus_bytes_per_s / (large.size_bytes / large.time_s)
     expected = bus_factor(Operation.ALL_REDUCE, ranks)

@@ -1,6 +1,7 @@
 """Bundles of files for a diagnosis: what is read, named, left out and compared."""
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from fabricast.cli.main import app
 from fabricast.collectives.inputs import CollectiveInputs, prepare
 from fabricast.core.errors import InputError
 from fabricast.core.warnings import WarningCode
+from fabricast.nccl.tests_output import read_nccl_tests
 from fabricast.pcie.topology.files import tree_yaml
 from fabricast.pcie.topology.listings.importing import import_machine
 from tests.unit.diagnosis.pasted import debug_log, measured, nccl_tests, peer_test
@@ -161,12 +163,57 @@ def test_validate_names_what_it_does_not_use(tmp_path):
 
 
 def test_an_unknown_text_is_compared_with_known_programs(causes):
-    topology = matrix(groups((2, "PHB")))
     cut = "[1,0]<stdout>: size  count  type  redop  time  algbw  busbw\n 8  2  float  sum  4.1  0.0  0.0\n"
     with pytest.raises(InputError, match="line 1 resembles nccl-tests, which prints '# size count type"):
-        causes({"topo.txt": topology, "all_reduce.log": cut})
+        causes({"all_reduce.log": cut})
     with pytest.raises(InputError, match="line 2 resembles p2pBandwidthLatencyTest"):
-        causes({"topo.txt": topology, "p2p.txt": "note\nUnidirectional P2P=Enabled Bandwidth (P2P Writes)\n"})
+        causes({"p2p.txt": "note\nUnidirectional P2P=Enabled Bandwidth (P2P Writes)\n"})
+
+
+PEERS = peer_test([[0, 13.0], [13.0, 0]])
+DAMAGED = {
+    "topology": (matrix(groups((2, "PHB"))).replace("GPU1\tPHB", "GPU1\tP"), "cell GPU1 GPU0 is 'P'"),
+    "cut topology": ("\n".join(matrix(groups((2, "PHB"))).splitlines()[:2]), "has no row of GPU1, expected one row"),
+    "copies": (PEERS.replace("13.00", "abc", 1), "could not convert string to float: 'abc'"),
+    "cut copies": (PEERS[: PEERS.rindex("13.00") + 2], "row 1 has 1 values, expected 2"),
+    "collectives": (
+        nccl_tests("all_reduce", 2, {8388608: 900, 16777216: 1800}).replace(" 16777216", "  1777216"),
+        "size is 1777216 after 8388608, expected increasing sizes in one table (line",
+    ),
+    "no header": (
+        "[1,0]<stdout>: size  count  type  redop  time  algbw  busbw\n 8  2  float  sum  4.1  0.0  0.0\n",
+        "line 1 resembles nccl-tests, which prints '# size count type",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", DAMAGED)
+def test_a_damaged_file_is_named_and_the_others_are_compared(tmp_path, name):
+    text, reason = DAMAGED[name]
+    slow = peer_test([[0, 3.9, 26], [3.9, 0, 3.9], [26, 3.9, 0]])
+    for file, content in {"a.txt": text, "topo.txt": matrix(groups((3, "PHB"))), "p2p.txt": slow}.items():
+        (tmp_path / file).write_text(content)
+    found = fc.diagnose([tmp_path / file for file in ("a.txt", "topo.txt", "p2p.txt")], link="gen4x16")
+    assert found.damaged == 1 and found.compared == 1
+    assert "a.txt: damaged, not used: " in found.sources[0] and reason in found.sources[0]
+    assert [one.cause for one in found.findings] == ["slow_endpoint"]
+    # A damaged file alone is an error with its name, and never without one.
+    with pytest.raises(InputError, match=r"a\.txt|describe no topology") as error:
+        fc.diagnose([tmp_path / "a.txt"])
+    assert reason.partition(" (line")[0] in str(error.value) or "describe no topology" in str(error.value)
+    # Beside files without a cause, the exit code still says that not all was read.
+    (tmp_path / "p2p.txt").write_text(peer_test([[0, 26, 26], [26, 0, 26], [26, 26, 0]]))
+    files = [str(tmp_path / file) for file in ("a.txt", "topo.txt", "p2p.txt")]
+    result = CliRunner().invoke(app, ["diagnose", *files, "--link", "gen4x16"])
+    assert result.exit_code == 1 and "a.txt: damaged, not used: " in result.stdout
+    assert CliRunner().invoke(app, ["diagnose", *files[1:], "--link", "gen4x16"]).exit_code == 0
+
+
+def test_contradictions_of_descriptions_still_stop(tmp_path):
+    for name, kind in (("one.txt", "PHB"), ("other.txt", "SYS")):
+        (tmp_path / name).write_text(matrix(groups((2, "PIX"), (2, kind))))
+    with pytest.raises(InputError, match=r"other\.txt: GPUs 0 and 2 have class .*the files contradict each other"):
+        fc.diagnose([tmp_path / "one.txt", tmp_path / "other.txt"])
 
 
 def test_ranks_and_tables_of_logs_are_named_with_their_file(tmp_path):
@@ -183,3 +230,72 @@ def test_ranks_and_tables_of_logs_are_named_with_their_file(tmp_path):
     (tmp_path / "many.log").write_text("".join(nccl_tests("all_reduce", 4, times) for _ in range(80)))
     result = fc.diagnose([tmp_path / "topo.txt", tmp_path / "many.log"], link="gen4x16", cpu="amd")
     assert any("20 of 80 tables of nccl-tests are not compared" in one.text for one in result.warnings)
+
+
+def test_two_different_matrices_in_one_file_are_refused(tmp_path):
+    one, other = (matrix(groups((2, "PIX"), (2, kind))) for kind in ("PHB", "SYS"))
+    (tmp_path / "topo.txt").write_text(one + "\n" + one)
+    assert len(import_machine([tmp_path / "topo.txt"]).accelerator_names) == 4
+    (tmp_path / "topo.txt").write_text(one + "\n" + other)
+    with pytest.raises(
+        InputError, match=r"topo\.txt:13: row GPU0 differs from that of line 2, expected the matrix of one"
+    ):
+        import_machine([tmp_path / "topo.txt"])
+
+
+@pytest.mark.parametrize(("rates", "cause", "row"), [
+    ([[0, 26, 26, 3.9], [26, 0, 26, 3.9], [26, 26, 0, 3.9], [3.9, 3.9, 3.9, 0]], "slow_endpoint", 3),
+    ([[0, 26, 26, 26], [26, 0, 26, 26], [26, 15, 0, 26], [26, 26, 26, 0]], "slow_direction", 2),
+])  # fmt: skip
+def test_findings_on_a_matrix_cite_the_row_of_the_slowest_copy(tmp_path, rates, cause, row):
+    (tmp_path / "topo.txt").write_text(matrix(groups((4, "PHB"))))
+    text = "warning of another program\n" + peer_test(rates)
+    (tmp_path / "p2p.txt").write_text(text)
+    found = fc.diagnose([tmp_path / "topo.txt", tmp_path / "p2p.txt"], gpu="RTX 4090").findings
+    (origin,) = [one.origin for one in found if one.cause == cause]
+    assert text.splitlines()[int(origin.rpartition(":")[2]) - 1].split()[0] == str(row)
+
+
+DEVICES = "".join(
+    f"Device: {n}, NVIDIA GeForce RTX 4090, pciBusID: {n + 1}, pciDeviceID: 0, pciDomainID:0\n" for n in range(4)
+)
+
+
+def test_the_gpu_model_of_measured_copies_is_used(tmp_path):
+    (tmp_path / "topo.txt").write_text(matrix(groups((4, "PHB"))))
+    (tmp_path / "p2p.txt").write_text(DEVICES + peer_test([[25.0] * 4] * 4))
+    tree = fc.diagnose([tmp_path / "topo.txt", tmp_path / "p2p.txt"]).tree
+    assert tree.link_bytes_per_s == pytest.approx(31.508e9, rel=1e-4)
+    tree = import_machine([tmp_path / "topo.txt"])
+    warnings = fc.collective(tree, measurements=tmp_path / "p2p.txt", cpu="amd").warnings
+    assert not any("compute capability" in one.text for one in warnings)
+    assert WarningCode.GPU_MODELS_DIFFER not in {one.code for one in warnings}
+    # The log of another machine with as many GPUs.
+    (tmp_path / "log.txt").write_text(nccl_tests("all_reduce", 4, {8388608: 900}))
+    found = fc.diagnose([tmp_path / "topo.txt", tmp_path / "p2p.txt", tmp_path / "log.txt"])
+    (text,) = [one.text for one in found.warnings if one.code is WarningCode.GPU_MODELS_DIFFER]
+    assert "the measured copies are of NVIDIA GeForce RTX 4090, but the collective operation is of NVIDIA L40S" in text
+
+
+def test_a_log_whose_gpus_have_other_addresses_than_the_topology_is_named(tmp_path):
+    log = nccl_tests("all_reduce", 8, {8388608: 900})
+    (tmp_path / "log.txt").write_text(log)
+    tree = fc.load_topology("storm8")
+    assert not any(tree.vertex(name).label for name in tree.accelerator_names)
+    codes = {one.code for one in fc.collective(tree, log=tmp_path / "log.txt", cpu="amd").warnings}
+    assert WarningCode.ADDRESSES_DIFFER not in codes
+    for first, expected in ((0x10, False), (0x80, True)):
+        vertices = tuple(
+            replace(one, label=f"0000:{first + int(one.name):02x}:00.0") if one.kind == "endpoint" else one
+            for one in tree.vertices
+        )
+        forecast = fc.collective(replace(tree, vertices=vertices), log=tmp_path / "log.txt", cpu="amd")
+        assert (WarningCode.ADDRESSES_DIFFER in {one.code for one in forecast.warnings}) is expected
+
+
+def test_a_log_of_two_ranks_without_operation_is_compared_if_rows_reduce_for_all(tmp_path):
+    lines = nccl_tests("all_reduce", 2, {8388608: 900, 16777216: 1700}).splitlines()
+    text = "\n".join(line for line in lines if "starting" not in line)
+    assert [str(table.operation) for table in read_nccl_tests(text, "log.txt")] == ["all_reduce"]
+    for other in (" none -1 ", " sum 0 "):
+        assert [table.operation for table in read_nccl_tests(text.replace(" sum -1 ", other), "log.txt")] == [None]

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import pandas as pd
 
-from fabricast.core.warnings import Warning, WarningCode
+from fabricast.core.warnings import CopyWarning, Warning, WarningCode
 from fabricast.pcie.graphs.rates import LinkRates
 from fabricast.pcie.machines.group_rates import copies_over, slow_link_warnings
 from fabricast.pcie.measurements.measured_graph import MeasuredGraph
@@ -77,7 +77,8 @@ def _slow_endpoint(tree: PcieTree, graphs: Sequence[MeasuredGraph], rows: pd.Dat
         gpu = common[0]
         worst = min(slow, key=lambda graph: graph.total_bytes_per_s / len(graph.flows))
         label = tree.vertex(gpu).label if gpu in tree.endpoint_number else ""
-        yield Warning(
+        yield CopyWarning.about(
+            (gpu,),
             WarningCode.SLOW_ENDPOINT,
             f"GPU {gpu} is in all {len(slow)} graphs that are more than {_DEVIATES:.0%} slower than forecast, for "
             f"example '{worst.name}' ({worst.total_bytes_per_s / 1e9:.4g} GB/s): check the width and generation of "
@@ -97,7 +98,8 @@ def _slow_direction(isolated: dict[tuple[str, str], float]) -> Iterator[Warning]
     worst = sorted(slower, key=lambda flow: slower[flow])
     named = ", ".join(f"{source}>{target} ({1 - slower[source, target]:.0%})" for source, target in worst[:_NAMED])
     more = f" and {len(worst) - _NAMED} more" if len(worst) > _NAMED else ""
-    yield Warning(
+    yield CopyWarning.about(
+        worst[0],
         WarningCode.SLOW_DIRECTION,
         f"one direction is slower than the other: {named}{more}; repeat these copies, and check for other traffic on "
         "their route and for link errors ('lspci -vv', DevSta and AER)",
@@ -122,16 +124,20 @@ def _slow_everywhere(tree: PcieTree, isolated: dict[tuple[str, str], float]) -> 
 def _slow_class(tree: PcieTree, isolated: dict[tuple[str, str], float]) -> Iterator[Warning]:
     """Report copies below a switch that are slower than those across it, and very slow copies between sockets."""
     rates: dict[str, list[float]] = {"below": [], "across": [], "between": []}
+    slowest: dict[str, tuple[str, str]] = {}
     gpus = set(tree.accelerator_names)
     for flow, rate in isolated.items():
         if gpus.issuperset(flow) and tree.peer_link(*flow) is None:
             kind = tree.path_class(*flow)
-            rates["below" if kind in ("PIX", "PXB") else "between" if kind == "SYS" else "across"].append(rate)
+            name = "below" if kind in ("PIX", "PXB") else "between" if kind == "SYS" else "across"
+            slowest[name] = flow if rate < min(rates[name], default=np.inf) else slowest[name]
+            rates[name].append(rate)
     median = {name: float(np.median(values)) for name, values in rates.items() if len(values) > 1}
     below, across, between = (median.get(name) for name in rates)
     farther = max(filter(None, (across, between)), default=None)
     if below is not None and farther is not None and below < _SLOW_NEAR * farther:
-        yield Warning(
+        yield CopyWarning.about(
+            slowest["below"],
             WarningCode.SLOW_BELOW_SWITCH,
             f"copies below one switch reach {below / 1e9:.4g} GB/s, those across the root complex {farther / 1e9:.4g} "
             "GB/s: access control (ACS) or the IOMMU sends the former through the root port ('lspci -vv', ACSCtl), or "
@@ -139,7 +145,8 @@ def _slow_class(tree: PcieTree, isolated: dict[tuple[str, str], float]) -> Itera
         )
     within = max(filter(None, (below, across)), default=None)
     if between is not None and within is not None and between < _SLOW_FAR * within:
-        yield Warning(
+        yield CopyWarning.about(
+            slowest["between"],
             WarningCode.SLOW_BETWEEN_SOCKETS,
             f"copies between sockets reach {between / 1e9:.4g} GB/s, {between / within:.0%} of those within a socket "
             f"({within / 1e9:.4g} GB/s): direct copies between sockets may be slower than copies through host memory "

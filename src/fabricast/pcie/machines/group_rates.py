@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fabricast.core.warnings import Warning, WarningCode
+from fabricast.core.warnings import CopyWarning, Warning, WarningCode
 from fabricast.pcie.graphs.rates import LinkRates
 from fabricast.pcie.topology.memory import ends_of, is_host, root_complex_of
 from fabricast.pcie.topology.paths import PathClass, link_labels
@@ -201,22 +201,24 @@ def slow_link_warnings(rates: LinkRates) -> list[Warning]:
     """
     usual = f"{rates.one_way_bytes_per_s / 1e9:.4g} GB/s"
     gpus: dict[str, list[str]] = {}
-    texts = []
+    warnings: list[Warning] = []
     check = "check the width and generation of {} link under load ('lspci -vv', LnkSta)"
     for label, rate in rates.link_rates.items():
         kind, name, *rest = label.split()
         if kind == "endpoint":
             gpus.setdefault(name, []).append(f"{rest[0]} {rate / 1e9:.4g} GB/s")
         else:
-            texts.append(
-                f"all single copies through {label} reach {rate / 1e9:.4g} GB/s, others {usual}: {check.format('this')}"
-            )
+            text = f"all single copies through {label} reach {rate / 1e9:.4g} GB/s, others {usual}: "
+            warnings.append(Warning(WarningCode.SLOW_ENDPOINT, text + check.format("this")))
     of_gpus = [
-        f"GPU {gpu} {' and '.join(sorted(parts, reverse=True))} in all its single copies, other GPUs reach {usual}: "
-        f"{check.format('its')}"
+        CopyWarning.about(
+            (gpu,), WarningCode.SLOW_ENDPOINT,
+            f"GPU {gpu} {' and '.join(sorted(parts, reverse=True))} in all its single copies, other GPUs reach "
+            f"{usual}: {check.format('its')}",
+        )
         for gpu, parts in gpus.items()
-    ]
-    return [Warning(WarningCode.SLOW_ENDPOINT, text) for text in of_gpus + texts]
+    ]  # fmt: skip
+    return [*of_gpus, *warnings]
 
 
 def _with_neighbours(tree: PcieTree, slow: Mapping[str, float], measured: Sequence[IsolatedCopy]) -> dict[str, float]:

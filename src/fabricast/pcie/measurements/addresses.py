@@ -12,7 +12,7 @@ from fabricast.pcie.measurements.measured_graph import MeasuredGraph
 from fabricast.pcie.topology.parts import pci_address
 from fabricast.pcie.topology.tree import PcieTree
 
-__all__ = ["address_warnings", "by_address", "printed_addresses"]
+__all__ = ["address_warnings", "by_address", "printed_addresses", "printed_gpus"]
 
 #: Lines of p2pBandwidthLatencyTest, with hexadecimal numbers, and of rocm_bandwidth_test, which numbers GPUs in the
 #: order of its lines.
@@ -37,6 +37,28 @@ def printed_addresses(text: str) -> dict[str, str]:
     """
     addresses = {number: f"{domain}:{bus}:{device}.0" for number, bus, device, domain in _P2P.findall(text)}
     return addresses or {str(number): bus_id for number, bus_id in enumerate(_ROCM.findall(text))}
+
+
+#: Lines of p2pBandwidthLatencyTest and of nvbandwidth.
+_NAMES = re.compile(
+    r"^Device: \d+, ([^,]{1,80}), pciBusID|^Device \d+: ([^(\n]{1,80}?)(?: \([0-9a-fA-F:.]+\))?\s*$", re.MULTILINE
+)
+
+
+def printed_gpus(text: str) -> list[str]:
+    """Return the different product names of the GPUs in benchmark output.
+
+    Parameters
+    ----------
+    text : str
+        Output of a bandwidth program; only p2pBandwidthLatencyTest and nvbandwidth print names.
+
+    Examples
+    --------
+    >>> printed_gpus("Device: 0, NVIDIA A100-PCIE-40GB, pciBusID: 3b, pciDeviceID: 0, pciDomainID:1")
+    ['NVIDIA A100-PCIE-40GB']
+    """
+    return list(dict.fromkeys((one or other).strip() for one, other in _NAMES.findall(text)))
 
 
 def by_address(tree: PcieTree, graphs: Sequence[MeasuredGraph], addresses: Mapping[str, str]) -> list[MeasuredGraph]:
@@ -100,7 +122,9 @@ def endpoints_of_numbers(tree: PcieTree, addresses: Mapping[str, str]) -> dict[s
     return names
 
 
-def address_warnings(tree: PcieTree, addresses: Mapping[str, str]) -> tuple[Warning, ...]:
+def address_warnings(
+    tree: PcieTree, addresses: Mapping[str, str], *, of: str = "the measurements"
+) -> tuple[Warning, ...]:
     """Return a warning if the topology has none of the printed PCI addresses.
 
     Parameters
@@ -109,12 +133,14 @@ def address_warnings(tree: PcieTree, addresses: Mapping[str, str]) -> tuple[Warn
         The machine.
     addresses : mapping of str to str
         PCI address of each GPU number, as `printed_addresses` returns it.
+    of : str, default 'the measurements'
+        Origin of the addresses, in words.
     """
     places = _places(tree)
     if not addresses or () in places or any(pci_address(bus_id) in places for bus_id in addresses.values()):
         return ()
     text = (
-        f"no GPU of the measurements ({next(iter(addresses.values()))}, ...) has a PCI address of '{tree.name}': GPUs "
+        f"no GPU of {of} ({next(iter(addresses.values()))}, ...) has a PCI address of '{tree.name}': GPUs "
         "are matched by number, which is valid only for a machine of the same build. Use the topology of this machine"
     )
     return (Warning(WarningCode.ADDRESSES_DIFFER, text),)

@@ -34,6 +34,7 @@ __all__ = [
 
 #: Faster rates are typing errors.
 FASTEST_BYTES_PER_S = 1e13
+_COLUMNS = ["program", "test", "row", "column", "value", "unit", "line"]
 #: Test of copies that a program measured one at a time.
 _ISOLATED = "isolated copies"
 
@@ -160,7 +161,7 @@ def bandwidth_table(output: BenchmarkOutput) -> pd.DataFrame:
     Returns
     -------
     pandas.DataFrame
-        Columns program, test, row, column, value and unit (bytes/s or s): the matrices of nvbandwidth and
+        Columns program, test, row, column, value, unit (bytes/s or s) and line: the matrices of nvbandwidth and
         p2pBandwidthLatencyTest, and the copies of other programs with the test ``isolated copies``.
 
     Raises
@@ -176,11 +177,11 @@ def bandwidth_table(output: BenchmarkOutput) -> pd.DataFrame:
             tables.append(parse_bandwidths(output.text, output.path))
             continue
         cells = [
-            (program.name, _ISOLATED, *graph.flows[0], graph.total_bytes_per_s, "bytes/s")
+            (program.name, _ISOLATED, *graph.flows[0], graph.total_bytes_per_s, "bytes/s", graph.line)
             for graph in _copies_of(program, output)
             if len(graph.flows) == 1
         ]
-        tables.append(pd.DataFrame(cells, columns=["program", "test", "row", "column", "value", "unit"]))
+        tables.append(pd.DataFrame(cells, columns=_COLUMNS))
     return pd.concat(tables, ignore_index=True)
 
 

@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from fabricast.core.errors import InputError
-from fabricast.core.warnings import Warning, WarningCode
+from fabricast.core.warnings import CopyWarning, Warning, WarningCode
 from fabricast.inputs.csv_files import MOST_ROWS, CsvRow, read_csv
 from fabricast.inputs.files import is_table
 from fabricast.inputs.parquet_files import ParquetRow, parquet_rows, read_parquet
@@ -346,7 +346,8 @@ def _slower_than_staged(graphs: Sequence[MeasuredGraph], staged: Mapping[tuple[s
     if not slower or 2 * len(slower) < len(pairs):
         return
     one = min(slower, key=lambda pair: direct[pair] / staged[pair])
-    yield Warning(
+    yield CopyWarning.about(
+        one,
         WarningCode.SLOWER_THAN_STAGED,
         f"direct copies of {len(slower)} of {len(pairs)} pairs are slower than their copies through host memory, for "
         f"example {'>'.join(one)} with {direct[one] / 1e9:.4g} and {staged[one] / 1e9:.4g} GB/s: peer access is worse "

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from typing import NamedTuple
 
 import pandas as pd
 
@@ -33,6 +34,18 @@ _BOTH_WAYS = (
 _ONE_AND_ALL = re.compile(r"(all_to_one|one_to_all)_(read|write)_ce")
 
 
+class _Cell(NamedTuple):
+    """Cell of a matrix, and the line of its row."""
+
+    row: str
+    column: str
+    bytes_per_s: float
+    line: int
+
+
+_Tests = dict[str, list[_Cell]]
+
+
 def copies_in_matrices(table: pd.DataFrame) -> list[MeasuredGraph]:
     """Return the single copies and bidirectional pairs in bandwidth matrices.
 
@@ -47,30 +60,37 @@ def copies_in_matrices(table: pd.DataFrame) -> list[MeasuredGraph]:
         Copies between GPUs and copies of host memory. Single copies and bidirectional pairs have the role
         ``calibration``. The list is empty if no test uses copy engines.
     """
-    tests: dict[str, list[tuple[str, str, float]]] = {}
+    tests: _Tests = {}
     for row in table.to_dict("records"):
         if row["unit"] == "bytes/s":
-            cell = (str(row["row"]), str(row["column"]), float(row["value"]))
+            cell = _Cell(str(row["row"]), str(row["column"]), float(row["value"]), int(row["line"]))
             tests.setdefault(str(row["test"]), []).append(cell)
     graphs = [
-        MeasuredGraph(f"{name} {first} {second}", flows, rate, "independent", CALIBRATION)
+        MeasuredGraph(
+            f"{name} {cell.row} {cell.column}", flows, cell.bytes_per_s, "independent", CALIBRATION, line=cell.line
+        )
         for name, cells in tests.items()
-        for first, second, rate in cells
-        if (flows := _cell(name, first, second))
+        for cell in cells
+        if (flows := _copies(name, cell.row, cell.column))
     ]
     for name, is_read in _TOGETHER.items():
         if name in tests:
-            ends = tuple((HOST, gpu) if is_read else (gpu, HOST) for _, gpu, _ in tests[name])
-            total = sum(rate for *_, rate in tests[name])
-            graphs.append(MeasuredGraph(name, ends, total, "independent", CALIBRATION, statistic="sum_of_copies"))
+            cells = tests[name]
+            ends = tuple((HOST, cell.column) if is_read else (cell.column, HOST) for cell in cells)
+            total = sum(cell.bytes_per_s for cell in cells)
+            graphs.append(
+                MeasuredGraph(
+                    name, ends, total, "independent", CALIBRATION, line=cells[0].line, statistic="sum_of_copies"
+                )
+            )
     return [*graphs, *_both_ways(tests), *_one_and_all(tests)]
 
 
-def _both_ways(tests: dict[str, list[tuple[str, str, float]]]) -> Iterator[MeasuredGraph]:
+def _both_ways(tests: _Tests) -> Iterator[MeasuredGraph]:
     """Yield bidirectional copies of host memory from pairs of tests, one per direction."""
     for reads, writes, together in _BOTH_WAYS:
-        read = {gpu: rate for _, gpu, rate in tests.get(reads, [])}
-        written = {gpu: rate for _, gpu, rate in tests.get(writes, [])}
+        read = {cell.column: cell.bytes_per_s for cell in tests.get(reads, [])}
+        written = {cell.column: cell.bytes_per_s for cell in tests.get(writes, [])}
         if not read or read.keys() != written.keys():
             continue
         for gpus in [list(read)] if together else [[gpu] for gpu in read]:
@@ -80,21 +100,22 @@ def _both_ways(tests: dict[str, list[tuple[str, str, float]]]) -> Iterator[Measu
             yield MeasuredGraph(name, flows, total, "independent", CALIBRATION, statistic="sum_of_copies")
 
 
-def _one_and_all(tests: dict[str, list[tuple[str, str, float]]]) -> Iterator[MeasuredGraph]:
+def _one_and_all(tests: _Tests) -> Iterator[MeasuredGraph]:
     """Yield copies between one GPU and all others, which are used for validation."""
     for name, cells in tests.items():
         match = _ONE_AND_ALL.fullmatch(name)
-        gpus = [gpu for _, gpu, _ in cells]
+        gpus = [cell.column for cell in cells]
         if match is None or len(gpus) < 3:
             continue
         program = "unordered_reads" if match[2] == "read" else "unordered_writes"
-        for _, hub, rate in cells:
+        for cell in cells:
+            hub = cell.column
             peers = [gpu for gpu in gpus if gpu != hub]
             flows = tuple((peer, hub) if match[1] == "all_to_one" else (hub, peer) for peer in peers)
-            yield MeasuredGraph(f"{name} {hub}", flows, rate, program)
+            yield MeasuredGraph(f"{name} {hub}", flows, cell.bytes_per_s, program, line=cell.line)
 
 
-def _cell(test: str, row: str, column: str) -> tuple[tuple[str, str], ...]:
+def _copies(test: str, row: str, column: str) -> tuple[tuple[str, str], ...]:
     """Return the copies of a matrix cell; empty if the cell is not used."""
     if test in ("host_to_device_memcpy_ce", "device_to_host_memcpy_ce"):
         return ((HOST, column),) if test.startswith("host") else ((column, HOST),)

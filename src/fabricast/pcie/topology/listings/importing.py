@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from fabricast.core.errors import InputError, NoAcceleratorError
+from fabricast.core.errors import InputError, NoAcceleratorError, UnreadableFileError
 from fabricast.core.units import HEADER_BYTES, PAYLOAD_BYTES, PCIE_WIDTHS, pcie_link_bytes_per_s
 from fabricast.core.warnings import Warning, WarningCode
 from fabricast.inputs.files import read_text
@@ -165,10 +166,10 @@ def import_machine(
         raise InputError("is empty, expected at least one file", argument="files")
     rate = link_rate(link, gpu)
     access, reports, described = _beside_topologies([Path(path) for path in paths])
-    found = [
-        one for path in described
-        for one in _described(path, rate, gpu, include_display=include_display, network_cards=network_cards)
-    ]  # fmt: skip
+    found: list[Described] = []
+    for path in described:
+        with _naming(path):
+            found += _described(path, rate, gpu, include_display=include_display, network_cards=network_cards)
     found = [replace(one, tree=with_cards_noted(one.tree)) for one in found]
     found.sort(key=lambda one: _PROGRAMS.index(one.program))
     first, *others = found
@@ -220,6 +221,17 @@ def _payload_code(payload_bytes: int) -> WarningCode:
     return WarningCode.SMALL_PAYLOAD if payload_bytes < PAYLOAD_BYTES else WarningCode.TOPOLOGY_NOTE
 
 
+@contextmanager
+def _naming(path: Path) -> Iterator[None]:
+    """Mark errors of reading a file, which are no contradictions of files, with its name."""
+    try:
+        yield
+    except InputError as error:
+        if type(error) is not InputError or error.argument is not None:
+            raise
+        raise UnreadableFileError(error.reason, path=path, line=error.line) from error
+
+
 _Access = tuple[Path | str, dict[tuple[int, int], str] | None]
 
 
@@ -238,12 +250,14 @@ def _beside_topologies(paths: Sequence[Path]) -> tuple[_Access, dict[Path, list[
         text = "" if path.suffix.lower() == ".xml" else read_text(path)
         has_access, has_report = has_access_matrix(text), is_gpu_report(text)
         if has_access:
-            matrix = read_access_matrix(text, path)
+            with _naming(path):
+                matrix = read_access_matrix(text, path)
             if access[1] is not None and access[1] != matrix:
                 raise InputError(f"has another peer access than {access[0]}, expected the same", path=path)
             access = (path, matrix)
         if has_report:
-            reports[path] = read_gpu_report(text, path)
+            with _naming(path):
+                reports[path] = read_gpu_report(text, path)
         if not (has_access or has_report) or describes_machine(text):
             described.append(path)
     if not described:

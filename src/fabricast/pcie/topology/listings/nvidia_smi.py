@@ -58,8 +58,8 @@ def read_topology_matrix(text: str, path: Path) -> ClassMatrix:
         if _HEADER.match(line) and not columns:
             columns = [word for word in words if _GPU.fullmatch(word) or _CARD.fullmatch(word)]
             header = number
-        elif columns and words[0] in columns and words[0] not in rows:
-            rows[words[0]] = (number, words[1:])
+        elif columns and words[0] in columns:
+            _add_row(rows, words, len(columns), path, number)
         elif (match := _CARD_NAME.match(line)) is not None:
             card_names[match[1]] = match[2]
     if not columns:
@@ -81,6 +81,21 @@ def read_topology_matrix(text: str, path: Path) -> ClassMatrix:
             matrix.numa_nodes.append(_numa_node(cells[len(columns) :]))
     _check_symmetric(matrix, path)
     return matrix
+
+
+def _add_row(rows: dict[str, tuple[int, list[str]]], words: list[str], columns: int, path: Path, number: int) -> None:
+    """Add a row of the matrix; a file with the matrices of two machines is refused."""
+    name, cells = words[0], words[1:]
+    first, known = rows.setdefault(name, (number, cells))
+    is_row = len(cells) >= columns and all(_is_cell(cell) for cell in cells[:columns])
+    if is_row and cells[:columns] != known[:columns]:
+        raise InputError(
+            f"row {name} differs from that of line {first}, expected the matrix of one machine", path=path, line=number
+        )
+
+
+def _is_cell(cell: str) -> bool:
+    return cell == "X" or _OLD_CLASSES.get(cell, cell) in PATH_CLASSES or _LINKS.fullmatch(cell) is not None
 
 
 def _read_row(
