@@ -12,6 +12,7 @@ from fabricast.cli.options import DISPLAY, check_output, check_range
 from fabricast.core.units import GIB
 
 if TYPE_CHECKING:
+    from fabricast.pcie.measurements.benchmark_output import BenchmarkOutput
     from fabricast.pcie.topology.tree import PcieTree
 
 __all__ = ["app"]
@@ -62,6 +63,8 @@ def select(
 
 #: Relative difference of the rates of one path class above which something is wrong with some copies.
 _SAME_CLASS = 0.15
+#: Number of sets of concurrent copies that are printed.
+_MOST_LISTED = 12
 
 
 @app.command(epilog="Example: nvbandwidth -j > nvbandwidth.json && fabricast bandwidth nvbandwidth.json")
@@ -98,10 +101,23 @@ def bandwidth(
         scale, shown = (1e-9, "GB/s") if unit == "bytes/s" else (1e6, "us")
         low, middle, high = (part["value"].quantile([0, 0.5, 1]) * scale).tolist()
         typer.echo(f"{test}: {len(part)} values, {low:.4g} to {high:.4g}, median {middle:.4g} {shown}")
-    for line in _copy_lines(isolated_copies(table), tree):
+    for line in [*_concurrent_lines(printed), *_copy_lines(isolated_copies(table), tree)]:
         typer.echo(line)
     if output is not None:
         write_text(output, table.drop(columns="line").to_csv(index=False, lineterminator="\n"))
+
+
+def _concurrent_lines(printed: BenchmarkOutput) -> Iterator[str]:
+    """Yield the total rates of several copies at a time, which determine no rate of a single copy."""
+    from fabricast.pcie.measurements.benchmark_output import concurrent_copies
+
+    graphs = concurrent_copies(printed)
+    for graph in graphs[:_MOST_LISTED]:
+        rate = graph.total_bytes_per_s / 1e9
+        yield f"{graph.name}: {len(graph.flows)} concurrent copies, {rate:.4g} GB/s in total"
+    if graphs:
+        more = f"{len(graphs) - _MOST_LISTED} more; " if len(graphs) > _MOST_LISTED else ""
+        yield f"{more}'fabricast validate' compares concurrent copies with their forecast"
 
 
 def _copy_lines(copies: list[tuple[str, str, float]], tree: PcieTree | None) -> Iterator[str]:
@@ -122,7 +138,7 @@ def _copy_lines(copies: list[tuple[str, str, float]], tree: PcieTree | None) -> 
 
     classes = copy_classes(copies, *(() if tree is None else (way, narrowest)))
     if not classes:
-        yield "no copies between GPUs: the file does not determine a bandwidth for the PCIe models"
+        yield "no single copies between GPUs: the file does not determine a bandwidth for the PCIe models"
         return
     for rate_class in classes:
         pairs = ", ".join(f"{source}>{target}" for source, target in rate_class.pairs[:6])

@@ -103,7 +103,7 @@ def test_command_prints_the_bandwidth_for_the_models(tmp_path):
     assert "if these copies use PCIe: --bandwidth 11.6415GiB/s" in result.output
     assert len(target.read_text().splitlines()) == 13
     path.write_text(TEXT.split("Running device")[0])
-    assert "no copies between GPUs" in CliRunner().invoke(app, ["bandwidth", str(path)]).output
+    assert "no single copies between GPUs" in CliRunner().invoke(app, ["bandwidth", str(path)]).output
 
 
 @pytest.mark.parametrize(("text", "program"), [
@@ -173,3 +173,14 @@ def test_different_rates_of_one_path_class_are_named(tmp_path):
     )
     path.write_text(matrix({(s, t): 6.0 if 2 in (s, t) else 25.0 for s in range(3) for t in range(3) if s != t}))
     assert "the rates of PHB differ: 'fabricast diagnose' names slow GPUs" in printed(path, "--topology", str(topology))
+
+
+def test_concurrent_copies_are_named_as_such(tmp_path):
+    """The summary of TransferBench's a2a has no single copies."""
+    (tmp_path / "a2a.txt").write_text(
+        "TransferBench v1.62.00\nSRC\\DST  GPU 00     GPU 01        STotal      Actual\n"
+        "GPU 00      N/A     20.000        20.000     20.000\nGPU 01   21.000        N/A        21.000     21.000\n"
+    )
+    output = CliRunner().invoke(app, ["bandwidth", str(tmp_path / "a2a.txt")]).output
+    assert "2 concurrent copies, 41 GB/s in total" in output
+    assert "no single copies between GPUs: the file does not determine a bandwidth" in output

@@ -26,6 +26,7 @@ __all__ = [
     "FASTEST_BYTES_PER_S",
     "BenchmarkOutput",
     "bandwidth_table",
+    "concurrent_copies",
     "copies_in",
     "isolated_copies",
     "programs_in",
@@ -148,6 +149,18 @@ def copies_in(output: BenchmarkOutput) -> list[MeasuredGraph]:
         if program.recognises(output.text):
             graphs += _copies_of(program, output)
     return [replace(graph, role=CALIBRATION) if _is_calibration(graph.flows) else graph for graph in graphs]
+
+
+def concurrent_copies(output: BenchmarkOutput) -> list[MeasuredGraph]:
+    """Return the copies of programs without matrices that several copies at a time reached, in the order of the text.
+
+    Parameters
+    ----------
+    output : BenchmarkOutput
+        Output of bandwidth programs.
+    """
+    programs = [one for one in _PROGRAMS if one.read is not _read_matrices and one.recognises(output.text)]
+    return [graph for one in programs for graph in _copies_of(one, output) if len(graph.flows) > 1]
 
 
 def bandwidth_table(output: BenchmarkOutput) -> pd.DataFrame:

@@ -79,10 +79,14 @@ def read_p2pmark_output(text: str) -> list[MeasuredGraph]:
     """
     lines = [line.strip() for line in text.splitlines()]
     counted = next((match for line in lines if (match := _COUNT.fullmatch(line))), None)
-    if counted is None or not any(map(_SEQUENTIAL.fullmatch, lines)):
+    heading, sequential = _section(lines, _SEQUENTIAL)
+    # Without its first lines, the output has as many GPUs as the matrix of sequential copies has rows.
+    rows = sum(_ROW.fullmatch(line) is not None for line in sequential)
+    count = rows if counted is None else min(int(counted[1]), _MOST_GPUS)
+    if not heading or not count:
         raise ValueError("has no copies in GB/s, expected the output of the bandwidth mode (default of p2pmark)")
-    gpus = [str(number) for number in range(min(int(counted[1]), _MOST_GPUS))]
-    graphs = [*_alone(_section(lines, _SEQUENTIAL)[1], gpus)]
+    gpus = [str(number) for number in range(count)]
+    graphs = [*_alone(sequential, gpus)]
     readers = ((_STAGGERED, _staggered), (_SINGLE, _one_and_all), (_RING, _ring), (_ALL, _all_and_all))
     for title, read in readers:
         printed, section = _section(lines, title)
