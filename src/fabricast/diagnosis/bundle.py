@@ -13,7 +13,7 @@ from fabricast.collectives.inputs import CollectiveInputs, prepare
 from fabricast.core.arguments import with_checked_types
 from fabricast.core.errors import InputError, UnreadableFileError
 from fabricast.core.warnings import CopyWarning, Warning, WarningCode
-from fabricast.diagnosis.sources import Content, Source, read_sources
+from fabricast.diagnosis.sources import MOST_TABLES, Content, Source, read_sources
 from fabricast.inputs.bandwidth_matrices import pairs_without_access
 from fabricast.inputs.files import read_text
 from fabricast.inputs.gpus import is_known_gpu
@@ -34,8 +34,6 @@ __all__ = ["Diagnosis", "Evidence", "diagnose"]
 
 #: Maximum number of findings.
 MOST_FINDINGS = 10
-#: Maximum number of tables of nccl-tests: each takes about 40 ms.
-MOST_TABLES = 60
 #: Remedy of a warning about the topology.
 _REMEDIES = {
     WarningCode.DOWNGRADED_LINK: "reseat the card, replace the riser or use another slot; check 'lspci -vv' (LnkSta)",
@@ -184,13 +182,14 @@ def diagnose(
         findings += found
         warnings += assumed
         compared += 1
-    if len(tables) > MOST_TABLES:
-        text = f"{len(tables) - MOST_TABLES:,} of {len(tables):,} tables of nccl-tests are not compared"
+    all_tables = len(tables) + sum(source.more_tables for source in sources)
+    if all_tables > MOST_TABLES:
+        text = f"{all_tables - MOST_TABLES:,} of {all_tables:,} tables of nccl-tests are not compared"
         warnings.append(Warning(WarningCode.LOG_ROWS_EXCLUDED, text))
     ranked = sorted(_unique(findings), key=lambda one: -one.cost)
     return Diagnosis(
         tree, tuple(str(source) for source in sources), tuple(ranked[:MOST_FINDINGS]),
-        max(len(ranked) - MOST_FINDINGS, 0), tuple(dict.fromkeys(warnings)), with_copies + len(tables), compared,
+        max(len(ranked) - MOST_FINDINGS, 0), tuple(dict.fromkeys(warnings)), with_copies + all_tables, compared,
         sum(source.problem is not None for source in sources),
     )  # fmt: skip
 

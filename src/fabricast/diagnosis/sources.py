@@ -11,7 +11,7 @@ from fabricast.inputs.files import is_table, read_text
 from fabricast.inputs.log_lines import clean_text
 from fabricast.inputs.nearest_program import resembled_program
 from fabricast.nccl.debug_log import NcclLog, is_nccl_log, read_nccl_log
-from fabricast.nccl.tests_output import NcclTestsTable, is_nccl_tests_output, read_nccl_tests
+from fabricast.nccl.tests_output import NcclTestsTable, first_tables, is_nccl_tests_output, read_nccl_tests
 from fabricast.pcie.measurements.benchmark_output import programs_in
 from fabricast.pcie.topology.listings.gpu_reports import is_gpu_report
 from fabricast.pcie.topology.listings.importing import describes_machine
@@ -28,7 +28,9 @@ _UNKNOWN = (
 )
 
 
-#: Maximum number of tables of nccl-tests that the text of a source lists.
+#: Maximum number of tables of nccl-tests: each takes about 0.1 s.
+MOST_TABLES = 30
+#: Maximum number of tables that the text of a source lists.
 MOST_LISTED = 8
 
 
@@ -54,7 +56,9 @@ class Source:
     text : str
         Text of the file, without the decoration of its lines if it has measured copies; empty for XML, YAML and tables.
     tables : tuple of NcclTestsTable
-        Tables of nccl-tests.
+        Tables of nccl-tests, at most `MOST_TABLES`.
+    more_tables : int
+        Number of further tables.
     log : NcclLog or None
         Statements of NCCL.
     programs : tuple of str
@@ -69,6 +73,7 @@ class Source:
     contents: tuple[Content, ...]
     text: str = ""
     tables: tuple[NcclTestsTable, ...] = ()
+    more_tables: int = 0
     log: NcclLog | None = None
     programs: tuple[str, ...] = ()
     reader: str = ""
@@ -90,8 +95,8 @@ class Source:
             if content is not Content.COLLECTIVES
         ]
         parts += [str(table) for table in self.tables[:MOST_LISTED]]
-        if len(self.tables) > MOST_LISTED:
-            parts.append(f"{len(self.tables) - MOST_LISTED:,} more tables")
+        more = len(self.tables[MOST_LISTED:]) + self.more_tables
+        parts += [f"{more:,} more tables"] if more else []
         return f"{self.path}: {'; '.join(parts)}"
 
 
@@ -140,15 +145,17 @@ def _source(path: Path) -> Source:
         text = text[: xml[0]] + "\n" * text.count("\n", *xml) + text[xml[1] :]
     tables: list[NcclTestsTable] = []
     problem: InputError | None = None
+    more_tables = 0
     try:
-        tables = read_nccl_tests(text, path) if Content.COLLECTIVES in contents else []
+        first, more_tables = first_tables(text, MOST_TABLES)
+        tables = read_nccl_tests(first, path) if Content.COLLECTIVES in contents else []
     except InputError as error:
         problem, contents = error, tuple(content for content in contents if content is not Content.COLLECTIVES)
     log = read_nccl_log(text, path) if Content.NCCL_LOG in contents else None
     programs: tuple[str, ...] = ()
     if Content.COPIES in contents:
         programs, text = programs_in(text), clean_text(text)
-    return Source(path, contents, text, tuple(tables), log, programs, problem=problem)
+    return Source(path, contents, text, tuple(tables), more_tables, log, programs, problem=problem)
 
 
 def contents_of(text: str) -> tuple[Content, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 __all__ = ["clean_lines", "clean_text"]
 
@@ -23,7 +23,7 @@ _QUOTED = ("\t", 4 * " ")
 _HOST = re.compile(r"[A-Za-z][\w.-]{0,60}: ")
 
 
-def clean_lines(text: str) -> Iterator[tuple[int, str]]:
+def clean_lines(text: str, keep: Callable[[str], bool] | None = None) -> Iterator[tuple[int, str]]:
     r"""Yield the number and the text of each line, without decoration and trailing blanks.
 
     Decoration is what launchers, terminals and loggers add; a host name or indentation only if all lines have it.
@@ -32,6 +32,8 @@ def clean_lines(text: str) -> Iterator[tuple[int, str]]:
     ----------
     text : str
         Text of a log, with any line endings.
+    keep : callable, optional
+        Quick test of a line with its decoration. Others are omitted: most lines of a large log are of other programs.
 
     Yields
     ------
@@ -48,6 +50,9 @@ def clean_lines(text: str) -> Iterator[tuple[int, str]]:
     for number, raw in enumerate(lines, start=1):
         # A page may have lost the escape character of a colour.
         is_coloured = "\x1b" in raw or "[0m" in raw
+        # Colours may divide the words of a line.
+        if keep is not None and not is_coloured and not keep(raw):
+            continue
         line = _ESCAPE.sub("", raw.rstrip("\r")) if is_coloured else raw.rstrip("\r")
         line = line[len(common) :]
         for _ in range(_MOST_PREFIXES):

@@ -167,7 +167,7 @@ def read_nccl_log(text: str, path: Path | str) -> NcclLog:
     ({0: (0, 1, 2, 3)}, {(1, 2): False})
     """
     log, sizes = NcclLog(), Counter[int]()
-    for number, line in clean_lines(text):
+    for number, line in clean_lines(text, lambda line: "NCCL" in line):
         match = _INFO.search(line)
         # Most lines of a large log state nothing about the communicator.
         if match is not None and _STATEMENT.search(line):

@@ -13,7 +13,7 @@ from fabricast.core.errors import InputError
 from fabricast.inputs.log_lines import clean_lines
 from fabricast.nccl.costs import Operation, bus_factor
 
-__all__ = ["NcclTestsRow", "NcclTestsTable", "is_nccl_tests_output", "read_nccl_tests"]
+__all__ = ["NcclTestsRow", "NcclTestsTable", "first_tables", "is_nccl_tests_output", "read_nccl_tests"]
 
 _HEADER = re.compile(r"#\s+size\s+count\s+type")
 _OLD_HEADER = re.compile(r"#\s+bytes\s+N\s+type")
@@ -25,6 +25,8 @@ _OPERATION = re.compile(r"\b(all_?reduce|all_?gather|reduce_?scatter|broadcast|r
 _VERSION = re.compile(r"#?\s*(nccl|rccl)-tests version (\S+)(?:.*nccl-library=(\d{1,15}))?")
 _COUNT = re.compile(r"[0-9]{1,15}")
 _THREADS = re.compile(r"#\s*nThread\s+(\d{1,15})\s+nGpus\s+(\d{1,15})")
+#: Last letters of rows: numbers, also cut ones, and N/A.
+_ROW_ENDS = tuple("0123456789.A")
 #: Data types and reductions of a row.
 _WORDS = re.compile(r"[a-z][a-z0-9_]*")
 _Printed = TypeVar("_Printed")
@@ -134,6 +136,11 @@ def is_nccl_tests_output(text: str) -> bool:
     return _HEADER.search(text) is not None or _OLD_HEADER.search(text) is not None
 
 
+def _may_be_printed(line: str) -> bool:
+    """Return whether a line can be a comment or row of nccl-tests, or names its program."""
+    return "#" in line or line.rstrip().endswith(_ROW_ENDS) or "_perf" in line or "tests version" in line
+
+
 def _library_version(number: str) -> tuple[int, int, int]:
     """Return the version of a number such as 23007 or 2708."""
     value = int(number)
@@ -148,6 +155,26 @@ def _operation_in(text: str) -> Operation | None:
         return None
     name = match[1].replace("_", "")
     return next(one for one in Operation if one.replace("_", "") == name)
+
+
+def first_tables(text: str, most: int) -> tuple[str, int]:
+    r"""Return the part of a text with its first tables, and the number of further tables.
+
+    Parameters
+    ----------
+    text : str
+        Text of a log.
+    most : int
+        Number of tables of that part.
+
+    Examples
+    --------
+    >>> first_tables("# size count type\n8 2 float\n# size count type\n", 1)[1]
+    1
+    """
+    headers = [match.start() for pattern in (_HEADER, _OLD_HEADER) for match in pattern.finditer(text)]
+    headers.sort()
+    return (text, 0) if len(headers) <= most else (text[: headers[most]], len(headers) - most)
 
 
 def read_nccl_tests(text: str, path: Path | str, *, operation: str | None = None) -> list[NcclTestsTable]:
@@ -197,7 +224,7 @@ def read_nccl_tests(text: str, path: Path | str, *, operation: str | None = None
             tables.append(_table(heading, named, assumed, rows, excluded, header, path))
         rows, excluded, heading.wrong_lines = [], [], []
 
-    for number, line in clean_lines(text):
+    for number, line in clean_lines(text, _may_be_printed):
         if "NCCL INFO" in line:
             continue
         if line.startswith("#") or not line[:1].isspace() or "NCCL" in line:

@@ -38,6 +38,7 @@ _DISPLAY_VENDORS = ("10de", "1002")  # NVIDIA, AMD
 BRIDGE_CLASS = "0604"
 SWITCH_CLASS = "0680"
 _XML = re.compile(r"^[ \t]*(?:<\?xml\b|<!DOCTYPE topology\b|<topology\b|<system\b)", re.MULTILINE)
+_FIRST_WORDS = ("<?xml", "<!DOCTYPE topology", "<topology", "<system")
 _END = re.compile(r"</(?:topology|system)>")
 _MOST_ELEMENTS = 300_000
 _DEEPEST = 200
@@ -151,7 +152,8 @@ def xml_range(text: str) -> tuple[int, int] | None:
     >>> xml_range("$ cat topo.xml\n<system>\n</system>\n$ exit"), xml_range("GPU0 GPU1")
     ((15, 33), None)
     """
-    begin = _XML.search(text)
+    # Most texts have no XML, and the pattern is slow.
+    begin = _XML.search(text) if any(word in text for word in _FIRST_WORDS) else None
     if begin is None:
         return None
     ends = [match.end() for match in _END.finditer(text, begin.end())]

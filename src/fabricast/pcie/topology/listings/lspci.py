@@ -120,7 +120,8 @@ def is_verbose_lspci(text: str) -> bool:
 
 def is_lspci_tree(text: str) -> bool:
     """Return whether a text is output of ``lspci -tv``."""
-    if re.search(r"\[[0-9a-f]{4}:[0-9a-f]{2}\]-|-\[", text) is None:
+    # Most texts have neither, and the patterns are slow.
+    if "-[" not in text and ("]-" not in text or re.search(r"\[[0-9a-f]{4}:[0-9a-f]{2}\]-", text) is None):
         return False
     return re.search(r"^[ |]*[-+\\]+-?\[[0-9a-f]{4}:[0-9a-f]{2}\]-|^-\[", clean_text(text), re.MULTILINE) is not None
 

@@ -15,6 +15,8 @@ __all__ = ["is_rocm_matrix", "is_topology_matrix", "read_rocm_matrix", "read_top
 
 _HEADER = re.compile(r"^\s*GPU0\b")
 _GPU, _CARD = re.compile(r"GPU(\d{1,15})"), re.compile(r"NIC\d+|mlx\w+|bnxt\w+|hfi\w+|irdma\w+|i40iw\w+|rdmap\w+")
+#: Names of network cards by their drivers.
+_CARDS = ("NIC", "mlx", "bnxt", "hfi", "irdma", "i40iw", "rdmap")
 _LINKS = re.compile(r"NV(\d{1,15})")
 _NODE_NUMBER = re.compile(r"[0-9]{1,4}")
 _OLD_CLASSES = {"SOC": "SYS"}
@@ -26,7 +28,7 @@ def is_topology_matrix(text: str) -> bool:
     """Return whether a text contains the matrix of ``nvidia-smi topo -m``."""
     if "GPU0" not in text:
         return False
-    lines = [line for _, line in clean_lines(text)]
+    lines = [line for _, line in clean_lines(text, lambda line: "GPU0" in line)]
     return any(_HEADER.match(line) and "Affinity" in line for line in lines) or any(
         re.match(r"^GPU0\s+X\b", line) for line in lines
     )
@@ -51,7 +53,8 @@ def read_topology_matrix(text: str, path: Path) -> ClassMatrix:
     columns: list[str] = []
     card_names: dict[str, str] = {}
     header = 0
-    for number, line in clean_lines(text):
+    has_cards = any(name in text for name in _CARDS)
+    for number, line in clean_lines(text, lambda line: has_cards or "GPU" in line):
         words = line.split()
         if not words:
             continue
@@ -138,7 +141,7 @@ def _check_symmetric(matrix: ClassMatrix, path: Path) -> None:
                 )
 
 
-_ROCM_TITLE = re.compile(r"Link Type between two GPUs", re.IGNORECASE)
+_ROCM_TITLE = re.compile(r"Link Type between two GPUs")
 _ROCM_NODE = re.compile(r"GPU\[(\d{1,15})\]\s*:\s*\(Topology\) Numa (?:Node|Affinity):\s*(-?\d{1,15})")
 
 

@@ -62,6 +62,8 @@ def has_access_matrix(text: str) -> bool:
 
 def without_access_matrix(text: str) -> str:
     """Return a text with empty lines instead of the matrices of ``nvidia-smi topo -p2p``."""
+    if not has_access_matrix(text):
+        return text
     lines = text.split("\n")
     for header, rows in _blocks(text):
         for number in (header, *(number for number, _ in rows.values())):
