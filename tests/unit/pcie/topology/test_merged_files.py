@@ -85,3 +85,11 @@ def test_network_cards_without_an_address_are_named(tmp_path):
 def test_copies_over_direct_links_divide_no_writes():
     warnings = fc.predict("hgx_a100", fc.all_to_all(fc.load_topology("hgx_a100"))).attrs["warnings"]
     assert WarningCode.DIVIDED_WRITES not in {one.code for one in warnings}
+
+
+@pytest.mark.parametrize(("numa", "expected"), [([0, 1, 1, 1], True), ([0, 0, 1, 1], False)])
+def test_gpus_of_one_host_bridge_at_different_numa_nodes_are_named(tmp_path, numa, expected):
+    (tmp_path / "topo.txt").write_text(matrix(groups((2, "PIX"), (2, "SYS")), numa=numa))
+    texts = [one.text for one in import_machine([tmp_path / "topo.txt"]).warnings]
+    is_named = any("GPU0 and GPU1 are below one host bridge, but at NUMA nodes 0 and 1" in text for text in texts)
+    assert is_named is expected

@@ -94,6 +94,15 @@ def tree_of_classes(
                 "'lspci -tv' prints it",
             )
         )
+    for nodes in builder.divided:
+        first, *_, last = sorted(nodes, key=lambda name: nodes[name])
+        warnings.append(
+            Warning(
+                WarningCode.TOPOLOGY_NOTE,
+                f"{first} and {last} are below one host bridge, but at NUMA nodes {nodes[first]} and {nodes[last]}: "
+                "the node of that bridge is unknown; 'lstopo --whole-io' prints it",
+            )
+        )
     if link_bytes_per_s is None:
         warnings.append(
             Warning(WarningCode.LINK_SPEED_MISSING, f"{program} prints no link speeds: {LINK_SPEED_REMEDY}")
@@ -160,6 +169,8 @@ class _Builder:
         self._switches = itertools.count()
         self._roots = itertools.count()
         self.assumed_switches = False
+        #: NUMA nodes by GPU of each root complex whose GPUs have different ones.
+        self.divided: list[dict[str, int]] = []
         kept = [number for number in range(len(matrix.names)) if number < matrix.gpus or network_cards]
         self._kept = set(kept)
         self.sockets = [
@@ -196,8 +207,11 @@ class _Builder:
 
     def _root_complex(self, members: list[int], parent: str | None, *, single: bool) -> None:
         name = "RC" if single else f"RC{next(self._roots)}"
-        nodes = {self._matrix.numa_nodes[one] for one in members if one < len(self._matrix.numa_nodes)}
+        node_of = {one: self._matrix.numa_nodes[one] for one in members if one < len(self._matrix.numa_nodes)}
+        nodes = set(node_of.values())
         self._root_of_node[name] = nodes.pop() if len(nodes) == 1 else None
+        if len(nodes - {None}) > 1:
+            self.divided.append({self._matrix.names[one]: node for one, node in node_of.items() if node is not None})
         self._inner.append(Vertex(name, "root_complex", parent))
         for group in self._groups(members, _PXB):
             self._below_root(group, name)
