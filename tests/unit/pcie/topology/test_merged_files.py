@@ -1,5 +1,7 @@
 """Several descriptions of one machine: what each adds, and contradictions between them."""
 
+from dataclasses import replace
+
 import pytest
 
 import fabricast as fc
@@ -93,3 +95,14 @@ def test_gpus_of_one_host_bridge_at_different_numa_nodes_are_named(tmp_path, num
     texts = [one.text for one in import_machine([tmp_path / "topo.txt"]).warnings]
     is_named = any("GPU0 and GPU1 are below one host bridge, but at NUMA nodes 0 and 1" in text for text in texts)
     assert is_named is expected
+
+
+def test_the_network_between_hosts_is_named_beside_the_machine(tmp_path):
+    (tmp_path / "topo.txt").write_text(matrix(groups((2, "PHB"))))
+    (tmp_path / "topology.conf").write_text("SwitchName=s1 Nodes=node[0-3]\n")
+    tree = import_machine([tmp_path / "topo.txt", tmp_path / "topology.conf"])
+    (note,) = [one.text for one in tree.warnings if "network between hosts" in one.text]
+    assert note.startswith(f"{tmp_path}/topology.conf") and "'fabricast map --hosts' reads it" in note
+    assert replace(tree, warnings=()) == replace(import_machine([tmp_path / "topo.txt"]), warnings=())
+    with pytest.raises(InputError, match="has no topology, expected one too"):
+        import_machine([tmp_path / "topology.conf"])

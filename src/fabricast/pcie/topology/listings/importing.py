@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from fabricast.core.errors import InputError, NoAcceleratorError, UnreadableFileError
@@ -14,6 +14,7 @@ from fabricast.core.warnings import Warning, WarningCode
 from fabricast.inputs.files import read_text
 from fabricast.inputs.gpus import gpu_model
 from fabricast.inputs.nearest_program import nearest_program
+from fabricast.pcie.topology.listings.descriptions import Described, compare
 from fabricast.pcie.topology.listings.gpu_reports import (
     GpuReport,
     is_gpu_report,
@@ -46,49 +47,19 @@ from fabricast.pcie.topology.listings.peer_access import (
     without_access_matrix,
 )
 from fabricast.pcie.topology.listings.sockets import with_sockets
-from fabricast.pcie.topology.memory import root_complex_of
 from fabricast.pcie.topology.tree import PcieTree
 from fabricast.pcie.topology.xml_devices import xml_range
 from fabricast.pcie.topology.xml_import import build_machine, import_xml
 
-__all__ = ["Described", "describes_machine", "import_machine", "link_rate", "with_cards_noted"]
+__all__ = ["describes_machine", "import_machine", "link_rate", "with_cards_noted"]
 
 _LINK = re.compile(r"(?:gen|pcie)?\s*([1-6])(?:\.0)?\s*x\s*(\d{1,2})", re.IGNORECASE)
+#: Line of topology.conf of Slurm.
+_SWITCH = re.compile(r"^\s*SwitchName=", re.MULTILINE | re.IGNORECASE)
 #: Programs in the order in which they describe a machine: the first one determines the tree.
 _PROGRAMS = ("hwloc or NCCL XML", "lspci -vv", "lspci -tv", "NCCL log", "nvidia-smi topo -m", "rocm-smi --showtopo")
 #: Warnings of a file that also hold if another file determines the tree.
 _KEPT_WARNINGS = (WarningCode.ACCESS_CONTROL, WarningCode.DOWNGRADED_LINK, WarningCode.CARD_ON_OTHER_SOCKET)
-
-
-@dataclass(frozen=True)
-class Described:
-    """Description of a machine by one program.
-
-    Parameters
-    ----------
-    program : str
-        Program that printed it.
-    path : Path
-        File.
-    tree : PcieTree
-        Topology.
-    has_sockets, has_switches, has_speeds : bool
-        Whether the program printed which GPUs are on one socket, which are below a switch, and link speeds. Otherwise
-        the tree has assumptions, which are not compared.
-    gpu : str or None
-        GPU model that the program printed.
-    payload_bytes : int or None
-        Smallest MaxPayload of the GPUs.
-    """
-
-    program: str
-    path: Path
-    tree: PcieTree
-    has_sockets: bool = True
-    has_switches: bool = True
-    has_speeds: bool = True
-    gpu: str | None = None
-    payload_bytes: int | None = None
 
 
 def link_rate(link: str | None, gpu: str | None) -> float | None:
@@ -165,7 +136,8 @@ def import_machine(
     if not paths:
         raise InputError("is empty, expected at least one file", argument="files")
     rate = link_rate(link, gpu)
-    access, reports, described = _beside_topologies([Path(path) for path in paths])
+    networks = [Path(path) for path in paths if _is_network(path)]
+    access, reports, described = _beside_topologies([Path(path) for path in paths if Path(path) not in networks])
     found: list[Described] = []
     for path in described:
         with _naming(path):
@@ -174,7 +146,7 @@ def import_machine(
     found.sort(key=lambda one: _PROGRAMS.index(one.program))
     first, *others = found
     for other in others:
-        _compare(first, other)
+        compare(first, other)
     tree = first.tree
     if not first.has_sockets:
         by_socket = next((one.tree for one in others if one.has_sockets), None)
@@ -191,7 +163,18 @@ def import_machine(
         has_widths = any(tree.vertex(name).width for name in tree.accelerator_names)
         tree = with_gpu_report(tree, report, path, origin)
         origin = origin if has_widths else f"{path} (nvidia-smi)"
+    tree = replace(tree, warnings=(*tree.warnings, *map(_network_note, networks)))
     return _with_payload(tree, found)
+
+
+def _is_network(path: Path | str) -> bool:
+    """Return whether a file is topology.conf of Slurm, which describes the switches between hosts."""
+    return Path(path).suffix.lower() == ".conf" and _SWITCH.search(read_text(path)) is not None
+
+
+def _network_note(path: Path) -> Warning:
+    text = f"{path} describes the network between hosts, no part of this topology; 'fabricast map --hosts' reads it"
+    return Warning(WarningCode.TOPOLOGY_NOTE, text)
 
 
 def _with_speed(tree: PcieTree, rate: float | None, others: Sequence[Described]) -> PcieTree:
@@ -261,7 +244,8 @@ def _beside_topologies(paths: Sequence[Path]) -> tuple[_Access, dict[Path, list[
         if not (has_access or has_report) or describes_machine(text):
             described.append(path)
     if not described:
-        raise InputError("has no topology, expected one too ('nvidia-smi topo -m')", path=paths[0])
+        named = {"path": paths[0]} if paths else {"argument": "files"}
+        raise InputError("has no topology, expected one too ('nvidia-smi topo -m')", **named)
     return access, reports, described
 
 
@@ -374,76 +358,3 @@ def with_cards_noted(tree: PcieTree) -> PcieTree:
     # A topology file that an import wrote already has the warning.
     warning = Warning(WarningCode.CARD_ON_OTHER_SOCKET, text)
     return replace(tree, warnings=tuple(dict.fromkeys([*tree.warnings, warning])))
-
-
-def _compare(first: Described, other: Described) -> None:
-    """Check that two files describe the same paths, link widths and link speeds."""
-    ours, theirs = first.tree.accelerator_names, other.tree.accelerator_names
-    if len(ours) != len(theirs):
-        raise InputError(
-            f"has {len(theirs)} GPUs, expected {len(ours)} as in {first.path} ({first.program})", path=other.path
-        )
-    if not ours:
-        raise NoAcceleratorError("has no accelerator", path=first.path)
-    for number, one in enumerate(ours):
-        mine_width, their_width = (
-            tree.vertex(name).width for tree, name in ((first.tree, one), (other.tree, theirs[number]))
-        )
-        if mine_width is not None and their_width is not None and mine_width != their_width:
-            raise InputError(
-                f"GPU {one} has a link of x{their_width}, expected x{mine_width} as in {first.path} ({first.program}): "
-                "the files contradict each other",
-                path=other.path,
-            )
-        nodes = _numa_node(first.tree, one), _numa_node(other.tree, theirs[number])
-        if None not in nodes and nodes[0] != nodes[1]:
-            raise InputError(
-                f"GPU {one} is at {nodes[1]}, expected {nodes[0]} as in {first.path} ({first.program}): the files "
-                "contradict each other",
-                path=other.path,
-            )
-        for place in range(number + 1, len(ours)):
-            _compare_pair(first, other, (one, ours[place]), (theirs[number], theirs[place]))
-    rates = first.tree.link_bytes_per_s, other.tree.link_bytes_per_s
-    if not (first.has_speeds and other.has_speeds) or rates[0] is None or rates[1] is None:
-        return
-    if abs(rates[0] / rates[1] - 1) > _SAME_RATE:
-        raise InputError(
-            f"has links of {rates[1] / 1e9:.4g} GB/s, expected {rates[0] / 1e9:.4g} GB/s as in {first.path} "
-            f"({first.program}): idle links may have been slower when a file was written",
-            path=other.path,
-        )
-
-
-def _numa_node(tree: PcieTree, gpu: str) -> str | None:
-    """Return the name of the only NUMA node at the root complex of a GPU."""
-    root = root_complex_of(tree, gpu)
-    nodes = [node.name for node in tree.memory_nodes if node.parent == root]
-    return nodes[0] if len(nodes) == 1 else None
-
-
-def _compare_pair(first: Described, other: Described, ours: tuple[str, str], theirs: tuple[str, str]) -> None:
-    """Check that a pair of GPUs has the same path class, as far as both programs printed it."""
-    if other.tree.peer_link(*theirs) or first.tree.peer_link(*ours):
-        # nvidia-smi prints the direct link instead of the path.
-        return
-    mine, their = first.tree.path_class(*ours), other.tree.path_class(*theirs)
-    sockets = first.has_sockets and other.has_sockets and (mine == "SYS") != (their == "SYS")
-    switches = first.has_switches and other.has_switches and (mine in _BELOW_SWITCHES) != (their in _BELOW_SWITCHES)
-    if sockets or switches:
-        raise InputError(
-            f"GPUs {ours[0]} and {ours[1]} have class {their} ({_words(their)}), expected {mine} ({_words(mine)}) as "
-            f"in {first.path} ({first.program}): the files contradict each other",
-            path=other.path,
-        )
-
-
-_BELOW_SWITCHES = ("PIX", "PXB")
-#: Relative tolerance of link rates, which programs round.
-_SAME_RATE = 0.02
-
-
-def _words(path_class: str) -> str:
-    if path_class in _BELOW_SWITCHES:
-        return "below a switch"
-    return "between sockets" if path_class == "SYS" else "in a socket"
