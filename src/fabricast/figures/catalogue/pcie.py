@@ -38,9 +38,8 @@ FIGURES = (
         "measured_copies",
         "Forecast errors on measured machines, by class and model",
         lambda read, values: copies.plot_measured_copies(read("measured_copy"), values["tolerance"]),
-        "Error of the total rate of each validated graph on public machines (stars: your machine, if any); the grey "
-        "band ends at 15 %. With ports and engines, all graphs with many copies of a GPU are within it; the pause of "
-        "the program was fitted to 14 of them.",
+        "Error of the total rate of each validated graph on public machines (stars: yours); the grey band ends at "
+        "15 %. With ports and engines, all graphs with many copies of a GPU are within it; the pause was fitted to 14.",
     ),
     Entry(
         "port_conflicts",
