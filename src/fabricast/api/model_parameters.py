@@ -111,9 +111,12 @@ class ModelInputs:
         """Return a topology with the pairs that have no peer access in the measurements."""
         return tree if self.measurements is None else with_measured_access(tree, self.measurements)
 
-    def staged_rates(self, tree: PcieTree) -> dict[tuple[str, str], float]:
-        """Return the measured rates of single copies through host memory, by source and target in bytes/s."""
-        return {} if self.measurements is None else staged_rates(tree, self.measurements)
+    def staged_rates(self, tree: PcieTree, *, both_ways: bool = False) -> dict[tuple[str, str], float]:
+        """Return the measured rates of single copies, or the totals of pairs of copies, through host memory.
+
+        By source and target, in bytes/s.
+        """
+        return {} if self.measurements is None else staged_rates(tree, self.measurements, both_ways=both_ways)
 
     def engine_model(self, tree: PcieTree) -> EngineModel:
         """Return the model with engines of a machine, calibrated with measured copies if specified.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from inspect import signature
 from pathlib import Path
 
@@ -20,6 +20,7 @@ from fabricast.core.warnings import Warning, WarningCode
 from fabricast.pcie.graphs.congestion_graphs import CongestionGraphs, from_arcs
 from fabricast.pcie.graphs.staged import chunk_overhead_s, staged_copies, staged_graphs
 from fabricast.pcie.machines.engine_model import ENGINE_MODELS
+from fabricast.pcie.machines.measured_rates import CONTRADICTS
 from fabricast.pcie.models.catalogue import Model
 from fabricast.pcie.models.removals import Times, removal_texts, removals
 from fabricast.pcie.topology.tree import PcieTree
@@ -170,7 +171,8 @@ def predict_staged(
     rates = inputs.staged_rates(tree)
     table = _folded(halves, predictor.tree, graphs, is_staged, rates, predictor.elapsed_s)
     predictor.compare_staged(table, rates)
-    warnings = predictor.warnings()
+    contradicted = [*_contradicted_pairs(table, inputs.staged_rates(tree, both_ways=True))]
+    warnings = [*contradicted, *predictor.warnings(is_contradicted=bool(contradicted))]
     if explain and limited_by:
         table = _with_limiting_copies(table, predictor.tree, graphs, is_staged, predictor.elapsed_s)
         warnings = [one for one in warnings if one.code is not WarningCode.LIMITING_COPIES_OMITTED]
@@ -179,6 +181,23 @@ def predict_staged(
         direct = Predictor(tree, inputs, explain=False, threads=threads).predict(graphs)
         table.attrs["warnings"].append(_other_transport(table, direct, is_measured=bool(rates)))
     return table
+
+
+def _contradicted_pairs(table: Prediction, measured: Mapping[tuple[str, str], float]) -> Iterator[Warning]:
+    """Warn if staged copies in both directions of a pair, and no others, were measured at another total rate."""
+    for name, rows in table.groupby("graph", sort=False, observed=True) if measured else ():
+        flows = [(str(source), str(target)) for source, target in zip(rows["source"], rows["target"], strict=True)]
+        if len(flows) != 2 or flows[0] != flows[1][::-1] or (rows["transport"] != "staged").any():
+            continue
+        forecast = float(rows["size_bytes"].sum() / rows["elapsed_s"].max())
+        rate = measured.get(flows[0], forecast)
+        if abs(forecast / rate - 1) > CONTRADICTS:
+            text = (
+                f"the measurements have {rate / 1e9:.4g} GB/s in total for the copies of '{name}' through host memory"
+            )
+            yield Warning(
+                WarningCode.MEASUREMENT_CONTRADICTED, f"{text}, but their forecast is {forecast / 1e9:.4g} GB/s"
+            )
 
 
 def _folded(

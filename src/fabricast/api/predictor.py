@@ -254,8 +254,14 @@ class Predictor:
         """Return the number of copies of each graph up to which limiting copies are determined."""
         return np.full(len(graphs), MOST_IN_GRAPH) if self._engines is None else self._engines.most_explained(graphs)
 
-    def warnings(self) -> list[Warning]:
-        """Return the assumptions that affect the predictions so far."""
+    def warnings(self, *, is_contradicted: bool = False) -> list[Warning]:
+        """Return the assumptions that affect the predictions so far.
+
+        Parameters
+        ----------
+        is_contradicted : bool, default False
+            Whether measurements contradict the predictions, besides those that the model compared.
+        """
         if self._engines is not None:
             warnings = [*self._tree.warnings, *self._engines.warnings()]
         else:
@@ -264,7 +270,7 @@ class Predictor:
         def add(code: WarningCode, text: str) -> None:
             warnings.append(Warning(code, text))
 
-        if any(warning.code is WarningCode.MEASUREMENT_CONTRADICTED for warning in warnings):
+        if is_contradicted or any(one.code is WarningCode.MEASUREMENT_CONTRADICTED for one in warnings):
             add(WarningCode.EXPECTED_ERROR, "expected error: unknown, the measurements contradict the forecast")
         elif self._classes:
             unprobed = self._engines.unprobed if self._engines is not None else []

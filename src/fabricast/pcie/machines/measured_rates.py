@@ -19,10 +19,10 @@ from fabricast.pcie.measurements.measured_graph import EXCLUDED_ROLES, MeasuredG
 from fabricast.pcie.topology.memory import with_host_memory
 from fabricast.pcie.topology.tree import PcieTree
 
-__all__ = ["MeasuredCalibration", "MeasuredRates", "measured_calibration"]
+__all__ = ["CONTRADICTS", "MeasuredCalibration", "MeasuredRates", "measured_calibration"]
 
 #: Relative difference above which a forecast contradicts a measured rate.
-_CONTRADICTS = 0.15
+CONTRADICTS = 0.15
 _Flows = tuple[tuple[int, int], ...]
 
 
@@ -112,7 +112,7 @@ class MeasuredRates:
             measured = graph.total_bytes_per_s
             if forecast_of_graph is None or forecast_of_graph.low <= measured <= forecast_of_graph.high:
                 continue
-            if abs(forecast_of_graph.total / measured - 1) > _CONTRADICTS:
+            if abs(forecast_of_graph.total / measured - 1) > CONTRADICTS:
                 self._contradicted.append((forecast_of_graph.total, graph))
         self._compared.add(pairs)
 
@@ -120,7 +120,7 @@ class MeasuredRates:
         """Compare the forecast of an isolated copy with its measured rate, if any."""
         self._compared.add(flow)
         measured = self._isolated.get(flow)
-        if measured is not None and abs(forecast_bytes_per_s / measured - 1) > _CONTRADICTS:
+        if measured is not None and abs(forecast_bytes_per_s / measured - 1) > CONTRADICTS:
             self._copies[flow] = forecast_bytes_per_s, measured
 
     def warnings(self) -> list[Warning]:
@@ -138,7 +138,7 @@ class MeasuredRates:
         gpu = min(ends, key=lambda end: (-ends[end], self._median_rate(end)))
         count, all_of = ends[gpu], len(found)
         common = f"; all {all_of} such copies use GPU {gpu}: check the width of its link (LnkSta of 'lspci -vv')"
-        others = f" and {all_of - 1} further copies differ by more than {_CONTRADICTS:.0%}" if all_of > 1 else ""
+        others = f" and {all_of - 1} further copies differ by more than {CONTRADICTS:.0%}" if all_of > 1 else ""
         yield (
             f"the forecast assumes {forecast / 1e9:.4g} GB/s for an isolated copy {source}>{target}, but the "
             f"measurements have {measured / 1e9:.4g} GB/s{others}"
@@ -152,7 +152,7 @@ class MeasuredRates:
             self._contradicted, key=lambda item: abs(float(np.log(item[0] / item[1].total_bytes_per_s)))
         )
         more = len(self._contradicted) - 1
-        others = f", and {more} further graphs differ by more than {_CONTRADICTS:.0%}" if more else ""
+        others = f", and {more} further graphs differ by more than {CONTRADICTS:.0%}" if more else ""
         where = f" (line {graph.line})" if graph.line else ""
         yield (
             f"the measurements have {graph.total_bytes_per_s / 1e9:.4g} GB/s in total for the same copies, graph "

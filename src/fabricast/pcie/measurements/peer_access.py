@@ -22,7 +22,7 @@ from fabricast.pcie.topology.tree import PcieTree
 __all__ = ["has_direct_copies", "printed_staged_rates", "staged_rates", "with_granted_access", "with_measured_access"]
 
 #: Title of the matrix of copies through host memory.
-_STAGED = "Unidirectional P2P=Disabled"
+_STAGED, _STAGED_BOTH_WAYS = "Unidirectional P2P=Disabled", "Bidirectional P2P=Disabled"
 
 
 def with_measured_access(tree: PcieTree, path: Path | str) -> PcieTree:
@@ -109,8 +109,8 @@ def has_direct_copies(path: Path | str) -> bool:
     return not is_bandwidth_matrix(text) or bool(copies_in_matrices(parse_bandwidths(text, Path(path))))
 
 
-def staged_rates(tree: PcieTree, path: Path | str) -> dict[tuple[str, str], float]:
-    """Return the measured rates of single copies through host memory.
+def staged_rates(tree: PcieTree, path: Path | str, *, both_ways: bool = False) -> dict[tuple[str, str], float]:
+    """Return the measured rates of single copies, or of pairs of copies, through host memory.
 
     Parameters
     ----------
@@ -118,24 +118,30 @@ def staged_rates(tree: PcieTree, path: Path | str) -> dict[tuple[str, str], floa
         Topology of the machine.
     path : Path or str
         Measured copies; only p2pBandwidthLatencyTest measures such copies (P2P=Disabled).
+    both_ways : bool, default False
+        Whether a rate is the total of two copies in both directions.
 
     Returns
     -------
     dict of (str, str) to float
         Rate in bytes/s by source and target; empty if the file has none.
     """
-    return {} if is_table(path) else printed_staged_rates(tree, clean_text(read_text(path)), Path(path))
+    if is_table(path):
+        return {}
+    return printed_staged_rates(tree, clean_text(read_text(path)), Path(path), both_ways=both_ways)
 
 
-def printed_staged_rates(tree: PcieTree, text: str, path: Path) -> dict[tuple[str, str], float]:
+def printed_staged_rates(
+    tree: PcieTree, text: str, path: Path, *, both_ways: bool = False
+) -> dict[tuple[str, str], float]:
     """Return the rates of `staged_rates` from the content of the file, without the decoration of its lines."""
     if not is_bandwidth_matrix(text):
         return {}
     names = endpoints_of_numbers(tree, printed_addresses(text))
     table = parse_bandwidths(text, path)
-    rows = table[
-        table["test"].str.startswith(_STAGED) & (table["unit"] == "bytes/s") & (table["row"] != table["column"])
-    ]
+    title = _STAGED_BOTH_WAYS if both_ways else _STAGED
+    is_rate = table["test"].str.startswith(title) & (table["unit"] == "bytes/s")
+    rows = table[is_rate & (table["row"] != table["column"])]
     return {
         (names.get(row["row"], row["row"]), names.get(row["column"], row["column"])): float(row["value"])
         for row in rows.to_dict("records")

@@ -140,3 +140,23 @@ def test_the_command_shows_both_transports():
     assert result.exit_code == 0, result.output
     assert "staged ms" in result.stdout
     assert "staged copies: expected error of ports_and_engines: without a probe of the host memory" in result.stderr
+
+
+@pytest.mark.parametrize(("both_ways", "expected"), [(26.0, False), (44.0, True)])
+def test_staged_copies_both_ways_are_compared_with_their_matrix(tree, tmp_path, both_ways, expected):
+    one_way = peer_test([[0 if one == other else 22.0 for other in range(8)] for one in range(8)])
+    pairs = peer_test([[0 if one == other else both_ways for other in range(8)] for one in range(8)])
+    text = one_way.replace("P2P=Enabled", "P2P=Disabled") + pairs.replace(
+        "Unidirectional P2P=Enabled Bandwidth (P2P Writes)", "Bidirectional P2P=Disabled Bandwidth"
+    )
+    (tmp_path / "p2p.txt").write_text(text)
+    table = fc.predict(tree, [(0, 1), (1, 0)], transport="staged", measurements=tmp_path / "p2p.txt")
+    assert 2 * table["size_bytes"].iloc[0] / table["elapsed_s"].max() == pytest.approx(24.6e9, rel=0.01)
+    found = [one.text for one in table.attrs["warnings"] if one.code is WarningCode.MEASUREMENT_CONTRADICTED]
+    assert [f"{both_ways:g} GB/s in total for the copies of 'graph' through host memory" in text for text in found] == (
+        [True] if expected else []
+    )
+    unknown = [one for one in table.attrs["warnings"] if "expected error: unknown" in one.text]
+    assert bool(unknown) is expected
+    other = fc.predict(tree, [(0, 1), (2, 3)], transport="staged", measurements=tmp_path / "p2p.txt")
+    assert WarningCode.MEASUREMENT_CONTRADICTED not in {one.code for one in other.attrs["warnings"]}
