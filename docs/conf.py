@@ -6,6 +6,8 @@ from pathlib import Path
 DOCS = Path(__file__).parent
 sys.path[:0] = [str(DOCS / "_extensions"), str((DOCS.parent / "src").resolve())]
 
+import numpydoc.xref  # noqa: E402
+
 from fabricast import __version__  # noqa: E402
 
 project = "fabricast"
@@ -44,6 +46,16 @@ autosummary_generate = True
 autodoc_default_options = {"exclude-members": "set_fit_request, set_score_request, set_predict_request, Pairs"}
 autodoc_typehints = "none"  # the numpydoc sections carry the types
 numpydoc_show_class_members = False
+# Names of types in parameter sections, and names in single backticks, link to their pages.
+default_role = "py:obj"
+numpydoc_xref_param_type = True
+numpydoc_xref_ignore = "all"
+# The documentation of Python and NumPy is not linked, because the build has no network.
+numpydoc_xref_aliases = {name: name for name in numpydoc.xref.DEFAULT_LINKS} | {
+    "PcieTree": "fabricast.pcie.topology.tree.PcieTree",
+    "CongestionGraphs": "fabricast.pcie.graphs.congestion_graphs.CongestionGraphs",
+    "Prediction": "fabricast.Prediction",
+}
 nb_execution_mode = "cache"
 nb_execution_timeout = 300
 nb_execution_raise_on_error = True

@@ -34,7 +34,7 @@ STUDIES = {
     "breakdown": (
         "Zambre et al.: Breaking Band: A breakdown of high-performance communication, ICPP 2019",
         "10.1145/3337821.3337910", "the modelled latency is within 5 %", "breakdown_latency_within_five_percent",
-        "off; component times recalled from the paper",
+        "off; all component times quoted from memory",
     ),
     "maxrate": (
         ("Gropp, Olson, Samfass: Modeling MPI communication performance on SMP nodes: Is it time to retire the ping "
@@ -45,23 +45,25 @@ STUDIES = {
     "gpucentric": (
         ("Froening: Towards efficient communication methods and models for scalable GPU-centric computing systems, "
         "GTC 2016 (S6357, a talk)"),
-        "", "MPI is faster than RMA and GGAS for large payloads", "gpucentric_g06", "of samples of assumed parameters",
+        "", "for large payloads, MPI is faster than transfers that the GPU starts", "gpucentric_g06",
+        "of random draws of the parameters that we assume",
     ),
     "percs": (
         "Bhatele et al.: Avoiding hot-spots on two-level direct networks, SC11", "10.1145/2063384.2063486",
         "random nodes are the best mapping with direct routes", "percs_random_nodes",
-        "(time of the best other mapping over that of random nodes, 4D stencil)",
+        "is the time of the best other mapping relative to random nodes (4D stencil; above 1 confirms)",
     ),
 }  # fmt: skip
 #: Classes of measured copies in README.md, with their model and the baseline that shares links fairly.
 COPIES = {
-    "few copies": "few copies at a time", "all-to-all": "all-to-all",
+    "few copies": "few copies (at most 2 from and 2 to a GPU)", "all-to-all": "all-to-all",
     "one GPU from or to all": "one GPU from or to all others",
-    "direct links": "NVSwitch of one machine", "host copies": "host memory and one GPU (two GPUs, by this project)",
+    "direct links": "8 GPUs with NVSwitch (one machine)",
+    "host copies": "host memory and one GPU (H100, H200; measured by us)",
 }  # fmt: skip
 #: Columns of the table of errors in README.md after the class and its number of cases.
 ERROR_COLUMNS = (
-    "median error", "machine left out of the fit", "within 15 %", "worst", "median error of a simpler forecast",
+    "median error", "within 15 %", "worst", "median error of a simpler forecast", "fitted constants",
 )  # fmt: skip
 #: Classes with many copies of a GPU at a time, whose pause between copies is also fitted on other machines only.
 MANY_COPIES = ("all-to-all", "one GPU from or to all")
@@ -144,22 +146,21 @@ def errors(claims: list[dict[str, str]]) -> str:
     of_many = next(row["observed"] for row in claims if row["claim"] == "pcie_copies_many_left_out_median")
     for graph_class, title in COPIES.items():
         ours = copies[graph_class]
-        left_out = f"{float(of_many):.1f} % (both rows)" if graph_class in MANY_COPIES else ""
+        fitted = "none"
+        if graph_class in MANY_COPIES:
+            fitted = f"from these machines ({float(of_many):.1f} % if the machine is left out, both rows together)"
         lines.append(
-            f"| {title} | {ours['graphs']} | {ours.number('median'):.1%} | {left_out} "
-            f"| {ours.number('within_band'):.0%} | {ours.number('worst'):.0%} "
-            f"| {ours.number('sharing_median'):.1%}, fair sharing of links |"
+            f"| {title} | {ours['graphs']} | {ours.number('median'):.1%} | {ours.number('within_band'):.0%} "
+            f"| {ours.number('worst'):.0%} | {ours.number('sharing_median'):.1%}, fair sharing of links | {fitted} |"
         )
     of_class = {(row["transport"], row["size_class"], row["forecast"]): row for row in recorded_errors()}
     for transport, words in (("P2P", "direct copies (P2P)"), ("SHM", "through host memory (SHM)")):
         for size_class in ("up to 32 KiB", "64 to 512 KiB", "from 1 MiB"):
-            ours, left_out, nccl = (
-                of_class[transport, size_class, forecast] for forecast in ("fabricast", LEFT_OUT, "NCCL's estimate")
-            )
+            left_out, nccl = (of_class[transport, size_class, forecast] for forecast in (LEFT_OUT, "NCCL's estimate"))
             lines.append(
-                f"| all_reduce, {words}, {size_class} | {ours['rows']} | {ours.number('median'):.1%} "
-                f"| {left_out.number('median'):.1%} | {left_out.number('within_band'):.0%} "
-                f"| {left_out.number('worst'):.0%} | {nccl.number('median'):.0%}, NCCL's estimate |"
+                f"| all_reduce, {words}, {size_class} | {left_out['rows']} | {left_out.number('median'):.1%} "
+                f"| {left_out.number('within_band'):.0%} | {left_out.number('worst'):.0%} "
+                f"| {nccl.number('median'):.0%}, NCCL's estimate | from other machines |"
             )
     return "\n".join(lines).replace("%", " %").replace("  %", " %") + "\n"
 

@@ -1,4 +1,4 @@
-"""The study of collective operations: forecasts beside measured times of all_reduce and others.
+"""The study of collective operations: forecasts and measured times of all_reduce and others.
 
 REQUIRED INPUTS: `collectives` of the configuration, config/published/collectives.
 OUTPUTS: <results>/collectives/machines.<table>.parquet; this_machine.log and this_machine.xml.

@@ -16,7 +16,7 @@ REPOSITORY = Path(str(workflow.current_basedir)).parents[1]
 if Path.cwd() == REPOSITORY:
     # A folder that was moved or copied has nothing to do again.
     REPOSITORY = Path()
-# The package lies beside this workflow; jobs find it as this process does.
+# Jobs import the package from the folder src of this repository, as this process does.
 _SOURCE = REPOSITORY / "src"
 sys.path.insert(0, str(_SOURCE.resolve()))
 os.environ.update(
@@ -42,7 +42,7 @@ if set(sys.executable) & set(" \t'\"$;*()&\\{}`|<>?"):
         f"the path of Python is {sys.executable!r}, expected one without blanks and characters of shells: move the folder"
     )
 
-# A workflow that uses this one as a module may give only what differs from the default study.
+# A workflow that uses this one as a module may set only what differs from the default study.
 _configured = load_configfile(REPOSITORY / "config" / "config.yaml")
 # Graph sets of the published study; all others are the user's.
 STUDY_SETS = set(_configured["pcie"]["graph_sets"])
@@ -55,7 +55,7 @@ except InputError as error:
 PUBLISHED = REPOSITORY / "config" / "published"
 STUDIES = study_names(PUBLISHED / "studies.csv")
 FIGURES = {study: figures_of(study, settings) for study in STUDIES}
-# Threads of a long job, so that others run beside it.
+# Threads of a long job, so that other jobs run at the same time.
 HALF_OF_THE_CORES = max(1, workflow.cores // 2)
 # What every script that writes tables uses of the package's results.
 TABLE_LAYER = [

@@ -88,7 +88,7 @@ rule generate_pcie_graphs:
         graph_set=graph_set,
         size_mib=settings.pcie.size_mib,
         seed=settings.seed,
-        # The recommended model alone knows direct links and host memory.
+        # Only the recommended model has direct links and host memory.
         engines_only=lambda wildcards: ONLY_YOURS and wildcards.graph_set in YOUR_SETS,
         code=code("pcie"),
     script:

@@ -105,7 +105,7 @@ def collective(
     """
     tree = tree if isinstance(tree, PcieTree) else load_topology(tree)
     if sizes is not None and log is not None:
-        raise InputError("excludes log, which has its own sizes", argument="sizes")
+        raise InputError("excludes log, which has sizes", argument="sizes")
     names = tree.accelerator_names
     endpoints = None if ranks is None else [_rank(rank, names) for rank in ranks]
     nodes = (numa,) if isinstance(numa, int) else numa

@@ -250,7 +250,7 @@ def _folded(
 def _isolated_s(
     tree: PcieTree, graphs: CongestionGraphs, is_staged: NDArray[np.bool_], elapsed_s: Times
 ) -> NDArray[np.float64]:
-    """Return the time of each copy alone, whose halves may slow each other, without the time for chunks."""
+    """Return the time of each isolated copy, whose halves may slow each other, without the time for chunks."""
     numbers = graphs.source * len(tree.endpoint_names) + graphs.target
     _, first, of_copy = np.unique(numbers, return_index=True, return_inverse=True)
     arcs = [[(int(graphs.source[copy]), int(graphs.target[copy]))] for copy in first]

@@ -111,7 +111,7 @@ def collective(
         typer.echo(json.dumps(_document(forecast, findings), indent=1, ensure_ascii=False, allow_nan=False))
     else:
         found = [_finding_text(number, one.cause, one.text, one.remedy) for number, one in enumerate(findings, start=1)]
-        for line in [*_lines(forecast), *(found or ["nothing to change was found"])]:
+        for line in [*_lines(forecast), *(found or ["no change would help"])]:
             typer.echo(line)
     print_warnings(forecast.warnings)
 
@@ -144,11 +144,11 @@ def diagnose(
     if diagnosis.omitted:
         typer.echo(f"{diagnosis.omitted} further findings cost less")
     if not diagnosis.findings:
-        typer.echo("no cause of lost time was found")
+        typer.echo("no cause of lost time")
     if not diagnosis.measured:
         typer.echo("nothing is measured: add copies (p2pBandwidthLatencyTest) or a log of nccl-tests")
     elif not diagnosis.compared:
-        typer.echo("none of the measurements is compared; the warnings give the reasons")
+        typer.echo("none of the measurements is compared; the warnings state the reasons")
     print_warnings(diagnosis.warnings)
     is_uncompared = diagnosis.measured and not diagnosis.compared
     raise typer.Exit(code=1 if diagnosis.findings or is_uncompared or diagnosis.damaged else 0)
@@ -211,7 +211,7 @@ def _lines(forecast: CollectiveForecast) -> list[str]:
     rate = step.slowest_bytes_per_s / 1e9
     order = " ".join(names[rank] for rank in forecast.plan.orders[0])
     rings = forecast.plan.rings
-    speed = "no ring found, fallback" if rings.is_fallback else f"{rings.channels} x {rings.gb_per_s:g} GB/s"
+    speed = "no ring fits, fallback" if rings.is_fallback else f"{rings.channels} x {rings.gb_per_s:g} GB/s"
     lines.append(f"NCCL ({forecast.plan.source}): {speed}, {forecast.plan.channels} channels, ring {order}")
     for transport, hops in forecast.transports.items():
         lines.append(f"{transport}: {' '.join(hops[:16])}{f' and {len(hops) - 16} more' if len(hops) > 16 else ''}")

@@ -69,7 +69,7 @@ def setting_gains(forecast: CollectiveForecast) -> pd.DataFrame:
 
 
 def best_order_plan(forecast: CollectiveForecast) -> Plan:
-    """Return NCCL's plan with the best ring order, and the speed of its search if it found nothing."""
+    """Return NCCL's plan with the best ring order, and the speed of its search if no ring fits."""
     plan = forecast.plan
     order = forecast.orders.best if forecast.orders is not None else plan.orders[0]
     if plan.rings.is_fallback:

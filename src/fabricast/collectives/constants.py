@@ -1,4 +1,4 @@
-"""Constants of the time model of NCCL's kernels, fitted on given machines, the same for all machines."""
+"""Constants of the time model of NCCL's kernels, fitted on public machines, the same for all machines."""
 
 from __future__ import annotations
 

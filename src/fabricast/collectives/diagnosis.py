@@ -251,7 +251,7 @@ def _slow_pairs(case: _Case) -> Iterator[Finding]:
     if below and reached < _SLOW_PAIR * raw:
         text = (
             f"copies below one switch ({_listed(below)}) reach {reached / 1e9:.3g} GB/s in each direction where the "
-            f"links carry {raw / 1e9:.3g} GB/s: the measured pairs contradict the tree, for example because access "
+            f"links permit {raw / 1e9:.3g} GB/s: the measured pairs contradict the tree, for example because access "
             "control (ACS) or the IOMMU sends them through the root port"
         )
         remedy = "check ACSCtl in 'lspci -vvv' and the IOMMU; switch both off for peer copies"
@@ -324,7 +324,7 @@ def _host_rate(case: _Case) -> Iterator[Finding]:
         return
     machine, table = case.machine, case.forecast.table
     last = table.iloc[-1]
-    text = f"host memory carries the hops {_listed(through_host)}: {last['bus_gb_per_s']:.3g} GB/s bus bandwidth"
+    text = f"the hops pass through host memory {_listed(through_host)}: {last['bus_gb_per_s']:.3g} GB/s bus bandwidth"
     if not machine.knows_host_memory:
         text += " in the forecast; the rate of host memory is unknown and depends on the NUMA setting (NPS)"
         if "earliest_us" in table:
@@ -406,7 +406,7 @@ def _faster(case: _Case) -> Iterator[Finding]:
     if not case.is_faster:
         return
     text = (
-        f"large sizes take {case.measured_over_earliest:.2f} times as long as the least forecast, which sends the hops "
+        f"large sizes last {case.measured_over_earliest:.2f} times as long as the least forecast, which sends the hops "
         f"{_listed(case.pairs_of(Transport.SHM))} through host memory: the log probably uses direct copies"
     )
     remedy = "a log with NCCL_DEBUG=INFO states the transports; or the environment of the run (NCCL_P2P_LEVEL)"
@@ -425,7 +425,7 @@ def _slower(case: _Case) -> Iterator[Finding]:
             is_slow = is_class & (ratio > _SLOWER)
             factor = float(np.median(ratio[is_slow]))
             affected = case.size[is_slow]
-            text = f"{words} sizes ({_range(affected)}) take {factor:.2f} times as long as the forecast (median)"
+            text = f"{words} sizes ({_range(affected)}) last {factor:.2f} times as long as the forecast (median)"
             remedy = "check the transport and rings in a log with NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,GRAPH,TUNING, "
             remedy += "and link widths with 'lspci -vv'"
             yield Finding(

@@ -155,7 +155,7 @@ def collective_machine(
         source, target = linked[0]
         raise PeerLinkError(
             f"GPUs {source} and {target} of '{tree.name}' are connected by {tree.peer_link(source, target)}: forecasts "
-            "of collective operations are for GPUs that are connected by PCIe alone"
+            "of collective operations are for GPUs that are connected only by PCIe"
         )
     warnings: list[Warning] = []
     both_ways: dict[tuple[str, str], float] = {}

@@ -115,7 +115,7 @@ class CollectiveModel:
         return self._steps[algorithm]
 
     def _orders(self, algorithm: Algorithm) -> int:
-        """Return the number of different orders, each of which carries an equal part of the data."""
+        """Return the number of different orders, each of which transfers an equal part of the data."""
         if self.operation in _DIRECT:
             return 1
         return len(dict.fromkeys(self.plan.trees.orders if algorithm is Algorithm.TREE else self.plan.rings.orders))

@@ -85,4 +85,4 @@ def nccl_plan(
 def with_order(plan: Plan, order: tuple[int, ...]) -> Plan:
     """Return a plan whose channels all have another order."""
     rings = SearchGraph((order,) * plan.rings.channels, plan.rings.gb_per_s, plan.rings.type)
-    return Plan(rings, rings, plan.channels, plan.transports, "given order")
+    return Plan(rings, rings, plan.channels, plan.transports, "specified order")

@@ -232,7 +232,7 @@ def _is_yaml(path: Path) -> bool:
 
 
 def _descriptions(sources: Sequence[Source]) -> list[Path]:
-    """Return the files that describe the machine; beside a YAML topology, the lines of NCCL logs are not needed."""
+    """Return the files that describe the machine; with a YAML topology, the lines of NCCL logs are not needed."""
     described = [source for source in sources if Content.TOPOLOGY in source.contents]
     has_yaml = any(_is_yaml(source.path) for source in described)
     return [source.path for source in described if not (has_yaml and Content.NCCL_LOG in source.contents)]
@@ -247,7 +247,7 @@ def _tree(paths: Sequence[Path], link: str | None, gpu: str | None, *, include_d
             if not text:
                 continue
             if describes_machine(text) or not (has_access_matrix(text) or is_gpu_report(text)):
-                raise InputError("is one of several descriptions, expected a YAML topology alone", path=yaml)
+                raise InputError("is one of several descriptions, expected only a YAML topology", path=yaml)
             if has_access_matrix(text):
                 tree = with_peer_access(tree, read_access_matrix(text, path), None, path)
             if is_gpu_report(text):

@@ -49,7 +49,7 @@ def legend_below(axes: Axes, columns: int = 2) -> None:
 
 
 def lines_between_columns(axes: Axes, columns: int) -> None:
-    """Draw lines between columns at whole numbers whose marks stand beside each other."""
+    """Draw lines between columns at whole numbers whose marks are next to each other."""
     for edge in np.arange(columns - 1) + 0.5:
         axes.axvline(edge, color="0.9", linewidth=0.5, zorder=0)
 

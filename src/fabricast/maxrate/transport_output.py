@@ -121,7 +121,10 @@ def read_perftest(lines: Sequence[str], processes: int | None) -> Iterator[Readi
         elif (header := _PERFTEST_HEADER.match(line)) is not None:
             columns = header[1]
             if test.startswith(("RDMA_Read", "Atomic")):
-                raise InputError(f"test is '{test}', expected ib_write or ib_send: reads take both ways", line=number)
+                raise InputError(
+                    f"test is '{test}', expected ib_write or ib_send: a read has messages in both directions",
+                    line=number,
+                )
         values = numbers_of(line, number) if columns and line[:1].isspace() else None
         if not values or len(values) < _FEWEST_COLUMNS:
             continue

@@ -53,7 +53,7 @@ class Algorithm(StrEnum):
 
 
 class Protocol(StrEnum):
-    """Protocols of NCCL: `LL` and `LL128` carry flags with the data, `SIMPLE` signals whole chunks."""
+    """Protocols of NCCL: `LL` and `LL128` send flags with the data, `SIMPLE` signals whole chunks."""
 
     LL = "ll"
     LL128 = "ll128"

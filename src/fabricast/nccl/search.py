@@ -210,7 +210,7 @@ class _Search:
                 self._start(state, gpu, None)
 
     def _run(self, gb_per_s: float, kind: PathType, same: bool, least: int) -> int:
-        """Search once; return the remaining steps, or -1 if the most channels were found."""
+        """Search once; return the remaining steps, or -1 if the most channels fit."""
         state = _State(self._system.milli_gb_per_s.tolist(), gb_per_s, kind, same, least, self._most)
         state.steps = _SAME_CHANNELS_STEPS if same else _STEPS
         self.best.is_complete = False
@@ -280,7 +280,7 @@ class _Search:
         best.orders = (best.orders * 2)[:count]
 
     def _second_pass(self, speeds: tuple[float, ...], farthest: PathType) -> None:
-        """Raise the speed of the number of channels found, step by step, while the search succeeds."""
+        """Raise the speed of the channels, step by step, while the search succeeds."""
         best = self.best
         if not best.orders:
             return

@@ -66,7 +66,7 @@ class Cpu(StrEnum):
 
     @property
     def is_intel(self) -> bool:
-        """Whether PCI links carry 6/5 of the traffic of copies through the host bridge (INTEL_P2P_OVERHEAD)."""
+        """Whether PCI links transfer 6/5 of the traffic of copies through the host bridge (INTEL_P2P_OVERHEAD)."""
         return self.value.startswith("intel")
 
     def link_gb_per_s(self, version: Version) -> float:
@@ -297,5 +297,5 @@ class NcclSystem:
         return PathType.SYS if is_amd or self.cpu is Cpu.POWER9 else PathType.PXB
 
     def direct_type(self, source: int, target: int) -> PathType:
-        """Return the path type of two GPUs by the topology alone, whether or not they copy directly."""
+        """Return the path type of two GPUs by the topology only, whether or not they copy directly."""
         return self._direct(source, target).type

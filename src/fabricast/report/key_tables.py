@@ -124,7 +124,7 @@ KEY_TABLES = {
                    GROUP BY ALL)
             ON mapping IN ('DEF', 'BNM', 'BDM', 'BSM', 'RNM', 'RDM', 'RNMu', 'RDMu') USING first(t)
             GROUP BY workload, routing ORDER BY workload, routing""",
-        "Mappings found by search": """
+        "Mappings of a search": """
             SELECT workload, routing, start AS starts_from, printf('%.3g', 1e3 * start_s) AS start_of_this_draw_ms,
             printf('%.3g', 1e3 * bottleneck_s) AS found_ms, bottleneck_class AS class,
             printf('%.3g', 1e3 * packets_s) AS packet_level_ms, printf('%.3g', 1e3 * floor_s) AS even_loads_ms,

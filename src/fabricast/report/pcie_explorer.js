@@ -107,7 +107,7 @@ const pcieExplorer = (root, data) => {
     const select = element("select", { ariaLabel: label }, ...options.map(([value, text]) => element("option", { value }, text)));
     return [element("label", {}, `${label} `, select), select];
   };
-  const [treeLabel, trees] = choice("tree", data.trees.map((one, number) => [number, `${one.name}, ${one.endpoints.length} endpoints`]));
+  const [treeLabel, trees] = choice("tree", data.trees.map((one, number) => [number, `${one.name}${one.peers.length ? " (PCIe only)" : ""}, ${one.endpoints.length} endpoints`]));
   const [modelLabel, models] = choice("model", data.models.map((one, number) => [number, one.title]));
   const slider = (label, unit, min, max, step) => {
     const input = element("input", { type: "range", min, max, step, ariaLabel: unit ? `${label} in ${unit}` : label });
@@ -243,7 +243,8 @@ const pcieExplorer = (root, data) => {
       + (model.method === "ENGINES" ? "Each GPU sends its copies one after the other, in their order here. " : "")
       + (tau.label.hidden || model.method === "ENGINES" ? "" : "In the models of the paper, unused bandwidth is not redistributed, so that a link that is not saturated can limit a copy. ")
       + (tree.staged ? "Some GPUs have no peer access: their copies pass through host memory, and this explorer shows direct ones. " : "")
-      + (direct ? "Direct links join some of these GPUs; their copies would not take this tree." : "");
+      + (direct ? "Direct links join some of these GPUs; these are the times over PCIe (predict --pcie-only). " : "")
+      + "Bottleneck: where a copy waits; caused by: the full port behind it; limited by: the copies whose removal helps.";
   };
   const open = () => {
     tree = data.trees[+trees.value];

@@ -128,7 +128,7 @@ def test_the_command_writes_files_that_nccl_reads(tmp_path):
         "--write-graph", tmp_path / "graph.xml",
     )  # fmt: skip
     assert result.exit_code == 0, result.output
-    assert "no ring found, fallback" in result.stdout
+    assert "no ring fits, fallback" in result.stdout
     assert "no_graph_found" in result.stdout
     assert (tmp_path / "tuner.csv").read_text().startswith("# all_reduce of 8 GPUs")
     assert "NCCL_GRAPH_FILE" in (tmp_path / "graph.xml").read_text()

@@ -212,7 +212,7 @@ def test_the_command_exits_with_1_if_there_are_findings(tmp_path):
     (tmp_path / "lspci.txt").write_text(lspci())
     result = CliRunner().invoke(app, ["diagnose", str(tmp_path / "lspci.txt")])
     assert result.exit_code == 0
-    assert "no cause of lost time was found" in result.stdout
+    assert "no cause of lost time" in result.stdout
 
 
 def test_logs_of_many_lines_need_bounded_memory(tmp_path):
@@ -250,7 +250,7 @@ def test_a_yaml_topology_is_used_beside_logs_and_peer_access(tmp_path):
     )
     (found,) = fc.diagnose([tmp_path / "m.yaml", tmp_path / "p2p.txt"]).findings
     assert (found.cause, found.text.split(" (")[0]) == ("no_peer_access", "12 of 12 pairs have no peer access")
-    with pytest.raises(InputError, match="is one of several descriptions, expected a YAML topology alone"):
+    with pytest.raises(InputError, match="is one of several descriptions, expected only a YAML topology"):
         fc.diagnose([tmp_path / "m.yaml", tmp_path / "topo.txt"])
 
 

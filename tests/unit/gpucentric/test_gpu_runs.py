@@ -59,8 +59,8 @@ def run_rows():
             rows.append(cell("time", way, START_UP_S + size / RATE, "s", memory="pinned", size_bytes=size))
             rows.append(cell("time", way, 3 * (START_UP_S + size / RATE), "s", memory="pageable", size_bytes=size))
     # Total rate of all copies relative to the rate of a single copy.
-    rates = {"alone to the GPU": 1.0, "alone to the host": 1.0, "both directions": 2.0, "two to the GPU": 1.0,
-             "two to the host": 1.0, "two each way": 2.0}  # fmt: skip
+    rates = {"single to the GPU": 1.0, "single to the host": 1.0, "both directions": 2.0, "two to the GPU": 1.0,
+             "two to the host": 1.0, "two per direction": 2.0}  # fmt: skip
     for name, share in rates.items():
         copies = len(PATTERNS.get(name, (0,)))
         rows.append(
@@ -91,7 +91,7 @@ def test_cells_contain_the_best_burst(run_file):
     assert cells["spread"].to_numpy() == pytest.approx(0.25)
     launch = cells[cells["item"] == "launch"]
     assert launch["value"].tolist() == [2.2e-6]
-    assert cells[cells["item"] == "two each way"]["value"].tolist() == [2 * RATE]
+    assert cells[cells["item"] == "two per direction"]["value"].tolist() == [2 * RATE]
 
 
 def test_parameters_of_a_synthetic_run_are_recovered(run_file):

@@ -172,7 +172,7 @@ def predict(
 
 
 def _with_progress(predictor: Predictor, graphs: CongestionGraphs) -> Prediction:
-    """Predict graphs, and show the progress of the search for limiting copies if it takes seconds."""
+    """Predict graphs, and show the progress of the search for limiting copies if it lasts seconds."""
     from fabricast.runtime.jobs import progress_of
 
     removals = predictor.slow_removals(graphs)

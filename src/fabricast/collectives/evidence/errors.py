@@ -1,4 +1,4 @@
-"""Errors of forecasts on measured machines, beside NCCL's estimate and an alpha-beta model."""
+"""Errors of forecasts on measured machines, with those of NCCL's estimate and an alpha-beta model."""
 
 from __future__ import annotations
 

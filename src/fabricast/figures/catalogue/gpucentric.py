@@ -19,11 +19,12 @@ FIGURES = (
         "construction.",
     ),
     Entry(
-        "controls",
-        "Forms of control",
-        lambda read, values: slides.plot_controls(read("gpucentric_control")),
-        "Performance and energy of a Himeno stencil relative to CPU control, on the axes of slides 9 and 10, whose "
-        "bars are unavailable. In the model all forms are equally fast, and a sleeping CPU saves energy.",
+        "choice_map",
+        "Best method by message size and overlap",
+        lambda read, values: plots.plot_map(read("gpucentric_choice"), values["system"]),
+        "Best method for a step with 1 ms of computation and a message to each of two neighbours; overlap is the "
+        "share of a transfer that computation hides. Pale cells, by time all, are too close for the models (below 10 % "
+        "of the step).",
     ),
     Entry(
         "curves",
@@ -50,6 +51,13 @@ FIGURES = (
         "allows: the model misses a cost there.",
     ),
     Entry(
+        "controls",
+        "Forms of control",
+        lambda read, values: slides.plot_controls(read("gpucentric_control")),
+        "Performance and energy of a Himeno stencil relative to CPU control, on the axes of slides 9 and 10, whose "
+        "bars are unavailable. In the model all forms are equally fast, and a sleeping CPU saves energy.",
+    ),
+    Entry(
         "workload_energy",
         "Energy of workloads",
         lambda read, values: slides.plot_workload_energy(read("gpucentric_workload")),
@@ -71,14 +79,6 @@ FIGURES = (
         "Share of samples in which each statement of the talk holds, with the assumed parameters varied from half to "
         "double. Grey statements cannot fail; blue ones depend on assumed values, so that agreement with the default "
         "values is not evidence.",
-    ),
-    Entry(
-        "choice_map",
-        "Best method by message size and overlap",
-        lambda read, values: plots.plot_map(read("gpucentric_choice"), values["system"]),
-        "Best method for a step with 1 ms of computation and a message to each of two neighbours; overlap is the "
-        "share of a transfer that computation hides. Pale cells, by time all, are too close for the models (below 10 % "
-        "of the step).",
     ),
     Entry(
         "measured_paths",

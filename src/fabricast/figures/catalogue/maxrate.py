@@ -33,14 +33,12 @@ FIGURES = (
         "the rate of one.",
     ),
     Entry(
-        "time_surfaces",
-        "Time by message size and process count",
-        lambda read, values: plots.plot_time_surfaces(
-            read("maxrate_measurement"), read("prediction"), _shown(read, values), ("refined", "overload_protocols")
-        ),
-        "Left: measured time in which every process of a node exchanges a message. Centre and right: signed error of "
-        "the refined model with one parameter set, and of our model with one set per protocol and an overload term; "
-        "both are fitted to these data.",
+        "model_errors",
+        "Errors of all models on all data sets",
+        lambda read, values: plots.plot_model_errors(read("maxrate_fit")),
+        "Median error by model and data set, for process counts left out of the fit; the best of each row is bold. "
+        "The slides' parameters are not fitted; models with one parameter set per protocol are best on every data "
+        "set.",
     ),
     Entry(
         "time_curves",
@@ -50,6 +48,24 @@ FIGURES = (
         ),
         "Measured time by message size for several process counts (points). The refined model (dashed) cannot "
         "represent the change of protocol; one parameter set per protocol with an overload term (solid) can.",
+    ),
+    Entry(
+        "error_surface",
+        "Errors with the published parameters",
+        lambda read, values: plots.plot_error_surface(read("maxrate_measurement")),
+        "Absolute error of the refined model with the slides' parameters, for every public run on Blue Waters; the "
+        "runs are independent of the authors. The slides say adjacent node: nodes at one router and nodes at "
+        "adjacent routers both are.",
+    ),
+    Entry(
+        "time_surfaces",
+        "Time by message size and process count",
+        lambda read, values: plots.plot_time_surfaces(
+            read("maxrate_measurement"), read("prediction"), _shown(read, values), ("refined", "overload_protocols")
+        ),
+        "Left: measured time in which every process of a node exchanges a message. Centre and right: signed error of "
+        "the refined model with one parameter set, and of our model with one set per protocol and an overload term; "
+        "both are fitted to these data.",
     ),
     Entry(
         "small_messages",
@@ -62,14 +78,6 @@ FIGURES = (
         "with the process count; the latency term represents it in part.",
     ),
     Entry(
-        "error_surface",
-        "Errors with the published parameters",
-        lambda read, values: plots.plot_error_surface(read("maxrate_measurement")),
-        "Absolute error of the refined model with the slides' parameters, for every public run on Blue Waters; the "
-        "runs are independent of the authors. The slides say adjacent node: nodes at one router and nodes one hop "
-        "apart both are.",
-    ),
-    Entry(
         "slides_estimate",
         "Model time estimate with the slides' parameters",
         lambda read, values: plots.plot_time_surfaces(
@@ -78,14 +86,6 @@ FIGURES = (
         "Measured time of an independent run between nodes at one router of Blue Waters, and the refined model with "
         "the slides' parameters, which are illustrative and fitted by eye. Right: signed error of the estimate.",
         wanted=lambda settings: settings.maxrate.datasets is None or "bluewaters_irecv_1" in settings.maxrate.datasets,
-    ),
-    Entry(
-        "model_errors",
-        "Errors of all models on all data sets",
-        lambda read, values: plots.plot_model_errors(read("maxrate_fit")),
-        "Median error by model and data set, for process counts left out of the fit; the best of each row is bold. "
-        "The slides' parameters are not fitted; models with one parameter set per protocol are best on every data "
-        "set.",
     ),
     Entry(
         "parameter_intervals",

@@ -42,14 +42,6 @@ FIGURES = (
         "15 %. With ports and engines, all graphs with many copies of a GPU are within it; the pause was fitted to 14.",
     ),
     Entry(
-        "port_conflicts",
-        "Conflicts at ports",
-        lambda read, values: conflicts.plot_port_conflicts(),
-        "Congestion factors by the rules of the slides: copies share an upstream port in proportion; at a downstream "
-        "port the group that crosses the root complex loses tau, which the others gain. Vertical lines are the "
-        "slides' values of tau.",
-    ),
-    Entry(
         "topology_loads",
         "Link loads on the tree",
         lambda read, values: plots.plot_link_loads(
@@ -66,14 +58,6 @@ FIGURES = (
         "and the timeline below. The height of a bar is the congestion factor; its text is the amount of data.",
     ),
     Entry(
-        "conflict_example",
-        "Conflicts of three copies",
-        lambda read, values: plots.plot_worked_example(read("example_communication"), read("example_phase"), _CONFLICT),
-        "The slides' example of communication conflicts with copies 0→7, 1→4 and 6→7 (tau = 0.2), for which they print "
-        "no numbers. Copies 0→7 and 1→4 share an upstream port; contention of 0→7 with 6→7 at GPU 7 therefore also "
-        "slows down 1→4.",
-    ),
-    Entry(
         "slowdown",
         "Predicted slowdown",
         lambda read, values: plots.plot_slowdown(
@@ -82,6 +66,22 @@ FIGURES = (
         "Predicted time of a copy relative to an isolated copy, over all graphs of the set named above (storm8: 8 GPUs "
         "below four switches), by model and by family of graphs. Models differ for slow copies; most of these are in "
         "random graphs.",
+    ),
+    Entry(
+        "port_conflicts",
+        "Conflicts at ports",
+        lambda read, values: conflicts.plot_port_conflicts(),
+        "Congestion factors by the rules of the slides: copies share an upstream port in proportion; at a downstream "
+        "port the group that crosses the root complex loses tau, which the others gain. Vertical lines are the "
+        "slides' values of tau.",
+    ),
+    Entry(
+        "conflict_example",
+        "Conflicts of three copies",
+        lambda read, values: plots.plot_worked_example(read("example_communication"), read("example_phase"), _CONFLICT),
+        "The slides' example of communication conflicts with copies 0→7, 1→4 and 6→7 (tau = 0.2), for which they print "
+        "no numbers. Copies 0→7 and 1→4 share an upstream port; contention of 0→7 with 6→7 at GPU 7 therefore also "
+        "slows down 1→4.",
     ),
     Entry(
         "measured_probes",
@@ -184,7 +184,7 @@ FIGURES = (
         "Schedules of the talk",
         lambda read, values: schedules.plot_schedule_timeline(read("schedule"), values["reference_time_s"]),
         "Target of each send by step, for the fastest schedules of the talk and the two orders of its motivation "
-        "(synchronised: a step, one colour each, lasts as long as its slowest send). The orders of the motivation take "
+        "(synchronised: a step, one colour each, lasts as long as its slowest send). The orders of the motivation last "
         "up to three times "
         "as long.",
     ),

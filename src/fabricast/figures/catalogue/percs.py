@@ -35,18 +35,34 @@ FIGURES = (
         "not drawn.",
     ),
     Entry(
-        "link_counts",
-        "Links by number of supernodes",
-        lambda read, values: plots.plot_counts(read("network_count")),
-        "Directed links of PERCS by class. The number of links between supernodes grows with the square of the number "
-        "of supernodes, so small jobs have few of them.",
-    ),
-    Entry(
         "usage_4d",
         "Link usage, 4D stencil",
         lambda read, values: plots.plot_link_usage(read("network_case"), read("network_link_class"), "4D-64"),
         "Link loads for the 4D stencil on 64 supernodes, with one random mapping each; below 1 MiB (grey) the axis is "
         "linear. On D links with direct routes, random nodes raise the mean and lower the largest load.",
+    ),
+    Entry(
+        "times_small",
+        "Times on 64 supernodes",
+        lambda read, values: plots.plot_times(read("network_case"), _of_talk(values["workloads"], 64)),
+        "Time of communication on 64 supernodes; points are means over random mappings, lines their range, bars the "
+        "lower bound. With direct routes, random nodes are fastest for the 4D stencil and the multicast, blocks on "
+        "supernodes for the 2D stencil.",
+    ),
+    Entry(
+        "mapping_search",
+        "Mappings of the search",
+        lambda read, values: plots.plot_search(read("network_search"), read("network_case"), read("comparison")),
+        "Time of the busiest link and packet-level time of mappings optimised by swapping nodes, and of the talk's "
+        "mappings. Regular blocks on drawers and supernodes with indirect routes are faster than the mappings "
+        "optimised for direct routes, with a smaller difference at packet level.",
+    ),
+    Entry(
+        "link_counts",
+        "Links by number of supernodes",
+        lambda read, values: plots.plot_counts(read("network_count")),
+        "Directed links of PERCS by class. The number of links between supernodes grows with the square of the number "
+        "of supernodes, so small jobs have few of them.",
     ),
     Entry(
         "usage_mchalf",
@@ -64,14 +80,6 @@ FIGURES = (
         "Link loads for the 2D stencil on 64 supernodes, with one random mapping each; below 1 MiB (grey) the axis is "
         "linear. With direct routes, blocks on supernodes have the lowest largest load of D links.",
         wanted=lambda settings: "2D-64" in settings.percs.workloads,
-    ),
-    Entry(
-        "times_small",
-        "Times on 64 supernodes",
-        lambda read, values: plots.plot_times(read("network_case"), _of_talk(values["workloads"], 64)),
-        "Time of communication on 64 supernodes; points are means over random mappings, lines their range, bars the "
-        "lower bound. With direct routes, random nodes are fastest for the 4D stencil and the multicast, blocks on "
-        "supernodes for the 2D stencil.",
     ),
     Entry(
         "times_large",
@@ -105,14 +113,6 @@ FIGURES = (
         "Packet-level time and time of the busiest link, one point per workload and mapping; on the grey line both "
         "are equal. The latter is a lower bound for direct routes; for indirect routes it uses expected loads and "
         "neglects queues.",
-    ),
-    Entry(
-        "mapping_search",
-        "Mappings of the search",
-        lambda read, values: plots.plot_search(read("network_search"), read("network_case"), read("comparison")),
-        "Time of the busiest link and packet-level time of mappings optimised by swapping nodes, and of the talk's "
-        "mappings. Regular blocks on drawers and supernodes with indirect routes are faster than the mappings "
-        "optimised for direct routes, with a smaller difference at packet level.",
     ),
     Entry(
         "time_features",

@@ -26,7 +26,7 @@ PATTERNS: dict[str, tuple[tuple[int, int], ...]] = {
     "both directions": ((0, 1), (1, 0)),
     "two to the GPU": ((0, 1), (0, 1)),
     "two to the host": ((1, 0), (1, 0)),
-    "two each way": ((0, 1), (0, 1), (1, 0), (1, 0)),
+    "two per direction": ((0, 1), (0, 1), (1, 0), (1, 0)),
 }
 #: Size in bytes of concurrent copies, and of the copies and stores of power measurements.
 LARGE_BYTES = 64 * 2**20
@@ -237,7 +237,7 @@ class _Bench:
         The total rate uses the last completion time. It does not depend on whether copies of one direction share an
         engine sequentially or in round-robin order, unlike the mean rate of the copies.
         """
-        alone = {"alone to the GPU": ((0, 1),), "alone to the host": ((1, 0),)}
+        alone = {"single to the GPU": ((0, 1),), "single to the host": ((1, 0),)}
         for name, arcs in {**alone, **PATTERNS}.items():
 
             def total_rate(arcs: Sequence[tuple[int, int]] = arcs) -> float:

@@ -165,7 +165,7 @@ def gpu_probes(cells: pd.DataFrame) -> pd.DataFrame:
     rows = []
     for name, arcs in PATTERNS.items():
         if name in rates:
-            alone = float(np.mean([rates["alone to the GPU"], rates["alone to the host"]]))
+            alone = float(np.mean([rates["single to the GPU"], rates["single to the host"]]))
             rows.append(
                 {"system": cells["gpu"].iloc[0], "topology": "host_gpu", "pattern": name,
                  "communications": " ".join(f"{s}>{t}" for s, t in arcs), "statistic": "total",

@@ -102,7 +102,7 @@ def _pairs(tree: PcieTree, text: str, numbers: list[tuple[str, str]]) -> list[tu
 
 
 def has_direct_copies(path: Path | str) -> bool:
-    """Return whether a file has copies that calibrate links: matrices of staged copies alone have none."""
+    """Return whether a file has copies that calibrate links: matrices of staged copies only have none."""
     if is_table(path):
         return True
     text = clean_text(read_text(path))

@@ -133,7 +133,7 @@ def _single_removals(
 
 
 def _joint_removal(graphs: CongestionGraphs, row: int, below_s: float, times: Times) -> tuple[tuple[int, ...], float]:
-    """Return a minimal set of copies without which a copy takes less than `below_s`, and its time without them."""
+    """Return a minimal set of copies without which a copy lasts less than `below_s`, and its time without them."""
     graph = int(np.searchsorted(graphs.offset, row, side="right")) - 1
     first, last = (int(place) for place in graphs.offset[graph : graph + 2])
 

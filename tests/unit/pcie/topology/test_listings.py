@@ -122,7 +122,7 @@ def test_nvlink_pairs_and_switches_are_direct_links(tmp_path):
     path.write_text(matrix(hgx, numa=[0] * 4 + [1] * 4))
     tree = import_machine([path], gpu="A100-SXM4-80GB")
     assert [(link.kind, len(link.endpoints), link.bytes_per_s) for link in tree.peer_links] == [("NVSwitch", 8, 300e9)]
-    with pytest.raises(InputError, match="PCIe alone"):
+    with pytest.raises(InputError, match="connected only by PCIe"):
         fc.collective(tree)
 
 
