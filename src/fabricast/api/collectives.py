@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
+from numbers import Integral
 from pathlib import Path
 
 from fabricast.api.graphs import load_topology
@@ -108,7 +109,7 @@ def collective(
         raise InputError("excludes log, which has sizes", argument="sizes")
     names = tree.accelerator_names
     endpoints = None if ranks is None else [_rank(rank, names) for rank in ranks]
-    nodes = (numa,) if isinstance(numa, int) else numa
+    nodes = (int(numa),) if isinstance(numa, int | Integral) else None if numa is None else [*numa]
     inputs = CollectiveInputs(
         measurements, system, log, endpoints, cpu, gpu, nodes, nccl_version, transport, env, graph_file, table
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from numbers import Real
+from numbers import Number, Real
 from pathlib import Path
 
 import numpy as np
@@ -110,8 +110,8 @@ def graph(
     [1]
     """
     pairs = _numbered(list(arcs), None if tree is None else with_host_memory(tree))
-    sizes = [size] if isinstance(size, str | float | int) else list(size)
-    starts = [start_s] if isinstance(start_s, float | int) else list(start_s)
+    sizes = [size] if isinstance(size, str | float | int | Number) else list(size)
+    starts = [start_s] if isinstance(start_s, float | int | Number) else list(start_s)
     for argument, values in (("size", sizes), ("start_s", starts)):
         if len(values) not in (1, len(pairs)):
             raise InputError(f"has {len(values)} elements, expected one or {len(pairs)}", argument=argument)

@@ -19,7 +19,7 @@ from fabricast.pcie.models.catalogue import MODELS, Model
 from fabricast.pcie.models.parameters import MachineParameters, machine_parameters
 from fabricast.pcie.topology.tree import PcieTree, single_copy_rate_of
 
-__all__ = ["DEFAULT_MODEL", "ModelInputs"]
+__all__ = ["DEFAULT_MODEL", "ModelInputs", "check_parameters"]
 
 #: Model of forecasts if none is specified: the most accurate one on measured machines.
 DEFAULT_MODEL = PORTS_AND_ENGINES
@@ -30,6 +30,13 @@ _USERS = {
     "tau": "ports_and_engines, back_pressure and the models of congestion factors",
     "crossing_cost": "ports_and_engines, endpoint_engines and back_pressure",
 }
+
+
+def check_parameters(model: Model, tau: float | None, crossing_cost: float | None) -> None:
+    """Refuse a value other than the neutral one of a parameter that does not affect a model."""
+    for name, value, neutral in (("tau", tau, 0.0), ("crossing_cost", crossing_cost, 1.0)):
+        if value not in (None, neutral) and name not in model.parameters:
+            raise InputError(f"is not a parameter of '{model.name}'; {_USERS[name]} use it", argument=name)
 
 
 @dataclass(frozen=True)
@@ -73,10 +80,7 @@ class ModelInputs:
                 raise InputError(f"is only supported by {' and '.join(ENGINE_MODELS)}", argument=name)
         if not isinstance(self.model, Model) and self.model not in MODELS:
             raise unknown_name("model", str(self.model), [*ENGINE_MODELS, *MODELS])
-        model = self.chosen_model()
-        for name, neutral in (("tau", 0.0), ("crossing_cost", 1.0)):
-            if getattr(self, name) not in (None, neutral) and name not in model.parameters:
-                raise InputError(f"is not a parameter of '{model.name}'; {_USERS[name]} use it", argument=name)
+        check_parameters(self.chosen_model(), self.tau, self.crossing_cost)
 
     @property
     def name(self) -> str:

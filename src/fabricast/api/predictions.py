@@ -171,6 +171,7 @@ def predict_staged(
     rates = inputs.staged_rates(tree)
     table = _folded(halves, predictor.tree, graphs, is_staged, rates, predictor.elapsed_s)
     predictor.compare_staged(table, rates)
+    predictor.compare_staged_graphs(graphs, table)
     contradicted = [*_contradicted_pairs(table, inputs.staged_rates(tree, both_ways=True))]
     warnings = [*contradicted, *predictor.warnings(is_contradicted=bool(contradicted))]
     if explain and limited_by:

@@ -131,12 +131,27 @@ class Predictor:
         return self._engines.explained_slowly(graphs) if self._engines is not None and self._limited_by else 0
 
     def compare_staged(self, table: Prediction, known: Mapping[tuple[str, str], float]) -> None:
-        """Compare staged copies of unmeasured transport with the measured rates of their pairs, for `warnings`."""
+        """Compare staged copies of unmeasured transport with the measured rates of their pairs, for `warnings`.
+
+        Only pairs without peer access are compared: for others, the measurements are of direct copies.
+        """
         for _, row in table[table["transport"] == "staged"].drop_duplicates(["source", "target"]).iterrows():
             if self._engines is not None and (flow := (str(row["source"]), str(row["target"]))) not in known:
+                if flow not in self._tree.staged_pairs:
+                    continue
                 self._engines.measured.compare_isolated(
                     flow, float(row["size_bytes"] / row["elapsed_s"] * row["slowdown"])
                 )
+
+    def compare_staged_graphs(self, graphs: CongestionGraphs, table: Prediction) -> None:
+        """Compare graphs of pairs without peer access with the measured rates of the same copies, for `warnings`."""
+        names, elapsed_s = self._tree.endpoint_names, table["elapsed_s"].to_numpy()
+        for number in range(len(graphs)):
+            part = slice(int(graphs.offset[number]), int(graphs.offset[number + 1]))
+            pairs, sizes, starts = graphs.arcs(number), graphs.size_bytes[part], graphs.start_s[part]
+            are_staged = all((names[one], names[other]) in self._tree.staged_pairs for one, other in pairs)
+            if self._engines is not None and are_staged and np.ptp(sizes) == 0 and np.ptp(starts) == 0:
+                self._engines.measured.compare_staged(pairs, float(sizes.sum() / elapsed_s[part].max()))
 
     def predict_parts(self, parts: Iterable[CongestionGraphs]) -> Iterator[Prediction]:
         """Yield the times of blocks of graphs, in their order.

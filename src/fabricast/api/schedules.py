@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 
 from fabricast.api.graphs import check_endpoints
+from fabricast.api.model_parameters import check_parameters
 from fabricast.core.arguments import with_checked_types
 from fabricast.core.errors import InputError, unknown_name
 from fabricast.core.quantities import MOST_THREADS, check_count, to_bytes_per_s
@@ -136,6 +137,7 @@ def fastest_schedule(
         raise InputError(f"is {latency_s:g}, expected 0 to {_LONGEST_LATENCY_S:g} s", argument="latency_s")
     check_count("threads", threads, MOST_THREADS)
     chosen = named_model(model) if isinstance(model, str) else model
+    check_parameters(chosen, tau, crossing_cost)
     if mode not in get_args(Mode):
         raise unknown_name("mode", str(mode), get_args(Mode))
     pattern = communications if isinstance(communications, Pattern) else _pattern(tree, communications)

@@ -150,7 +150,7 @@ def diagnose(
     elif not diagnosis.compared:
         typer.echo("none of the measurements is compared; the warnings state the reasons")
     print_warnings(diagnosis.warnings)
-    is_uncompared = diagnosis.measured and not diagnosis.compared
+    is_uncompared = diagnosis.compared < diagnosis.measured
     raise typer.Exit(code=1 if diagnosis.findings or is_uncompared or diagnosis.damaged else 0)
 
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import inspect
+import os
 import reprlib
 import types
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from decimal import Decimal
 from functools import cache, wraps
-from numbers import Integral, Real
+from numbers import Real
 from pathlib import Path
 from typing import Any, Literal, ParamSpec, TypeVar, Union, get_args, get_origin, get_type_hints
 
@@ -30,8 +32,9 @@ _CONTAINERS = (Sequence, Iterable)
 def with_checked_types(function: Callable[_P, _R]) -> Callable[_P, _R]:
     """Decorate a function so that arguments of other types than its annotations raise `InputError`.
 
-    Numbers may be numpy scalars, but not truth values. Text is no sequence of other values. Elements of sequences and
-    values of mappings are checked, too, except for pairs.
+    Numbers may be numpy or decimal ones, but not truth values; integers may be floats without a fraction. Text is no
+    sequence of other values; any other iterable is one. Elements of lists, tuples and arrays and values of mappings are
+    checked, too, except for pairs.
 
     Parameters
     ----------
@@ -69,8 +72,9 @@ def with_checked_types(function: Callable[_P, _R]) -> Callable[_P, _R]:
             # Missing and unknown arguments: the message of the call names the function.
             return function(*args, **kwargs)
         for name, value in bound.arguments.items():
-            if signature.parameters[name].kind is not inspect.Parameter.VAR_KEYWORD:
-                _check(name, value, annotations()[name])
+            is_named = signature.parameters[name].kind is inspect.Parameter.VAR_KEYWORD
+            for argument, one in value.items() if is_named else ((name, value),):
+                _check(argument, one, annotations()[name])
         return function(*args, **kwargs)
 
     return checked
@@ -93,31 +97,50 @@ def _alternatives(annotation: Any) -> tuple[Any, ...]:
 
 
 def _is_of(value: object, kind: Any) -> bool:
-    """Return whether a value has one of several types."""
+    """Return whether a value has a type."""
     origin = get_origin(kind) or kind
-    if origin is Any:
+    if origin in (Any, object):
         return True
     if origin is Literal:
         return isinstance(value, str)
     if origin in (float, int):
-        number = Real if origin is float else Integral
-        return isinstance(value, number) and not isinstance(value, bool | np.bool_)
+        number = _as_float(value)
+        return number is not None and (origin is float or number.is_integer())
     if origin is bool:
         return isinstance(value, bool | np.bool_)
+    if origin is Path:
+        return isinstance(value, os.PathLike)
     if origin in _CONTAINERS:
-        is_text = isinstance(value, str | bytes)
-        return isinstance(value, np.ndarray | Iterable if origin is Iterable else np.ndarray | Sequence) and not is_text
+        is_scalar = isinstance(value, np.ndarray) and value.ndim == 0
+        return isinstance(value, Iterable) and not isinstance(value, str | bytes | Path) and not is_scalar
     return isinstance(value, origin)
 
 
+def _as_float(value: object) -> float | None:
+    """Return a real number as float; None for other values and for numbers beyond the range of floats."""
+    if isinstance(value, np.ndarray) and value.ndim == 0:
+        value = value.item()
+    if isinstance(value, bool | np.bool_) or not isinstance(value, Real | Decimal):
+        return None
+    try:
+        return float(value)
+    except OverflowError:
+        return None
+
+
 def _elements(value: object, kinds: Iterable[Any]) -> Iterable[tuple[object, Any]]:
-    """Yield the elements of a sequence or mapping with their annotation, except for pairs."""
+    """Yield the elements of a list, tuple, array or mapping with their annotation, except for pairs."""
     for kind in kinds:
         origin, arguments = get_origin(kind), get_args(kind)
         if origin is Mapping and isinstance(value, Mapping):
-            yield from ((one, arguments[1]) for one in value.values())
-        elif origin in _CONTAINERS and isinstance(value, list | tuple) and get_origin(arguments[0]) is not tuple:
             yield from ((one, arguments[0]) for one in value)
+            yield from ((one, arguments[1]) for one in value.values())
+        elif origin in _CONTAINERS and get_origin(arguments[0]) is not tuple:
+            # Arrays of numbers need no check of each element.
+            if isinstance(value, np.ndarray) and value.ndim == 1 and value.dtype.kind not in "fiu":
+                yield from ((one, arguments[0]) for one in value.tolist())
+            elif isinstance(value, list | tuple):
+                yield from ((one, arguments[0]) for one in value)
 
 
 def _words(kinds: Iterable[Any]) -> str:

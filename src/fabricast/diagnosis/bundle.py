@@ -13,6 +13,8 @@ from fabricast.collectives.inputs import CollectiveInputs, prepare
 from fabricast.core.arguments import with_checked_types
 from fabricast.core.errors import InputError, UnreadableFileError
 from fabricast.core.warnings import CopyWarning, Warning, WarningCode
+from fabricast.diagnosis.evidence import ACCESS, CONTRADICTION, LINK, Evidence, place
+from fabricast.diagnosis.logs import later_wrong_results, log_findings, wrong_results
 from fabricast.diagnosis.sources import MOST_TABLES, Content, Source, read_sources
 from fabricast.inputs.bandwidth_matrices import pairs_without_access
 from fabricast.inputs.files import read_text
@@ -20,7 +22,7 @@ from fabricast.inputs.gpus import is_known_gpu
 from fabricast.inputs.log_lines import clean_text
 from fabricast.nccl.tests_output import NcclTestsTable
 from fabricast.pcie.machines.validation import validate_machine
-from fabricast.pcie.measurements.addresses import printed_gpus
+from fabricast.pcie.measurements.addresses import printed_gpus, printed_model
 from fabricast.pcie.measurements.files import copies_of_machine
 from fabricast.pcie.measurements.measured_graph import MeasuredGraph
 from fabricast.pcie.measurements.peer_access import with_granted_access
@@ -43,37 +45,7 @@ _REMEDIES = {
     WarningCode.SLOW_LINKS: "check 'lspci -vv' (LnkSta) while the GPUs copy",
     WarningCode.CARD_ON_OTHER_SOCKET: "move a card to that socket, or bind the job to the GPUs of the card's socket",
 }
-_P2P_SETTINGS = ("NCCL_P2P_DISABLE", "NCCL_P2P_LEVEL")
 _ACCESS_CODES = (WarningCode.NO_PEER_ACCESS, WarningCode.CARD_ON_OTHER_SOCKET)
-#: Weight of a finding without a forecast gain, by kind: contradictions of measured copies, then links, then transports.
-_CONTRADICTION, _LINK, _ACCESS = 1.9, 1.8, 1.7
-#: Weight of findings that come before all others: wrong results, and hops over the network within a host.
-_FIRST = 100.0
-
-
-@dataclass(frozen=True)
-class Evidence:
-    """A finding with its origin.
-
-    Parameters
-    ----------
-    cause : str
-        Stable identifier of the cause.
-    text : str
-        Evidence and effect.
-    origin : str
-        File, and line if one is known.
-    remedy : str
-        Command or setting that changes or determines the cause.
-    cost : float
-        Forecast ratio of the time now to the time after the change, or a weight of the kind of cause.
-    """
-
-    cause: str
-    text: str
-    origin: str
-    remedy: str
-    cost: float
 
 
 @dataclass(frozen=True)
@@ -147,15 +119,21 @@ def diagnose(
     """
     sources = read_sources([Path(path) for path in files])
     printed = [table.gpus[0] for source in sources for table in source.tables if table.gpus]
-    printed += [name for source in sources if Content.COPIES in source.contents for name in printed_gpus(source.text)]
+    measured_text = [source.text for source in sources if Content.COPIES in source.contents]
+    printed += filter(None, map(printed_model, measured_text))
     model = gpu or next(filter(is_known_gpu, printed), None)
     tree, described, sources = _tree_of(sources, link, model, include_display=include_display)
     findings: list[Evidence] = [*_of_topology(tree, described, {source.path: source.text for source in sources})]
     warnings: list[Warning] = list(tree.warnings)
+    for text in measured_text:
+        names = [name for name in printed_gpus(text) if is_known_gpu(name)]
+        if len(names) > 1 and printed_model(text) is None:
+            text = f"the measured copies are of {' and '.join(names)}: no GPU model is assumed from them"
+            warnings.append(Warning(WarningCode.GPU_MODELS_DIFFER, text))
     with_copies, measured = 0, []
     for number, source in enumerate(sources):
         if Content.NCCL_LOG in source.contents:
-            findings += _of_log(source)
+            findings += log_findings(source)
         if Content.COPIES not in source.contents:
             continue
         with_copies += 1
@@ -171,7 +149,7 @@ def diagnose(
         inputs = CollectiveInputs(
             measured[0] if measured else None, log=source.path, gpu=gpu, cpu=cpu, read=table, debug=source.log or debug
         )
-        findings += _of_wrong_results(source, table)
+        findings += wrong_results(source, table)
         try:
             found, assumed = _of_collective(tree, table, inputs)
         except InputError as error:
@@ -182,6 +160,7 @@ def diagnose(
         findings += found
         warnings += assumed
         compared += 1
+    findings += [finding for source in sources for finding in later_wrong_results(source)]
     all_tables = len(tables) + sum(source.more_tables for source in sources)
     if all_tables > MOST_TABLES:
         text = f"{all_tables - MOST_TABLES:,} of {all_tables:,} tables of nccl-tests are not compared"
@@ -269,7 +248,7 @@ def _unique(findings: Sequence[Evidence]) -> list[Evidence]:
 def _of_topology(tree: PcieTree, paths: Sequence[Path], texts: Mapping[Path, str]) -> Iterator[Evidence]:
     for warning in tree.warnings:
         if warning.code in _REMEDIES:
-            weight = _ACCESS if warning.code in _ACCESS_CODES else _LINK
+            weight = ACCESS if warning.code in _ACCESS_CODES else LINK
             origin = _origin(warning.text, paths, texts)
             yield Evidence(warning.code, warning.text, origin, _REMEDIES[warning.code], weight)
 
@@ -300,7 +279,7 @@ def _of_copies(tree: PcieTree, source: Source) -> Iterator[Evidence]:
             f"{len(refused)} pairs have no direct copies (for example GPU {refused[0][0]} to {refused[0][1]}): data "
             "pass through host memory, in two copies",
             f"{source.path}:{first}",
-            "check driver, IOMMU, ACS and virtualisation; 'nvidia-smi topo -p2p r' names the reason", _ACCESS,
+            "check driver, IOMMU, ACS and virtualisation; 'nvidia-smi topo -p2p r' names the reason", ACCESS,
         )  # fmt: skip
     try:
         copies = copies_of_machine(tree, source.path)
@@ -318,8 +297,8 @@ def _of_copies(tree: PcieTree, source: Source) -> Iterator[Evidence]:
         found = [warning for warning in found if warning.code is not WarningCode.CALIBRATION_CONTRADICTED]
     for warning in found:
         line = _line_of(warning, copies.graphs)
-        origin = f"{source.path}:{line}" if line else _place(source, _MATRIX)
-        yield Evidence(warning.code, warning.text, origin, _COPY_REMEDIES.get(warning.code, _REPEAT), _CONTRADICTION)
+        origin = f"{source.path}:{line}" if line else place(source, _MATRIX)
+        yield Evidence(warning.code, warning.text, origin, _COPY_REMEDIES.get(warning.code, _REPEAT), CONTRADICTION)
 
 
 def _line_of(warning: Warning, graphs: Sequence[MeasuredGraph]) -> int:
@@ -350,73 +329,13 @@ _MATRIX = re.compile(
 )
 
 
-_STATES_NETWORK = re.compile(r"via NET")
-_STATES_NO_ACCESS = re.compile(r"P2P is disabled|via SHM")
-
-
-def _place(source: Source, pattern: re.Pattern[str]) -> str:
-    """Return the file, with the first line that has a pattern."""
-    match = pattern.search(source.text)
-    return str(source.path) if match is None else f"{source.path}:{source.text.count(chr(10), 0, match.start()) + 1}"
-
-
-def _of_wrong_results(source: Source, table: NcclTestsTable) -> Iterator[Evidence]:
-    """Return rows of nccl-tests whose results are wrong."""
-    if table.wrong_lines:
-        yield Evidence(
-            "wrong_results",
-            f"{len(table.wrong_lines)} of {len(table.rows) + len(table.excluded)} sizes have wrong results: direct "
-            "copies or links damage data",
-            f"{source.path}:{table.wrong_lines[0]}",
-            "test with NCCL_P2P_DISABLE=1, then check IOMMU, ACS, driver and 'nvidia-smi -q' (errors, retired pages)",
-            _FIRST,
-        )  # fmt: skip
-
-
-def _of_log(source: Source) -> Iterator[Evidence]:
-    """Return what NCCL states about direct copies and its search."""
-    log = source.log
-    if log is None:
-        return
-    over_network = [pair for pair, via in log.transports.items() if via.startswith("NET")]
-    if over_network and log.nodes == 1:
-        one, other = over_network[0]
-        yield Evidence(
-            "network_in_host",
-            f"NCCL uses the network for {len(over_network)} hops within one host (for example {one} to {other})",
-            _place(source, _STATES_NETWORK),
-            "permit shared memory: unset NCCL_SHM_DISABLE and NCCL_P2P_DISABLE; in a container --ipc=host or a larger "
-            "--shm-size",
-            _FIRST,
-        )  # fmt: skip
-    if log.disabled_pairs:
-        one, other = log.disabled_pairs[0]
-        yield Evidence(
-            "no_peer_access",
-            f"NCCL states that direct copies are disabled between {len(log.disabled_pairs)} pairs (for example {one} "
-            f"and {other}): data pass through host memory",
-            _place(source, _STATES_NO_ACCESS), "check driver, IOMMU and ACS; 'nvidia-smi topo -p2p r' names the reason",
-            _ACCESS,
-        )  # fmt: skip
-    elif log.uses_p2p and not any(log.uses_p2p.values()) and not source.tables:
-        # With a table, the forecast states the cause and the time that it costs.
-        settings = [f"{name}={log.environment[name]}" for name in _P2P_SETTINGS if name in log.environment]
-        remedy = "'nvidia-smi topo -p2p r' states which pairs have peer access; check driver, IOMMU and ACS"
-        yield Evidence(
-            "no_direct_copies",
-            f"NCCL uses host memory (SHM) for all {len(log.uses_p2p)} hops of its log: no copy between GPUs is direct",
-            _place(source, _STATES_NO_ACCESS), f"remove {' and '.join(settings)}" if settings else remedy, _ACCESS,
-        )  # fmt: skip
-
-
 def _of_collective(
     tree: PcieTree, table: NcclTestsTable, inputs: CollectiveInputs
 ) -> tuple[list[Evidence], tuple[Warning, ...]]:
     """Compare one table of nccl-tests with its forecast."""
     operation = table.operation
     if operation is None:
-        text = "the table does not name its operation"
-        return [], (Warning(WarningCode.LOG_ROWS_EXCLUDED, f"{inputs.log}: {text}"),)
+        raise InputError("does not name its operation")
     forecast = forecast_prepared(prepare(tree, operation, inputs))
     found = [
         Evidence(

@@ -11,7 +11,7 @@ from fabricast.inputs.files import is_table, read_text
 from fabricast.inputs.log_lines import clean_text
 from fabricast.inputs.nearest_program import resembled_program
 from fabricast.nccl.debug_log import NcclLog, is_nccl_log, read_nccl_log
-from fabricast.nccl.tests_output import NcclTestsTable, first_tables, is_nccl_tests_output, read_nccl_tests
+from fabricast.nccl.tests_output import NcclTestsTable, count_tables, is_nccl_tests_output, read_nccl_tests
 from fabricast.pcie.measurements.benchmark_output import programs_in
 from fabricast.pcie.topology.listings.gpu_reports import is_gpu_report
 from fabricast.pcie.topology.listings.importing import describes_machine
@@ -83,7 +83,7 @@ class Source:
         if self.problem is not None:
             read = f"; read: {', '.join(self.contents)}" if self.contents else ""
             place = f" (line {self.problem.line})" if self.problem.line else ""
-            return f"{self.path}: damaged, not used: {self.problem.reason}{place}{read}"
+            return f"{self.path}: cannot be used: {self.problem.reason}{place}{read}"
         if not self.contents and self.reader:
             return f"{self.path}: not used, resembles {self.reader}"
         if not self.contents:
@@ -115,6 +115,8 @@ def read_sources(paths: list[Path]) -> list[Source]:
     InputError
         If no file has known content that can be read.
     """
+    if not paths:
+        raise InputError("is empty, expected at least one file", argument="files")
     sources = [source if source.contents else _unused(source) for source in map(_source, paths)]
     if not any(source.contents for source in sources):
         first = next((source for source in sources if source.problem is not None), sources[0])
@@ -139,7 +141,10 @@ def _source(path: Path) -> Source:
         return Source(path, (Content.TOPOLOGY,))
     if is_table(path):
         return Source(path, (Content.COPIES,))
-    text = read_text(path)
+    try:
+        text = read_text(path)
+    except InputError as error:
+        return Source(path, (), problem=error)
     contents = contents_of(text)
     if (xml := xml_range(text)) is not None:
         text = text[: xml[0]] + "\n" * text.count("\n", *xml) + text[xml[1] :]
@@ -147,11 +152,16 @@ def _source(path: Path) -> Source:
     problem: InputError | None = None
     more_tables = 0
     try:
-        first, more_tables = first_tables(text, MOST_TABLES)
-        tables = read_nccl_tests(first, path) if Content.COLLECTIVES in contents else []
+        if Content.COLLECTIVES in contents:
+            tables = read_nccl_tests(text, path, most=MOST_TABLES)
+            more_tables = count_tables(text) - len(tables) if len(tables) == MOST_TABLES else 0
     except InputError as error:
         problem, contents = error, tuple(content for content in contents if content is not Content.COLLECTIVES)
-    log = read_nccl_log(text, path) if Content.NCCL_LOG in contents else None
+    log = None
+    try:
+        log = read_nccl_log(text, path) if Content.NCCL_LOG in contents else None
+    except InputError as error:
+        problem, contents = error, tuple(content for content in contents if content is not Content.NCCL_LOG)
     programs: tuple[str, ...] = ()
     if Content.COPIES in contents:
         programs, text = programs_in(text), clean_text(text)

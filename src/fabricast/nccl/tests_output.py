@@ -13,7 +13,7 @@ from fabricast.core.errors import InputError
 from fabricast.inputs.log_lines import clean_lines
 from fabricast.nccl.costs import Operation, bus_factor
 
-__all__ = ["NcclTestsRow", "NcclTestsTable", "first_tables", "is_nccl_tests_output", "read_nccl_tests"]
+__all__ = ["NcclTestsRow", "NcclTestsTable", "count_tables", "is_nccl_tests_output", "read_nccl_tests"]
 
 _HEADER = re.compile(r"#\s+size\s+count\s+type")
 _OLD_HEADER = re.compile(r"#\s+bytes\s+N\s+type")
@@ -25,8 +25,9 @@ _OPERATION = re.compile(r"\b(all_?reduce|all_?gather|reduce_?scatter|broadcast|r
 _VERSION = re.compile(r"#?\s*(nccl|rccl)-tests version (\S+)(?:.*nccl-library=(\d{1,15}))?")
 _COUNT = re.compile(r"[0-9]{1,15}")
 _THREADS = re.compile(r"#\s*nThread\s+(\d{1,15})\s+nGpus\s+(\d{1,15})")
-#: Last letters of rows: numbers, also cut ones, and N/A.
+#: Last letters of complete rows, and parts of the data types of rows, for rows that are cut or followed by other text.
 _ROW_ENDS = tuple("0123456789.A")
+_TYPES = ("float", "int", "half", "double", "char", "f8", "fp8")
 #: Data types and reductions of a row.
 _WORDS = re.compile(r"[a-z][a-z0-9_]*")
 _Printed = TypeVar("_Printed")
@@ -138,7 +139,9 @@ def is_nccl_tests_output(text: str) -> bool:
 
 def _may_be_printed(line: str) -> bool:
     """Return whether a line can be a comment or row of nccl-tests, or names its program."""
-    return "#" in line or line.rstrip().endswith(_ROW_ENDS) or "_perf" in line or "tests version" in line
+    if "#" in line or line.rstrip().endswith(_ROW_ENDS) or "_perf" in line or "tests version" in line:
+        return True
+    return any(name in line for name in _TYPES)
 
 
 def _library_version(number: str) -> tuple[int, int, int]:
@@ -157,27 +160,20 @@ def _operation_in(text: str) -> Operation | None:
     return next(one for one in Operation if one.replace("_", "") == name)
 
 
-def first_tables(text: str, most: int) -> tuple[str, int]:
-    r"""Return the part of a text with its first tables, and the number of further tables.
-
-    Parameters
-    ----------
-    text : str
-        Text of a log.
-    most : int
-        Number of tables of that part.
+def count_tables(text: str) -> int:
+    r"""Return the number of headers of tables in a text.
 
     Examples
     --------
-    >>> first_tables("# size count type\n8 2 float\n# size count type\n", 1)[1]
-    1
+    >>> count_tables("# size count type\n8 2 float\n# size count type\n")
+    2
     """
-    headers = [match.start() for pattern in (_HEADER, _OLD_HEADER) for match in pattern.finditer(text)]
-    headers.sort()
-    return (text, 0) if len(headers) <= most else (text[: headers[most]], len(headers) - most)
+    return sum(len(pattern.findall(text)) for pattern in (_HEADER, _OLD_HEADER))
 
 
-def read_nccl_tests(text: str, path: Path | str, *, operation: str | None = None) -> list[NcclTestsTable]:
+def read_nccl_tests(
+    text: str, path: Path | str, *, operation: str | None = None, most: int | None = None
+) -> list[NcclTestsTable]:
     r"""Read the tables of nccl-tests in a log, between any other lines.
 
     Parameters
@@ -188,6 +184,8 @@ def read_nccl_tests(text: str, path: Path | str, *, operation: str | None = None
         File, for messages and as a hint of the operation.
     operation : str, optional
         Operation of tables whose log does not name it.
+    most : int, optional
+        Number of tables after which the rest of the text is not read.
 
     Returns
     -------
@@ -225,6 +223,8 @@ def read_nccl_tests(text: str, path: Path | str, *, operation: str | None = None
         rows, excluded, heading.wrong_lines = [], [], []
 
     for number, line in clean_lines(text, _may_be_printed):
+        if most is not None and len(tables) >= most:
+            break
         if "NCCL INFO" in line:
             continue
         if line.startswith("#") or not line[:1].isspace() or "NCCL" in line:
@@ -261,7 +261,8 @@ def read_nccl_tests(text: str, path: Path | str, *, operation: str | None = None
             rows.append(row)
         elif row:
             excluded.append((number, row))
-    close()
+    if most is None or len(tables) < most:
+        close()
     if not tables:
         raise InputError("contains no table of nccl-tests, expected a header line '# size count type ...'", path=path)
     return tables

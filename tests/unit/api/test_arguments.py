@@ -1,11 +1,14 @@
 """Types of the arguments of all public functions."""
 
 import inspect
+import reprlib
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
+from decimal import Decimal
+from pathlib import Path, PurePosixPath
 from typing import get_type_hints
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import fabricast as fc
@@ -57,17 +60,37 @@ def accept(
 @pytest.mark.parametrize("arguments", [
     {"number": 1}, {"number": np.float32(1)}, {"number": np.int64(1)}, {"count": np.int32(2)}, {"flag": np.True_},
     {"text": None}, {"path": Path("x")}, {"several": [1, np.int64(2)]}, {"several": np.array([1.0])},
-    {"any_of": iter([(0, 1)])}, {"any_of": [[0, 1]]}, {"named": {"a": 1}},
+    {"any_of": iter([(0, 1)])}, {"any_of": [[0, 1]]}, {"named": {"a": 1}}, {"number": Decimal("0.5")},
+    {"number": np.array(0.5)}, {"count": 2.0}, {"several": range(3)}, {"several": {1: 2}.keys()},
+    {"several": pd.Series([1])}, {"path": PurePosixPath("x")},
 ])  # fmt: skip
 def test_accepted_types(arguments):
     assert accept(**arguments) == len(arguments.get("several", ()))
+
+
+def test_numpy_scalars_and_iterables_are_sizes():
+    expected = fc.graph([(0, 1), (1, 2)], size=2048, start_s=1.0)
+    for size, start in (
+        (np.int64(2048), np.float32(1)),
+        (iter([2048, 2048]), pd.Series([1.0, 1.0])),
+        (Decimal(2048), 1),
+    ):
+        graphs = fc.graph([(0, 1), (1, 2)], size=size, start_s=start)
+        assert graphs.size_bytes.tolist() == expected.size_bytes.tolist()
+        assert graphs.start_s.tolist() == expected.start_s.tolist()
+    assert fc.halo_exchange(fc.load_topology("storm8"), pd.Series([4, 2])).source.size == 20
 
 
 @pytest.mark.parametrize(("arguments", "message"), [
     ({"number": True}, "number is True, expected a number"),
     ({"number": "1"}, "number is '1', expected a number"),
     ({"number": None}, "number is None, expected a number"),
-    ({"count": 1.0}, "count is 1.0, expected an integer"),
+    ({"count": 1.5}, "count is 1.5, expected an integer"),
+    ({"count": float("inf")}, "count is inf, expected an integer"),
+    ({"number": 10**400}, f"number is {reprlib.repr(10**400)}, expected a number"),
+    ({"number": 1j}, "number is 1j, expected a number"),
+    ({"several": np.array(["a"])}, "several contains 'a', expected an integer"),
+    ({"named": {1: 2.0}}, "named contains 1, expected text"),
     ({"count": False}, "count is False, expected an integer"),
     ({"flag": 1}, "flag is 1, expected True or False"),
     ({"text": 5}, "text is 5, expected text"),
@@ -82,6 +105,14 @@ def test_refused_types(arguments, message):
     with pytest.raises(fc.InputError) as error:
         accept(**arguments)
     assert str(error.value) == message
+
+
+def test_keyword_values_are_checked():
+    for value in ("84%", None, []):
+        with pytest.raises(fc.InputError, match="pio_copy is .*, expected a number"):
+            fc.what_if("thunderx2", pio_copy=value)
+    with pytest.raises(fc.InputError, match="files is empty"):
+        fc.diagnose([])
 
 
 def test_missing_and_unknown_arguments_name_the_function():

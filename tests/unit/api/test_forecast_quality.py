@@ -1,5 +1,7 @@
 """Tests of what a forecast says about its own quality: expected error, and contradicted measurements."""
 
+from dataclasses import replace
+
 import pandas as pd
 import pytest
 from typer.testing import CliRunner
@@ -149,6 +151,52 @@ def test_forecast_of_a_measured_graph_that_agrees_has_no_warning(tmp_path):
     path.write_text("\n".join(["graph,communications,total_gb_per_s,role", *rows, "two,0>1 2>3,20,collapse"]) + "\n")
     found = fc.predict("flat4x2", [(0, 1), (2, 3)], measurements=path)
     assert WarningCode.MEASUREMENT_CONTRADICTED not in codes(found)
+
+
+def contradicted(*arguments, **values):
+    warnings = fc.predict(*arguments, **values).attrs["warnings"]
+    return [one.text for one in warnings if one.code is WarningCode.MEASUREMENT_CONTRADICTED]
+
+
+def test_the_printed_forecast_is_compared_with_measurements_of_another_program(tmp_path):
+    """One GPU to three others: one after the other by default, at the same time if they are independent."""
+    singles = ["a,0>1,46,", "b,0>2,46,", "c,0>3,46,"]
+    path, copies = tmp_path / "measured.csv", [(0, 1), (0, 2), (0, 3)]
+    for rate, programs, expected in ((46, "", False), (138, "", True), (138, "listed_order", True)):
+        rows = [*singles, f"g,0>1 0>2 0>3,{rate},{programs}"]
+        path.write_text("\n".join(["graph,communications,total_gb_per_s,program", *rows]) + "\n")
+        found = contradicted("mi300x", copies, measurements=path)
+        assert bool(found) is expected, (rate, programs)
+        if expected and not programs:
+            assert "have 138 GB/s" in found[0] and "46 GB/s (program listed_order, measured independent)" in found[0]
+
+
+def test_measurements_over_direct_links_are_not_compared_with_pcie(tmp_path):
+    path = tmp_path / "measured.csv"
+    path.write_text("graph,communications,total_gb_per_s\na,0>1,250\nb,2>3,250\ng,0>1 2>3,60\n")
+    assert contradicted("hgx_a100", [("0", "1"), ("2", "3")], measurements=path)
+    path.write_text("graph,communications,total_gb_per_s\na,0>1,23\nb,2>3,23\nc,0>5,20\ng,0>1 2>3,28\n")
+    assert not contradicted("dgx1_nvlink", [("0", "1"), ("2", "3")], measurements=path, pcie_only=True)
+
+
+def test_copies_that_do_not_start_together_are_not_compared(tmp_path):
+    path = tmp_path / "measured.csv"
+    path.write_text("graph,communications,total_gb_per_s\n" + "\n".join([*MEASURED_PAIRS, "g,0>1 2>3,20"]) + "\n")
+    tree = fc.load_topology("flat4x2")
+    assert contradicted(tree, [(0, 1), (2, 3)], measurements=path)
+    for values in ({"start_s": [0, 1.0]}, {"size": [2**20, 2**28]}):
+        assert not contradicted(tree, fc.graph([(0, 1), (2, 3)], **values), measurements=path)
+
+
+def test_measured_graphs_of_pairs_without_peer_access_are_compared(tmp_path):
+    path = tmp_path / "measured.csv"
+    tree = replace(fc.load_topology("pcie5_four_switches"), staged_pairs=(("0", "1"), ("2", "3")))
+    path.write_text("graph,communications,total_gb_per_s\na,0>1,20\nb,2>3,20\nc,4>5,50\ng,0>1 2>3,5\n")
+    assert any("have 5 GB/s in total" in text for text in contradicted(tree, [(0, 1), (2, 3)], measurements=path))
+    # Direct measurements are no reference for copies that are staged on request.
+    path.write_text("graph,communications,total_gb_per_s\na,0>1,50\nb,2>3,50\ng,0>1 2>3,100\n")
+    direct = fc.load_topology("pcie5_four_switches")
+    assert not contradicted(direct, [(0, 1), (2, 3)], measurements=path, transport="staged")
 
 
 def test_models_are_listed_with_their_use_and_error():

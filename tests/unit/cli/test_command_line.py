@@ -237,3 +237,10 @@ def test_search_for_limiting_copies_with_a_random_order_shows_its_progress(tmp_p
     assert "evaluating without each copy: 35 of 35" in run(*command, copies, cwd=tmp_path).stderr
     assert "evaluating" not in run(*command, copies[:20].rsplit(" ", 1)[0], cwd=tmp_path).stderr
     assert "evaluating" not in run(*command, copies, "--no-limited-by", cwd=tmp_path).stderr
+
+
+def test_options_that_exclude_each_other_or_have_no_effect_are_refused(tmp_path):
+    stderr = run("predict", "storm8", "--ring", "--no-explain", "--draw", "d.svg", cwd=tmp_path).stderr
+    assert stderr.count("\n") == 1 and "--draw and --no-explain exclude each other" in stderr
+    schedule = ["schedule", "storm8", "--halo", "4x2", "--top", "1", "--model", "max_min"]
+    assert "--tau is not a parameter of 'max_min'" in run(*schedule, "--tau", "0.2", cwd=tmp_path).stderr

@@ -195,7 +195,7 @@ def test_a_damaged_file_is_named_and_the_others_are_compared(tmp_path, name):
         (tmp_path / file).write_text(content)
     found = fc.diagnose([tmp_path / file for file in ("a.txt", "topo.txt", "p2p.txt")], link="gen4x16")
     assert found.damaged == 1 and found.compared == 1
-    assert "a.txt: damaged, not used: " in found.sources[0] and reason in found.sources[0]
+    assert "a.txt: cannot be used: " in found.sources[0] and reason in found.sources[0]
     assert [one.cause for one in found.findings] == ["slow_endpoint"]
     # A damaged file alone is an error with its name, and never without one.
     with pytest.raises(InputError, match=r"a\.txt|describe no topology") as error:
@@ -205,7 +205,7 @@ def test_a_damaged_file_is_named_and_the_others_are_compared(tmp_path, name):
     (tmp_path / "p2p.txt").write_text(peer_test([[0, 26, 26], [26, 0, 26], [26, 26, 0]]))
     files = [str(tmp_path / file) for file in ("a.txt", "topo.txt", "p2p.txt")]
     result = CliRunner().invoke(app, ["diagnose", *files, "--link", "gen4x16"])
-    assert result.exit_code == 1 and "a.txt: damaged, not used: " in result.stdout
+    assert result.exit_code == 1 and "a.txt: cannot be used: " in result.stdout
     assert CliRunner().invoke(app, ["diagnose", *files[1:], "--link", "gen4x16"]).exit_code == 0
 
 
@@ -241,6 +241,46 @@ def test_two_different_matrices_in_one_file_are_refused(tmp_path):
         InputError, match=r"topo\.txt:13: row GPU0 differs from that of line 2, expected the matrix of one"
     ):
         import_machine([tmp_path / "topo.txt"])
+
+
+def test_a_smaller_second_matrix_is_refused(tmp_path):
+    large, small = matrix(groups((8, "PHB"))), matrix(groups((4, "NODE")))
+    for text in (large + "\n" + small, small + "\n" + large):
+        (tmp_path / "topo.txt").write_text(text)
+        with pytest.raises(InputError, match="expected the matrix of one machine"):
+            import_machine([tmp_path / "topo.txt"])
+
+
+def test_tables_that_are_not_compared_set_the_exit_code(tmp_path):
+    (tmp_path / "topo.txt").write_text(matrix(groups((2, "PHB"))))
+    (tmp_path / "p2p.txt").write_text(peer_test([[0, 26], [26, 0]]))
+    lines = nccl_tests("all_reduce", 2, {8388608: 900}).replace(" sum -1 ", " none -1 ").splitlines()
+    (tmp_path / "run.txt").write_text("\n".join(line for line in lines if "starting" not in line) + "\n")
+    files = [str(tmp_path / name) for name in ("topo.txt", "p2p.txt", "run.txt")]
+    result = CliRunner().invoke(app, ["diagnose", *files, "--link", "gen4x16"])
+    assert result.exit_code == 1 and "the table is not compared: does not name its operation" in result.output
+
+
+def test_damaged_rows_are_named_and_headers_without_rows_do_not_count(tmp_path):
+    text = nccl_tests("all_reduce", 4, {8388608: 900, 16777216: 1800})
+    row = next(line for line in text.splitlines() if " 16777216 " in line)
+    for damaged in (row[: row.index("sum") + 3], row[: row.index("-1") + 1], row + " and other text", row[:-1] + "nan"):
+        (table,) = read_nccl_tests(text.replace(row, damaged), "log.txt")
+        assert len(table.rows) == 1 and len(table.excluded) == 1, damaged
+    header = next(line for line in text.splitlines() if "count" in line)
+    (tmp_path / "topo.txt").write_text(matrix(PAIRS_OF_FOUR))
+    (tmp_path / "log.txt").write_text(f"{header}\n" * 40 + text)
+    found = fc.diagnose([tmp_path / "topo.txt", tmp_path / "log.txt"], link="gen4x16")
+    assert found.compared == 1 and not found.damaged
+
+
+def test_wrong_results_after_the_compared_tables_are_named(tmp_path):
+    (tmp_path / "topo.txt").write_text(matrix(PAIRS_OF_FOUR))
+    text = nccl_tests("all_reduce", 4, {8388608: 900})
+    (tmp_path / "log.txt").write_text(text * 34 + text.replace("values : 0 OK", "values : 8 FAILED"))
+    found = fc.diagnose([tmp_path / "topo.txt", tmp_path / "log.txt"], link="gen4x16").findings
+    (finding,) = [one for one in found if one.cause == "wrong_results"]
+    assert finding.origin == f"{tmp_path}/log.txt:{(text * 35).count(chr(10))}"
 
 
 @pytest.mark.parametrize(("rates", "cause", "row"), [
@@ -299,3 +339,12 @@ def test_a_log_of_two_ranks_without_operation_is_compared_if_rows_reduce_for_all
     assert [str(table.operation) for table in read_nccl_tests(text, "log.txt")] == ["all_reduce"]
     for other in (" none -1 ", " sum 0 "):
         assert [table.operation for table in read_nccl_tests(text.replace(" sum -1 ", other), "log.txt")] == [None]
+
+
+def test_measurements_of_two_gpu_models_decide_no_model(tmp_path):
+    (tmp_path / "topo.txt").write_text(matrix(groups((4, "PHB"))))
+    mixed = DEVICES.replace("Device: 0, NVIDIA GeForce RTX 4090", "Device: 0, NVIDIA L40S")
+    (tmp_path / "p2p.txt").write_text(mixed + peer_test([[25.0] * 4] * 4))
+    found = fc.diagnose([tmp_path / "topo.txt", tmp_path / "p2p.txt"])
+    assert found.tree.link_bytes_per_s is None
+    assert any("are of NVIDIA L40S and NVIDIA GeForce RTX 4090: no GPU model" in one.text for one in found.warnings)

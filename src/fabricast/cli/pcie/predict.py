@@ -227,6 +227,8 @@ def _draw(tree: PcieTree, table: Prediction, path: Path) -> None:
     from fabricast.inputs.files import write_text
     from fabricast.pcie.topology.drawing import saturated_vertices, tree_svg
 
+    if "bottleneck" not in table:
+        raise InputError("--draw and --no-explain exclude each other")
     waiting = table[table["slowdown"] > 1.001]
     labels = [*waiting["bottleneck"].astype(str), *waiting["caused_by"].astype(str)]
     drawing = tree_svg(tree, saturated_vertices(tree, labels))

@@ -138,7 +138,8 @@ class EngineModel:
         self.calibration = rates
         links = self.calibration.direct_links or tree.peer_links
         self.tree = replace(with_host_memory(tree), peer_links=() if pcie_only else links)
-        self.measured = MeasuredRates(self.tree, measured, self.calibration, self._sharing)
+        unused = [pair for link in tree.peer_links for pair in itertools.permutations(link.endpoints, 2)]
+        self.measured = MeasuredRates(self.tree, measured, self.calibration, self._sharing, unused if pcie_only else ())
         self._program = program_of(_PROGRAM if program is None else program)
         self._is_default = program is None
         self._seed = seed
@@ -189,7 +190,11 @@ class EngineModel:
             self._counts, self._examples, self._last = before
         elif self.measured.has_graphs:
             for number in range(len(graphs)):
-                self.measured.compare(graphs.arcs(number))
+                part = slice(int(graphs.offset[number]), int(graphs.offset[number + 1]))
+                sizes, starts = graphs.size_bytes[part], graphs.start_s[part]
+                is_alike = np.ptp(sizes) == 0 and np.ptp(starts) == 0
+                total = float(sizes.sum() / (found.end_s[part].max() - starts[0])) if is_alike else None
+                self.measured.compare(graphs.arcs(number), total, self._program_of(graphs, number).name)
         return found
 
     def _times(self, graphs: CongestionGraphs, explain: bool, progress: Callable[[int], None] | None) -> CopyTimes:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -78,13 +78,18 @@ class MeasuredRates:
         Calibration of the forecasts.
     sharing : {'max_min', 'ports'}
         Rule by which running copies share links.
+    direct : collection of (str, str), optional
+        Pairs with a direct link that the forecasts do not use; measurements with such a pair are not compared.
     """
 
     def __init__(
-        self, tree: PcieTree, graphs: Sequence[MeasuredGraph], calibration: Calibration, sharing: Sharing
-    ) -> None:
+        self, tree: PcieTree, graphs: Sequence[MeasuredGraph], calibration: Calibration, sharing: Sharing,
+        direct: Collection[tuple[str, str]] = (),
+    ) -> None:  # fmt: skip
         self._tree, self._calibration, self._sharing = tree, calibration, sharing
-        valid = [graph for graph in graphs if graph.role not in EXCLUDED_ROLES]
+        valid = [
+            graph for graph in graphs if graph.role not in EXCLUDED_ROLES and not set(direct).intersection(graph.flows)
+        ]
         self._isolated = _isolated_rates(valid, 1 + calibration.rates.duplex_cost)
         self._graphs: dict[_Flows, list[MeasuredGraph]] = {}
         for graph in valid:
@@ -92,29 +97,53 @@ class MeasuredRates:
                 self._graphs.setdefault(tuple(sorted(flows_of(tree, graph))), []).append(graph)
         self._compared: set[tuple[str, str] | _Flows] = set()
         self._copies: dict[tuple[str, str], tuple[float, float]] = {}
-        self._contradicted: list[tuple[float, MeasuredGraph]] = []
+        self._contradicted: list[tuple[float, MeasuredGraph, str]] = []
 
     @property
     def has_graphs(self) -> bool:
         """Whether any measured rate can be compared."""
         return bool(self._isolated or self._graphs)
 
-    def compare(self, flows: Iterable[tuple[int, int]]) -> None:
-        """Compare the forecast of each isolated copy, and that of all copies together, with their measured rates."""
+    def compare(self, flows: Iterable[tuple[int, int]], printed_bytes_per_s: float | None, program: str) -> None:
+        """Compare the forecast of each isolated copy, and that of all copies together, with their measured rates.
+
+        Parameters
+        ----------
+        flows : iterable of (int, int)
+            Endpoint numbers of the copies of a graph.
+        printed_bytes_per_s : float or None
+            Forecast total rate in bytes/s; None if the copies differ in size or start time.
+        program : str
+            Copy program of the forecast. Measurements with the same program are compared with the rate of repeated
+            copies, others with `printed_bytes_per_s`.
+        """
         pairs = tuple(sorted(flows))
         for pair in set(pairs):
             source, target = (self._tree.endpoint_names[end] for end in pair)
             if (source, target) in self._isolated and (source, target) not in self._compared:
                 forecast = isolated_rate(self._tree, pair, self._calibration.rates, over_peer_links=True)
                 self.compare_isolated((source, target), forecast)
-        for graph in self._graphs.get(pairs, ()) if pairs not in self._compared else ():
-            forecast_of_graph = forecast_graph(self._tree, graph, self._calibration, sharing=self._sharing)
-            measured = graph.total_bytes_per_s
-            if forecast_of_graph is None or forecast_of_graph.low <= measured <= forecast_of_graph.high:
-                continue
-            if abs(forecast_of_graph.total / measured - 1) > CONTRADICTS:
-                self._contradicted.append((forecast_of_graph.total, graph))
+        if printed_bytes_per_s is not None:
+            self._compare_graph(pairs, printed_bytes_per_s, program)
+
+    def compare_staged(self, flows: Iterable[tuple[int, int]], printed_bytes_per_s: float) -> None:
+        """Compare the forecast of copies through host memory with their measured total rate in bytes/s."""
+        self._compare_graph(tuple(sorted(flows)), printed_bytes_per_s, None)
+
+    def _compare_graph(self, pairs: _Flows, printed_bytes_per_s: float, program: str | None) -> None:
+        if pairs in self._compared:
+            return
         self._compared.add(pairs)
+        for graph in self._graphs.get(pairs, ()):
+            low = high = total = printed_bytes_per_s
+            if graph.program == program:
+                repeated = forecast_graph(self._tree, graph, self._calibration, sharing=self._sharing)
+                if repeated is None:
+                    continue
+                low, high, total = repeated.low, repeated.high, repeated.total
+            measured = graph.total_bytes_per_s
+            if not low <= measured <= high and abs(total / measured - 1) > CONTRADICTS:
+                self._contradicted.append((total, graph, program or graph.program))
 
     def compare_isolated(self, flow: tuple[str, str], forecast_bytes_per_s: float) -> None:
         """Compare the forecast of an isolated copy with its measured rate, if any."""
@@ -148,16 +177,17 @@ class MeasuredRates:
     def _of_graphs(self) -> Iterable[str]:
         if not self._contradicted:
             return
-        forecast, graph = max(
+        forecast, graph, program = max(
             self._contradicted, key=lambda item: abs(float(np.log(item[0] / item[1].total_bytes_per_s)))
         )
+        programs = "" if program == graph.program else f" (program {program}, measured {graph.program})"
         more = len(self._contradicted) - 1
         others = f", and {more} further graphs differ by more than {CONTRADICTS:.0%}" if more else ""
         where = f" (line {graph.line})" if graph.line else ""
         yield (
             f"the measurements have {graph.total_bytes_per_s / 1e9:.4g} GB/s in total for the same copies, graph "
-            f"'{graph.name}'{where}, but their forecast is {forecast / 1e9:.4g} GB/s{others}; 'fabricast validate' "
-            "names causes"
+            f"'{graph.name}'{where}, but their forecast is {forecast / 1e9:.4g} GB/s{programs}{others}; "
+            "'fabricast validate' names causes"
         )
 
     def _median_rate(self, end: str) -> float:

@@ -8,11 +8,12 @@ from dataclasses import replace
 
 from fabricast.core.errors import InputError
 from fabricast.core.warnings import Warning, WarningCode
+from fabricast.inputs.gpus import gpu_model, is_known_gpu
 from fabricast.pcie.measurements.measured_graph import MeasuredGraph
 from fabricast.pcie.topology.parts import pci_address
 from fabricast.pcie.topology.tree import PcieTree
 
-__all__ = ["address_warnings", "by_address", "printed_addresses", "printed_gpus"]
+__all__ = ["address_warnings", "by_address", "printed_addresses", "printed_gpus", "printed_model"]
 
 #: Lines of p2pBandwidthLatencyTest, with hexadecimal numbers, and of rocm_bandwidth_test, which numbers GPUs in the
 #: order of its lines.
@@ -59,6 +60,18 @@ def printed_gpus(text: str) -> list[str]:
     ['NVIDIA A100-PCIE-40GB']
     """
     return list(dict.fromkeys((one or other).strip() for one, other in _NAMES.findall(text)))
+
+
+def printed_model(text: str) -> str | None:
+    r"""Return the product name of the GPUs in benchmark output; None if no model or several models are known.
+
+    Examples
+    --------
+    >>> printed_model("Device 0: NVIDIA L40S\nDevice 1: NVIDIA H100") is None
+    True
+    """
+    models = {gpu_model(name): name for name in printed_gpus(text) if is_known_gpu(name)}
+    return next(iter(models.values())) if len(models) == 1 else None
 
 
 def by_address(tree: PcieTree, graphs: Sequence[MeasuredGraph], addresses: Mapping[str, str]) -> list[MeasuredGraph]:

@@ -79,6 +79,8 @@ def read_p2pmark_output(text: str) -> list[MeasuredGraph]:
     """
     lines = [line.strip() for line in text.splitlines()]
     counted = next((match for line in lines if (match := _COUNT.fullmatch(line))), None)
+    if sum(_SEQUENTIAL.fullmatch(line) is not None for line in lines) > 1:
+        raise ValueError("has several matrices of sequential copies, expected the output of one run")
     heading, sequential = _section(lines, _SEQUENTIAL)
     # Without its first lines, the output has as many GPUs as the matrix of sequential copies has rows.
     rows = sum(_ROW.fullmatch(line) is not None for line in sequential)

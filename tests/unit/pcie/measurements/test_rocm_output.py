@@ -341,6 +341,9 @@ def test_p2pmark_output_without_its_first_line_is_read(tmp_path):
     complete = read_measured_copies(path)
     path.write_text(P2PMARK.replace("Found 3 GPUs\n", "", 1))
     assert read_measured_copies(path) == complete
+    path.write_text(P2PMARK + P2PMARK)
+    with pytest.raises(InputError, match="has several matrices of sequential copies, expected the output of one run"):
+        read_measured_copies(path)
 
 
 @pytest.mark.parametrize(

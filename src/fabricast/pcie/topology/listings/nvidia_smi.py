@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from pathlib import Path
 
@@ -90,8 +91,8 @@ def _add_row(rows: dict[str, tuple[int, list[str]]], words: list[str], columns: 
     """Add a row of the matrix; a file with the matrices of two machines is refused."""
     name, cells = words[0], words[1:]
     first, known = rows.setdefault(name, (number, cells))
-    is_row = len(cells) >= columns and all(_is_cell(cell) for cell in cells[:columns])
-    if is_row and cells[:columns] != known[:columns]:
+    printed = list(itertools.takewhile(_is_cell, cells))
+    if len(printed) > 1 and printed[:columns] != known[:columns]:
         raise InputError(
             f"row {name} differs from that of line {first}, expected the matrix of one machine", path=path, line=number
         )
