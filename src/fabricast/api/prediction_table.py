@@ -27,10 +27,12 @@ __all__ = [
 
 #: Maximum number of bars in a timeline.
 _MOST_BARS = 40
+#: Columns that notebooks show first, because wide tables are cut at their right end.
+_FIRST_COLUMNS = ("source", "target", "elapsed_s", "slowdown", "bottleneck", "caused_by", "limited_by")
 
 
 class Prediction(pd.DataFrame):
-    """Data frame of copy times that notebooks display with a timeline.
+    """Data frame of copy times that notebooks display with a timeline, explained columns first.
 
     ``attrs["warnings"]`` lists warnings, for example about assumed parameters.
     """
@@ -41,7 +43,9 @@ class Prediction(pd.DataFrame):
 
     def _repr_html_(self) -> str:
         warnings = "".join(f"<p>warning: {escape(str(one))}</p>" for one in self.attrs.get("warnings", ()))
-        return _timeline(self) + str(super()._repr_html_()) + warnings  # type: ignore[misc]  # hidden from stubs
+        first = [name for name in _FIRST_COLUMNS if name in self.columns]
+        shown = pd.DataFrame(self[first + [name for name in self.columns if name not in first]])
+        return f"{_timeline(self)}{shown.to_html(max_rows=60, border=1)}{warnings}"
 
 
 def _timeline(table: pd.DataFrame) -> str:

@@ -85,3 +85,11 @@ def test_each_thread_processes_one_item_and_few_items_are_prefetched():
     assert asked <= 4
     assert list(results) == [item * item for item in range(2, 13)]
     assert most == 3
+
+
+def test_notebooks_show_the_explained_columns_first():
+    html = fc.predict("storm8", [(0, 1), (2, 1)], bandwidth="10 GB/s")._repr_html_()
+    assert html.count("<th>") >= 8
+    assert (
+        html.index(">slowdown<") < html.index(">limited_by<") < html.index(">communication<") < html.index(">start_s<")
+    )
