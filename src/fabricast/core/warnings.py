@@ -144,7 +144,9 @@ class CopyWarning(Warning):
     code, text
         See `Warning`.
     ends : tuple of str
-        The GPU whose copies show it, or source and target of the copy that shows it most clearly.
+        The GPU whose copies show it, or source and target of the copy that shows it most clearly; may be empty.
+    graph : str
+        Name of the measured graph that shows it most clearly; may be empty.
 
     Examples
     --------
@@ -153,10 +155,11 @@ class CopyWarning(Warning):
     """
 
     ends: tuple[str, ...] = ()
+    graph: str = ""
 
     @classmethod
-    def about(cls, ends: tuple[str, ...], code: WarningCode, text: str) -> CopyWarning:
-        """Return a warning about the copies of a GPU, or about one copy."""
+    def about(cls, ends: tuple[str, ...], code: WarningCode, text: str, *, graph: str = "") -> CopyWarning:
+        """Return a warning about the copies of a GPU, about one copy, or about a measured graph."""
         warning = cls(code, text)
-        warning.ends = ends
+        warning.ends, warning.graph = ends, graph
         return warning

@@ -303,14 +303,17 @@ def _of_copies(tree: PcieTree, source: Source) -> Iterator[Evidence]:
 
 def _line_of(warning: Warning, graphs: Sequence[MeasuredGraph]) -> int:
     """Return the line of the slowest single copy that shows a warning, or that of the first copies; 0 if unknown."""
-    ends = warning.ends if isinstance(warning, CopyWarning) else ()
-    shown = [
-        graph
-        for graph in graphs
-        if len(graph.flows) == 1 and (graph.flows[0] == ends or (len(ends) == 1 and ends[0] in graph.flows[0]))
-    ]
+    ends, name = (warning.ends, warning.graph) if isinstance(warning, CopyWarning) else ((), "")
+    named = next((graph.line for graph in graphs if graph.name == name), 0)
+    if named:
+        return named
+    singles = [graph for graph in graphs if len(graph.flows) == 1]
+    shown = [graph for graph in singles if graph.flows[0] == ends or (len(ends) == 1 and ends[0] in graph.flows[0])]
+    if not shown and warning.code is WarningCode.SLOW_ENDPOINT:
+        # A slow link between switches: the slowest copies use it.
+        shown = singles
     if shown:
-        return min(shown, key=lambda graph: (graph.total_bytes_per_s, graph.flows[0][0] != ends[0])).line
+        return min(shown, key=lambda graph: (graph.total_bytes_per_s, graph.flows[0][:1] != ends[:1])).line
     return next((graph.line for graph in graphs if graph.line), 0)
 
 

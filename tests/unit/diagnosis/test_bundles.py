@@ -348,3 +348,21 @@ def test_measurements_of_two_gpu_models_decide_no_model(tmp_path):
     found = fc.diagnose([tmp_path / "topo.txt", tmp_path / "p2p.txt"])
     assert found.tree.link_bytes_per_s is None
     assert any("are of NVIDIA L40S and NVIDIA GeForce RTX 4090: no GPU model" in one.text for one in found.warnings)
+
+
+def test_findings_on_a_table_cite_the_row_of_the_graph_that_they_name(tmp_path):
+    (tmp_path / "topo.txt").write_text(matrix(groups((4, "PHB"))))
+    rows = [f"c{s}{t},{s}>{t},25" for s in range(4) for t in range(4) if s != t]
+    rows[4] = rows[4].replace(",25", ",90")
+    (tmp_path / "copies.csv").write_text("graph,communications,total_gb_per_s\n" + "\n".join(rows) + "\n")
+    found = fc.diagnose([tmp_path / "topo.txt", tmp_path / "copies.csv"], gpu="RTX 4090").findings
+    (finding,) = [one for one in found if one.cause == "rate_beyond_links"]
+    assert f"'{rows[4].partition(',')[0]}' reached 90 GB/s" in finding.text
+    assert finding.origin == f"{tmp_path}/copies.csv:6"
+    # One impossible rate makes no other copy slow.
+    assert "slow_direction" not in [one.cause for one in found]
+    # Graphs of several copies that deviate cite their row.
+    more = [*(row.replace(",90", ",25") for row in rows), "g,0>1 2>3,20"]
+    (tmp_path / "copies.csv").write_text("graph,communications,total_gb_per_s\n" + "\n".join(more) + "\n")
+    found = fc.diagnose([tmp_path / "topo.txt", tmp_path / "copies.csv"], gpu="RTX 4090").findings
+    assert all(one.origin == f"{tmp_path}/copies.csv:14" for one in found if "'g'" in one.text)

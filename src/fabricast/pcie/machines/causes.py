@@ -25,6 +25,8 @@ _ONE_WAY = 0.88
 _SLOW = 0.6
 #: Ratio of median rates of two path classes below which the class that ought to be faster, or between sockets, is slow.
 _SLOW_NEAR, _SLOW_FAR = 0.75, 0.3
+#: Ratio to the payload rate of the links above which a rate is an artefact.
+_PLAUSIBLE = 1.15
 #: Number of graphs from which on a common GPU is not a coincidence.
 _SEVERAL = 3
 _NAMED = 4
@@ -55,7 +57,13 @@ def causes(tree: PcieTree, graphs: Sequence[MeasuredGraph], rows: pd.DataFrame, 
     others = [graph for graph, is_one in zip(graphs, is_other, strict=True) if is_one]
     yield from _slow_endpoint(tree, others, rows[is_other])
     isolated = {graph.flows[0]: graph.total_bytes_per_s for graph in graphs if len(graph.flows) == 1}
-    yield from _slow_direction({flow: rate for flow, rate in isolated.items() if flow not in explained})
+    links = single_copy_rate_of(tree)
+    plausible = {
+        flow: rate
+        for flow, rate in isolated.items()
+        if links is None or rate <= _PLAUSIBLE * links or tree.peer_link(*flow) is not None
+    }
+    yield from _slow_direction({flow: rate for flow, rate in plausible.items() if flow not in explained})
     yield from _slow_everywhere(tree, isolated)
     yield from _slow_class(tree, isolated)
 
@@ -82,8 +90,8 @@ def _slow_endpoint(tree: PcieTree, graphs: Sequence[MeasuredGraph], rows: pd.Dat
             WarningCode.SLOW_ENDPOINT,
             f"GPU {gpu} is in all {len(slow)} graphs that are more than {_DEVIATES:.0%} slower than forecast, for "
             f"example '{worst.name}' ({worst.total_bytes_per_s / 1e9:.4g} GB/s): check the width and generation of "
-            f"its link{f' {label}' if label else ''} under load ('lspci -vv', LnkSta)",
-        )
+            f"its link{f' {label}' if label else ''} under load ('lspci -vv', LnkSta)", graph=worst.name,
+        )  # fmt: skip
 
 
 def _slow_direction(isolated: dict[tuple[str, str], float]) -> Iterator[Warning]:

@@ -9,7 +9,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from fabricast.core.units import pcie_link_bytes_per_s
-from fabricast.core.warnings import Warning, WarningCode
+from fabricast.core.warnings import CopyWarning, Warning, WarningCode
 from fabricast.pcie.graphs.divided_writes import divided_writes, divided_writes_warning
 from fabricast.pcie.graphs.programs import PROGRAMS
 from fabricast.pcie.machines.calibrate import highest_link_rate
@@ -88,7 +88,7 @@ def _beyond_links(tree: PcieTree, rows: pd.DataFrame, capacity: NDArray[np.float
     )
     if ratio.min() > _BITS[0] and ratio.max() < _BITS[1]:
         text += f", or rates are in Gbit/s (up to {ratio.max():.2g} times as fast as the links)"
-    return Warning(WarningCode.RATE_BEYOND_LINKS, text)
+    return CopyWarning.about((), WarningCode.RATE_BEYOND_LINKS, text, graph=str(rows["graph"].iloc[worst]))
 
 
 def _slow_direct_link(tree: PcieTree, calibration: Calibration) -> Iterable[Warning]:
@@ -202,13 +202,13 @@ def _contradicted_calibration(rows: pd.DataFrame) -> Iterable[Warning]:
     off = used[used["relative_error"].abs() > _DEVIATES].sort_values("relative_error", key=abs, ascending=False)
     if len(off):
         worst = off.iloc[0]
-        yield Warning(
-            WarningCode.CALIBRATION_CONTRADICTED,
+        yield CopyWarning.about(
+            (), WarningCode.CALIBRATION_CONTRADICTED,
             f"{len(off)} of {len(used)} calibration graphs deviate by more than {_DEVIATES:.0%} from the calibrated "
             f"model, for example '{worst['graph']}' (measured {worst['measured_bytes_per_s'] / 1e9:.4g} GB/s, model "
             f"{worst['forecast_bytes_per_s'] / 1e9:.4g}): copies of one path class differ, so the topology is not that "
-            "of the machine, GPUs are numbered differently, or other work was running",
-        )
+            "of the machine, GPUs are numbered differently, or other work was running", graph=str(worst["graph"]),
+        )  # fmt: skip
 
 
 def _common_link(tree: PcieTree, graphs: Sequence[MeasuredGraph], rows: pd.DataFrame) -> Iterable[Warning]:
@@ -236,7 +236,8 @@ def _common_link(tree: PcieTree, graphs: Sequence[MeasuredGraph], rows: pd.DataF
             else f"all {len(deviating)} graphs that deviate by more than {_DEVIATES:.0%} use {named}, and no other "
             "graph does"
         )
-        yield Warning(WarningCode.COMMON_LINK, subject)
+        first = next(graph.name for graph in graphs if graph.name in deviating)
+        yield CopyWarning.about((), WarningCode.COMMON_LINK, subject, graph=first)
 
 
 def _divides_writes(tree: PcieTree, graph: MeasuredGraph) -> bool:
