@@ -82,7 +82,7 @@ def test_report_prints_completely(finished, browser, tmp_path):
     claims = page.locator("#claim-table tbody tr")
     assert claims.last.is_visible(), "rows beyond the fifteenth are printed"
     # Queries and interpretations are printed only if expanded, because they would fill half of all pages.
-    query = claims.locator("details", has_text="query").first
+    query = claims.locator("details", has_text="SQL").first
     assert not query.is_visible()
     query.evaluate("(fold) => { fold.open = true }")
     assert query.locator("code").is_visible()
