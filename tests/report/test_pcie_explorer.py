@@ -93,6 +93,9 @@ def test_copies_are_added_changed_and_removed(finished, browser):
     root.locator("select").nth(0).select_option(label="storm8, 8 endpoints")
     assert [row.split("\t")[0] for row in rows.all_inner_texts()] == ["0 → 2", "1 → 4", "3 → 2", "6 → 4"]
     assert "link S1 > S0\tendpoint 4 receives\t1 → 4" in rows.first.inner_text()
+    limited_by = fc.predict("storm8", [(0, 2), (1, 4), (3, 2), (6, 4)])["limited_by"].astype(str)
+    shown = [row.split("\t")[6] for row in rows.all_inner_texts()]
+    assert shown == [", ".join(copy.replace(">", " → ") for copy in copies.split()) for copies in limited_by]
     root.get_by_role("button", name="Remove all").click()
     assert rows.count() == 0
     root.get_by_role("button", name="endpoint 0").click()

@@ -85,6 +85,7 @@ def bandwidth(
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Write all values to this .csv file.")] = None,
 ) -> None:
     """Read measured bandwidths and print the value for --bandwidth of 'predict'."""
+    from fabricast.core.errors import InputError
     from fabricast.inputs.files import write_text
     from fabricast.pcie.measurements.benchmark_output import bandwidth_table, isolated_copies, read_benchmark_output
     from fabricast.pcie.topology.files import load_tree
@@ -93,6 +94,8 @@ def bandwidth(
     tree = None if topology is None else load_tree(topology, include_display=include_display)
     printed = read_benchmark_output(file)
     table = bandwidth_table(printed)
+    if output is not None and table.empty:
+        raise InputError("contains no matrix and no single copies, expected some for --output", path=file)
     typer.echo(f"output of {' and '.join(printed.programs)}")
     for (test, unit), part in table.groupby(["test", "unit"], sort=False):
         # Copies within the memory of one GPU use no link.

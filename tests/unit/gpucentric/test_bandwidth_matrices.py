@@ -184,3 +184,6 @@ def test_concurrent_copies_are_named_as_such(tmp_path):
     output = CliRunner().invoke(app, ["bandwidth", str(tmp_path / "a2a.txt")]).output
     assert "2 concurrent copies, 41 GB/s in total" in output
     assert "no single copies between GPUs: the file does not determine a bandwidth" in output
+    table = tmp_path / "table.csv"
+    result = CliRunner().invoke(app, ["bandwidth", str(tmp_path / "a2a.txt"), "-o", str(table)])
+    assert "contains no matrix and no single copies" in str(result.exception) and not table.exists()
