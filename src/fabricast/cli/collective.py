@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -80,7 +81,7 @@ def collective(
     from fabricast.cli.output import printed_format, write_elapsed
     from fabricast.collectives.diagnosis import diagnose_collective
     from fabricast.collectives.settings_files import graph_file_text, tuner_file_text
-    from fabricast.inputs.files import write_text
+    from fabricast.inputs.files import atomic_write
     from fabricast.pcie.topology.files import load_tree
 
     inputs = (topology, measurements, log, nccl_graph)
@@ -101,15 +102,17 @@ def collective(
         texts[write_tuner] = tuner_file_text(forecast)
     if write_graph is not None:
         texts[write_graph] = graph_file_text(forecast)
-    for path, text in texts.items():
-        write_text(path, text)
-    if output is not None:
-        write_elapsed(forecast.table, output)
-    elif shown == "csv":
+    with ExitStack() as files:
+        # No file appears if another one cannot be written.
+        for path, text in texts.items():
+            files.enter_context(atomic_write(path)).write_text(text, encoding="utf-8", newline="\n")
+        if output is not None:
+            write_elapsed(forecast.table, output)
+    if output is None and shown == "csv":
         typer.echo(forecast.table.to_csv(index=False, lineterminator="\n"), nl=False)
-    elif shown == "json":
+    elif output is None and shown == "json":
         typer.echo(json.dumps(_document(forecast, findings), indent=1, ensure_ascii=False, allow_nan=False))
-    else:
+    elif output is None:
         found = [_finding_text(number, one.cause, one.text, one.remedy) for number, one in enumerate(findings, start=1)]
         for line in [*_lines(forecast), *(found or ["no change would help"])]:
             typer.echo(line)

@@ -202,6 +202,12 @@ def test_outputs_of_a_command_are_different_files(tmp_path):
     result = run("collective", "storm8", "-o", "a.csv", "--write-tuner", "./a.csv", cwd=tmp_path)
     assert "--write-tuner is 'a.csv', which another option writes, expected another name" in result.stderr
     assert not list(tmp_path.iterdir())
+    # A file that cannot be written leaves no other one.
+    (tmp_path / "file").write_text("")
+    result = run("collective", "storm8", "-o", "file/a.csv", "--write-tuner", "t.csv", cwd=tmp_path)
+    assert result.returncode == 2 and [path.name for path in tmp_path.iterdir()] == ["file"]
+    assert run("collective", "storm8", "-o", "a.csv", "--write-tuner", "t.csv", cwd=tmp_path).stdout == ""
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.csv", "file", "t.csv"]
 
 
 def test_a_system_without_measurements_is_refused(tmp_path):
