@@ -136,8 +136,10 @@ def import_machine(
     if not paths:
         raise InputError("is empty, expected at least one file", argument="files")
     rate = link_rate(link, gpu)
-    networks = [Path(path) for path in paths if _is_network(path)]
-    access, reports, described = _beside_topologies([Path(path) for path in paths if Path(path) not in networks])
+    files = [Path(path) for path in paths]
+    networks = [path for path in files if _is_network(path)]
+    networks = networks if len(networks) < len(files) else []
+    access, reports, described = _beside_topologies([path for path in files if path not in networks])
     found: list[Described] = []
     for path in described:
         with _naming(path):
@@ -244,8 +246,7 @@ def _beside_topologies(paths: Sequence[Path]) -> tuple[_Access, dict[Path, list[
         if not (has_access or has_report) or describes_machine(text):
             described.append(path)
     if not described:
-        named = {"path": paths[0]} if paths else {"argument": "files"}
-        raise InputError("has no topology, expected one too ('nvidia-smi topo -m')", **named)
+        raise InputError("has no topology, expected one too ('nvidia-smi topo -m')", path=paths[0])
     return access, reports, described
 
 
