@@ -271,12 +271,12 @@ def _slower_half_s(times_s: NDArray[np.float64], is_staged: NDArray[np.bool_]) -
 def _with_limiting_copies(
     table: Prediction, tree: PcieTree, graphs: CongestionGraphs, is_staged: NDArray[np.bool_], elapsed_s: Times
 ) -> Prediction:
-    """Return the result of `folded` with the columns limited_by and elapsed_without_s.
+    """Return the result of `_folded` with the columns limited_by and elapsed_without_s.
 
     Parameters
     ----------
     table : Prediction
-        Result of `folded`.
+        Result of `_folded`.
     tree : PcieTree
         Topology with host memory.
     graphs : CongestionGraphs

@@ -44,7 +44,7 @@ _LATENCY_BYTES = 4 * 2.0**20
 def check_explanation(explain: bool, limited_by: bool) -> None:
     """Refuse limiting copies without an explanation."""
     if limited_by and not explain:
-        raise InputError("is requested without explain, of which it is a part", argument="limited_by")
+        raise InputError("is requested without explain, which it extends", argument="limited_by")
 
 
 class Predictor:

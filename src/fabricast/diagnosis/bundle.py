@@ -15,7 +15,7 @@ from fabricast.core.errors import InputError, UnreadableFileError
 from fabricast.core.warnings import CopyWarning, Warning, WarningCode
 from fabricast.diagnosis.evidence import ACCESS, CONTRADICTION, LINK, Evidence, place
 from fabricast.diagnosis.logs import later_wrong_results, log_findings, wrong_results
-from fabricast.diagnosis.sources import MOST_TABLES, Content, Source, read_sources
+from fabricast.diagnosis.sources import MOST_TABLES, Content, Source, contents_without, read_sources
 from fabricast.inputs.bandwidth_matrices import pairs_without_access
 from fabricast.inputs.files import read_text
 from fabricast.inputs.gpus import is_known_gpu
@@ -202,8 +202,7 @@ _NO_TOPOLOGY = "describe no topology, expected hwloc or NCCL XML, nvidia-smi top
 
 
 def _without(damaged: Content, source: Source, problem: InputError) -> Source:
-    contents = tuple(content for content in source.contents if content is not damaged)
-    return replace(source, contents=contents, problem=problem)
+    return replace(source, contents=contents_without(damaged, source.contents), problem=problem)
 
 
 def _is_yaml(path: Path) -> bool:

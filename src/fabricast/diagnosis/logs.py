@@ -15,6 +15,9 @@ _STATES_NETWORK = re.compile(r"via NET")
 _STATES_NO_ACCESS = re.compile(r"P2P is disabled|via SHM")
 _P2P_SETTINGS = ("NCCL_P2P_DISABLE", "NCCL_P2P_LEVEL")
 _WRONG = re.compile(r"Out of bounds values : [1-9]\d* FAILED")
+_CHECK_DIRECT_COPIES = (
+    "test with NCCL_P2P_DISABLE=1, then check IOMMU, ACS, driver and 'nvidia-smi -q' (errors, retired pages)"
+)
 
 
 def wrong_results(source: Source, table: NcclTestsTable) -> Iterator[Evidence]:
@@ -25,7 +28,7 @@ def wrong_results(source: Source, table: NcclTestsTable) -> Iterator[Evidence]:
             f"{len(table.wrong_lines)} of {len(table.rows) + len(table.excluded)} sizes have wrong results: direct "
             "copies or links damage data",
             f"{source.path}:{table.wrong_lines[0]}",
-            "test with NCCL_P2P_DISABLE=1, then check IOMMU, ACS, driver and 'nvidia-smi -q' (errors, retired pages)",
+            _CHECK_DIRECT_COPIES,
             FIRST,
         )  # fmt: skip
 
@@ -35,7 +38,7 @@ def later_wrong_results(source: Source) -> Iterator[Evidence]:
     if source.more_tables and not any(table.wrong_lines for table in source.tables) and _WRONG.search(source.text):
         yield Evidence(
             "wrong_results", "a table after those that are compared has wrong results", place(source, _WRONG),
-            "test with NCCL_P2P_DISABLE=1, then check IOMMU, ACS, driver and 'nvidia-smi -q' (errors, retired pages)",
+            _CHECK_DIRECT_COPIES,
             FIRST,
         )  # fmt: skip
 

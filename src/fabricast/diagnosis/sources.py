@@ -18,7 +18,7 @@ from fabricast.pcie.topology.listings.importing import describes_machine
 from fabricast.pcie.topology.listings.peer_access import has_access_matrix
 from fabricast.pcie.topology.xml_devices import xml_range
 
-__all__ = ["Content", "Source", "contents_of", "read_sources"]
+__all__ = ["Content", "Source", "contents_of", "contents_without", "read_sources"]
 
 
 _UNKNOWN = (
@@ -156,16 +156,21 @@ def _source(path: Path) -> Source:
             tables = read_nccl_tests(text, path, most=MOST_TABLES)
             more_tables = count_tables(text) - len(tables) if len(tables) == MOST_TABLES else 0
     except InputError as error:
-        problem, contents = error, tuple(content for content in contents if content is not Content.COLLECTIVES)
+        problem, contents = error, contents_without(Content.COLLECTIVES, contents)
     log = None
     try:
         log = read_nccl_log(text, path) if Content.NCCL_LOG in contents else None
     except InputError as error:
-        problem, contents = error, tuple(content for content in contents if content is not Content.NCCL_LOG)
+        problem, contents = error, contents_without(Content.NCCL_LOG, contents)
     programs: tuple[str, ...] = ()
     if Content.COPIES in contents:
         programs, text = programs_in(text), clean_text(text)
     return Source(path, contents, text, tuple(tables), more_tables, log, programs, problem=problem)
+
+
+def contents_without(damaged: Content, contents: tuple[Content, ...]) -> tuple[Content, ...]:
+    """Return the contents of a file except one that cannot be used."""
+    return tuple(content for content in contents if content is not damaged)
 
 
 def contents_of(text: str) -> tuple[Content, ...]:

@@ -14,9 +14,17 @@ import pandas as pd
 from fabricast.core.errors import InputError
 from fabricast.inputs.files import parse_json
 
-__all__ = ["is_bandwidth_matrix", "matrix_programs", "pairs_with_access", "pairs_without_access", "parse_bandwidths"]
+__all__ = [
+    "BANDWIDTH_COLUMNS",
+    "is_bandwidth_matrix",
+    "matrix_programs",
+    "pairs_with_access",
+    "pairs_without_access",
+    "parse_bandwidths",
+]
 
-_COLUMNS = ["program", "test", "row", "column", "value", "unit", "line"]
+#: Columns of tables of bandwidths.
+BANDWIDTH_COLUMNS = ["program", "test", "row", "column", "value", "unit", "line"]
 #: Plausible rates and latencies; values outside indicate damaged output.
 _BOUNDS = {"bytes/s": (1e3, 1e15), "s": (1e-12, 1e3)}
 #: First words of the lines below a matrix.
@@ -289,7 +297,7 @@ def parse_bandwidths(text: str, path: Path | None = None) -> pd.DataFrame:
         raise InputError(
             f"is not valid output of nvbandwidth or p2pBandwidthLatencyTest: {error}", path=path
         ) from error
-    table = pd.DataFrame(rows, columns=_COLUMNS)
+    table = pd.DataFrame(rows, columns=BANDWIDTH_COLUMNS)
     duplicates = table[table.duplicated(["test", "row", "column"])]
     if len(duplicates):
         first = duplicates.iloc[0]

@@ -11,7 +11,12 @@ from typing import NamedTuple
 import pandas as pd
 
 from fabricast.core.errors import InputError
-from fabricast.inputs.bandwidth_matrices import is_bandwidth_matrix, matrix_programs, parse_bandwidths
+from fabricast.inputs.bandwidth_matrices import (
+    BANDWIDTH_COLUMNS,
+    is_bandwidth_matrix,
+    matrix_programs,
+    parse_bandwidths,
+)
 from fabricast.inputs.files import read_text
 from fabricast.inputs.log_lines import clean_text
 from fabricast.inputs.nearest_program import nearest_program
@@ -35,7 +40,6 @@ __all__ = [
 
 #: Faster rates are typing errors.
 FASTEST_BYTES_PER_S = 1e13
-_COLUMNS = ["program", "test", "row", "column", "value", "unit", "line"]
 #: Test of copies that a program measured one at a time.
 _ISOLATED = "isolated copies"
 
@@ -194,7 +198,7 @@ def bandwidth_table(output: BenchmarkOutput) -> pd.DataFrame:
             for graph in _copies_of(program, output)
             if len(graph.flows) == 1
         ]
-        tables.append(pd.DataFrame(cells, columns=_COLUMNS))
+        tables.append(pd.DataFrame(cells, columns=BANDWIDTH_COLUMNS))
     return pd.concat(tables, ignore_index=True)
 
 
