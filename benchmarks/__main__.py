@@ -37,7 +37,7 @@ from benchmarks.simgrid import build_simgrid_peer, run_simgrid_peer
 from benchmarks.table_lines import table_lines
 from fabricast.core.units import GIB, MIB
 from fabricast.inputs.files import atomic_write
-from fabricast.pcie.graphs.congestion_graphs import CongestionGraphs, from_arcs
+from fabricast.pcie.graphs.congestion_graphs import CongestionGraphs, from_pairs
 from fabricast.pcie.graphs.patterns import halo_pattern
 from fabricast.pcie.graphs.sets import validation_set
 from fabricast.pcie.models.catalogue import MODELS
@@ -60,13 +60,13 @@ PACKET_SAMPLE = 300
 ERROR_BOUND = 1e-9
 REPOSITORY = Path(__file__).parents[1]
 WHOLE_PROCESS = """
-from fabricast.pcie.graphs.congestion_graphs import from_arcs
+from fabricast.pcie.graphs.congestion_graphs import from_pairs
 from fabricast.pcie.graphs.sets import validation_set
 from fabricast.pcie.models.catalogue import MODELS
 from fabricast.pcie.models.evaluation import evaluate
 from fabricast.pcie.topology.files import load_tree
 tree = load_tree("storm8")
-graphs = from_arcs([arcs for _, arcs in validation_set(tree, 22259)], size_bytes=1.0)
+graphs = from_pairs([pairs for _, pairs in validation_set(tree, 22259)], size_bytes=1.0)
 evaluate(tree, graphs, MODELS["congestion_factor"], bandwidth_bytes_per_s=1.0, tau=0.1735)
 """
 
@@ -83,14 +83,14 @@ class Work:
 
     def __init__(self) -> None:
         self.tree = load_tree("storm8")
-        self.arcs = [arcs for _, arcs in validation_set(self.tree, 22259)]
-        self.graphs: CongestionGraphs = from_arcs(self.arcs, size_bytes=SIZE)
+        self.pairs = [pairs for _, pairs in validation_set(self.tree, 22259)]
+        self.graphs: CongestionGraphs = from_pairs(self.pairs, size_bytes=SIZE)
         names = self.tree.endpoint_names
         self.route_of = {
             (s, t): self.tree.route(a, b) for s, a in enumerate(names) for t, b in enumerate(names) if s != t
         }
-        self.sample = random.Random(1).sample(range(len(self.arcs)), SAMPLE)
-        self.digest = hashlib.sha256(json.dumps(self.arcs).encode()).hexdigest()[:16]
+        self.sample = random.Random(1).sample(range(len(self.pairs)), SAMPLE)
+        self.digest = hashlib.sha256(json.dumps(self.pairs).encode()).hexdigest()[:16]
 
     def ours(self, model: str) -> np.ndarray:
         """Return the end times of all copies."""
@@ -99,13 +99,13 @@ class Work:
     def naive(self) -> None:
         """Evaluate the sample with the plain Python implementation."""
         for i in self.sample:
-            end_times(self.route_of, self.arcs[i], 1.0)
+            end_times(self.route_of, self.pairs[i], 1.0)
 
     def by_simgrid(self, program: Path) -> tuple[float, np.ndarray]:
         """Return CPU seconds and end times of SimGrid."""
         return run_simgrid_peer(
             program, endpoints=len(self.tree.endpoint_names), capacity=[BANDWIDTH] * len(self.tree.link_names),
-            routes=self.route_of, graphs=self.arcs, size_bytes=SIZE,
+            routes=self.route_of, graphs=self.pairs, size_bytes=SIZE,
         )  # fmt: skip
 
     def largest_error(self, model: str, sample: list[int], oracle: Callable[[int], list[Any]]) -> float:
@@ -120,10 +120,10 @@ class Work:
     def exact(self, i: int) -> list[Any]:
         """Return the end times of one graph as exact fractions."""
         options = MODELS["congestion_factor"].options
-        count = len(self.arcs[i])
+        count = len(self.pairs[i])
         return reference_model.end_times(
-            self.tree, self.arcs[i], [1] * count, [0] * count, Fraction(1),
-            lambda tree, arcs: reference_model.congestion_factors(tree, arcs, options, TAU),
+            self.tree, self.pairs[i], [1] * count, [0] * count, Fraction(1),
+            lambda tree, pairs: reference_model.congestion_factors(tree, pairs, options, TAU),
         )  # fmt: skip
 
 
@@ -134,7 +134,7 @@ def measure(work: Work, simgrid: Path | None) -> tuple[dict[str, list[float]], n
     for _ in range(ROUNDS):
         for model in ("max_min", "congestion_factor"):
             times[model].append(cpu_seconds(partial(work.ours, model)))
-        times["naive"].append(cpu_seconds(work.naive) * len(work.arcs) / SAMPLE)
+        times["naive"].append(cpu_seconds(work.naive) * len(work.pairs) / SAMPLE)
         if simgrid is not None:
             seconds, simgrid_end = work.by_simgrid(simgrid)
             times["simgrid"].append(seconds)
@@ -183,14 +183,14 @@ def schedule_lines(work: Work) -> list[dict[str, object]]:
 
 def packet_lines(work: Work) -> list[dict[str, object]]:
     """Measure B5: packet-level simulation of 22,259 graphs, and brute force on small ones."""
-    small = [work.arcs[i] for i in work.sample[:PACKET_SAMPLE]]
+    small = [work.pairs[i] for i in work.sample[:PACKET_SAMPLE]]
     lines = []
     for name in SETTINGS:
         hardware = HARDWARE[name]
         ours = [cpu_seconds(partial(simulate_ends, work.tree, work.graphs, hardware)) for _ in range(3)]
-        graphs = from_arcs(small, size_bytes=float(2**20))
+        graphs = from_pairs(small, size_bytes=float(2**20))
         slow = partial(simulate_once, work.tree, graphs, hardware, fast_forward=False)
-        brute = [cpu_seconds(slow) * 300 * len(work.arcs) / PACKET_SAMPLE for _ in range(3)]
+        brute = [cpu_seconds(slow) * 300 * len(work.pairs) / PACKET_SAMPLE for _ in range(3)]
         plain = simulate_once(work.tree, graphs, hardware, fast_forward=False)
         error = float(np.abs(simulate_ends(work.tree, graphs, hardware) / plain.end_s - 1).max())
         lines.append(line("B5", f"packets, {name}, 1 core", ours, "brute force, scaled", brute, error))
@@ -228,7 +228,7 @@ def main() -> None:
         times, simgrid_end = measure(work, simgrid)
         against_simgrid = None if simgrid_end is None else float(np.abs(simgrid_end / work.ours("max_min") - 1).max())
         against_naive = work.largest_error(
-            "max_min", work.sample, lambda i: end_times(work.route_of, work.arcs[i], 1.0)
+            "max_min", work.sample, lambda i: end_times(work.route_of, work.pairs[i], 1.0)
         )
         against_exact = work.largest_error("congestion_factor", work.sample[:EXACT_SAMPLE], work.exact)
         max_min, factors = times["max_min"], times["congestion_factor"]

@@ -20,13 +20,13 @@ def max_min_rates(routes):
     return [rate[flow] for flow in range(len(routes))]
 
 
-def end_times(route_of, arcs, duration):
+def end_times(route_of, pairs, duration):
     """Return the end time of each flow of a graph; an isolated flow needs `duration`."""
-    left = dict.fromkeys(range(len(arcs)), duration)
+    left = dict.fromkeys(range(len(pairs)), duration)
     end, now = {}, 0.0
     while left:
         active = list(left)
-        rates = max_min_rates([route_of[arcs[flow]] for flow in active])
+        rates = max_min_rates([route_of[pairs[flow]] for flow in active])
         step = min(left[flow] / rate for flow, rate in zip(active, rates, strict=True))
         now += step
         for flow, rate in zip(active, rates, strict=True):
@@ -34,4 +34,4 @@ def end_times(route_of, arcs, duration):
             if left[flow] <= 1e-9 * duration:
                 end[flow] = now
                 del left[flow]
-    return [end[flow] for flow in range(len(arcs))]
+    return [end[flow] for flow in range(len(pairs))]

@@ -91,11 +91,11 @@ def simgrid_line(line: Callable[..., dict[str, object]], simgrid: Path | None) -
     title = f"{len(paths)} flows to completion, max-min, 1 core"
     if simgrid is None:
         return line("B8", title, our_seconds, "SimGrid (C++)", None)
-    arcs = list(zip(source.tolist(), target.tolist(), strict=True))
+    pairs = list(zip(source.tolist(), target.tolist(), strict=True))
     peer = [
         run_simgrid_peer(
-            simgrid, endpoints=network.routers, capacity=capacity, routes=dict(zip(arcs, paths, strict=True)),
-            graphs=[arcs], size_bytes=workload.size_bytes,
+            simgrid, endpoints=network.routers, capacity=capacity, routes=dict(zip(pairs, paths, strict=True)),
+            graphs=[pairs], size_bytes=workload.size_bytes,
         )
         for _ in range(ROUNDS)
     ]  # fmt: skip

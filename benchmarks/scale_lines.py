@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.clocks import cpu_seconds, peak_mb
-from fabricast.pcie.graphs.congestion_graphs import from_arcs
+from fabricast.pcie.graphs.congestion_graphs import from_pairs
 from fabricast.pcie.graphs.patterns import halo_pattern
 from fabricast.pcie.graphs.sets import validation_set
 from fabricast.pcie.models.catalogue import MODELS
@@ -50,8 +50,8 @@ SHARD_ROUNDS = 2
 def graphs(count: int) -> Callable[[], object]:
     """Return a function that evaluates `count` graphs, cycling through the validation set."""
     tree = load_tree("storm8")
-    validation_arcs = [arcs for _, arcs in validation_set(tree, 22259)]
-    many = from_arcs([validation_arcs[i % len(validation_arcs)] for i in range(count)], size_bytes=SIZE)
+    validation_pairs = [pairs for _, pairs in validation_set(tree, 22259)]
+    many = from_pairs([validation_pairs[i % len(validation_pairs)] for i in range(count)], size_bytes=SIZE)
     return lambda: evaluate(tree, many, MODELS["congestion_factor"], bandwidth_bytes_per_s=BANDWIDTH, tau=TAU)
 
 
@@ -91,7 +91,7 @@ SETTINGS = ("no_split", "split_256_128", "split_128_64")
 def shard(number: int, shards: int) -> Callable[[], object]:
     """Return a function that simulates a shard of graphs, like a job of the workflow."""
     tree = load_tree("storm8")
-    every = from_arcs([arcs for _, arcs in validation_set(tree, 22259)], size_bytes=SIZE)
+    every = from_pairs([pairs for _, pairs in validation_set(tree, 22259)], size_bytes=SIZE)
 
     def work() -> None:
         for name in SETTINGS:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 __all__ = ["build_simgrid_peer", "run_simgrid_peer"]
 
-Arc = tuple[int, int]
+Pair = tuple[int, int]
 _SOURCE = Path(__file__).with_name("simgrid_peer.cpp")
 
 
@@ -33,14 +33,14 @@ def run_simgrid_peer(
     *,
     endpoints: int,
     capacity: Sequence[float],
-    routes: dict[Arc, Sequence[int]],
-    graphs: Sequence[Sequence[Arc]],
+    routes: dict[Pair, Sequence[int]],
+    graphs: Sequence[Sequence[Pair]],
     size_bytes: float,
 ) -> tuple[float, NDArray[np.float64]]:
     """Return the CPU seconds of SimGrid's simulation and the end time of each flow."""
     lines = [f"{endpoints} {len(capacity)} {len(routes)} {len(graphs)} {size_bytes!r}", " ".join(map(repr, capacity))]
     lines += [f"{s} {t} {len(path)} {' '.join(map(str, path))}" for (s, t), path in routes.items()]
-    lines += [f"{len(arcs)} {' '.join(f'{s} {t}' for s, t in arcs)}" for arcs in graphs]
+    lines += [f"{len(pairs)} {' '.join(f'{s} {t}' for s, t in pairs)}" for pairs in graphs]
     work, result = program.with_name("work.txt"), program.with_name("result.txt")
     work.write_text("\n".join(lines) + "\n")
     # SimGrid switches between actors, which is several times faster on one core than on two.

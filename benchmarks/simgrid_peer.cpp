@@ -55,11 +55,11 @@ int main(int argc, char** argv)
   }
   zone->seal();
   std::vector<std::vector<std::pair<size_t, size_t>>> graphs(graph_count);
-  for (auto& arcs : graphs) {
+  for (auto& pairs : graphs) {
     size_t length;
     work >> length;
-    arcs.resize(length);
-    for (auto& [source, target] : arcs)
+    pairs.resize(length);
+    for (auto& [source, target] : pairs)
       work >> source >> target;
   }
   if (!work)
@@ -68,10 +68,10 @@ int main(int argc, char** argv)
   std::vector<double> ends;
   sg4::Actor::create("driver", hosts[0], [&] {
     std::vector<sg4::CommPtr> running;
-    for (const auto& arcs : graphs) {
+    for (const auto& pairs : graphs) {
       const double begin = sg4::Engine::get_clock();
       running.clear();
-      for (const auto& [source, target] : arcs)
+      for (const auto& [source, target] : pairs)
         running.push_back(sg4::Comm::sendto_async(hosts[source], hosts[target], static_cast<uint64_t>(size_bytes)));
       for (auto& one : running)
         one->wait();

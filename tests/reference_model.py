@@ -7,9 +7,9 @@ They follow the description of the algorithm without the optimisations of the ke
 from fractions import Fraction
 
 
-def links_of(tree, arc):
+def links_of(tree, pair):
     """Return a route as hashable links (up or down, lower vertex, port)."""
-    source, target = (tree.endpoint_names[end] for end in arc)
+    source, target = (tree.endpoint_names[end] for end in pair)
     turn = tree.lowest_common_ancestor(source, target)
 
     def side(direction, endpoint):
@@ -61,12 +61,7 @@ def arbitrate(demand, fixed, crossing, capacity, tau, options):
         bonus = tau * capacity
         if options.crossing_bonus == "conserving" and len(crossing) < n:
             bonus = bonus * len(crossing) / (n - len(crossing))
-        share = {
-            g: min(max(capacity / n - tau * capacity, Fraction(0)), d)
-            if g in crossing
-            else min(capacity / n + bonus, d)
-            for g, d in demand.items()
-        }
+        share = {g: min(capacity / n - loss if g in crossing else capacity / n + bonus, d) for g, d in demand.items()}
         spare = capacity - sum(share.values())
         if options.work_conserving and len(crossing) < n and spare > 0:
             spare = raise_equally(share, demand, set(demand) - crossing, spare)
@@ -84,12 +79,12 @@ def arbitrate(demand, fixed, crossing, capacity, tau, options):
     return share
 
 
-def congestion_factors(tree, arcs, options, tau):
+def congestion_factors(tree, pairs, options, tau):
     """Return the congestion factors of communications that are all active."""
     tau = Fraction(tau)
-    number = range(len(arcs))
-    route = [links_of(tree, arc) for arc in arcs]
-    crosses = [tree.is_crossing(*(tree.endpoint_names[end] for end in arc)) for arc in arcs]
+    number = range(len(pairs))
+    route = [links_of(tree, pair) for pair in pairs]
+    crosses = [tree.is_crossing(*(tree.endpoint_names[end] for end in pair)) for pair in pairs]
     capacity = {link: Fraction(tree.vertex(link[1]).capacity) for links in route for link in links}
     users = {link: [c for c in number if link in route[c]] for link in capacity}
     up = sorted((k for k in capacity if k[0] == "up"), key=lambda k: (-tree.depth[k[1]], k))
@@ -171,7 +166,7 @@ def congestion_factors(tree, arcs, options, tau):
                         rate[c] = demand[c]
         return rate
     frozen = {}
-    while len(frozen) < len(arcs):
+    while len(frozen) < len(pairs):
         rate = sweep(frozen)
         slowest = min(rate[c] for c in number if c not in frozen)
         for k in {component[c] for c in number if c not in frozen and rate[c] == slowest}:
@@ -183,38 +178,38 @@ def congestion_factors(tree, arcs, options, tau):
     return [frozen[c] for c in number]
 
 
-def max_min_rates(tree, arcs):
+def max_min_rates(tree, pairs):
     """Return the max-min fair rates of all communications."""
-    route = [links_of(tree, arc) for arc in arcs]
+    route = [links_of(tree, pair) for pair in pairs]
     capacity = {link: Fraction(tree.vertex(link[1]).capacity) for links in route for link in links}
     rate = {}
-    while len(rate) < len(arcs):
+    while len(rate) < len(pairs):
         level = {}
         for link, room in capacity.items():
-            users = [c for c in range(len(arcs)) if link in route[c]]
+            users = [c for c in range(len(pairs)) if link in route[c]]
             waiting = [c for c in users if c not in rate]
             if waiting:
                 level[link] = (room - sum(rate[c] for c in users if c in rate)) / len(waiting)
         lowest = min(level.values())
         tight = {link for link, value in level.items() if value == lowest}
-        for c in range(len(arcs)):
+        for c in range(len(pairs)):
             if c not in rate and tight & set(route[c]):
                 rate[c] = lowest
-    return [rate[c] for c in range(len(arcs))]
+    return [rate[c] for c in range(len(pairs))]
 
 
-def end_times(tree, arcs, sizes, starts, bandwidth, rates_of):
+def end_times(tree, pairs, sizes, starts, bandwidth, rates_of):
     """Return completion times by the event loop of step 2.4 with exact fractions."""
     left = [Fraction(size) for size in sizes]
     starts = [Fraction(start) for start in starts]
     now, end = min(starts), {}
-    while len(end) < len(arcs):
-        active = [c for c in range(len(arcs)) if starts[c] <= now and c not in end]
+    while len(end) < len(pairs):
+        active = [c for c in range(len(pairs)) if starts[c] <= now and c not in end]
         later = [start for start in starts if start > now]
         if not active:
             now = min(later)
             continue
-        rates = rates_of(tree, [arcs[c] for c in active])
+        rates = rates_of(tree, [pairs[c] for c in active])
         steps = [left[c] / (bandwidth * rate) for c, rate in zip(active, rates, strict=True) if rate > 0]
         step = min([*steps, *(start - now for start in later)])
         for c, rate in zip(active, rates, strict=True):
@@ -222,13 +217,13 @@ def end_times(tree, arcs, sizes, starts, bandwidth, rates_of):
             if left[c] == 0:
                 end[c] = now + step
         now += step
-    return [end[c] for c in range(len(arcs))]
+    return [end[c] for c in range(len(pairs))]
 
 
-def back_pressure_rates(tree, arcs, piece_payload, piece_cost, rounds=100, capacity=None):
+def back_pressure_rates(tree, pairs, piece_payload, piece_cost, rounds=100, capacity=None):
     """Return the rates of the back-pressure model, with dictionaries and floats."""
     names = tree.endpoint_names
-    routes = [tree.route(names[s], names[t]) for s, t in arcs]
+    routes = [tree.route(names[s], names[t]) for s, t in pairs]
     cut = [
         next((h for h, link in enumerate(r) if tree.vertex(tree.link_names[link][0]).kind == "root_complex"), 99)
         for r in routes

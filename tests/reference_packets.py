@@ -62,19 +62,19 @@ class Program:
         return chosen
 
 
-def simulate(tree, arcs, packets, hardware, start=None, program=None):
+def simulate(tree, pairs, packets, hardware, start=None, program=None):
     """Return the completion time of each copy in byte times of a link of capacity 1."""
-    start = start or [0] * len(arcs)
+    start = start or [0] * len(pairs)
     whole, piece = hardware.packet_bytes
     names = tree.endpoint_names
     capacity = [Fraction(float(c)).limit_denominator(1000) for c in tree.routes.capacity]
-    routes = [tree.route(names[s], names[t]) for s, t in arcs]
+    routes = [tree.route(names[s], names[t]) for s, t in pairs]
     cuts = []
     for route in routes:
         roots = [h for h, link in enumerate(route) if tree.vertex(tree.link_names[link][0]).kind == "root_complex"]
         cuts.append(roots[0] if roots and hardware.split_bytes else len(route))
     voq = hardware.buffering == "virtual_output_queues"
-    sources = [Buffer() for _ in arcs]
+    sources = [Buffer() for _ in pairs]
     buffers, feeders = {}, {}
     for c, route in enumerate(routes):
         before = sources[c]
@@ -102,7 +102,7 @@ def simulate(tree, arcs, packets, hardware, start=None, program=None):
         return {"c": c, "h": h, "pieces": hardware.pieces if h == cuts[c] else 1}
 
     left = [n * (hardware.pieces if cuts[c] < len(routes[c]) else 1) for c, n in enumerate(packets)]
-    ends = [None] * len(arcs)
+    ends = [None] * len(pairs)
     events, number = [], 0
     for c, begin in enumerate(start) if program is None else program.claim():
         heapq.heappush(events, (Fraction(begin), number, "start", c))

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import fabricast as fc
-from fabricast.pcie.graphs.congestion_graphs import from_arcs
+from fabricast.pcie.graphs.congestion_graphs import from_pairs
 from fabricast.pcie.models.catalogue import MODELS
 from fabricast.pcie.models.evaluation import evaluate
 from fabricast.pcie.topology.files import load_tree
@@ -27,13 +27,13 @@ def explorer(finished, browser):
 
 
 def random_graphs(generator, endpoints, count):
-    arcs = []
+    graphs_of_pairs = []
     for _ in range(count):
         pairs = generator.integers(0, endpoints, size=(int(generator.integers(1, 13)), 2)).tolist()
-        arcs.append([(s, t) for s, t in pairs if s != t] or [(0, 1)])
-    graphs = from_arcs(arcs, size_bytes=1.0)
+        graphs_of_pairs.append([(s, t) for s, t in pairs if s != t] or [(0, 1)])
+    graphs = from_pairs(graphs_of_pairs, size_bytes=1.0)
     sizes = generator.choice([1e6, 3e8, 1.5e8, 7.7e7], size=graphs.source.size)
-    return from_arcs(arcs, size_bytes=sizes)
+    return from_pairs(graphs_of_pairs, size_bytes=sizes)
 
 
 @pytest.mark.parametrize("tree_name", TREES)

@@ -6,7 +6,7 @@ STEPS: evaluate_collectives; measure_collectives by the target `measured`.
 """
 
 # Files of the user.
-OWN_COLLECTIVES = [
+USER_COLLECTIVES = [
     path
     for machine in settings.collectives.machines.values()
     for path in [machine.topology, machine.pairs, *machine.logs]
@@ -44,7 +44,7 @@ rule evaluate_collectives:
         machines=PUBLISHED / "collectives" / "machines.csv",
         measurements=PUBLISHED / "collectives" / "measurements.csv",
         pairs=PUBLISHED / "collectives" / "pairs.csv",
-        own=OWN_COLLECTIVES,
+        user_supplied=USER_COLLECTIVES,
         measured=(
             [
                 "<results>/collectives/this_machine.log",
@@ -62,7 +62,7 @@ rule evaluate_collectives:
     conda:
         "../../envs/environment.yaml"
     params:
-        contents=files_digest(OWN_COLLECTIVES),
+        contents=files_digest(USER_COLLECTIVES),
         machines={
             name: machine.model_dump()
             for name, machine in settings.collectives.machines.items()

@@ -13,7 +13,7 @@ rule fit_maxrate:
     """Fits of every model to every data set, and published parameters."""
     input:
         published=PUBLISHED / "maxrate_measurements.csv",
-        own=settings.maxrate.measurements
+        user_supplied=settings.maxrate.measurements
         + ([THIS_MACHINE] if settings.maxrate.measured else []),
     output:
         **outputs("fit_maxrate"),

@@ -12,8 +12,8 @@ import numpy as np
 from fabricast.core.arguments import with_checked_types
 from fabricast.core.errors import InputError, unknown_name
 from fabricast.core.quantities import to_bytes
-from fabricast.pcie.graphs.collectives import card_arcs, collective_arcs
-from fabricast.pcie.graphs.congestion_graphs import CongestionGraphs, from_arcs
+from fabricast.pcie.graphs.collectives import card_pairs, collective_pairs
+from fabricast.pcie.graphs.congestion_graphs import CongestionGraphs, from_pairs
 from fabricast.pcie.graphs.files import read_graphs as read_graph_file
 from fabricast.pcie.graphs.patterns import halo_pattern
 from fabricast.pcie.topology.files import load_tree
@@ -68,7 +68,7 @@ def load_topology(source: str | Path, *, include_display: bool = False) -> PcieT
 
 @with_checked_types
 def graph(
-    arcs: Iterable[tuple[int | str, int | str]],
+    pairs: Iterable[tuple[int | str, int | str]],
     *,
     size: float | str | Sequence[float | str] = _SIZE,
     start_s: float | Sequence[float] = 0.0,
@@ -79,7 +79,7 @@ def graph(
 
     Parameters
     ----------
-    arcs : iterable of (int or str, int or str)
+    pairs : iterable of (int or str, int or str)
         Source and target of each copy: indices into `PcieTree.endpoint_names`, or names of endpoints of `tree`.
     size : float, str or sequence, default '300 MiB'
         Size of each copy in bytes, or text with a unit; a sequence has one size per copy.
@@ -109,18 +109,20 @@ def graph(
     >>> graph([("gpu0", "gpu1")], size=["64 MiB"], start_s=[0.001]).target.tolist()
     [1]
     """
-    pairs = _numbered(list(arcs), None if tree is None else with_host_memory(tree))
+    numbered = _numbered(list(pairs), None if tree is None else with_host_memory(tree))
     sizes = [size] if isinstance(size, str | float | int | Number) else list(size)
     starts = [start_s] if isinstance(start_s, float | int | Number) else list(start_s)
     for argument, values in (("size", sizes), ("start_s", starts)):
-        if len(values) not in (1, len(pairs)):
-            raise InputError(f"has {len(values)} elements, expected one or {len(pairs)}", argument=argument)
+        if len(values) not in (1, len(numbered)):
+            raise InputError(f"has {len(values)} elements, expected one or {len(numbered)}", argument=argument)
     size_bytes = np.array([to_bytes(one) for one in sizes], dtype=np.float64)
-    one = from_arcs([pairs], size_bytes=1.0, names=[name])
+    one = from_pairs([numbered], size_bytes=1.0, names=[name])
     return replace(
         one,
-        size_bytes=np.broadcast_to(size_bytes, len(pairs)).copy(),
-        start_s=np.broadcast_to(np.array([_seconds(start) for start in starts], dtype=np.float64), len(pairs)).copy(),
+        size_bytes=np.broadcast_to(size_bytes, len(numbered)).copy(),
+        start_s=np.broadcast_to(
+            np.array([_seconds(start) for start in starts], dtype=np.float64), len(numbered)
+        ).copy(),
     )
 
 
@@ -130,28 +132,28 @@ def _seconds(start: object) -> float:
     return float(start)
 
 
-def _numbered(arcs: list[tuple[int | str, int | str]], tree: PcieTree | None) -> list[tuple[int, int]]:
+def _numbered(pairs: list[tuple[int | str, int | str]], tree: PcieTree | None) -> list[tuple[int, int]]:
     """Return the endpoint numbers of pairs of numbers or names."""
-    pairs = []
-    for arc in arcs:
-        if not isinstance(arc, Sequence | np.ndarray) or len(arc) != 2:
-            raise InputError(f"contains {arc!r}, expected pairs of source and target", argument="arcs")
-        if tree is not None and HOST in arc and HOST not in tree.endpoint_number:
-            arc = _with_nearest_memory(tree, arc)
-        source, target = (_number_of(end, tree) for end in arc)
+    numbered = []
+    for pair in pairs:
+        if not isinstance(pair, Sequence | np.ndarray) or len(pair) != 2:
+            raise InputError(f"contains {pair!r}, expected pairs of source and target", argument="pairs")
+        if tree is not None and HOST in pair and HOST not in tree.endpoint_number:
+            pair = _with_nearest_memory(tree, pair)
+        source, target = (_number_of(end, tree) for end in pair)
         if source == target:
-            raise InputError(f"contains {arc[0]}>{arc[1]}, expected two different endpoints", argument="arcs")
-        pairs.append((source, target))
-    if not pairs:
-        raise InputError("is empty, expected one or more pairs of endpoints", argument="arcs")
-    return pairs
+            raise InputError(f"contains {pair[0]}>{pair[1]}, expected two different endpoints", argument="pairs")
+        numbered.append((source, target))
+    if not numbered:
+        raise InputError("is empty, expected one or more pairs of endpoints", argument="pairs")
+    return numbered
 
 
-def _with_nearest_memory(tree: PcieTree, arc: tuple[int | str, int | str]) -> tuple[int | str, int | str]:
+def _with_nearest_memory(tree: PcieTree, pair: tuple[int | str, int | str]) -> tuple[int | str, int | str]:
     """Replace `HOST` by the number of the host memory nearest to the other endpoint."""
-    source, target = arc
+    source, target = pair
     if source == target:
-        raise InputError(f"contains {source}>{target}, expected a GPU at one end", argument="arcs")
+        raise InputError(f"contains {source}>{target}, expected a GPU at one end", argument="pairs")
     other = _number_of(target if source == HOST else source, tree)
     memory = int(nearest_memory(tree)[other])
     return (memory, other) if source == HOST else (other, memory)
@@ -167,10 +169,10 @@ def _number_of(end: int | str, tree: PcieTree | None) -> int:
                     return tree.endpoint_number[name]
             raise unknown_name("endpoint", end, tree.endpoint_names[:16])
         if not number.isascii() or not number.isdigit():
-            raise InputError(f"contains '{end}', expected a number; names need the argument tree", argument="arcs")
+            raise InputError(f"contains '{end}', expected a number; names need the argument tree", argument="pairs")
         end = int(number)
     if isinstance(end, bool) or not isinstance(end, int | np.integer) or not 0 <= end < _MOST_ENDPOINTS:
-        raise InputError(f"contains {end!r}, expected endpoint numbers from 0, or names", argument="arcs")
+        raise InputError(f"contains {end!r}, expected endpoint numbers from 0, or names", argument="pairs")
     return int(end)
 
 
@@ -207,8 +209,8 @@ def all_to_all(tree: PcieTree, *, size: float | str = _SIZE) -> CongestionGraphs
     ranks = _ranks(tree)
     # Rank k sends to k + 1 first, so that the copies of the first round have different targets.
     rounds = range(1, len(ranks))
-    arcs = [(source, ranks[(place + step) % len(ranks)]) for step in rounds for place, source in enumerate(ranks)]
-    return graph(arcs, size=size, name="all_to_all")
+    pairs = [(source, ranks[(place + step) % len(ranks)]) for step in rounds for place, source in enumerate(ranks)]
+    return graph(pairs, size=size, name="all_to_all")
 
 
 @with_checked_types
@@ -244,8 +246,8 @@ def collective_step(tree: PcieTree, name: str, *, size: float | str = _SIZE) -> 
     7
     """
     ranks = _ranks(tree)
-    steps = [[(ranks[source], ranks[target]) for source, target in step] for step in collective_arcs(name, len(ranks))]
-    return from_arcs(steps, size_bytes=to_bytes(size), names=[f"{name}.{k}" for k in range(1, len(steps) + 1)])
+    steps = [[(ranks[source], ranks[target]) for source, target in step] for step in collective_pairs(name, len(ranks))]
+    return from_pairs(steps, size_bytes=to_bytes(size), names=[f"{name}.{k}" for k in range(1, len(steps) + 1)])
 
 
 @with_checked_types
@@ -283,9 +285,9 @@ def network_card_copies(tree: PcieTree, *, from_cards: bool = False, size: float
     >>> list(zip(copies.source.tolist(), copies.target.tolist()))
     [(0, 1), (2, 3)]
     """
-    arcs = card_arcs(tree)
+    pairs = card_pairs(tree)
     return graph(
-        [(card, gpu) for gpu, card in arcs] if from_cards else arcs, size=size,
+        [(card, gpu) for gpu, card in pairs] if from_cards else pairs, size=size,
         name="from_network_cards" if from_cards else "to_network_cards",
     )  # fmt: skip
 
@@ -318,9 +320,9 @@ def host_copies(tree: PcieTree, *, to_host: bool = False, size: float | str = _S
     ([8, 8, 8, 8, 8, 8, 8, 8], [0, 1, 2, 3, 4, 5, 6, 7])
     """
     memory_of_endpoint = nearest_memory(with_host_memory(tree)).tolist()
-    arcs = [(memory_of_endpoint[rank], rank) for rank in _ranks(tree, least=1)]
+    pairs = [(memory_of_endpoint[rank], rank) for rank in _ranks(tree, least=1)]
     return graph(
-        [(rank, memory) for memory, rank in arcs] if to_host else arcs, size=size,
+        [(rank, memory) for memory, rank in pairs] if to_host else pairs, size=size,
         name="all_to_host" if to_host else "host_to_all",
     )  # fmt: skip
 
@@ -358,8 +360,8 @@ def halo_exchange(tree: PcieTree, grid: Sequence[int], *, size: float | str = _S
     size_bytes = to_bytes(size)
     ranks = _ranks(tree)
     pattern = halo_pattern(tuple(grid), len(ranks), size_bytes=size_bytes)
-    arcs = [(ranks[source], ranks[target]) for source, target in pattern.arcs]
-    return from_arcs([arcs], size_bytes=size_bytes, names=[pattern.name])
+    pairs = [(ranks[source], ranks[target]) for source, target in pattern.pairs]
+    return from_pairs([pairs], size_bytes=size_bytes, names=[pattern.name])
 
 
 @with_checked_types

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from fabricast.pcie.graphs.congestion_graphs import CongestionGraphs, from_arcs
+from fabricast.pcie.graphs.congestion_graphs import CongestionGraphs, from_pairs
 from fabricast.pcie.graphs.rates import CopyTimes
 from fabricast.pcie.models.evaluation import Evaluation
 from fabricast.pcie.models.removals import Times
@@ -114,10 +114,10 @@ def makespans(table: pd.DataFrame) -> pd.Series[float]:
 def isolated_times(tree: PcieTree, graphs: CongestionGraphs, times: Times) -> NDArray[np.float64]:
     """Return the time of each copy in isolation, by the same model."""
     endpoints = len(tree.endpoint_names)
-    pairs, of_copy = np.unique(graphs.source * endpoints + graphs.target, return_inverse=True)
-    arcs = [[divmod(pair, endpoints)] for pair in pairs.tolist()]
+    numbers, of_copy = np.unique(graphs.source * endpoints + graphs.target, return_inverse=True)
+    pairs = [[divmod(number, endpoints)] for number in numbers.tolist()]
     # All models are linear in the size of an isolated copy; for simulated packets the result is a lower bound.
-    isolated_s: NDArray[np.float64] = times(from_arcs(arcs, size_bytes=1e9))[of_copy] * (graphs.size_bytes / 1e9)
+    isolated_s: NDArray[np.float64] = times(from_pairs(pairs, size_bytes=1e9))[of_copy] * (graphs.size_bytes / 1e9)
     return isolated_s
 
 

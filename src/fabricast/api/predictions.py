@@ -17,7 +17,7 @@ from fabricast.api.predictor import Predictor, check_explanation
 from fabricast.core.arguments import with_checked_types
 from fabricast.core.errors import InputError, near_names
 from fabricast.core.warnings import Warning, WarningCode
-from fabricast.pcie.graphs.congestion_graphs import CongestionGraphs, from_arcs
+from fabricast.pcie.graphs.congestion_graphs import CongestionGraphs, from_pairs
 from fabricast.pcie.graphs.staged import chunk_overhead_s, staged_copies, staged_graphs
 from fabricast.pcie.machines.engine_model import ENGINE_MODELS
 from fabricast.pcie.machines.measured_rates import CONTRADICTS
@@ -254,9 +254,9 @@ def _isolated_s(
     """Return the time of each isolated copy, whose halves may slow each other, without the time for chunks."""
     numbers = graphs.source * len(tree.endpoint_names) + graphs.target
     _, first, of_copy = np.unique(numbers, return_index=True, return_inverse=True)
-    arcs = [[(int(graphs.source[copy]), int(graphs.target[copy]))] for copy in first]
+    pairs = [[(int(graphs.source[copy]), int(graphs.target[copy]))] for copy in first]
     flags = is_staged[first]
-    times = elapsed_s(staged_graphs(tree, from_arcs(arcs, size_bytes=1e9), flags))
+    times = elapsed_s(staged_graphs(tree, from_pairs(pairs, size_bytes=1e9), flags))
     # All models are linear in the size of an isolated copy.
     return _slower_half_s(times, flags)[of_copy] * graphs.size_bytes / 1e9
 

@@ -148,7 +148,7 @@ class Predictor:
         names, elapsed_s = self._tree.endpoint_names, table["elapsed_s"].to_numpy()
         for number in range(len(graphs)):
             part = slice(int(graphs.offset[number]), int(graphs.offset[number + 1]))
-            pairs, sizes, starts = graphs.arcs(number), graphs.size_bytes[part], graphs.start_s[part]
+            pairs, sizes, starts = graphs.pairs(number), graphs.size_bytes[part], graphs.start_s[part]
             are_staged = all((names[one], names[other]) in self._tree.staged_pairs for one, other in pairs)
             if self._engines is not None and are_staged and np.ptp(sizes) == 0 and np.ptp(starts) == 0:
                 self._engines.measured.compare_staged(pairs, float(sizes.sum() / elapsed_s[part].max()))

@@ -18,7 +18,7 @@ from fabricast.core.errors import InputError, unknown_name
 from fabricast.core.quantities import MOST_THREADS, check_count, to_bytes_per_s
 from fabricast.core.warnings import Warning
 from fabricast.pcie.graphs.checks import reject_peer_copies
-from fabricast.pcie.graphs.congestion_graphs import CongestionGraphs, from_arcs
+from fabricast.pcie.graphs.congestion_graphs import CongestionGraphs, from_pairs
 from fabricast.pcie.graphs.patterns import Pattern
 from fabricast.pcie.models.catalogue import Model, named_model
 from fabricast.pcie.models.parameters import machine_parameters
@@ -141,12 +141,12 @@ def fastest_schedule(
     if mode not in get_args(Mode):
         raise unknown_name("mode", str(mode), get_args(Mode))
     pattern = communications if isinstance(communications, Pattern) else _pattern(tree, communications)
-    if any(max(arc) >= len(tree.endpoint_names) for arc in pattern.arcs):
+    if any(max(pair) >= len(tree.endpoint_names) for pair in pattern.pairs):
         raise InputError(
             f"contains endpoints beyond the {len(tree.endpoint_names)} of '{tree.name}'", argument="communications"
         )
     if not pcie_only:
-        reject_peer_copies(tree, from_arcs([pattern.arcs], size_bytes=1.0, names=[pattern.name]))
+        reject_peer_copies(tree, from_pairs([pattern.pairs], size_bytes=1.0, names=[pattern.name]))
     machine = machine_parameters(
         tree, bandwidth_bytes_per_s=None if bandwidth is None else to_bytes_per_s(bandwidth), tau=tau,
         crossing_cost=crossing_cost, parameters_file=parameters,

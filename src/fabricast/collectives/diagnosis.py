@@ -264,12 +264,12 @@ def _divided(case: _Case) -> Iterator[Finding]:
     has_virtual_switches = any(len(vertex.uplink_groups) > 1 for vertex in tree.vertices)
     hosts = {vertex.name for vertex in tree.vertices if vertex.host_memory}
     # The first copy of a hop is a write of its GPU, to the other one or to host memory.
-    arcs = [copies_of(case.machine, hop)[0] for hop in case.forecast.step.hops]
+    pairs = [copies_of(case.machine, hop)[0] for hop in case.forecast.step.hops]
     is_all_to_all = case.forecast.operation is Operation.ALLTOALL
-    numbers = [(tree.endpoint_number[source], tree.endpoint_number[target]) for source, target in arcs]
+    numbers = [(tree.endpoint_number[source], tree.endpoint_number[target]) for source, target in pairs]
     source, target = (np.array(ends, dtype=np.int64) for ends in zip(*numbers, strict=True))
-    divided = divided_writes(tree, np.zeros(len(arcs), dtype=np.int64), source, target).size > 0
-    divided |= has_virtual_switches and _writes_to_several_memories(tree, arcs, hosts)
+    divided = divided_writes(tree, np.zeros(len(pairs), dtype=np.int64), source, target).size > 0
+    divided |= has_virtual_switches and _writes_to_several_memories(tree, pairs, hosts)
     if divided:
         text = (
             f"two GPUs of one uplink write to different root ports in this {'pattern' if is_all_to_all else 'ring'}; "
@@ -280,10 +280,10 @@ def _divided(case: _Case) -> Iterator[Finding]:
         yield Finding(Cause.DIVIDED_WRITES, text, remedy, 1.0, (_MEBIBYTE, case.everything[1]))
 
 
-def _writes_to_several_memories(tree: PcieTree, arcs: Sequence[tuple[str, str]], hosts: set[str]) -> bool:
+def _writes_to_several_memories(tree: PcieTree, pairs: Sequence[tuple[str, str]], hosts: set[str]) -> bool:
     """Return whether GPUs of one uplink write to the memory of several NUMA nodes."""
     memories: dict[tuple[str, int], set[str]] = {}
-    for source, target in arcs:
+    for source, target in pairs:
         parent = tree.vertex(source).parent
         if target in hosts and parent is not None:
             memories.setdefault((parent, tree.port(parent, source)), set()).add(target)

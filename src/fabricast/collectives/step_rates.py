@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fabricast.collectives.machine import CollectiveMachine
-from fabricast.pcie.graphs.congestion_graphs import from_arcs
+from fabricast.pcie.graphs.congestion_graphs import from_pairs
 
 __all__ = ["Hop", "StepRate", "Transport", "chain_hops", "copies_of", "hop_between", "ring_hops", "step_rate"]
 
@@ -159,16 +159,16 @@ def step_rate(machine: CollectiveMachine, hops: Sequence[Hop]) -> StepRate:
         If the rate of a copy is unknown.
     """
     tree, names = machine.tree, machine.ranks
-    arcs: list[tuple[str, str]] = []
+    names_of_copies: list[tuple[str, str]] = []
     hop_of: list[int] = []
     for number, hop in enumerate(hops):
         parts = copies_of(machine, hop)
-        arcs += parts
+        names_of_copies += parts
         hop_of += [number] * len(parts)
-    pairs = [(tree.endpoint_number[source], tree.endpoint_number[target]) for source, target in arcs]
+    pairs = [(tree.endpoint_number[source], tree.endpoint_number[target]) for source, target in names_of_copies]
     uses_host = any(hop.transport is Transport.SHM for hop in hops)
     model = machine.model_of_host_copies if uses_host else machine.model
-    found = model.times(from_arcs([pairs], size_bytes=_SIZE), explain=True)
+    found = model.times(from_pairs([pairs], size_bytes=_SIZE), explain=True)
     of_copy = _SIZE / found.end_s
     rates = [float("inf")] * len(hops)
     slowest_copy = [0] * len(hops)
@@ -184,7 +184,7 @@ def step_rate(machine: CollectiveMachine, hops: Sequence[Hop]) -> StepRate:
             if hop.transport is Transport.SHM and crosses and between < rates[number]:
                 rates[number], bounded[number] = between, "link between sockets"
     measured = [
-        machine.both_ways_bytes_per_s.get(arcs[slowest_copy[number]], float("inf"))
+        machine.both_ways_bytes_per_s.get(names_of_copies[slowest_copy[number]], float("inf"))
         if hop.transport is Transport.P2P and hop.is_both_ways
         else float("inf")
         for number, hop in enumerate(hops)
@@ -205,5 +205,5 @@ def step_rate(machine: CollectiveMachine, hops: Sequence[Hop]) -> StepRate:
     if uses_host and not machine.knows_host_memory:
         # Nothing is known about host memory: from no limit to one link that all copies share.
         alone = float(np.max(of_copy))
-        low, high = min(low, alone / len(arcs)), max(high, min(alone, max(rates)))
+        low, high = min(low, alone / len(pairs)), max(high, min(alone, max(rates)))
     return StepRate(tuple(hops), tuple(rates), tuple(labels), sharers, low, high)

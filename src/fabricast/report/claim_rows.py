@@ -110,4 +110,4 @@ def _count(claims: Rows, verdict: str) -> int:
 
 
 def _by_claim(rows: Rows) -> dict[str, Rows]:
-    return {name: list(own) for name, own in groupby(rows, key=lambda row: row["claim"])}
+    return {name: list(readings) for name, readings in groupby(rows, key=lambda row: row["claim"])}

@@ -26,7 +26,7 @@ _GRAPH = "regexp_replace(substr(graph, length(graph_set) + 2), '^user[.]', '')"
 KEY_TABLES = {
     "pcie": {
         "Copies measured together, by machine and class of graphs": """
-            SELECT CASE WHEN own THEN machine || ' (yours)' ELSE machine END AS machine, graph_class AS class,
+            SELECT CASE WHEN user_supplied THEN machine || ' (yours)' ELSE machine END AS machine, graph_class AS class,
             count(*) FILTER (judged) AS compared,
             printf('%.1f %%', 100 * median(abs(relative_error)) FILTER (judged)) AS median_error,
             printf('%.0f %%', 100 * avg(CAST(abs(relative_error) <= 0.15 AS INTEGER)) FILTER (judged)) AS "within 15 %",
@@ -40,15 +40,17 @@ KEY_TABLES = {
             count(*) FILTER (NOT judged AND reason_code <> 'calibration') AS excluded,
             string_agg(DISTINCT reason, '; ' ORDER BY reason)
               FILTER (NOT judged AND reason_code <> 'calibration') AS reasons
-            FROM measured_copy GROUP BY own, measured_copy.machine, graph_class ORDER BY own DESC, 1, 2""",
+            FROM measured_copy GROUP BY user_supplied, measured_copy.machine, graph_class
+            ORDER BY user_supplied DESC, 1, 2""",
         "Machines whose copies were measured": """
             SELECT machine, copies.topology AS tree, nullif(count(*) FILTER (kind = 'endpoint'), 0) AS endpoints,
             nullif(count(*) FILTER (kind = 'switch'), 0) AS switches,
             nullif(count(*) FILTER (kind = 'root_complex'), 0) AS root_complexes, graphs, calibration_graphs, compared
-            FROM (SELECT machine, any_value(topology) AS topology, bool_or(own) AS own, count(*) AS graphs,
+            FROM (SELECT machine, any_value(topology) AS topology, bool_or(user_supplied) AS user_supplied,
+              count(*) AS graphs,
               count(*) FILTER (reason_code = 'calibration') AS calibration_graphs,
               count(*) FILTER (judged) AS compared FROM measured_copy GROUP BY machine) AS copies
-            LEFT JOIN vertex USING (topology) GROUP BY ALL ORDER BY any_value(own) DESC, machine""",
+            LEFT JOIN vertex USING (topology) GROUP BY ALL ORDER BY any_value(user_supplied) DESC, machine""",
     },
     "breakdown": {
         "Times of the components, and where they come from": """
@@ -102,20 +104,20 @@ KEY_TABLES = {
     },
     "collectives": {
         "Machines of the measured collective operations": f"""
-            SELECT {_MACHINE} || CASE WHEN own THEN ' (yours)' ELSE '' END AS machine, topology AS tree,
+            SELECT {_MACHINE} || CASE WHEN user_supplied THEN ' (yours)' ELSE '' END AS machine, topology AS tree,
             ranks AS "GPUs",
             replace(cpu, '_', ' ') AS cpu, nccl_version AS "NCCL", channels, ring_gb_per_s AS "NCCL's ring rate, GB/s",
             printf('%.1f', pair_bytes_per_s / 1e9) AS "rate of a pair, GB/s", knows_host_memory AS host_memory_measured
-            FROM collective_machine ORDER BY own DESC, system""",
+            FROM collective_machine ORDER BY user_supplied DESC, system""",
         "Largest measured size of each operation": f"""
-            SELECT {_MACHINE} || CASE WHEN own THEN ' (yours)' ELSE '' END AS machine, operation,
+            SELECT {_MACHINE} || CASE WHEN user_supplied THEN ' (yours)' ELSE '' END AS machine, operation,
             (size_bytes / 1048576)::DECIMAL(10, 2) AS "MiB", transport, algorithm || ' ' || protocol AS choice,
             limited_by,
             printf('%.1f', 1e6 * measured_s) AS measured_us, printf('%.1f', 1e6 * forecast_s) AS forecast_us,
             printf('%+.1f %%', 100 * (forecast_s / measured_s - 1)) AS error
             FROM collective_time
             QUALIFY row_number() OVER (PARTITION BY system, operation ORDER BY size_bytes DESC) = 1
-            ORDER BY own DESC, system, operation""",
+            ORDER BY user_supplied DESC, system, operation""",
     },
     "percs": {
         "Time of the busiest link in ms, mean over seeds": """
@@ -135,11 +137,11 @@ KEY_TABLES = {
 #: Tables about the graphs and measurements of the user.
 YOURS = {
     "Warnings about your machine": """
-        SELECT machine, code, text AS warning FROM machine_warning WHERE own ORDER BY machine, number""",
+        SELECT machine, code, text AS warning FROM machine_warning WHERE user_supplied ORDER BY machine, number""",
     "Parameters calibrated on your machine, and their measurements": f"""
         SELECT substr(system, 9) AS machine, {_NAME} AS name, {_VALUE}, source
         FROM parameter WHERE study = 'pcie'
-        AND system IN (SELECT DISTINCT 'machine.' || machine FROM measured_copy WHERE own) ORDER BY ALL""",
+        AND system IN (SELECT DISTINCT 'machine.' || machine FROM measured_copy WHERE user_supplied) ORDER BY ALL""",
     "Measured copies by class": """
         SELECT machine, graph_class AS class, count(*) AS graphs, count(*) FILTER (judged) AS compared,
         printf('%.1f %%', 100 * median(abs(relative_error)) FILTER (judged)) AS median_error,
@@ -147,12 +149,12 @@ YOURS = {
         printf('%.1f %%', 100 * max(abs(relative_error)) FILTER (judged)) AS worst,
         printf('%.1f %%', 100 * median(abs(sharing_bytes_per_s / measured_bytes_per_s - 1)) FILTER (judged))
           AS median_fair_sharing
-        FROM measured_copy WHERE own GROUP BY ALL ORDER BY ALL""",
+        FROM measured_copy WHERE user_supplied GROUP BY ALL ORDER BY ALL""",
     "Measured copies by graph": """
             SELECT machine, graph, communications, program,
             measured_bytes_per_s / 1e9 AS measured_gb_per_s,
             forecast_bytes_per_s / 1e9 AS forecast_gb_per_s,
-            printf('%+.1f %%', 100 * relative_error) AS error, reason FROM measured_copy WHERE own
+            printf('%+.1f %%', 100 * relative_error) AS error, reason FROM measured_copy WHERE user_supplied
             ORDER BY judged DESC, abs(relative_error) DESC, machine, graph LIMIT 50""",
     "Features that explain the errors on your machine (share of the variance, cross-validated)": """
         SELECT origin AS machine, model, printf('%.0f %%', 100 * greatest(max(r2), 0)) AS explained,
@@ -160,7 +162,7 @@ YOURS = {
           FILTER (place <= 3) ELSE 'no feature tells much' END AS features
         FROM (SELECT *, row_number() OVER (PARTITION BY origin, model ORDER BY importance DESC, feature) AS place
               FROM error_feature WHERE study = 'pcie' AND kind = 'measured'
-              AND origin IN (SELECT machine FROM measured_copy WHERE own))
+              AND origin IN (SELECT machine FROM measured_copy WHERE user_supplied))
         GROUP BY ALL ORDER BY ALL""",
     "Forecast of each graph, and of its last copy": f"""
         WITH ends AS (SELECT f.*, c.start_s + f.elapsed_s AS end_s,

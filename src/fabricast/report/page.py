@@ -128,7 +128,8 @@ def write_report(
         groups = {
             name: [sheet for sheet in _sheets(connection, queries) if sheet.rows]
             for name, queries in {
-                "own": YOURS, "errors": ERRORS, "simulated": SIMULATED, "parameters": PARAMETERS, "digests": DIGESTS,
+                "user_supplied": YOURS, "errors": ERRORS, "simulated": SIMULATED, "parameters": PARAMETERS,
+                "digests": DIGESTS,
             }.items()
         }  # fmt: skip
         studies = [
@@ -138,7 +139,7 @@ def write_report(
         explorers = _explorers(connection)
         machines = machine_answers(connection)
         trees = _json(pcie_explorer(connection, graph_sets or {}))
-        (has_own_copies,) = connection.sql("SELECT count(*) > 0 FROM measured_copy WHERE own").fetchall()[0]
+        (has_own_copies,) = connection.sql("SELECT count(*) > 0 FROM measured_copy WHERE user_supplied").fetchall()[0]
     order = list(stories())
     studies = sorted((study for study in studies if study["pictures"]), key=lambda study: order.index(study["study"]))
     text = _environment().get_template("report.html.jinja").render(

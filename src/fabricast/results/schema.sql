@@ -210,7 +210,7 @@ CREATE TABLE measured_copy (
   machine VARCHAR NOT NULL, -- machine
   graph VARCHAR NOT NULL, -- copies that ran at the same time
   topology VARCHAR NOT NULL, -- topology of the machine
-  own BOOLEAN NOT NULL, -- whether the machine is the user's
+  user_supplied BOOLEAN NOT NULL, -- whether the machine is the user's
   communications VARCHAR NOT NULL, -- source>target of each copy, H is host memory
   flows BIGINT NOT NULL CHECK (flows > 0), -- number of copies
   program VARCHAR NOT NULL, -- copy method of the benchmark
@@ -238,7 +238,7 @@ CREATE TABLE measured_copy (
 CREATE TABLE machine_warning (
   machine VARCHAR NOT NULL, -- machine
   number BIGINT NOT NULL, -- number of the warning
-  own BOOLEAN NOT NULL, -- whether it is a user's machine
+  user_supplied BOOLEAN NOT NULL, -- whether it is a user's machine
   code VARCHAR NOT NULL, -- stable code of the kind of warning
   text VARCHAR NOT NULL, -- assumption or contradiction in words
   PRIMARY KEY (machine, number)
@@ -451,7 +451,7 @@ CREATE TABLE collective_machine (
   is_fallback BOOLEAN NOT NULL, -- whether NCCL's search fails, so that one slow channel is used
   pair_bytes_per_s DOUBLE NOT NULL, -- rate of an isolated copy
   knows_host_memory BOOLEAN NOT NULL, -- whether rates of host memory were measured
-  own BOOLEAN NOT NULL, -- whether the machine is that of the user
+  user_supplied BOOLEAN NOT NULL, -- whether the machine is that of the user
   PRIMARY KEY (system)
 );
 -- Measured and forecast times of collective operations.
@@ -468,7 +468,7 @@ CREATE TABLE collective_time (
   algorithm VARCHAR NOT NULL, -- NCCL's choice
   protocol VARCHAR NOT NULL, -- NCCL's choice
   limited_by VARCHAR NOT NULL, -- largest part of the forecast time
-  own BOOLEAN NOT NULL, -- whether the machine is that of the user
+  user_supplied BOOLEAN NOT NULL, -- whether the machine is that of the user
   source VARCHAR NOT NULL, -- origin of the measured time
   PRIMARY KEY (system, operation, size_bytes)
 );

@@ -68,10 +68,10 @@ print(len(times))
     assert in_fresh_process(program, cwd=tmp_path) == "20\n"
 
 
-arcs = st.tuples(st.integers(0, 7), st.integers(0, 7)).filter(lambda arc: arc[0] != arc[1])
+pairs = st.tuples(st.integers(0, 7), st.integers(0, 7)).filter(lambda pair: pair[0] != pair[1])
 
 
-@given(st.sampled_from(TREES), st.lists(arcs, min_size=1, max_size=12, unique=True), st.sampled_from(sorted(MODELS)))
+@given(st.sampled_from(TREES), st.lists(pairs, min_size=1, max_size=12, unique=True), st.sampled_from(sorted(MODELS)))
 def test_explanation_does_not_change_times(tree, chosen, model):
     values = {"tau": 0.1} if "tau" in MODELS[model].parameters else {}
     times = fc.predict(tree, fc.graph(chosen), bandwidth=BANDWIDTH, model=model, **values)
@@ -137,7 +137,7 @@ def test_python_and_command_line_predict_the_same_times(tmp_path):
     (lambda: fc.predict(TREES[0], fc.graph([(0, 9)]), bandwidth=1e9), "graphs contains endpoint number 9, expected 0 to 8"),
     (lambda: fc.simulate("storm8", [("H", 0)]), "contains endpoint number 8, which is host memory"),
     (lambda: fc.graph([]), "expected one or more pairs"),
-    (lambda: fc.predict("storm8", [0, 1]), "arcs contains 0, expected pairs of source and target"),
+    (lambda: fc.predict("storm8", [0, 1]), "pairs contains 0, expected pairs of source and target"),
     (lambda: fc.predict("storm8", [(0, 1)], model=3), "model is 3, expected text or a Model"),
     (lambda: fc.graph([(0, 1)], size="big"), "size is 'big'"),
     (lambda: fc.simulate(TREES[0], fc.graph([(0, 1)]), hardware="split_256_127"), "did you mean 'split_256_128'"),

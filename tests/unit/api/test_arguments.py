@@ -116,7 +116,7 @@ def test_keyword_values_are_checked():
 
 
 def test_missing_and_unknown_arguments_name_the_function():
-    with pytest.raises(TypeError, match=r"graph\(\) missing 1 required positional argument: 'arcs'"):
+    with pytest.raises(TypeError, match=r"graph\(\) missing 1 required positional argument: 'pairs'"):
         fc.graph()
     with pytest.raises(TypeError, match=r"graph\(\) got an unexpected keyword argument 'start'"):
         fc.graph([(0, 1)], start=1)

@@ -18,7 +18,7 @@ ARCS = [[(k % 16, (k + 1 + k % 5) % 16), ((k + 3) % 16, (k + 9) % 16), (k % 16, 
 
 
 def parts():
-    return [fc.graph(arcs, size="1 KiB" if number == 7 else "300 MiB") for number, arcs in enumerate(ARCS)]
+    return [fc.graph(pairs, size="1 KiB" if number == 7 else "300 MiB") for number, pairs in enumerate(ARCS)]
 
 
 @pytest.mark.parametrize("model", ["congestion_factor", "endpoint_engines"])

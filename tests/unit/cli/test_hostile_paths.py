@@ -64,18 +64,18 @@ def test_measured_graphs_whose_names_differ_in_case_are_separate(tmp_path):
         "graph,communications,total_gb_per_s,role\nalone,0>1,50,\nRing A,0>4 1>5,50,test\nring a,2>6 3>7,50,test\n"
         "显卡,0>5 1>4,50,test\n网卡,0>6 1>7,50,test\n", encoding="utf-8",
     )  # fmt: skip
-    tables = measured_copy_tables([Machine("mine", "flat4x2", path, own=True)], seed=1)
+    tables = measured_copy_tables([Machine("mine", "flat4x2", path, user_supplied=True)], seed=1)
     for rows in (tables.prediction, tables.reference):
         keys = ["case_id", "model"] if "model" in rows else ["case_id"]
         assert not rows.duplicated([*keys, "quantity"]).any()
     assert len(tables.reference) == 4
 
 
-@pytest.mark.parametrize("arcs", [[(0.5, 1)], [(True, 1)], [(0,)], [], [("gpu9", 0)], [(1, 1)], [("x", 1)]])
-def test_graphs_of_impossible_endpoints_are_rejected(arcs):
+@pytest.mark.parametrize("pairs", [[(0.5, 1)], [(True, 1)], [(0,)], [], [("gpu9", 0)], [(1, 1)], [("x", 1)]])
+def test_graphs_of_impossible_endpoints_are_rejected(pairs):
     tree = fc.load_topology("storm8")
     with pytest.raises(fc.InputError):
-        fc.predict(tree, arcs)
+        fc.predict(tree, pairs)
 
 
 def test_sizes_and_start_times_of_each_copy_are_used():

@@ -25,7 +25,7 @@ from fabricast.core.resources import published
 from fabricast.nccl.costs import Algorithm, Operation, Protocol, bus_factor
 from fabricast.nccl.search import SearchGraph
 from fabricast.nccl.system import Cpu, PathType
-from fabricast.pcie.graphs.congestion_graphs import from_arcs
+from fabricast.pcie.graphs.congestion_graphs import from_pairs
 from fabricast.pcie.packets.programs import hardware_with_rates, tree_with_rates
 from fabricast.pcie.packets.simulator import run_packets
 from fabricast.pcie.topology.parts import PeerLink
@@ -301,7 +301,7 @@ def test_the_copies_of_a_step_take_the_time_of_the_packet_simulator(system, patt
     )
     hops = [Hop(source, target, Transport.P2P) for source, target in pairs]
     numbers = [machine.tree.endpoint_number[name] for name in machine.ranks]
-    graph = from_arcs([[(numbers[hop.source], numbers[hop.target]) for hop in hops]], size_bytes=16 * MIB)
+    graph = from_pairs([[(numbers[hop.source], numbers[hop.target]) for hop in hops]], size_bytes=16 * MIB)
     rates = machine.model.calibration.rates
     simulated = run_packets(tree_with_rates(machine.tree, rates), graph, hardware_with_rates(rates)).simulation
     rate = 16 * MIB / simulated.end_s.max()

@@ -35,12 +35,12 @@ def run():
         connection.execute("CREATE TABLE study (study VARCHAR, tolerance DOUBLE)")
         connection.execute("INSERT INTO study VALUES ('pcie', 0.15), ('maxrate', 0.1)")
         connection.execute(
-            "CREATE TABLE measured_copy (machine VARCHAR, own BOOLEAN, judged BOOLEAN, relative_error DOUBLE, "
+            "CREATE TABLE measured_copy (machine VARCHAR, user_supplied BOOLEAN, judged BOOLEAN, relative_error DOUBLE, "
             "sharing_bytes_per_s DOUBLE, measured_bytes_per_s DOUBLE DEFAULT 100, reason_code VARCHAR, reason VARCHAR)"
         )
         for row in _ROWS:
             connection.execute(
-                "INSERT INTO measured_copy BY NAME SELECT ? AS machine, ? AS own, ? AS judged, ?::DOUBLE AS "
+                "INSERT INTO measured_copy BY NAME SELECT ? AS machine, ? AS user_supplied, ? AS judged, ?::DOUBLE AS "
                 "relative_error, ? AS sharing_bytes_per_s, ? AS reason_code, ? AS reason",
                 row,
             )
@@ -58,7 +58,7 @@ def test_each_user_supplied_machine_has_an_answer(run):
 
 
 def test_run_without_user_supplied_machines_has_no_machine_answers(run):
-    run.execute("DELETE FROM measured_copy WHERE own")
+    run.execute("DELETE FROM measured_copy WHERE user_supplied")
     assert machine_answers(run) == []
 
 

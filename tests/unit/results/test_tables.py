@@ -381,7 +381,7 @@ def test_probe_figures_equal_the_recorded_ones(shared_data):
     recorded = pd.read_csv(shared_data / "pcie" / "measured_rtx6kpro.csv")
     probes = read_probes(PUBLISHED / "pcie_measured_probes.csv")
     assert [probe.measured_bytes_per_s / 1e9 for probe in probes] == pytest.approx(recorded["measured_GBps"].tolist())
-    assert [" ".join(f"{s}>{t}" for s, t in probe.arcs) for probe in probes] == recorded["comms"].tolist()
+    assert [" ".join(f"{s}>{t}" for s, t in probe.pairs) for probe in probes] == recorded["comms"].tolist()
 
 
 def test_csv_errors_contain_line_and_problem(tmp_path):

@@ -13,7 +13,9 @@ from fabricast.results.tables import write_table
 
 values = snakemake.params
 published = choose_datasets(read_measurements(snakemake.input.published), values.datasets)
-rows = pd.concat([published, *(read_measurement_file(path) for path in snakemake.input.own)], ignore_index=True)
+rows = pd.concat(
+    [published, *(read_measurement_file(path) for path in snakemake.input.user_supplied)], ignore_index=True
+)
 with progress_of("fitting", rows["dataset"].nunique()) as advance:
     tables = maxrate_tables(
         rows, slide_system="Blue Waters", starts=values.starts, draws=values.draws, seed=values.seed,

@@ -93,8 +93,8 @@ class Patterns:
         try:
             return patterns.graph(_pairs(self.copies), size=size_bytes, name="copies", tree=tree)
         except InputError as error:
-            # The option that specifies the argument `arcs` has another name.
-            if error.argument == "arcs":
+            # The option that specifies the argument `pairs` has another name.
+            if error.argument == "pairs":
                 raise InputError(error.reason, argument="copies") from None
             raise
 

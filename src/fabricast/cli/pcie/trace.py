@@ -86,7 +86,7 @@ def trace_file(
     chosen, _ = hardware_on(tree, hardware, generation=generation, width=width, parameters=parameters_file)
     number = graphs.names.index(graph)
     trace = trace_packets(tree, graphs, number, chosen, transmissions=transmissions)
-    labels = [f"{tree.endpoint_names[s]}→{tree.endpoint_names[t]}" for s, t in graphs.arcs(number)]
+    labels = [f"{tree.endpoint_names[s]}→{tree.endpoint_names[t]}" for s, t in graphs.pairs(number)]
     with atomic_write(output) as temporary, connect() as connection, report_full_disk(output):
         connection.from_df(trace.transmissions).write_parquet(str(temporary))
     figure_path = output.with_suffix(".png")

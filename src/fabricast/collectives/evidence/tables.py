@@ -70,12 +70,12 @@ def user_forecast(name: str, inputs: Mapping[str, object], log: Path | str) -> C
     return forecast_prepared(prepare(load_tree(str(inputs["topology"])), None, known))
 
 
-def collective_tables(own: Sequence[tuple[str, CollectiveForecast]] = ()) -> CollectiveTables:
+def collective_tables(user_supplied: Sequence[tuple[str, CollectiveForecast]] = ()) -> CollectiveTables:
     """Return the tables of the measured machines and of machines of the user.
 
     Parameters
     ----------
-    own : sequence of (str, CollectiveForecast)
+    user_supplied : sequence of (str, CollectiveForecast)
         Name and forecast of each log of the user.
 
     Examples
@@ -86,13 +86,15 @@ def collective_tables(own: Sequence[tuple[str, CollectiveForecast]] = ()) -> Col
     """
     times = pd.concat([_case_rows(case) for case in measured_cases()], ignore_index=True)
     machines = [
-        _machine_row(case.system, measured_machine(case.system), nccl_plan(measured_machine(case.system)), own=False)
+        _machine_row(
+            case.system, measured_machine(case.system), nccl_plan(measured_machine(case.system)), user_supplied=False
+        )
         for case in measured_cases()
     ]
     errors = pd.concat([error_table(times, _FORECASTS), _left_out_errors()], ignore_index=True)
-    for name, forecast in own:
+    for name, forecast in user_supplied:
         times = pd.concat([times, _own_rows(name, forecast)], ignore_index=True)
-        machines.append(_machine_row(name, forecast.machine, forecast.plan, own=True))
+        machines.append(_machine_row(name, forecast.machine, forecast.plan, user_supplied=True))
     predictions = [
         times[["system", "operation", "size_bytes", column]].rename(columns={column: "value"}).assign(model=model)
         for model, column in _FORECASTS.items()
@@ -114,7 +116,8 @@ def _case_rows(case: MeasuredCase) -> pd.DataFrame:
     choices = model.choices(case.size_bytes)
     rows = case_times(case, model).assign(
         algorithm=[str(choice[0]) for choice in choices], protocol=[str(choice[1]) for choice in choices],
-        limited_by=[str(limit) for limit in model.limits(choices, case.size_bytes)], own=False, source=case.source,
+        limited_by=[str(limit) for limit in model.limits(choices, case.size_bytes)], user_supplied=False,
+        source=case.source,
     )  # fmt: skip
     return one_row_per_size(rows)
 
@@ -129,20 +132,20 @@ def _own_rows(name: str, forecast: CollectiveForecast) -> pd.DataFrame:
             "size_class": [size_class(size) for size in table["size_bytes"]],
             "size_bytes": table["size_bytes"].astype(float), "measured_s": table["measured_us"] * 1e-6,
             "forecast_s": table["time_us"] * 1e-6, "nccl_s": nccl, "alpha_beta_s": float("nan"),
-            "algorithm": table["algorithm"], "protocol": table["protocol"], "limited_by": table["limit"], "own": True,
-            "source": "log of the user",
+            "algorithm": table["algorithm"], "protocol": table["protocol"], "limited_by": table["limit"],
+            "user_supplied": True, "source": "log of the user",
         }
     )  # fmt: skip
 
 
-def _machine_row(system: str, machine: CollectiveMachine, plan: Plan, *, own: bool) -> dict[str, object]:
+def _machine_row(system: str, machine: CollectiveMachine, plan: Plan, *, user_supplied: bool) -> dict[str, object]:
     settings = machine.settings
     return {
         "system": system, "topology": machine.tree.name, "ranks": len(machine.ranks), "cpu": str(settings.cpu),
         "capability": settings.capability, "nccl_version": ".".join(map(str, settings.version)),
         "channels": plan.channels, "ring_gb_per_s": plan.rings.total_gb_per_s, "is_fallback": plan.rings.is_fallback,
         "pair_bytes_per_s": machine.model.calibration.rates.one_way_bytes_per_s,
-        "knows_host_memory": machine.knows_host_memory, "own": own,
+        "knows_host_memory": machine.knows_host_memory, "user_supplied": user_supplied,
     }  # fmt: skip
 
 

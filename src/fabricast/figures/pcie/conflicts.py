@@ -42,8 +42,8 @@ def plot_port_conflicts() -> Figure:
     taus = np.linspace(0.0, 0.5, 101)
     for groups, style in zip((2, 3, 4), _STYLES, strict=True):
         # One group crosses the root complex; each local copy is a group.
-        arcs = [(4, 0), *((gpu, 0) for gpu in range(1, groups))]
-        found = np.array([factors(tree, arcs, model, tau=float(tau)) for tau in taus])
+        pairs = [(4, 0), *((gpu, 0) for gpu in range(1, groups))]
+        found = np.array([factors(tree, pairs, model, tau=float(tau)) for tau in taus])
         right.plot(taus, found[:, 1], style, color=COLOURS[0], label=f"local, {groups} groups")
         right.plot(taus, found[:, 0], style, color=COLOURS[1], label=f"crossing, {groups} groups")
     for (text, tau), side in zip(_TAU.items(), (1, -1), strict=True):

@@ -51,14 +51,14 @@ def plot_measured_copies(copies: pd.DataFrame, tolerance: float) -> Figure:
         axes.axvspan(0, 100 * tolerance, color="0.9", zorder=0)
         for place, (column, _, colour) in zip(y, _MODELS, strict=True):
             error = 100 * (rows[column] / rows["measured_bytes_per_s"] - 1).abs().to_numpy(dtype=float)
-            is_known, own = np.isfinite(error), rows["own"].to_numpy(dtype=bool)
+            is_known, user_supplied = np.isfinite(error), rows["user_supplied"].to_numpy(dtype=bool)
             if not is_known.any():
                 axes.text(1, place, "no forecast", fontsize=7, va="center", color="0.4")
                 continue
             # A fixed sequence separates equal errors.
             spread = place + 0.5 * ((np.arange(error.size) * 0.618) % 1 - 0.5)
             shown = np.minimum(error, _HIGHEST)
-            for members, marker in ((is_known & ~own, "o"), (is_known & own, "*")):
+            for members, marker in ((is_known & ~user_supplied, "o"), (is_known & user_supplied, "*")):
                 axes.plot(shown[members], spread[members], marker, color=colour, markersize=3, alpha=0.7, mew=0)
             axes.plot(
                 [min(float(np.median(error[is_known])), _HIGHEST)] * 2, [place - 0.36, place + 0.36], color="black",

@@ -108,11 +108,11 @@ def draw_tree(tree: PcieTree, load: np.ndarray, axes: Axes) -> None:
 _TRACED = "congestion_factor"
 
 
-def link_load(tree: PcieTree, arcs: list[tuple[int, int]], rho: np.ndarray) -> np.ndarray:
+def link_load(tree: PcieTree, pairs: list[tuple[int, int]], rho: np.ndarray) -> np.ndarray:
     """Return the load of each directed link as a share of its capacity."""
     routes = tree.routes
     load = np.zeros(routes.capacity.size)
-    for (source, target), rate in zip(arcs, rho, strict=True):
+    for (source, target), rate in zip(pairs, rho, strict=True):
         pair = source * routes.endpoints + target
         load[routes.link[routes.offset[pair] : routes.offset[pair + 1]]] += rate
     return load / routes.capacity
@@ -136,15 +136,15 @@ def plot_link_loads(tree: PcieTree, communication: pd.DataFrame, phase: pd.DataF
         One panel per phase.
     """
     phase = phase[(phase["graph"] == graph) & (phase["model"] == _TRACED)]
-    arcs_of = communication[communication["graph"] == graph].set_index("communication")
+    pairs_of = communication[communication["graph"] == graph].set_index("communication")
     number = tree.endpoint_number
     phases = sorted(phase["phase"].unique())
     figure, panels = plt.subplots(len(phases), 1, figsize=(COLUMN_WIDTH_IN, 2.1 * len(phases)), squeeze=False)
     for axes, index in zip(panels[:, 0], phases, strict=True):
         rows = phase[phase["phase"] == index].sort_values("communication")
-        ends = arcs_of.loc[rows["communication"]]
-        arcs = [(number[s], number[t]) for s, t in zip(ends["source"], ends["target"], strict=True)]
-        draw_tree(tree, link_load(tree, arcs, rows["rho"].to_numpy()), axes)
+        ends = pairs_of.loc[rows["communication"]]
+        pairs = [(number[s], number[t]) for s, t in zip(ends["source"], ends["target"], strict=True)]
+        draw_tree(tree, link_load(tree, pairs, rows["rho"].to_numpy()), axes)
         text = ", ".join(f"{s}→{t}" for s, t in zip(ends["source"], ends["target"], strict=True))
         axes.set_title(f"phase {index + 1}: {text}")
     colours = plt.cm.ScalarMappable(cmap=LOADS)

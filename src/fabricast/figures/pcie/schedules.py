@@ -155,13 +155,13 @@ def plot_schedule_timeline(schedule: pd.DataFrame, reference_time_s: float) -> F
 def _draw_schedule(axes: Axes, row: Mapping[Hashable, Any], reference_time_s: float) -> None:
     """Draw the sends of one schedule."""
     steps = [step.split() for step in row["schedule"].split(" | ")]
-    sources = sorted({arc.split(">")[0] for step in steps for arc in step}, key=lambda name: (len(name), name))
+    sources = sorted({pair.split(">")[0] for step in steps for pair in step}, key=lambda name: (len(name), name))
     starts = [0.0, *np.cumsum(np.array(row["steps_s"], dtype=np.float64) / reference_time_s)]
     for number, step in enumerate(steps):
         colour = COLOURS[number % len(COLOURS)]
         width = starts[number + 1] - starts[number]
-        for arc in step:
-            source, target = arc.split(">")
+        for pair in step:
+            source, target = pair.split(">")
             y = sources.index(source)
             axes.barh(y, width, left=starts[number], height=0.85, color=colour, edgecolor="white")
             axes.text(starts[number] + width / 2, y, f"→{target}", ha="center", va="center", fontsize=7,

@@ -285,19 +285,21 @@ def plot_worst_case(
     graph_rows = graph_rows.sort_values("number")
     ends = communication[communication["graph"] == graph].sort_values("communication").reset_index(drop=True)
     values = parameter[parameter["system"] == f"{tree.name}.{origin}"].set_index("name")["value"]
-    arcs = graphs_from_rows(tree, ends).arcs(0)
-    rho = factors(tree, arcs, MODELS[model], tau=values.get("tau", 0.0), crossing_cost=values.get("crossing_cost", 1.0))
-    figure, (top, bottom) = plt.subplots(
-        2, 1, figsize=(COLUMN_WIDTH_IN, 2.3 + 0.24 * len(arcs)), height_ratios=[2.1, 0.4 + 0.24 * len(arcs)]
+    pairs = graphs_from_rows(tree, ends).pairs(0)
+    rho = factors(
+        tree, pairs, MODELS[model], tau=values.get("tau", 0.0), crossing_cost=values.get("crossing_cost", 1.0)
     )
-    draw_tree(tree, link_load(tree, arcs, rho), top)
+    figure, (top, bottom) = plt.subplots(
+        2, 1, figsize=(COLUMN_WIDTH_IN, 2.3 + 0.24 * len(pairs)), height_ratios=[2.1, 0.4 + 0.24 * len(pairs)]
+    )
+    draw_tree(tree, link_load(tree, pairs, rho), top)
     scale = figure.colorbar(plt.cm.ScalarMappable(Normalize(0, 1), LOADS), ax=top, shrink=0.7, aspect=18)
     scale.set_label("link load (share of capacity)", fontsize=7)
     ends_of_worst = ends.iloc[int(worst["item"])]
     named = f"{ends_of_worst['source']}→{ends_of_worst['target']}"
     error = f"time {100 * worst['relative_error']:+.0f} % against the packet simulator"
     top.set_title(f"{tree.name}, {_short(origin)}, {_title(model)}: {named}\n{error}", fontsize=7)
-    y = np.arange(len(arcs))
+    y = np.arange(len(pairs))
     bottom.barh(y - 0.2, graph_rows["predicted"] * 1e3, height=0.36, color=COLOURS[0], label="model")
     bottom.barh(y + 0.2, graph_rows["reference"] * 1e3, height=0.36, color=COLOURS[4], label="packet simulator")
     bottom.set_yticks(y, [f"{s}→{t}" for s, t in zip(ends["source"], ends["target"], strict=True)])

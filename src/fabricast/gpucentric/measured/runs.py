@@ -215,21 +215,21 @@ class _Bench:
                 if memory != "pageable":
                     yield _row("time", item, self._by_device(start), "s", clock="device", **place)
 
-    def _together(self, arcs: Sequence[tuple[int, int]]) -> list[float]:
+    def _together(self, pairs: Sequence[tuple[int, int]]) -> list[float]:
         """Start copies at the same time and return the completion time of each copy in s."""
         gpu, gate = self.gpu, self.events[4]
         self._hold()
         gpu.record(gate, self.streams[0])
-        for number, (source, _) in enumerate(arcs):
+        for number, (source, _) in enumerate(pairs):
             addresses = (self.device[number], self.pinned[number])
             stream = self.streams[number]
             gpu.hold(stream, gate)
             gpu.copy(*(addresses if source == 0 else addresses[::-1]), LARGE_BYTES, stream)
             gpu.record(self.events[number], stream)
         self._release()
-        for number in range(len(arcs)):
+        for number in range(len(pairs)):
             gpu.wait_for(self.events[number])
-        return [gpu.elapsed_s(gate, self.events[number]) for number in range(len(arcs))]
+        return [gpu.elapsed_s(gate, self.events[number]) for number in range(len(pairs))]
 
     def concurrent(self) -> _Rows:
         """Measure the total rate of copies that start at the same time, and of single copies.
@@ -238,12 +238,12 @@ class _Bench:
         engine sequentially or in round-robin order, unlike the mean rate of the copies.
         """
         alone = {"single to the GPU": ((0, 1),), "single to the host": ((1, 0),)}
-        for name, arcs in {**alone, **PATTERNS}.items():
+        for name, pairs in {**alone, **PATTERNS}.items():
 
-            def total_rate(arcs: Sequence[tuple[int, int]] = arcs) -> float:
-                return len(arcs) * LARGE_BYTES / max(self._together(arcs))
+            def total_rate(pairs: Sequence[tuple[int, int]] = pairs) -> float:
+                return len(pairs) * LARGE_BYTES / max(self._together(pairs))
 
-            place = {"memory": "pinned", "clock": "device", "size_bytes": LARGE_BYTES, "copies": len(arcs)}
+            place = {"memory": "pinned", "clock": "device", "size_bytes": LARGE_BYTES, "copies": len(pairs)}
             yield _row("rate", name, self._repeat(total_rate), "bytes/s", **place)
 
     def stores(self, sizes: Sequence[int]) -> _Rows:

@@ -163,12 +163,12 @@ def gpu_probes(cells: pd.DataFrame) -> pd.DataFrame:
     """
     rates = cells[cells["quantity"] == "rate"].set_index("item")["value"]
     rows = []
-    for name, arcs in PATTERNS.items():
+    for name, pairs in PATTERNS.items():
         if name in rates:
             alone = float(np.mean([rates["single to the GPU"], rates["single to the host"]]))
             rows.append(
                 {"system": cells["gpu"].iloc[0], "topology": "host_gpu", "pattern": name,
-                 "communications": " ".join(f"{s}>{t}" for s, t in arcs), "statistic": "total",
+                 "communications": " ".join(f"{s}>{t}" for s, t in pairs), "statistic": "total",
                  "measured_gb_per_s": rates[name] / 1e9, "solo_gb_per_s": alone / 1e9, "source": "this_machine"}
             )  # fmt: skip
     return pd.DataFrame(rows, columns=_PROBE_COLUMNS)

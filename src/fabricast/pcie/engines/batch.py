@@ -43,10 +43,10 @@ def graph_times(
 
     Examples
     --------
-    >>> from fabricast.pcie.graphs.congestion_graphs import from_arcs
+    >>> from fabricast.pcie.graphs.congestion_graphs import from_pairs
     >>> from fabricast.pcie.graphs.programs import PROGRAMS
     >>> from fabricast.pcie.topology.regular import regular_tree
-    >>> graphs = from_arcs([[(0, 1), (2, 1)], [(0, 1)]], size_bytes=50e9)
+    >>> graphs = from_pairs([[(0, 1), (2, 1)], [(0, 1)]], size_bytes=50e9)
     >>> tree = regular_tree("flat4x2", (2, 4))
     >>> graph_times(tree, graphs, PROGRAMS["independent"], LinkRates(50e9, 50e9)).end_s.tolist()
     [2.0, 2.0, 1.0]

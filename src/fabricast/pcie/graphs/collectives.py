@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from fabricast.core.errors import InputError, unknown_name
-from fabricast.pcie.graphs.congestion_graphs import Arc
+from fabricast.pcie.graphs.congestion_graphs import Pair
 from fabricast.pcie.topology.tree import PcieTree
 
-__all__ = ["COLLECTIVES", "card_arcs", "collective_arcs"]
+__all__ = ["COLLECTIVES", "card_pairs", "collective_pairs"]
 
 
-def _ring(count: int) -> list[list[Arc]]:
+def _ring(count: int) -> list[list[Pair]]:
     """Return the step of a ring algorithm, in which every rank sends to the next one.
 
     All steps of an all-reduce, reduce-scatter or all-gather over one ring consist of these copies.
@@ -19,21 +19,21 @@ def _ring(count: int) -> list[list[Arc]]:
     return [[(rank, (rank + 1) % count) for rank in range(count)]]
 
 
-def _tree(count: int) -> list[list[Arc]]:
+def _tree(count: int) -> list[list[Pair]]:
     """Return the steps of a binary-tree reduction and broadcast, one level per step."""
-    levels: dict[int, list[Arc]] = {}
+    levels: dict[int, list[Pair]] = {}
     for rank in range(1, count):
         levels.setdefault((rank + 1).bit_length(), []).append((rank, (rank - 1) // 2))
     up = [levels[depth] for depth in sorted(levels, reverse=True)]
-    return up + [[(parent, child) for child, parent in arcs] for arcs in reversed(up)]
+    return up + [[(parent, child) for child, parent in pairs] for pairs in reversed(up)]
 
 
-def _pairwise(count: int) -> list[list[Arc]]:
+def _pairwise(count: int) -> list[list[Pair]]:
     """Return the steps of a pairwise all-to-all: in step k, rank r sends to r + k."""
     return [[(rank, (rank + step) % count) for rank in range(count)] for step in range(1, count)]
 
 
-def _halving(count: int) -> list[list[Arc]]:
+def _halving(count: int) -> list[list[Pair]]:
     """Return the steps of a reduce-scatter by recursive halving."""
     if count & (count - 1):
         raise InputError(f"is {count}, expected a power of two for recursive halving", argument="endpoints")
@@ -45,7 +45,7 @@ def _halving(count: int) -> list[list[Arc]]:
 
 
 #: Functions that return the steps of a collective as lists of (source, target), by algorithm name.
-COLLECTIVES: dict[str, Callable[[int], list[list[Arc]]]] = {
+COLLECTIVES: dict[str, Callable[[int], list[list[Pair]]]] = {
     "ring": _ring,
     "tree": _tree,
     "pairwise": _pairwise,
@@ -53,7 +53,7 @@ COLLECTIVES: dict[str, Callable[[int], list[list[Arc]]]] = {
 }
 
 
-def collective_arcs(name: str, endpoints: int) -> list[list[Arc]]:
+def collective_pairs(name: str, endpoints: int) -> list[list[Pair]]:
     """Return the copies of every step of a collective operation.
 
     The steps of a collective depend on each other. Each step is one congestion graph, whose copies start together.
@@ -79,9 +79,9 @@ def collective_arcs(name: str, endpoints: int) -> list[list[Arc]]:
 
     Examples
     --------
-    >>> collective_arcs("ring", 4)
+    >>> collective_pairs("ring", 4)
     [[(0, 1), (1, 2), (2, 3), (3, 0)]]
-    >>> [len(step) for step in collective_arcs("tree", 8)]
+    >>> [len(step) for step in collective_pairs("tree", 8)]
     [1, 4, 2, 2, 4, 1]
     """
     if name not in COLLECTIVES:
@@ -91,7 +91,7 @@ def collective_arcs(name: str, endpoints: int) -> list[list[Arc]]:
     return COLLECTIVES[name](endpoints)
 
 
-def card_arcs(tree: PcieTree) -> list[Arc]:
+def card_pairs(tree: PcieTree) -> list[Pair]:
     """Return one copy from each accelerator to the nearest network card.
 
     The nearest card is the one with the deepest lowest common ancestor. If several cards are equally near, the card
@@ -118,7 +118,7 @@ def card_arcs(tree: PcieTree) -> list[Arc]:
             f"topology '{tree.name}' has no network card; import XML files with network_cards=True to include them"
         )
     assigned = dict.fromkeys(cards, 0)
-    arcs = []
+    pairs = []
     for name in tree.accelerator_names:
         ranked = [
             (-tree.depth[tree.lowest_common_ancestor(name, card)], assigned[card], index)
@@ -126,5 +126,5 @@ def card_arcs(tree: PcieTree) -> list[Arc]:
         ]
         nearest = cards[min(ranked)[-1]]
         assigned[nearest] += 1
-        arcs.append((tree.endpoint_number[name], tree.endpoint_number[nearest]))
-    return arcs
+        pairs.append((tree.endpoint_number[name], tree.endpoint_number[nearest]))
+    return pairs

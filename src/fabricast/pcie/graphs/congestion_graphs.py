@@ -17,16 +17,16 @@ __all__ = [
     "MOST_COPIES",
     "OPTIONAL",
     "REQUIRED",
-    "Arc",
     "CongestionGraphs",
+    "Pair",
     "all_to_all",
-    "from_arcs",
+    "from_pairs",
     "gather",
     "joined",
     "scatter",
 ]
 
-Arc = tuple[int, int]
+Pair = tuple[int, int]
 
 #: Maximum number of copies of one graph: the time of a forecast grows with its square.
 MOST_COPIES = 4096
@@ -157,14 +157,14 @@ class CongestionGraphs:
             programs=tuple(self.programs[number] for number in numbers) if self.programs else (),
         )
 
-    def arcs(self, graph: int) -> list[Arc]:
+    def pairs(self, graph: int) -> list[Pair]:
         """Return the (source, target) pairs of the graph with index `graph`."""
         rows = slice(int(self.offset[graph]), int(self.offset[graph + 1]))
         return list(zip(self.source[rows].tolist(), self.target[rows].tolist(), strict=True))
 
 
-def from_arcs(
-    graphs: Sequence[Sequence[Arc]],
+def from_pairs(
+    graphs: Sequence[Sequence[Pair]],
     *,
     size_bytes: float,
     names: Sequence[str] | None = None,
@@ -188,20 +188,20 @@ def from_arcs(
 
     Examples
     --------
-    >>> graphs = from_arcs([[(0, 1)], [(0, 2), (1, 2)]], size_bytes=1e6)
+    >>> graphs = from_pairs([[(0, 1)], [(0, 2), (1, 2)]], size_bytes=1e6)
     >>> len(graphs), graphs.source.size
     (2, 3)
     """
-    lengths = [len(arcs) for arcs in graphs]
-    pairs = np.array(list(itertools.chain.from_iterable(graphs)), dtype=np.int64).reshape(-1, 2)
+    lengths = [len(pairs) for pairs in graphs]
+    copies = np.array(list(itertools.chain.from_iterable(graphs)), dtype=np.int64).reshape(-1, 2)
     return CongestionGraphs(
         names=tuple(names) if names is not None else tuple(str(i) for i in range(len(graphs))),
         families=tuple(families) if families is not None else ("user",) * len(graphs),
         offset=np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64),
-        source=pairs[:, 0].copy(),
-        target=pairs[:, 1].copy(),
-        size_bytes=np.full(len(pairs), size_bytes, dtype=np.float64),
-        start_s=np.zeros(len(pairs), dtype=np.float64),
+        source=copies[:, 0].copy(),
+        target=copies[:, 1].copy(),
+        size_bytes=np.full(len(copies), size_bytes, dtype=np.float64),
+        start_s=np.zeros(len(copies), dtype=np.float64),
     )
 
 
@@ -220,7 +220,7 @@ def joined(parts: Sequence[CongestionGraphs]) -> CongestionGraphs:
 
     Examples
     --------
-    >>> one, other = from_arcs([[(0, 1)]], size_bytes=1e6), from_arcs([[(0, 2), (1, 2)]], size_bytes=1e6)
+    >>> one, other = from_pairs([[(0, 1)]], size_bytes=1e6), from_pairs([[(0, 2), (1, 2)]], size_bytes=1e6)
     >>> joined([one, other, one]).offset
     array([0, 1, 3, 4])
     """
@@ -237,7 +237,7 @@ def joined(parts: Sequence[CongestionGraphs]) -> CongestionGraphs:
     )
 
 
-def scatter(root: int, others: Iterable[int]) -> list[Arc]:
+def scatter(root: int, others: Iterable[int]) -> list[Pair]:
     """Return one copy from `root` to each of `others`, except to `root` itself.
 
     Examples
@@ -248,7 +248,7 @@ def scatter(root: int, others: Iterable[int]) -> list[Arc]:
     return [(root, target) for target in others if target != root]
 
 
-def gather(root: int, others: Iterable[int]) -> list[Arc]:
+def gather(root: int, others: Iterable[int]) -> list[Pair]:
     """Return one copy to `root` from each of `others`, except from `root` itself.
 
     Examples
@@ -259,7 +259,7 @@ def gather(root: int, others: Iterable[int]) -> list[Arc]:
     return [(source, root) for source in others if source != root]
 
 
-def all_to_all(members: Iterable[int]) -> list[Arc]:
+def all_to_all(members: Iterable[int]) -> list[Pair]:
     """Return one copy for each ordered pair of different `members`.
 
     Examples

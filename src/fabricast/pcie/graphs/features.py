@@ -20,7 +20,7 @@ _FEWEST_CLASSES = 20
 _MOST_ROWS = 12_000
 
 
-def isomorphism_class(arcs: list[tuple[int, int]]) -> str:
+def isomorphism_class(pairs: list[tuple[int, int]]) -> str:
     """Return a string that is equal for isomorphic graphs, by colour refinement.
 
     Colour refinement (1-dimensional Weisfeiler-Leman) repeatedly refines the colour of a vertex by the colours of its
@@ -29,7 +29,7 @@ def isomorphism_class(arcs: list[tuple[int, int]]) -> str:
 
     Parameters
     ----------
-    arcs : list of (int, int)
+    pairs : list of (int, int)
         (source, target) pairs of the graph.
 
     Returns
@@ -44,15 +44,15 @@ def isomorphism_class(arcs: list[tuple[int, int]]) -> str:
     >>> isomorphism_class([(0, 1), (2, 1)]) == isomorphism_class([(1, 0), (1, 2)])
     False
     """
-    members = sorted({vertex for arc in arcs for vertex in arc})
+    members = sorted({vertex for pair in pairs for vertex in pair})
     colour = dict.fromkeys(members, 0)
     history = []
     for _ in members:
         signature = {
             v: (
                 colour[v],
-                tuple(sorted(colour[t] for s, t in arcs if s == v)),
-                tuple(sorted(colour[s] for s, t in arcs if t == v)),
+                tuple(sorted(colour[t] for s, t in pairs if s == v)),
+                tuple(sorted(colour[s] for s, t in pairs if t == v)),
             )
             for v in members
         }
@@ -165,7 +165,7 @@ def describe_graphs(tree: PcieTree, graphs: CongestionGraphs, *, generator: np.r
     if rows.size > _MOST_ROWS:
         rows = np.sort(generator.choice(rows, _MOST_ROWS, replace=False))
     case = graphs.graph_of_communication[rows]
-    class_of_graph = {int(graph): isomorphism_class(graphs.arcs(int(graph))) for graph in np.unique(case)}
+    class_of_graph = {int(graph): isomorphism_class(graphs.pairs(int(graph))) for graph in np.unique(case)}
     classes = pd.factorize(pd.Series([class_of_graph[int(graph)] for graph in case]), sort=True)[0]
     return GraphFeatures(rows, feature_frame(tree, graphs).iloc[rows], classes.astype(np.int64))
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from fabricast.core.errors import InputError
 from fabricast.inputs.csv_files import read_csv
-from fabricast.pcie.graphs.congestion_graphs import Arc
+from fabricast.pcie.graphs.congestion_graphs import Pair
 from fabricast.pcie.graphs.files import read_ends
 from fabricast.pcie.topology.tree import PcieTree
 
@@ -51,7 +51,7 @@ class Pattern:
         return math.prod(math.factorial(len(targets)) for targets in self.targets)
 
     @cached_property
-    def arcs(self) -> list[Arc]:
+    def pairs(self) -> list[Pair]:
         """All copies as (source, target), by source and then in naive order."""
         return [(source, target) for source, targets in enumerate(self.targets) for target in targets]
 

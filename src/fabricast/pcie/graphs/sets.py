@@ -9,8 +9,8 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from fabricast.core.errors import InputError
-from fabricast.pcie.graphs.congestion_graphs import Arc, all_to_all, gather, scatter
-from fabricast.pcie.graphs.symmetry import ArcMasks, count_graphs, subset_orbits
+from fabricast.pcie.graphs.congestion_graphs import Pair, all_to_all, gather, scatter
+from fabricast.pcie.graphs.symmetry import PairMasks, count_graphs, subset_orbits
 from fabricast.pcie.topology.tree import PcieTree
 
 __all__ = ["exhaustive_graphs", "random_graphs", "stress_set", "validation_set"]
@@ -19,7 +19,7 @@ __all__ = ["exhaustive_graphs", "random_graphs", "stress_set", "validation_set"]
 VALIDATION_SEED = 20161113
 
 
-def exhaustive_graphs(tree: PcieTree, endpoints: Sequence[int], *, use_all: bool = True) -> list[list[Arc]]:
+def exhaustive_graphs(tree: PcieTree, endpoints: Sequence[int], *, use_all: bool = True) -> list[list[Pair]]:
     """Return all graphs on a set of endpoints, up to symmetries of the tree.
 
     Graphs that a symmetry of the tree maps onto each other have equal copy times; the canonical form of each class is
@@ -30,7 +30,7 @@ def exhaustive_graphs(tree: PcieTree, endpoints: Sequence[int], *, use_all: bool
     tree : PcieTree
         Topology with at most 8 endpoints.
     endpoints : sequence of int
-        At most 4 endpoint numbers: five endpoints have over a million arc sets.
+        At most 4 endpoint numbers: five endpoints have over a million pair sets.
     use_all : bool, default True
         Keep only graphs in which each of `endpoints` sends or receives.
 
@@ -50,22 +50,22 @@ def exhaustive_graphs(tree: PcieTree, endpoints: Sequence[int], *, use_all: bool
     >>> len(exhaustive_graphs(regular_tree("storm8", (2, 2, 2)), (0, 1, 2, 3)))
     535
     """
-    masks = ArcMasks(tree)
-    arcs = all_to_all(endpoints)
-    if len(arcs) > 12:
+    masks = PairMasks(tree)
+    pairs = all_to_all(endpoints)
+    if len(pairs) > 12:
         raise ValueError(f"number of endpoints is {len(endpoints)}, expected at most 4")
-    bits = np.array([1 << masks.bit[arc] for arc in arcs], dtype=np.uint64)
-    chosen = np.arange(1, 1 << len(arcs), dtype=np.uint64)
-    member = (chosen[:, None] >> np.arange(len(arcs), dtype=np.uint64)) & np.uint64(1)
+    bits = np.array([1 << masks.bit[pair] for pair in pairs], dtype=np.uint64)
+    chosen = np.arange(1, 1 << len(pairs), dtype=np.uint64)
+    member = (chosen[:, None] >> np.arange(len(pairs), dtype=np.uint64)) & np.uint64(1)
     if use_all:
-        touches = np.array([[end in arc for end in endpoints] for arc in arcs], dtype=np.int64)
+        touches = np.array([[end in pair for end in endpoints] for pair in pairs], dtype=np.int64)
         member = member[((member.astype(np.int64) @ touches) > 0).all(axis=1)]
     graphs = (member * bits).sum(axis=1, dtype=np.uint64)
     canonical = sorted(set(masks.canonical(graphs.tolist())))
     return [masks.unmask(mask) for mask in canonical]
 
 
-def random_graphs(tree: PcieTree, count: int, *, seed: int, smallest: int = 5, largest: int = 5) -> list[list[Arc]]:
+def random_graphs(tree: PcieTree, count: int, *, seed: int, smallest: int = 5, largest: int = 5) -> list[list[Pair]]:
     """Return distinct random graphs.
 
     On topologies with at most 8 endpoints the graphs are distinct up to symmetries of the tree, and their canonical
@@ -95,7 +95,7 @@ def random_graphs(tree: PcieTree, count: int, *, seed: int, smallest: int = 5, l
     Examples
     --------
     >>> from fabricast.pcie.topology.regular import regular_tree
-    >>> [len(arcs) for arcs in random_graphs(regular_tree("quad4", (2, 2)), 2, seed=1)]
+    >>> [len(pairs) for pairs in random_graphs(regular_tree("quad4", (2, 2)), 2, seed=1)]
     [5, 5]
     """
     return _draw(tree, count, set(), random.Random(seed), smallest, largest)
@@ -104,21 +104,21 @@ def random_graphs(tree: PcieTree, count: int, *, seed: int, smallest: int = 5, l
 def _draw(
     tree: PcieTree,
     count: int,
-    seen: set[tuple[Arc, ...]],
+    seen: set[tuple[Pair, ...]],
     generator: random.Random,
     smallest: int,
     largest: int,
-) -> list[list[Arc]]:
+) -> list[list[Pair]]:
     """Draw graphs whose canonical form is not in `seen`, and add them to it."""
     endpoints = range(len(tree.endpoint_names))
-    arcs = list(itertools.permutations(endpoints, 2))
-    if not 1 <= smallest <= largest <= len(arcs):
+    pairs = list(itertools.permutations(endpoints, 2))
+    if not 1 <= smallest <= largest <= len(pairs):
         raise InputError(
-            f"copies per graph are {smallest} to {largest}, expected 1 to {len(arcs)}, the number of endpoint pairs of "
-            f"'{tree.name}'"
+            f"copies per graph are {smallest} to {largest}, expected 1 to {len(pairs)}, the number of endpoint pairs "
+            f"of '{tree.name}'"
         )
-    masks = ArcMasks(tree) if len(arcs) <= 64 else None
-    graphs: list[list[Arc]] = []
+    masks = PairMasks(tree) if len(pairs) <= 64 else None
+    graphs: list[list[Pair]] = []
     drawn = 0
     while len(graphs) < count and drawn < 100 * count:
         # Batches amortise the overhead of a kernel call, which exceeds the cost of a canonical form.
@@ -126,7 +126,7 @@ def _draw(
         for _ in range(min(1024, 2 * (count - len(graphs)))):
             drawn += 1
             size = smallest if smallest == largest else generator.randint(smallest, largest)
-            batch.append(generator.sample(arcs, size))
+            batch.append(generator.sample(pairs, size))
         if masks is None:
             keys = [sorted(graph) for graph in batch]
         else:
@@ -140,7 +140,7 @@ def _draw(
     raise InputError(f"only {len(graphs)} distinct graphs were drawn on '{tree.name}', expected {count}")
 
 
-def validation_set(tree: PcieTree, count: int, *, seed: int = VALIDATION_SEED) -> list[tuple[str, list[Arc]]]:
+def validation_set(tree: PcieTree, count: int, *, seed: int = VALIDATION_SEED) -> list[tuple[str, list[Pair]]]:
     """Return the validation graphs, which are distinct up to symmetries of the tree.
 
     The set contains all graphs on 2 to 4 endpoints that use each of these endpoints, all scatters, gathers and
@@ -172,19 +172,19 @@ def validation_set(tree: PcieTree, count: int, *, seed: int = VALIDATION_SEED) -
     >>> from fabricast.pcie.topology.regular import regular_tree
     >>> storm8 = regular_tree("storm8", (2, 2, 2))
     >>> graphs = validation_set(storm8, 22259)
-    >>> len(graphs), sum(len(arcs) for _, arcs in graphs)
+    >>> len(graphs), sum(len(pairs) for _, pairs in graphs)
     (22259, 112802)
     """
-    masks = ArcMasks(tree)
+    masks = PairMasks(tree)
     endpoints = range(len(tree.endpoint_names))
-    seen: set[tuple[Arc, ...]] = set()
-    result: list[tuple[str, list[Arc]]] = []
+    seen: set[tuple[Pair, ...]] = set()
+    result: list[tuple[str, list[Pair]]] = []
 
-    def add(family: str, graphs: Iterable[list[Arc]]) -> None:
-        for arcs in graphs:
-            if tuple(arcs) not in seen:
-                seen.add(tuple(arcs))
-                result.append((family, arcs))
+    def add(family: str, graphs: Iterable[list[Pair]]) -> None:
+        for pairs in graphs:
+            if tuple(pairs) not in seen:
+                seen.add(tuple(pairs))
+                result.append((family, pairs))
 
     for size in range(2, min(4, len(endpoints)) + 1):
         for subset in subset_orbits(tree, size):
@@ -197,7 +197,7 @@ def validation_set(tree: PcieTree, count: int, *, seed: int = VALIDATION_SEED) -
             "all_to_all": [all_to_all(subset) for subset in subsets],
         }
         for family, graphs in patterns.items():
-            canonical = sorted(set(masks.canonical([masks.mask(arcs) for arcs in graphs])))
+            canonical = sorted(set(masks.canonical([masks.mask(pairs) for pairs in graphs])))
             add(family, map(masks.unmask, canonical))
     add("exhaustive", _small_graphs(masks, 4))
     if count < len(result):
@@ -205,23 +205,23 @@ def validation_set(tree: PcieTree, count: int, *, seed: int = VALIDATION_SEED) -
         return [result[i] for i in kept]
     missing = count - len(result)
     size = 5
-    while size < len(masks.arcs) // 2 and count_graphs(tree, size) < 2 * missing:
+    while size < len(masks.pairs) // 2 and count_graphs(tree, size) < 2 * missing:
         size += 1
     add("random", _draw(tree, missing, set(seen), random.Random(seed), size, size))
     return result
 
 
-def _small_graphs(masks: ArcMasks, largest: int) -> Iterable[list[Arc]]:
+def _small_graphs(masks: PairMasks, largest: int) -> Iterable[list[Pair]]:
     """Yield the canonical forms of all graphs of up to `largest` copies."""
-    # Each level adds one arc to every graph of the previous level.
+    # Each level adds one pair to every graph of the previous level.
     level = [0]
     for _ in range(largest):
-        grown = {mask | 1 << bit for mask in level for bit in range(len(masks.arcs)) if not mask >> bit & 1}
+        grown = {mask | 1 << bit for mask in level for bit in range(len(masks.pairs)) if not mask >> bit & 1}
         level = sorted(set(masks.canonical(sorted(grown))))
         yield from map(masks.unmask, level)
 
 
-def stress_set(tree: PcieTree, count: int = 2000, *, seed: int = VALIDATION_SEED + 1) -> list[tuple[str, list[Arc]]]:
+def stress_set(tree: PcieTree, count: int = 2000, *, seed: int = VALIDATION_SEED + 1) -> list[tuple[str, list[Pair]]]:
     """Return the stress set: random graphs of 6 to 16 copies, of fewer if the topology has fewer pairs.
 
     Parameters
@@ -240,5 +240,5 @@ def stress_set(tree: PcieTree, count: int = 2000, *, seed: int = VALIDATION_SEED
     """
     endpoints = len(tree.endpoint_names)
     largest = min(16, endpoints * (endpoints - 1))
-    arcs_of_graphs = random_graphs(tree, count, seed=seed, smallest=min(6, largest), largest=largest)
-    return [("random", arcs) for arcs in arcs_of_graphs]
+    pairs_of_graphs = random_graphs(tree, count, seed=seed, smallest=min(6, largest), largest=largest)
+    return [("random", pairs) for pairs in pairs_of_graphs]

@@ -80,11 +80,11 @@ def staged_graphs(
 
     Examples
     --------
-    >>> from fabricast.pcie.graphs.congestion_graphs import from_arcs
+    >>> from fabricast.pcie.graphs.congestion_graphs import from_pairs
     >>> from fabricast.pcie.topology.memory import with_host_memory
     >>> from fabricast.pcie.topology.regular import regular_tree
     >>> tree = with_host_memory(regular_tree("flat4x2", (2, 4)))
-    >>> staged = staged_graphs(tree, from_arcs([[(0, 1)]], size_bytes=1e6))
+    >>> staged = staged_graphs(tree, from_pairs([[(0, 1)]], size_bytes=1e6))
     >>> list(zip(staged.source.tolist(), staged.target.tolist()))
     [(0, 8), (8, 1)]
     """

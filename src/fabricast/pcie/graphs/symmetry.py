@@ -10,17 +10,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fabricast.core.errors import InputError
-from fabricast.pcie.graphs.congestion_graphs import Arc
+from fabricast.pcie.graphs.congestion_graphs import Pair
 from fabricast.pcie.topology.symmetry import automorphisms
 from fabricast.pcie.topology.tree import PcieTree
 
-__all__ = ["ArcMasks", "canonical_form", "canonical_forms", "count_graphs", "subset_orbits"]
+__all__ = ["PairMasks", "canonical_form", "canonical_forms", "count_graphs", "subset_orbits"]
 
 
-class ArcMasks:
-    """Bit-mask representation of arc sets, and their canonical forms.
+class PairMasks:
+    """Bit-mask representation of pair sets, and their canonical forms.
 
-    Bit ``b`` of a mask represents the arc ``arcs[b]``. Masks have 64 bits, enough for all arcs among 8 endpoints.
+    Bit ``b`` of a mask represents the pair ``pairs[b]``. Masks have 64 bits, enough for all pairs among 8 endpoints.
 
     Parameters
     ----------
@@ -35,24 +35,24 @@ class ArcMasks:
 
     def __init__(self, tree: PcieTree) -> None:
         endpoints = len(tree.endpoint_names)
-        self.arcs = [(s, t) for s in range(endpoints) for t in range(endpoints) if s != t]
-        if len(self.arcs) > 64:
+        self.pairs = [(s, t) for s in range(endpoints) for t in range(endpoints) if s != t]
+        if len(self.pairs) > 64:
             raise InputError(
                 f"topology '{tree.name}' has {endpoints} endpoints, expected at most 8 to compute canonical forms"
             )
-        self.bit = {arc: bit for bit, arc in enumerate(self.arcs)}
+        self.bit = {pair: bit for bit, pair in enumerate(self.pairs)}
         self.images = np.array(
-            [[self.bit[int(image[s]), int(image[t])] for s, t in self.arcs] for image in automorphisms(tree)],
+            [[self.bit[int(image[s]), int(image[t])] for s, t in self.pairs] for image in automorphisms(tree)],
             dtype=np.int64,
         )
 
-    def mask(self, arcs: Iterable[Arc]) -> int:
-        """Return the bit mask of arcs."""
-        return sum(1 << self.bit[arc] for arc in arcs)
+    def mask(self, pairs: Iterable[Pair]) -> int:
+        """Return the bit mask of pairs."""
+        return sum(1 << self.bit[pair] for pair in pairs)
 
-    def unmask(self, mask: int) -> list[Arc]:
-        """Return the arcs of a bit mask."""
-        return [arc for bit, arc in enumerate(self.arcs) if mask >> bit & 1]
+    def unmask(self, mask: int) -> list[Pair]:
+        """Return the pairs of a bit mask."""
+        return [pair for bit, pair in enumerate(self.pairs) if mask >> bit & 1]
 
     def canonical(self, masks: Sequence[int]) -> list[int]:
         """Return the smallest image of each mask under all symmetries of the tree."""
@@ -62,7 +62,7 @@ class ArcMasks:
         return result
 
 
-def canonical_forms(tree: PcieTree, graphs: Sequence[Iterable[Arc]]) -> list[list[Arc]]:
+def canonical_forms(tree: PcieTree, graphs: Sequence[Iterable[Pair]]) -> list[list[Pair]]:
     """Return the canonical forms of several graphs; see `canonical_form`.
 
     Parameters
@@ -77,11 +77,11 @@ def canonical_forms(tree: PcieTree, graphs: Sequence[Iterable[Arc]]) -> list[lis
     list of list of (int, int)
         Canonical form of each graph.
     """
-    masks = ArcMasks(tree)
-    return [masks.unmask(mask) for mask in masks.canonical([masks.mask(arcs) for arcs in graphs])]
+    masks = PairMasks(tree)
+    return [masks.unmask(mask) for mask in masks.canonical([masks.mask(pairs) for pairs in graphs])]
 
 
-def canonical_form(tree: PcieTree, arcs: Iterable[Arc]) -> list[Arc]:
+def canonical_form(tree: PcieTree, pairs: Iterable[Pair]) -> list[Pair]:
     """Return the canonical form of a graph under the symmetries of a tree.
 
     Two graphs have the same canonical form if and only if a permutation of the endpoints that preserves the tree maps
@@ -91,7 +91,7 @@ def canonical_form(tree: PcieTree, arcs: Iterable[Arc]) -> list[Arc]:
     ----------
     tree : PcieTree
         Topology with at most 8 endpoints.
-    arcs : iterable of (int, int)
+    pairs : iterable of (int, int)
         Distinct (source, target) pairs.
 
     Returns
@@ -111,7 +111,7 @@ def canonical_form(tree: PcieTree, arcs: Iterable[Arc]) -> list[Arc]:
     >>> canonical_form(storm8, [(6, 7)]) == canonical_form(storm8, [(1, 0)])
     True
     """
-    return canonical_forms(tree, [arcs])[0]
+    return canonical_forms(tree, [pairs])[0]
 
 
 def subset_orbits(tree: PcieTree, size: int) -> list[tuple[int, ...]]:
@@ -172,7 +172,7 @@ def count_graphs(tree: PcieTree, communications: int) -> int:
     >>> [count_graphs(regular_tree("storm8", (2, 2, 2)), k) for k in range(1, 7)]
     [3, 43, 406, 4187, 36772, 287470]
     """
-    images = ArcMasks(tree).images
+    images = PairMasks(tree).images
     fixed = 0
     for cycles, symmetries in _cycle_types(images).items():
         # A graph is unchanged if it is a union of cycles: coefficient k of prod(1 + x**length) counts those of size k.

@@ -112,12 +112,12 @@ class EngineModel:
 
     Examples
     --------
-    >>> from fabricast.pcie.graphs.congestion_graphs import from_arcs
+    >>> from fabricast.pcie.graphs.congestion_graphs import from_pairs
     >>> from fabricast.pcie.models.parameters import machine_parameters
     >>> from fabricast.pcie.topology.regular import regular_tree
     >>> tree = regular_tree("flat4x2", (2, 4))
     >>> model = EngineModel(tree, machine_parameters(tree, bandwidth_bytes_per_s=50e9), program="independent")
-    >>> model.times(from_arcs([[(0, 1), (2, 1)]], size_bytes=50e9)).end_s.tolist()
+    >>> model.times(from_pairs([[(0, 1), (2, 1)]], size_bytes=50e9)).end_s.tolist()
     [2.0, 2.0]
     """
 
@@ -194,7 +194,7 @@ class EngineModel:
                 sizes, starts = graphs.size_bytes[part], graphs.start_s[part]
                 is_alike = np.ptp(sizes) == 0 and np.ptp(starts) == 0
                 total = float(sizes.sum() / (found.end_s[part].max() - starts[0])) if is_alike else None
-                self.measured.compare(graphs.arcs(number), total, self._program_of(graphs, number).name)
+                self.measured.compare(graphs.pairs(number), total, self._program_of(graphs, number).name)
         return found
 
     def _times(self, graphs: CongestionGraphs, explain: bool, progress: Callable[[int], None] | None) -> CopyTimes:
@@ -291,7 +291,7 @@ class EngineModel:
     def _of_graph(self, graphs: CongestionGraphs, number: int, explain: bool) -> CopyTimes:
         tree, name = self.tree, graphs.names[number]
         part = slice(int(graphs.offset[number]), int(graphs.offset[number + 1]))
-        pairs = graphs.arcs(number)
+        pairs = graphs.pairs(number)
         flows = [(tree.endpoint_names[source], tree.endpoint_names[target]) for source, target in pairs]
         self._check(name, flows)
         program = self._program_of(graphs, number)

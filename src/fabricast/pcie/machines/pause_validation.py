@@ -40,14 +40,14 @@ class ValidatedMachine:
         Measured graphs of the machine.
     validation : MachineValidation
         Forecasts of these graphs, one row per graph.
-    own : bool
+    user_supplied : bool
         Whether the machine is user-supplied; no parameter is fitted to it.
     """
 
     tree: PcieTree
     graphs: Sequence[MeasuredGraph]
     validation: MachineValidation
-    own: bool
+    user_supplied: bool
 
 
 def left_out_rates(machines: Sequence[ValidatedMachine], *, seed: int = 0) -> list[NDArray[np.float64]]:
@@ -79,7 +79,7 @@ def left_out_rates(machines: Sequence[ValidatedMachine], *, seed: int = 0) -> li
             np.abs(rates / other.graphs[number].total_bytes_per_s - 1)
             for other, of_other in zip(machines, tried, strict=True)
             for number, rates in of_other.items()
-            if other is not machine and not other.own
+            if other is not machine and not other.user_supplied
         ]
         rates = np.full(len(machine.graphs), np.nan)
         if others:

@@ -388,6 +388,6 @@ def probe_csv(probes: list[Probe]) -> str:
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(["graph", "communications", "program", "role", "note", "total_gb_per_s"])
     for probe in probes:
-        arcs = " ".join(f"{source}>{target}" for source, target in probe.flows)
-        writer.writerow([probe.graph, arcs, probe.program, probe.role, probe.purpose, ""])
+        pairs = " ".join(f"{source}>{target}" for source, target in probe.flows)
+        writer.writerow([probe.graph, pairs, probe.program, probe.role, probe.purpose, ""])
     return text.getvalue()

@@ -262,13 +262,13 @@ def _one_by_one(matrix: _Matrix) -> Iterator[MeasuredGraph]:
 
 
 def _pair(source: str, target: str, rate: float, *, both_ways: bool) -> Iterator[MeasuredGraph]:
-    arc = (_device_end(source), _device_end(target))
+    pair = (_device_end(source), _device_end(target))
     processors = [device for device in (source, target) if device.startswith("CPU")]
     if both_ways and not processors:
-        yield MeasuredGraph(f"p2p {source} and {target}", (arc, arc[::-1]), rate * 1e9, "independent",
+        yield MeasuredGraph(f"p2p {source} and {target}", (pair, pair[::-1]), rate * 1e9, "independent",
                             statistic="sum_of_copies")  # fmt: skip
     elif not both_ways and len(processors) < 2:
-        yield MeasuredGraph(f"p2p {source} to {target}", (arc,), rate * 1e9, "independent")
+        yield MeasuredGraph(f"p2p {source} to {target}", (pair,), rate * 1e9, "independent")
 
 
 def _together(matrix: _Matrix, known: set[frozenset[tuple[str, str]]]) -> Iterator[MeasuredGraph]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from fabricast.pcie.graphs.congestion_graphs import Arc, CongestionGraphs, from_arcs
+from fabricast.pcie.graphs.congestion_graphs import CongestionGraphs, Pair, from_pairs
 from fabricast.pcie.graphs.symmetry import canonical_form
 from fabricast.pcie.models.catalogue import MODELS, Model
 from fabricast.pcie.topology.regular import regular_tree
@@ -118,10 +118,10 @@ def evaluate(
 
     Examples
     --------
-    >>> from fabricast.pcie.graphs.congestion_graphs import from_arcs
+    >>> from fabricast.pcie.graphs.congestion_graphs import from_pairs
     >>> from fabricast.pcie.topology.regular import regular_tree
     >>> storm8 = regular_tree("storm8", (2, 2, 2))
-    >>> graphs = from_arcs([[(0, 2), (1, 4), (3, 2), (6, 4)]], size_bytes=300 * 2**20)
+    >>> graphs = from_pairs([[(0, 2), (1, 4), (3, 2), (6, 4)]], size_bytes=300 * 2**20)
     >>> result = evaluate(storm8, graphs, MODELS["congestion_factor"],
     ...                   bandwidth_bytes_per_s=11.6 * 2**30, tau=0.2)
     >>> [round(float(end) * 1e3, 3) for end in result.end_s]
@@ -165,7 +165,7 @@ def evaluate(
 
 
 def factors(
-    tree: PcieTree, arcs: list[Arc], model: Model, *, tau: float, crossing_cost: float = 1.0
+    tree: PcieTree, pairs: list[Pair], model: Model, *, tau: float, crossing_cost: float = 1.0
 ) -> NDArray[np.float64]:
     """Return the congestion factors of copies that are all active.
 
@@ -173,7 +173,7 @@ def factors(
     ----------
     tree : PcieTree
         Topology.
-    arcs : list of (int, int)
+    pairs : list of (int, int)
         (source, target) pairs of endpoint numbers.
     model : Model
         Model of the rates.
@@ -195,14 +195,14 @@ def factors(
     [0.5, 0.5]
     """
     # All copies start together and are therefore active in the first phase.
-    graphs = from_arcs([arcs], size_bytes=1.0)
+    graphs = from_pairs([pairs], size_bytes=1.0)
     return evaluate(tree, graphs, model, bandwidth_bytes_per_s=1.0, tau=tau, crossing_cost=crossing_cost).initial_rho
 
 
 def warm_up() -> None:
     """Compile the model kernels or load them from the cache."""
     tree = regular_tree("pair", (2,))
-    graphs = from_arcs([[(0, 1)]], size_bytes=1.0)
+    graphs = from_pairs([[(0, 1)]], size_bytes=1.0)
     evaluate(tree, graphs, MODELS["congestion_factor"], bandwidth_bytes_per_s=1.0, tau=0.0)
     canonical_form(tree, [(0, 1)])
 
@@ -256,25 +256,25 @@ def trace_phases(
 
     Examples
     --------
-    >>> from fabricast.pcie.graphs.congestion_graphs import from_arcs
+    >>> from fabricast.pcie.graphs.congestion_graphs import from_pairs
     >>> from fabricast.pcie.topology.regular import regular_tree
     >>> storm8 = regular_tree("storm8", (2, 2, 2))
-    >>> graphs = from_arcs([[(0, 1), (2, 1)]], size_bytes=1e9)
+    >>> graphs = from_pairs([[(0, 1), (2, 1)]], size_bytes=1e9)
     >>> phases = trace_phases(storm8, graphs, 0, MODELS["max_min"], bandwidth_bytes_per_s=1e9, tau=0)
     >>> [(phase.duration_s, phase.rho) for phase in phases]
     [(2.0, (0.5, 0.5))]
     """
     part = slice(int(graphs.offset[graph]), int(graphs.offset[graph + 1]))
-    arcs, size, start = graphs.arcs(graph), graphs.size_bytes[part], graphs.start_s[part]
+    pairs, size, start = graphs.pairs(graph), graphs.size_bytes[part], graphs.start_s[part]
     end = evaluate(
         tree, graphs, model, bandwidth_bytes_per_s=bandwidth_bytes_per_s, tau=tau, crossing_cost=crossing_cost
     ).end_s[part]
     times = sorted({*start.tolist(), *end[np.isfinite(end)].tolist()})
     phases = []
     for begin, stop in itertools.pairwise(times):
-        active = [c for c in range(len(arcs)) if start[c] <= begin and end[c] > begin]
+        active = [c for c in range(len(pairs)) if start[c] <= begin and end[c] > begin]
         if active:
-            rho = factors(tree, [arcs[c] for c in active], model, tau=tau, crossing_cost=crossing_cost)
+            rho = factors(tree, [pairs[c] for c in active], model, tau=tau, crossing_cost=crossing_cost)
             moved = rho * bandwidth_bytes_per_s * (stop - begin)
             phases.append(
                 Phase(

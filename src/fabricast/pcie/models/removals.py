@@ -79,11 +79,11 @@ def removals(
 
     Examples
     --------
-    >>> from fabricast.pcie.graphs.congestion_graphs import from_arcs
+    >>> from fabricast.pcie.graphs.congestion_graphs import from_pairs
     >>> from fabricast.pcie.models.catalogue import MODELS
     >>> from fabricast.pcie.models.evaluation import evaluate
     >>> from fabricast.pcie.topology.regular import regular_tree
-    >>> tree, graphs = regular_tree("four", (4,)), from_arcs([[(0, 1), (2, 1), (3, 2)]], size_bytes=1.0)
+    >>> tree, graphs = regular_tree("four", (4,)), from_pairs([[(0, 1), (2, 1), (3, 2)]], size_bytes=1.0)
     >>> def times(graphs):
     ...     return evaluate(tree, graphs, MODELS["max_min"], bandwidth_bytes_per_s=1.0, tau=0.0).end_s
     >>> found = removals(graphs, times(graphs), np.array([True, True, False]), times)
@@ -197,9 +197,9 @@ def removal_texts(tree: PcieTree, graphs: CongestionGraphs, found: Removals) -> 
 
     Examples
     --------
-    >>> from fabricast.pcie.graphs.congestion_graphs import from_arcs
+    >>> from fabricast.pcie.graphs.congestion_graphs import from_pairs
     >>> from fabricast.pcie.topology.regular import regular_tree
-    >>> graphs = from_arcs([[(0, 1), (2, 1), (0, 3)]], size_bytes=1.0)
+    >>> graphs = from_pairs([[(0, 1), (2, 1), (0, 3)]], size_bytes=1.0)
     >>> found = Removals(((), (0,), (0,)), ((1, 2), (), ()), np.ones(3))
     >>> removal_texts(regular_tree("four", (4,)), graphs, found).tolist()
     ['2>1+0>3', '0>1', '0>1']

@@ -13,7 +13,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from fabricast.pcie.graphs.congestion_graphs import CongestionGraphs, from_arcs, joined
+from fabricast.pcie.graphs.congestion_graphs import CongestionGraphs, from_pairs, joined
 from fabricast.pcie.graphs.rates import CopyTimes
 from fabricast.pcie.packets.equivalent_runs import simulate_ends
 from fabricast.pcie.packets.hardware import HARDWARE, PacketHardware
@@ -68,11 +68,11 @@ def simulate(
 
     Examples
     --------
-    >>> from fabricast.pcie.graphs.congestion_graphs import from_arcs
+    >>> from fabricast.pcie.graphs.congestion_graphs import from_pairs
     >>> from fabricast.pcie.packets.hardware import HARDWARE
     >>> from fabricast.pcie.topology.regular import regular_tree
     >>> storm8 = regular_tree("storm8", (2, 2, 2))
-    >>> graphs = from_arcs([[(0, 1)], [(0, 2), (1, 2), (3, 2)]], size_bytes=300 * 2**20)
+    >>> graphs = from_pairs([[(0, 1)], [(0, 2), (1, 2), (3, 2)]], size_bytes=300 * 2**20)
     >>> end_s = simulate(storm8, graphs, HARDWARE["no_split"]).end_s
     >>> [round(float(end / end_s[0]), 3) for end in end_s]
     [1.0, 3.0, 3.0, 2.0]
@@ -206,4 +206,4 @@ def _pooled(
 
 def warm_up() -> None:
     """Compile the simulator kernels or load them from the cache."""
-    simulate(regular_tree("pair", (2,)), from_arcs([[(0, 1)]], size_bytes=1.0), HARDWARE["no_split"])
+    simulate(regular_tree("pair", (2,)), from_pairs([[(0, 1)]], size_bytes=1.0), HARDWARE["no_split"])

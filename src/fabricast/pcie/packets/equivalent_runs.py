@@ -61,12 +61,12 @@ def simulate_ends(
 
     Examples
     --------
-    >>> from fabricast.pcie.graphs.congestion_graphs import from_arcs
+    >>> from fabricast.pcie.graphs.congestion_graphs import from_pairs
     >>> from fabricast.pcie.packets.hardware import HARDWARE
     >>> from fabricast.pcie.packets.simulator import simulate_once
     >>> from fabricast.pcie.topology.regular import regular_tree
     >>> storm8 = regular_tree("storm8", (2, 2, 2))
-    >>> graphs = from_arcs([[(0, 1), (0, 4), (2, 5)], [(6, 1), (4, 3), (4, 5)]], size_bytes=2**20)
+    >>> graphs = from_pairs([[(0, 1), (0, 4), (2, 5)], [(6, 1), (4, 3), (4, 5)]], size_bytes=2**20)
     >>> whole = simulate_once(storm8, graphs, HARDWARE["split_128_64"]).end_s
     >>> bool((simulate_ends(storm8, graphs, HARDWARE["split_128_64"]) == whole).all())
     True
@@ -144,11 +144,11 @@ def compare_runs(
 
     Examples
     --------
-    >>> from fabricast.pcie.graphs.congestion_graphs import from_arcs
+    >>> from fabricast.pcie.graphs.congestion_graphs import from_pairs
     >>> from fabricast.pcie.packets.hardware import HARDWARE
     >>> from fabricast.pcie.topology.regular import regular_tree
     >>> storm8 = regular_tree("storm8", (2, 2, 2))
-    >>> graphs = from_arcs([[(0, 1), (0, 4)], [(7, 2), (7, 6)], [(0, 1), (4, 1)]], size_bytes=2**20)
+    >>> graphs = from_pairs([[(0, 1), (0, 4)], [(7, 2), (7, 6)], [(0, 1), (4, 1)]], size_bytes=2**20)
     >>> compare_runs(storm8, graphs, HARDWARE["no_split"]).kind
     array([0, 0, 1])
     """
@@ -195,11 +195,11 @@ def share_of_runs(
 
     Examples
     --------
-    >>> from fabricast.pcie.graphs.congestion_graphs import from_arcs
+    >>> from fabricast.pcie.graphs.congestion_graphs import from_pairs
     >>> from fabricast.pcie.packets.hardware import HARDWARE
     >>> from fabricast.pcie.topology.regular import regular_tree
     >>> storm8 = regular_tree("storm8", (2, 2, 2))
-    >>> graphs = from_arcs([[(0, 1), (0, 4)], [(7, 2), (7, 6)], [(0, 1), (4, 1)]], size_bytes=2**20)
+    >>> graphs = from_pairs([[(0, 1), (0, 4)], [(7, 2), (7, 6)], [(0, 1), (4, 1)]], size_bytes=2**20)
     >>> [share_of_runs(storm8, graphs, HARDWARE["no_split"], shard=shard, shards=2).tolist() for shard in (0, 1)]
     [[0, 1], [2]]
     """

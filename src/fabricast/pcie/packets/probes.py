@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pandas as pd
 
-from fabricast.pcie.graphs.congestion_graphs import from_arcs
+from fabricast.pcie.graphs.congestion_graphs import from_pairs
 from fabricast.pcie.models.calibration import PROBE_COLUMNS
 from fabricast.pcie.packets.arbiter_phases import simulate
 from fabricast.pcie.packets.hardware import PacketHardware
@@ -50,7 +50,7 @@ def simulate_probes(tree: PcieTree, hardware: PacketHardware, *, size_bytes: flo
         crossing_to_target = [pair for pair in crossing if pair[1] == target]
         if crossing_to_target:
             probes["conflict"] = [local[0], crossing_to_target[0]]
-    graphs = from_arcs(list(probes.values()), size_bytes=size_bytes)
+    graphs = from_pairs(list(probes.values()), size_bytes=size_bytes)
     end_s = simulate(tree, graphs, hardware).end_s
-    rows = [(probe, "0", names[s], names[t], size_bytes) for probe, arcs in probes.items() for s, t in arcs]
+    rows = [(probe, "0", names[s], names[t], size_bytes) for probe, pairs in probes.items() for s, t in pairs]
     return pd.DataFrame(rows, columns=list(PROBE_COLUMNS[:-1])).assign(elapsed_s=end_s)

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from fabricast.pcie.graphs.congestion_graphs import CongestionGraphs, from_arcs
+from fabricast.pcie.graphs.congestion_graphs import CongestionGraphs, from_pairs
 from fabricast.pcie.graphs.programs import PROGRAMS, CopyProgram
 from fabricast.pcie.graphs.rates import CopyTimes, LinkRates, Statistic, TotalRate, check_flows, printed_rates
 from fabricast.pcie.packets.arbiter_phases import simulate
@@ -145,7 +145,7 @@ def simulate_program(
             program.engines(ends), program.barriers(ends), flow.astype(np.int64), pause_s, turns,
             _occupancy(whole, flows, program)[flow],
         )  # fmt: skip
-        graphs = from_arcs([list(map(tuple, ends.tolist()))], size_bytes=size_bytes)
+        graphs = from_pairs([list(map(tuple, ends.tolist()))], size_bytes=size_bytes)
         simulation = run_packets(whole, graphs, hardware, order=order).simulation
         last = np.zeros(len(flows))
         np.maximum.at(last, flow, simulation.end_s)
@@ -203,7 +203,7 @@ def simulate_copies(
 
     >>> from dataclasses import replace
     >>> from fabricast.pcie.topology.regular import regular_tree
-    >>> graphs = from_arcs([[(0, 1), (0, 4)]], size_bytes=2**24)
+    >>> graphs = from_pairs([[(0, 1), (0, 4)]], size_bytes=2**24)
     >>> torch = replace(graphs, programs=("ordered_writes",))
     >>> ends = simulate_copies(regular_tree("flat4x2", (2, 4)), torch, PacketHardware())
     >>> round(float(ends.end_s.max() / ends.end_s.min()))
@@ -265,9 +265,9 @@ def simulate_graphs(
     Examples
     --------
     >>> from dataclasses import replace
-    >>> from fabricast.pcie.graphs.congestion_graphs import from_arcs
+    >>> from fabricast.pcie.graphs.congestion_graphs import from_pairs
     >>> from fabricast.pcie.topology.regular import regular_tree
-    >>> graphs = from_arcs([[(0, 1), (0, 4)], [(0, 1), (0, 4)]], size_bytes=2**24)
+    >>> graphs = from_pairs([[(0, 1), (0, 4)], [(0, 1), (0, 4)]], size_bytes=2**24)
     >>> ends = simulate_graphs(
     ...     regular_tree("flat4x2", (2, 4)), replace(graphs, programs=("", "ordered_writes")), PacketHardware()
     ... )

@@ -163,11 +163,11 @@ def simulate_once(
 
     Examples
     --------
-    >>> from fabricast.pcie.graphs.congestion_graphs import from_arcs
+    >>> from fabricast.pcie.graphs.congestion_graphs import from_pairs
     >>> from fabricast.pcie.packets.hardware import HARDWARE
     >>> from fabricast.pcie.topology.regular import regular_tree
     >>> storm8 = regular_tree("storm8", (2, 2, 2))
-    >>> graphs = from_arcs([[(0, 1)], [(0, 2), (1, 2), (3, 2)]], size_bytes=300 * 2**20)
+    >>> graphs = from_pairs([[(0, 1)], [(0, 2), (1, 2), (3, 2)]], size_bytes=300 * 2**20)
     >>> end_s = simulate_once(storm8, graphs, HARDWARE["no_split"]).end_s
     >>> [round(float(end / end_s[0]), 3) for end in end_s]
     [1.0, 3.0, 3.0, 2.0]

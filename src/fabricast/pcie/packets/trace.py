@@ -62,11 +62,11 @@ def trace_packets(
 
     Examples
     --------
-    >>> from fabricast.pcie.graphs.congestion_graphs import from_arcs
+    >>> from fabricast.pcie.graphs.congestion_graphs import from_pairs
     >>> from fabricast.pcie.packets.hardware import HARDWARE
     >>> from fabricast.pcie.topology.regular import regular_tree
     >>> pair = regular_tree("pair", (2,))
-    >>> graphs = from_arcs([[(0, 1)]], size_bytes=1024)
+    >>> graphs = from_pairs([[(0, 1)]], size_bytes=1024)
     >>> trace = trace_packets(pair, graphs, 0, HARDWARE["no_split"], transmissions=99)
     >>> trace.transmissions["link"].value_counts().to_dict()
     {'0>RC': 4, 'RC>1': 4}

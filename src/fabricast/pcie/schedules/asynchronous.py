@@ -118,9 +118,9 @@ def _symmetries(run: Run, space: Space) -> _Symmetries:
             tuple(pattern.targets[image[source]].index(image[target]) for target in pattern.targets[source])
             for image in kept.tolist()
         ]
-        digits = np.array([(0, *(choice + 1 for choice in own)) for own in becomes], dtype=np.int64)
+        digits = np.array([(0, *(choice + 1 for choice in image)) for image in becomes], dtype=np.int64)
         steps.append((space.weights[places[:, place], np.newaxis] * digits).T)
-        numbers = np.stack([_numbers_of_orders(own) for own in becomes])
+        numbers = np.stack([_numbers_of_orders(image) for image in becomes])
         orders.append((space.scales[places[:, place], np.newaxis] * numbers).T)
     return _Symmetries(places, _by_symmetry(space.combine(steps)), _by_symmetry(space.combine(orders)))
 

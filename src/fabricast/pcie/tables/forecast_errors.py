@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 
-from fabricast.pcie.graphs.congestion_graphs import from_arcs
+from fabricast.pcie.graphs.congestion_graphs import from_pairs
 from fabricast.pcie.graphs.programs import PROGRAMS
 from fabricast.pcie.graphs.rates import printed_rates
 from fabricast.pcie.machines.engine_model import ENDPOINT_ENGINES, PORTS_AND_ENGINES
@@ -161,6 +161,6 @@ def _rate(tree: PcieTree, graph: MeasuredGraph, model: Model, bandwidth_bytes_pe
     """Return the rate that the program would print if copies took the times of a model."""
     flows = flows_of(tree, graph)
     ends_s = evaluate(
-        tree, from_arcs([flows], size_bytes=_SIZE_BYTES), model, bandwidth_bytes_per_s=bandwidth_bytes_per_s, tau=0.0
+        tree, from_pairs([flows], size_bytes=_SIZE_BYTES), model, bandwidth_bytes_per_s=bandwidth_bytes_per_s, tau=0.0
     ).end_s
     return float(printed_rates(np.array(flows), _SIZE_BYTES, ends_s[np.newaxis], graph.statistic)[0])

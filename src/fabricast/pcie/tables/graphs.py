@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from fabricast.pcie.graphs.congestion_graphs import CongestionGraphs, from_arcs
+from fabricast.pcie.graphs.congestion_graphs import CongestionGraphs, from_pairs
 from fabricast.pcie.graphs.files import read_graphs
 from fabricast.pcie.graphs.sets import stress_set, validation_set
 from fabricast.pcie.topology.tree import PcieTree
@@ -121,8 +121,8 @@ def generate_graph_set(
     for subset, (count, set_seed, generate) in sets.items():
         if count:
             entries = generate(tree, count, seed=set_seed)
-            graphs = from_arcs(
-                [arcs for _, arcs in entries],
+            graphs = from_pairs(
+                [pairs for _, pairs in entries],
                 size_bytes=size_bytes,
                 names=[f"{name}.{subset}.{number:06d}" for number in range(len(entries))],
                 families=[family for family, _ in entries],

@@ -42,7 +42,7 @@ class Machine:
         Value of the column ``system`` in rows of this machine; None for all rows.
     program : str
         Copy program of rows that do not name one.
-    own : bool
+    user_supplied : bool
         Whether the machine is user-supplied.
     """
 
@@ -51,7 +51,7 @@ class Machine:
     path: Path
     system: str | None = None
     program: str = "independent"
-    own: bool = False
+    user_supplied: bool = False
 
 
 @dataclass(frozen=True)
@@ -125,12 +125,12 @@ def measured_copy_tables(machines: list[Machine], *, seed: int) -> MeasuredCopyT
         simulated = simulate_machine(tree, graphs, validation, seed=seed)
         rows = pd.concat([validation.rows, simulated], axis=1).assign(left_out_bytes_per_s=rates)
         warnings += [
-            (machine.name, number, machine.own, str(warning.code), warning.text)
+            (machine.name, number, machine.user_supplied, str(warning.code), warning.text)
             for number, warning in enumerate(validation.warnings, 1)
         ]
         histograms.append(error_rows(rows, machine.name))
         features.append(feature_rows(tree, graphs, rows, machine.name))
-        frames.append(rows.assign(machine=machine.name, topology=tree.name, own=machine.own))
+        frames.append(rows.assign(machine=machine.name, topology=tree.name, user_supplied=machine.user_supplied))
         values = validation.calibration.values
         for name, source in validation.calibration.sources.items():
             tag = "measured" if "measured," in source else "derived"
@@ -139,7 +139,7 @@ def measured_copy_tables(machines: list[Machine], *, seed: int) -> MeasuredCopyT
                  "unit": "bytes/s", "tag": tag, "source": source}
             )  # fmt: skip
     rows, histogram, feature = (pd.concat(parts, ignore_index=True) for parts in (frames, histograms, features))
-    warning = pd.DataFrame(warnings, columns=["machine", "number", "own", "code", "text"])
+    warning = pd.DataFrame(warnings, columns=["machine", "number", "user_supplied", "code", "text"])
     return MeasuredCopyTables(rows, warning, *_comparable(rows), pd.DataFrame(parameters), histogram, feature)
 
 
@@ -155,7 +155,7 @@ def validated_machine(machine: Machine, seed: int) -> ValidatedMachine:
     validation = validate_machine(
         tree, copies.graphs, one_way_bytes_per_s=single_copy_rate_of(tree), seed=seed, warnings=copies.warnings
     )
-    return ValidatedMachine(tree, copies.graphs, validation, machine.own)
+    return ValidatedMachine(tree, copies.graphs, validation, machine.user_supplied)
 
 
 def _comparable(rows: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from fabricast.core.error_statistics import error_histogram
-from fabricast.pcie.graphs.congestion_graphs import from_arcs
+from fabricast.pcie.graphs.congestion_graphs import from_pairs
 from fabricast.pcie.graphs.features import GraphFeatures, explain_errors, feature_frame, isomorphism_class
 from fabricast.pcie.measurements.measured_graph import MeasuredGraph, flows_of
 from fabricast.pcie.topology.memory import with_host_memory
@@ -82,11 +82,11 @@ def feature_rows(
         Rows of the table error_feature; empty if validated graphs form fewer than 20 isomorphism classes.
     """
     whole = with_host_memory(tree)
-    arcs = [list(flows_of(whole, graph)) for graph in graphs]
+    pairs = [list(flows_of(whole, graph)) for graph in graphs]
     # A measured rate belongs to a whole graph, so each feature is the maximum over the copies of the graph.
-    described = from_arcs(arcs, size_bytes=1.0)
+    described = from_pairs(pairs, size_bytes=1.0)
     features = feature_frame(whole, described).groupby(described.graph_of_communication).max()
-    classes = pd.factorize(pd.Series([isomorphism_class(flows) for flows in arcs]), sort=True)[0].astype(np.int64)
+    classes = pd.factorize(pd.Series([isomorphism_class(flows) for flows in pairs]), sort=True)[0].astype(np.int64)
     frames = []
     for column, model in FORECASTS.items():
         error = _errors(rows, column)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pandas as pd
 
 from fabricast.inputs.csv_files import read_csv
-from fabricast.pcie.graphs.congestion_graphs import Arc, from_arcs
+from fabricast.pcie.graphs.congestion_graphs import Pair, from_pairs
 from fabricast.pcie.models.catalogue import MODELS
 from fabricast.pcie.models.evaluation import evaluate
 from fabricast.pcie.tables.graphs import GraphTables, graph_tables
@@ -39,7 +39,7 @@ class Probe:
         Name of the congestion graph.
     system, topology, pattern : str
         Machine, topology of the machine, and description of the pattern.
-    arcs : tuple of (int, int)
+    pairs : tuple of (int, int)
         Source and target of each copy.
     statistic : {'mean_per_flow', 'total'}
         Statistic of the measured rate: mean over the copies, or total of all copies.
@@ -55,7 +55,7 @@ class Probe:
     system: str
     topology: str
     pattern: str
-    arcs: tuple[Arc, ...]
+    pairs: tuple[Pair, ...]
     statistic: str
     measured_bytes_per_s: float
     solo_bytes_per_s: float
@@ -84,7 +84,7 @@ def read_probes(path: Path | str) -> list[Probe]:
     probes = []
     for row in read_csv(path, _COLUMNS):
         try:
-            arcs = tuple((int(s), int(t)) for s, t in (pair.split(">") for pair in row["communications"].split()))
+            pairs = tuple((int(s), int(t)) for s, t in (pair.split(">") for pair in row["communications"].split()))
         except ValueError as error:
             raise row.error(f"communications are not pairs of numbers such as 0>1: {error}") from error
         measured, solo = row.number("measured_gb_per_s"), row.number("solo_gb_per_s")
@@ -96,7 +96,7 @@ def read_probes(path: Path | str) -> list[Probe]:
         system, topology, pattern = row["system"], row["topology"], row["pattern"]
         slug = re.sub(r"[^a-z0-9]+", "_", f"{system} {pattern}".lower()).strip("_")
         probes.append(
-            Probe(f"{topology}.probe.{slug}", system, topology, pattern, arcs, row["statistic"], measured * 1e9,
+            Probe(f"{topology}.probe.{slug}", system, topology, pattern, pairs, row["statistic"], measured * 1e9,
                   solo * 1e9, row["source"])
         )  # fmt: skip
     return probes
@@ -142,7 +142,7 @@ def probe_tables(probes: list[Probe], models: list[str], *, size_bytes: float, t
     frames, predictions, references = [], [], []
     for probe in probes:
         tree = load_tree(probe.topology)
-        graphs = from_arcs([probe.arcs], size_bytes=size_bytes, names=[probe.graph], families=["probe"])
+        graphs = from_pairs([probe.pairs], size_bytes=size_bytes, names=[probe.graph], families=["probe"])
         frames.append(graph_tables(tree, graphs, subset="probe"))
         common = {"study": "pcie", "case_id": probe.graph, "item": "", "quantity": "rate", "unit": "bytes/s"}
         for model in models:

@@ -43,8 +43,8 @@ class PublishedSchedule(BaseModel):
         """Return the targets of each endpoint in sending order."""
         sends: list[list[int]] = [[] for _ in range(endpoints)]
         for step in self.steps:
-            for arc in step.split():
-                source, target = arc.split(">")
+            for pair in step.split():
+                source, target = pair.split(">")
                 sends[int(source)].append(int(target))
         return tuple(map(tuple, sends))
 

@@ -71,7 +71,7 @@ def design_half(tree: PcieTree, graphs: CongestionGraphs, subset: NDArray[np.obj
         True for graphs whose canonical form hashes to an even number, and for graphs of storm8's validation set that
         the author inspected. All other graphs are held out.
     """
-    forms = [sorted(set(graphs.arcs(graph))) for graph in range(len(graphs))]
+    forms = [sorted(set(graphs.pairs(graph))) for graph in range(len(graphs))]
     if len(tree.endpoint_names) <= 8:
         forms = canonical_forms(tree, forms)
     hashes = [hashlib.blake2b(repr(form).encode(), digest_size=1).digest()[0] for form in forms]

@@ -7,7 +7,7 @@ from functools import partial
 
 import pandas as pd
 
-from fabricast.pcie.graphs.congestion_graphs import Arc, from_arcs
+from fabricast.pcie.graphs.congestion_graphs import Pair, from_pairs
 from fabricast.pcie.models.catalogue import MODELS
 from fabricast.pcie.models.evaluation import evaluate, trace_phases
 from fabricast.pcie.tables.graphs import GraphTables, graph_tables
@@ -24,14 +24,14 @@ class Example:
     ----------
     graph : str
         Name of the graph.
-    arcs : tuple of (int, int)
+    pairs : tuple of (int, int)
         Source and target of each copy.
     published_ms : tuple of float or None
         Printed completion time of each copy in ms; None if the slides print none.
     """
 
     graph: str
-    arcs: tuple[Arc, ...]
+    pairs: tuple[Pair, ...]
     published_ms: tuple[float | None, ...]
 
 
@@ -87,8 +87,8 @@ def example_tables(
         Phases under the interpretation of the slides. For the complete example also phases under interpretations that
         stop at an earlier column, and under simple alternatives. Predictions of all models and published times.
     """
-    graphs = from_arcs(
-        [example.arcs for example in EXAMPLES],
+    graphs = from_pairs(
+        [example.pairs for example in EXAMPLES],
         size_bytes=size_bytes,
         names=[example.graph for example in EXAMPLES],
         families=["example"] * len(EXAMPLES),

@@ -19,7 +19,7 @@ from fabricast.pcie.topology.files import load_tree
 from fabricast.pcie.topology.memory import with_host_memory
 from fabricast.pcie.topology.paths import path_class_of, reverse_links
 from fabricast.pcie.topology.regular import regular_tree
-from tests.unit.pcie.machines.measured import DUPLEX, EVEN, TREE, _measured, arcs, arcs_between, two_roots
+from tests.unit.pcie.machines.measured import DUPLEX, EVEN, TREE, _measured, pairs, pairs_between, two_roots
 
 # More links than a 64-bit word has bits.
 WIDE = regular_tree("wide", (4, 10))
@@ -174,7 +174,7 @@ SLOWER = LinkRates(50e9, 50e9, crossing_bytes_per_s=40e9, between_roots_bytes_pe
 
 #: Copies between GPUs, and of the host memory of both sockets.
 some_copies = st.lists(
-    st.tuples(st.integers(0, 9), st.integers(0, 9)).filter(lambda arc: arc[0] != arc[1] and min(arc) < 8),
+    st.tuples(st.integers(0, 9), st.integers(0, 9)).filter(lambda pair: pair[0] != pair[1] and min(pair) < 8),
     min_size=1, max_size=6,
 )  # fmt: skip
 
@@ -214,7 +214,7 @@ def test_bidirectional_limit_applies_only_while_both_directions_run():
 @settings(max_examples=40, deadline=None)
 @given(st.data(), st.sampled_from([EVEN, DUPLEX]), st.sampled_from([ORDERED, IN_TURNS]), st.integers(1, 3))
 def test_programs_match_plain_simulation(tree, data, rates, program, repeats):
-    flows = data.draw(arcs_between(len(tree.endpoint_names)))
+    flows = data.draw(pairs_between(len(tree.endpoint_names)))
     expected = simulated(tree, flows, program, rates, repeats)
     assert total_rate(tree, flows, program, rates, repeats=repeats).bytes_per_s == pytest.approx(expected, rel=1e-4)
 
@@ -223,7 +223,7 @@ def test_wide_tree_has_more_than_64_links():
     assert len(WIDE.link_names) > 64
 
 
-@given(arcs, st.sampled_from([EVEN, DUPLEX]))
+@given(pairs, st.sampled_from([EVEN, DUPLEX]))
 @settings(max_examples=40, deadline=None)
 def test_single_round_without_engines_starts_with_max_min_rates(flows, rates):
     total = total_rate(TREE, flows, PROGRAMS["independent"], rates, repeats=1)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from fabricast.pcie.engines.batch import graph_times
 from fabricast.pcie.engines.forecast import copy_times, total_rate
-from fabricast.pcie.graphs.congestion_graphs import from_arcs
+from fabricast.pcie.graphs.congestion_graphs import from_pairs
 from fabricast.pcie.graphs.programs import PROGRAMS
 from fabricast.pcie.graphs.rates import LinkRates, printed_rates
 from fabricast.pcie.models.catalogue import MODELS
@@ -37,7 +37,7 @@ def test_independent_copies_equal_the_back_pressure_model(tree_name, flows, tau,
     tree, rates = TREES[tree_name], LinkRates(ONE_WAY, ONE_WAY, tau=tau, crossing_cost=cost)
     size = ONE_WAY * np.linspace(1, 2, len(flows))
     expected = evaluate(
-        tree, replace(from_arcs([flows], size_bytes=1.0), size_bytes=size), MODELS["back_pressure"],
+        tree, replace(from_pairs([flows], size_bytes=1.0), size_bytes=size), MODELS["back_pressure"],
         bandwidth_bytes_per_s=ONE_WAY, tau=tau, crossing_cost=cost,
     )  # fmt: skip
     assert times(tree, flows, PROGRAMS["independent"], rates, size).end_s == pytest.approx(expected.end_s, rel=1e-8)
@@ -145,7 +145,7 @@ def test_order_of_rows_does_not_matter_to_unordered_programs(tree_name, flows, r
 )  # fmt: skip
 def test_many_graphs_equal_single_graphs(tree_name, graphs, program, tau):
     tree, rates = TREES[tree_name], LinkRates(ONE_WAY, 48e9, tau=tau, crossing_cost=1.1)
-    sets = from_arcs(graphs, size_bytes=ONE_WAY)
+    sets = from_pairs(graphs, size_bytes=ONE_WAY)
     many = graph_times(tree, sets, PROGRAMS[program], rates, explain=True)
     parts = [times(tree, flows, PROGRAMS[program], rates, explain=True) for flows in graphs]
     assert many.end_s.tolist() == [end for part in parts for end in part.end_s.tolist()]

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from fabricast.api.predictions import predict
 from fabricast.core.errors import InputError
 from fabricast.core.warnings import WarningCode
-from fabricast.pcie.graphs.congestion_graphs import all_to_all, from_arcs
+from fabricast.pcie.graphs.congestion_graphs import all_to_all, from_pairs
 from fabricast.pcie.graphs.divided_writes import divided_writes
 from fabricast.pcie.graphs.files import read_graphs
 from fabricast.pcie.graphs.sets import exhaustive_graphs, random_graphs, stress_set, validation_set
@@ -32,17 +32,17 @@ def test_subset_counts_up_to_symmetry(storm8, flat4x2):
 
 def orbits_under_the_stabiliser(tree, subset):
     """Count nonempty graphs on a subset up to symmetries that preserve it."""
-    arcs = all_to_all(subset)
+    pairs = all_to_all(subset)
     images = {tuple(row[list(subset)]) for row in automorphisms(tree) if set(row[list(subset)]) == set(subset)}
     total = 0
     for image in images:
         move = dict(zip(subset, image, strict=True))
-        left, cycles = set(arcs), 0
+        left, cycles = set(pairs), 0
         while left:
-            start = arc = left.pop()
+            start = pair = left.pop()
             cycles += 1
-            while (arc := (move[arc[0]], move[arc[1]])) != start:
-                left.discard(arc)
+            while (pair := (move[pair[0]], move[pair[1]])) != start:
+                left.discard(pair)
         total += 2**cycles
     return total // len(images) - 1
 
@@ -62,7 +62,7 @@ def test_exhaustive_graph_counts(name, every, all_used):
 def test_exhaustive_graphs_on_four_endpoints_of_storm8(storm8):
     counts = {subset: orbits_under_the_stabiliser(storm8, subset) for subset in subset_orbits(storm8, 4)}
     assert counts == {(0, 1, 2, 3): 569, (0, 1, 2, 4): 2111, (0, 1, 4, 5): 569, (0, 1, 4, 6): 1103, (0, 2, 4, 6): 569}
-    used = [arcs for subset in counts for arcs in exhaustive_graphs(storm8, subset)]
+    used = [pairs for subset in counts for pairs in exhaustive_graphs(storm8, subset)]
     assert sum(map(len, used)) == 28626
 
 
@@ -70,31 +70,31 @@ def test_validation_set_has_the_published_size(storm8):
     graphs = validation_set(storm8, 22259)
     families = [family for family, _ in graphs]
     assert len(graphs) == 22259
-    assert sum(len(arcs) for _, arcs in graphs) == 112802
+    assert sum(len(pairs) for _, pairs in graphs) == 112802
     assert families.count("random") == 13675
-    assert len({tuple(arcs) for _, arcs in graphs}) == 22259
-    assert all(canonical_form(storm8, arcs) == arcs for _, arcs in graphs[::500])
+    assert len({tuple(pairs) for _, pairs in graphs}) == 22259
+    assert all(canonical_form(storm8, pairs) == pairs for _, pairs in graphs[::500])
     assert graphs == validation_set(storm8, 22259)
     assert graphs != validation_set(storm8, 22259, seed=1)
 
 
 def test_validation_set_of_flat4x2_has_the_published_size(flat4x2):
     graphs = validation_set(flat4x2, 22259)
-    assert len({tuple(arcs) for _, arcs in graphs}) == 22259
+    assert len({tuple(pairs) for _, pairs in graphs}) == 22259
 
 
 def test_stress_set_has_6_to_16_copies_per_graph(storm8):
-    sizes = [len(arcs) for _, arcs in stress_set(storm8, 300)]
+    sizes = [len(pairs) for _, pairs in stress_set(storm8, 300)]
     assert set(sizes) == set(range(6, 17))
 
 
 @given(st.sets(st.sampled_from(all_to_all(range(8))), min_size=1, max_size=9), st.integers(0, 127))
-def test_canonical_form_is_invariant_under_symmetries(arcs, number):
+def test_canonical_form_is_invariant_under_symmetries(pairs, number):
     storm8 = load_tree("storm8")
     image = automorphisms(storm8)[number]
-    moved = [(int(image[s]), int(image[t])) for s, t in arcs]
-    assert canonical_form(storm8, arcs) == canonical_form(storm8, moved)
-    assert len(canonical_form(storm8, arcs)) == len(arcs)
+    moved = [(int(image[s]), int(image[t])) for s, t in pairs]
+    assert canonical_form(storm8, pairs) == canonical_form(storm8, moved)
+    assert len(canonical_form(storm8, pairs)) == len(pairs)
 
 
 def test_canonical_forms_require_at_most_8_endpoints():
@@ -114,7 +114,7 @@ def test_copies_of_a_graph_keep_file_order(storm8, tmp_path):
     path.write_text("start_s,graph,target,source,size_bytes\n0,a,1,0,10\n0.5,b,2,0,20\n1,a,3,2,30\n")
     graphs = read_graphs(path, storm8, size_bytes=1.0)
     assert graphs.names == ("a", "b")
-    assert graphs.arcs(0) == [(0, 1), (2, 3)]
+    assert graphs.pairs(0) == [(0, 1), (2, 3)]
     assert graphs.size_bytes.tolist() == [10, 30, 20]
     assert graphs.start_s.tolist() == [0, 1, 0.5]
 
@@ -167,8 +167,8 @@ def test_writes_from_one_uplink_to_several_root_ports_cause_a_warning():
     tree = load_tree("flat4x4")
     divided, one_port, disjoint = [(0, 4), (1, 8)], [(0, 4), (1, 5)], [(0, 4), (8, 12)]
 
-    def warned(*arcs):
-        prediction = predict(tree, from_arcs(list(arcs), size_bytes=2**20), bandwidth="11 GiB/s")
+    def warned(*pairs):
+        prediction = predict(tree, from_pairs(list(pairs), size_bytes=2**20), bandwidth="11 GiB/s")
         return [one.text for one in prediction.attrs["warnings"] if one.code == WarningCode.DIVIDED_WRITES]
 
     (note,) = warned(one_port, divided, disjoint)
@@ -218,6 +218,6 @@ def test_divided_writes_agree_with_a_reference_implementation(copies):
 ])  # fmt: skip
 def test_graphs_are_checked_when_they_are_built(change, message):
     """Files, functions and `dataclasses.replace` build graphs: kernels rely on the check."""
-    graphs = from_arcs([[(0, 1)], [(1, 3), (2, 4)]], size_bytes=1.0)
+    graphs = from_pairs([[(0, 1)], [(1, 3), (2, 4)]], size_bytes=1.0)
     with pytest.raises(InputError, match=message):
         replace(graphs, **change)

@@ -35,14 +35,14 @@ def lower_bounds(report):
     return {limit: estimate.bytes_per_s for limit, estimate in known.items() if estimate.is_lower_bound}
 
 
-def arcs_between(endpoints):
+def pairs_between(endpoints):
     end = st.integers(0, endpoints - 1)
     return st.lists(
-        st.tuples(end, end).filter(lambda arc: arc[0] != arc[1]), min_size=1, max_size=7, unique=True
+        st.tuples(end, end).filter(lambda pair: pair[0] != pair[1]), min_size=1, max_size=7, unique=True
     )  # fmt: skip
 
 
-arcs = arcs_between(8)
+pairs = pairs_between(8)
 
 
 def both_ways(pairs):

@@ -14,7 +14,7 @@ from fabricast.cli.main import app
 from fabricast.core.errors import InputError, PeerLinkError
 from fabricast.core.warnings import WarningCode
 from fabricast.pcie.engines.forecast import copy_times, total_rate
-from fabricast.pcie.graphs.congestion_graphs import from_arcs
+from fabricast.pcie.graphs.congestion_graphs import from_pairs
 from fabricast.pcie.graphs.files import graph_blocks, read_graphs
 from fabricast.pcie.graphs.programs import PROGRAMS
 from fabricast.pcie.graphs.rates import LinkRates
@@ -29,7 +29,7 @@ from fabricast.pcie.topology.files import load_tree
 from fabricast.pcie.topology.memory import root_complex_of, with_host_memory
 from fabricast.pcie.topology.parts import PeerLink, direct_rates
 from tests.unit.pcie.engines.test_engine_forecasts import IN_TURNS, ORDERED, simulated
-from tests.unit.pcie.machines.measured import DUPLEX, EVEN, TREE, arcs
+from tests.unit.pcie.machines.measured import DUPLEX, EVEN, TREE, pairs
 
 #: Bytes that an isolated copy moves in one second.
 SIZE = 50e9
@@ -48,14 +48,14 @@ def predict(graphs, **options):
 
 
 @settings(max_examples=40, deadline=None)
-@given(arcs, st.sampled_from([EVEN, DUPLEX]), st.sampled_from([ORDERED, IN_TURNS]))
+@given(pairs, st.sampled_from([EVEN, DUPLEX]), st.sampled_from([ORDERED, IN_TURNS]))
 def test_single_copies_match_plain_simulation(flows, rates, program):
     expected = len(flows) * rates.one_way_bytes_per_s / simulated(TREE, flows, program, rates, 1)
     assert times(flows, program, rates).end_s.max() == pytest.approx(expected, rel=1e-4)
 
 
 @settings(max_examples=40, deadline=None)
-@given(arcs, st.sampled_from(sorted(PROGRAMS)), st.data())
+@given(pairs, st.sampled_from(sorted(PROGRAMS)), st.data())
 def test_completion_times_are_within_bounds(flows, program, data):
     start_s = data.draw(st.lists(st.floats(0, 5), min_size=len(flows), max_size=len(flows)))
     completion = times(flows, PROGRAMS[program], start_s=start_s)
@@ -255,7 +255,7 @@ def test_predict_and_validate_agree_on_a_published_machine():
     few = judged[judged["judged"] & (judged["graph_class"] == "few copies") & (judged["flows"] > 1)]
     assert len(few) > 3
     for row in few.to_dict("records"):
-        flows = [tuple(map(int, arc.split(">"))) for arc in row["communications"].split()]
+        flows = [tuple(map(int, pair.split(">"))) for pair in row["communications"].split()]
         if len({s for s, _ in flows}) < len(flows) or len({t for _, t in flows}) < len(flows):
             continue
         prediction = fc.predict(
@@ -316,7 +316,7 @@ def test_packet_simulation_of_single_copies_matches_engine_model(program, flows)
     """Both models agree for deterministic programs, and on average for random ones."""
     rates = LinkRates(50e9, 50e9)
     hardware, tree = hardware_with_rates(rates), tree_with_rates(TREE, rates)
-    graphs = replace(from_arcs([flows], size_bytes=2**24), programs=(program,))
+    graphs = replace(from_pairs([flows], size_bytes=2**24), programs=(program,))
     packets = simulate_copies(tree, graphs, hardware)
     flowing = copy_times(TREE, flows, PROGRAMS[program], rates, size_bytes=graphs.size_bytes, start_s=graphs.start_s)
     allowed = 0.15 if PROGRAMS[program].is_random else 0.002

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 import fabricast as fc
 from fabricast.pcie.engines.forecast import copy_times
 from fabricast.pcie.engines.links import SharedLimit
-from fabricast.pcie.graphs.congestion_graphs import from_arcs
+from fabricast.pcie.graphs.congestion_graphs import from_pairs
 from fabricast.pcie.graphs.programs import PROGRAMS
 from fabricast.pcie.graphs.rates import LinkRates
 from fabricast.pcie.machines.calibrate import calibrate_machine
@@ -84,7 +84,7 @@ def test_each_socket_keeps_its_rates_of_host_copies():
     model = EngineModel(tree, calibration)
     number = model.tree.endpoint_number
     every = [(number["H@RC0" if gpu < 4 else "H@RC1"], gpu) for gpu in range(7)]
-    graph = from_arcs([every], size_bytes=1e9)
+    graph = from_pairs([every], size_bytes=1e9)
     expected = [1 / 44.1] * 4 + [1 / 25.4, 1 / 25.6, 1 / 25.5]
     assert model.times(graph).end_s == pytest.approx(expected, rel=1e-6)
     assert model.isolated_s(graph) == pytest.approx(expected, rel=1e-6)
@@ -117,7 +117,7 @@ def test_copies_across_one_and_two_host_bridges_keep_their_rates():
     calibration = calibrate_machine(with_host_memory(tree), graphs)
     assert calibration.rates.group_rates == {("PHB", "crossing"): 11.2e9}
     model = EngineModel(tree, calibration)
-    graph = from_arcs([[(2, 3)], [(1, 3)]], size_bytes=1e9)
+    graph = from_pairs([[(2, 3)], [(1, 3)]], size_bytes=1e9)
     assert model.times(graph).end_s == pytest.approx([1 / 11.2, 1 / 19.4], rel=1e-6)
     assert model.isolated_s(graph) == pytest.approx([1 / 11.2, 1 / 19.4], rel=1e-6)
 
@@ -138,7 +138,7 @@ def test_a_gpu_with_a_slow_link_has_its_measured_rate(name, gpu, share, ways):
     assert calibration.rates.one_way_bytes_per_s == pytest.approx(12e9)
     model = EngineModel(tree, calibration)
     number = model.tree.endpoint_number
-    graphs = from_arcs([[(number[s], number[t])] for s, t in rates], size_bytes=12e9)
+    graphs = from_pairs([[(number[s], number[t])] for s, t in rates], size_bytes=12e9)
     assert 12e9 / model.times(graphs).end_s == pytest.approx(list(rates.values()), rel=1e-6)
     assert 12e9 / model.isolated_s(graphs) == pytest.approx(list(rates.values()), rel=1e-6)
 
@@ -182,7 +182,7 @@ def test_several_slow_links_do_not_hide_each_other(faults):
     assert calibration.rates.two_way_bytes_per_s == pytest.approx(0.95 * 26e9)
     model = EngineModel(tree, calibration)
     number = model.tree.endpoint_number
-    graphs = from_arcs([[(number[s], number[t])] for s, t in rates], size_bytes=26e9)
+    graphs = from_pairs([[(number[s], number[t])] for s, t in rates], size_bytes=26e9)
     assert 26e9 / model.isolated_s(graphs) == pytest.approx(list(rates.values()), rel=1e-6)
 
 

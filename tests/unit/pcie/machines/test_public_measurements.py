@@ -65,7 +65,7 @@ def test_pause_is_fitted_to_other_machines():
     flows = tuple((str(s), str(t)) for s in range(4) for t in range(4) if s != t)
     numbers = [(int(s), int(t)) for s, t in flows]
 
-    def machine(pause, own=False):
+    def machine(pause, user_supplied=False):
         program = replace(PROGRAMS["ordered_writes"], switch_share=pause)
         rate = total_rate(TREE, numbers, program, EVEN, repeats=20).bytes_per_s
         graphs = [
@@ -73,9 +73,9 @@ def test_pause_is_fitted_to_other_machines():
             MeasuredGraph("all", flows, rate, "ordered_writes"),
             MeasuredGraph("others", flows, rate, "default_streams"),
         ]
-        return ValidatedMachine(TREE, graphs, validate_machine(TREE, graphs), own), rate
+        return ValidatedMachine(TREE, graphs, validate_machine(TREE, graphs), user_supplied), rate
 
-    (none, fast), (much, slow), (own, _) = machine(0.0), machine(0.25), machine(0.1, own=True)
+    (none, fast), (much, slow), (own, _) = machine(0.0), machine(0.25), machine(0.1, user_supplied=True)
     assert slow < 0.9 * fast
     of_none, of_much, of_own = left_out_rates([none, much, own])
     assert of_none[1] == pytest.approx(slow, rel=0.03) and of_much[1] == pytest.approx(fast, rel=0.05)
@@ -160,5 +160,5 @@ def test_rows_of_both_files_of_published_copies_agree():
     probes = read_probes(published() / "pcie_measured_probes.csv")
     assert len(probes) == 38
     for probe in probes:
-        copies = len(probe.arcs) if probe.statistic == "mean_per_flow" else 1
+        copies = len(probe.pairs) if probe.statistic == "mean_per_flow" else 1
         assert rates[probe.system, probe.pattern] == pytest.approx(probe.measured_bytes_per_s * copies / 1e9, rel=1e-5)

@@ -12,7 +12,7 @@ from fabricast.cli.main import app
 from fabricast.core.errors import InputError
 from fabricast.core.warnings import WarningCode
 from fabricast.pcie.engines.forecast import total_rate
-from fabricast.pcie.graphs.collectives import collective_arcs
+from fabricast.pcie.graphs.collectives import collective_pairs
 from fabricast.pcie.graphs.programs import PROGRAMS
 from fabricast.pcie.graphs.rates import LinkRates
 from fabricast.pcie.machines.validation import validate_machine
@@ -231,20 +231,20 @@ def test_validate_prints_the_error_report(tmp_path):
 @pytest.mark.parametrize("name", ["ring", "tree", "pairwise", "halving"])
 def test_collectives_reach_every_rank(name):
     """Data of each rank spread along the steps until every rank has all data."""
-    steps = collective_arcs(name, 8)
-    for arcs in steps:
-        assert len({target for _, target in arcs}) == len(arcs) or name == "tree"
-        assert all(source != target for source, target in arcs)
+    steps = collective_pairs(name, 8)
+    for pairs in steps:
+        assert len({target for _, target in pairs}) == len(pairs) or name == "tree"
+        assert all(source != target for source, target in pairs)
     holds = {rank: {rank} for rank in range(8)}
-    for arcs in steps * (7 if name == "ring" else 1):
+    for pairs in steps * (7 if name == "ring" else 1):
         before = {rank: set(own) for rank, own in holds.items()}
-        for source, target in arcs:
+        for source, target in pairs:
             holds[target] |= before[source]
     assert all(own == set(range(8)) for own in holds.values())
     with pytest.raises(InputError):
-        collective_arcs("star", 8)
+        collective_pairs("star", 8)
     with pytest.raises(InputError):
-        collective_arcs(name, 1)
+        collective_pairs(name, 1)
 
 
 def test_unknown_parquet_columns_are_rejected(tmp_path):

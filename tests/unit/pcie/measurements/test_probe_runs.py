@@ -164,4 +164,4 @@ def test_workflow_includes_this_machine_and_user_files(fake_driver, tmp_path, mo
     assert server.index.tolist() == ["one uplink"]
     assert server.loc["one uplink", "forecast_bytes_per_s"] == pytest.approx(12e9), "two copies share one uplink"
     assert server.loc["one uplink", "relative_error"] == pytest.approx(12.0 / 12.5 - 1)
-    assert server["own"].all()
+    assert server["user_supplied"].all()

@@ -130,8 +130,8 @@ def test_rocm_output_is_read(tmp_path):
     # Device numbers include processors, GPU numbers do not. Mirrored bidirectional cells are the same copy.
     one_way = {("H", "0"): 25, ("H", "1"): 26, ("0", "H"): 27, ("1", "H"): 28, ("0", "1"): 14.045, ("1", "0"): 14.046}
     two_ways = {(("H", "0"), ("0", "H")): 48, (("H", "1"), ("1", "H")): 49, (("0", "1"), ("1", "0")): 27.5}
-    assert rates == {(arc,): (pytest.approx(rate * 1e9), "calibration") for arc, rate in one_way.items()} | {
-        arcs: (pytest.approx(rate * 1e9), "calibration") for arcs, rate in two_ways.items()
+    assert rates == {(pair,): (pytest.approx(rate * 1e9), "calibration") for pair, rate in one_way.items()} | {
+        pairs: (pytest.approx(rate * 1e9), "calibration") for pairs, rate in two_ways.items()
     }
     for text in (TRANSFER_BENCH, TRANSFER_BENCH.replace("|", "│")):
         (tmp_path / "transfers.log").write_text(text)

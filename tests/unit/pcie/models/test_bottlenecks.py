@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fabricast.pcie.graphs.congestion_graphs import from_arcs
+from fabricast.pcie.graphs.congestion_graphs import from_pairs
 from fabricast.pcie.models.catalogue import MODELS
 from fabricast.pcie.models.evaluation import evaluate, trace_phases
 from fabricast.pcie.topology.paths import link_labels
@@ -16,15 +16,15 @@ from fabricast.pcie.topology.regular import regular_tree
 TREE = regular_tree("storm8", (2, 2, 2))
 
 
-def plain_bottlenecks(arcs, rho, tau, sharing):
+def plain_bottlenecks(pairs, rho, tau, sharing):
     """Return the link at which each copy waits and the cause, -1 if none (reference).
 
     This is a saturated link on which the copy gets its share, or the last link that it shares with the slowest copy
     that blocks it; the link that limits that copy is the cause.
     """
-    routes = [TREE.route(TREE.endpoint_names[s], TREE.endpoint_names[t]) for s, t in arcs]
+    routes = [TREE.route(TREE.endpoint_names[s], TREE.endpoint_names[t]) for s, t in pairs]
     users = {link: [c for c, route in enumerate(routes) if link in route] for route in routes for link in route}
-    crosses = [TREE.routes.crossing[s * 8 + t] for s, t in arcs]
+    crosses = [TREE.routes.crossing[s * 8 + t] for s, t in pairs]
     up = TREE.routes.upstream_links
 
     def port(c, link):
@@ -66,7 +66,7 @@ def plain_bottlenecks(arcs, rho, tau, sharing):
     def is_behind(c, other, link):
         return onwards(other, link) is not None and onwards(other, link) != onwards(c, link)
 
-    direct = [first_of(c, [link for link in routes[c] if is_limited(c, link)]) for c in range(len(arcs))]
+    direct = [first_of(c, [link for link in routes[c] if is_limited(c, link)]) for c in range(len(pairs))]
     limits = [None if link is None else (link, -1) for link in direct]
     for is_candidate in (is_behind, lambda c, other, link: True):
         while None in limits:
@@ -96,15 +96,15 @@ PAIRS = st.tuples(st.integers(0, 7), st.integers(1, 7)).map(lambda pair: (pair[0
     st.lists(PAIRS, min_size=1, max_size=9),
     st.sampled_from([("congestion_factor", "port"), ("back_pressure", "port"), ("max_min", "copy")]),
 )
-def test_bottlenecks_equal_reference(arcs, model):
+def test_bottlenecks_equal_reference(pairs, model):
     name, sharing = model
     machine = {"bandwidth_bytes_per_s": 1.0, "tau": 0.1735}
-    rho = evaluate(TREE, from_arcs([arcs], size_bytes=1.0), MODELS[name], **machine).initial_rho
+    rho = evaluate(TREE, from_pairs([pairs], size_bytes=1.0), MODELS[name], **machine).initial_rho
     # With these sizes, all copies end together, so there is one phase with one bottleneck per copy.
-    graphs = replace(from_arcs([arcs], size_bytes=1.0), size_bytes=rho.copy())
+    graphs = replace(from_pairs([pairs], size_bytes=1.0), size_bytes=rho.copy())
     found = evaluate(TREE, graphs, MODELS[name], explain=True, **machine)
     assert found.phases.tolist() == [1]
-    expected = plain_bottlenecks(arcs, rho.tolist(), 0.1735, sharing)
+    expected = plain_bottlenecks(pairs, rho.tolist(), 0.1735, sharing)
     assert list(zip(found.bottleneck.tolist(), found.caused_by.tolist(), strict=True)) == expected
 
 
@@ -115,11 +115,11 @@ def test_bottlenecks_equal_reference(arcs, model):
 def test_bottleneck_limits_for_the_longest_time(copies, model):
     name, sharing = model
     machine = {"bandwidth_bytes_per_s": 1.0, "tau": 0.1735}
-    arcs, sizes = zip(*copies, strict=True)
-    graphs = replace(from_arcs([arcs], size_bytes=1.0), size_bytes=np.array(sizes))
-    held = [{} for _ in arcs]
+    pairs, sizes = zip(*copies, strict=True)
+    graphs = replace(from_pairs([pairs], size_bytes=1.0), size_bytes=np.array(sizes))
+    held = [{} for _ in pairs]
     for phase in trace_phases(TREE, graphs, 0, MODELS[name], **machine):
-        limits = plain_bottlenecks([arcs[c] for c in phase.active], phase.rho, 0.1735, sharing)
+        limits = plain_bottlenecks([pairs[c] for c in phase.active], phase.rho, 0.1735, sharing)
         for c, (link, _) in zip(phase.active, limits, strict=True):
             held[c][link] = held[c].get(link, 0.0) + phase.duration_s
     found = evaluate(TREE, graphs, MODELS[name], explain=True, **machine).bottleneck.tolist()
@@ -130,7 +130,7 @@ def test_bottleneck_limits_for_the_longest_time(copies, model):
 
 def test_tie_of_bottlenecks_is_resolved_by_link_number():
     # Both copies share the link into 2 at first. Then 0>2 is limited by the link of 0 for the same time.
-    graphs = replace(from_arcs([[(0, 2), (1, 2)]], size_bytes=1.0), size_bytes=np.array([1.5, 0.5]))
+    graphs = replace(from_pairs([[(0, 2), (1, 2)]], size_bytes=1.0), size_bytes=np.array([1.5, 0.5]))
     found = evaluate(TREE, graphs, MODELS["max_min"], explain=True, bandwidth_bytes_per_s=1.0, tau=0.0)
     assert (found.end_s.tolist(), found.phases.tolist()) == ([2.0, 1.0], [2])
     sends, receives = (link_labels(TREE).index(label) for label in ("endpoint 0 sends", "endpoint 2 receives"))

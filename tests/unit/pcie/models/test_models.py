@@ -11,7 +11,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from fabricast.core.units import GIB, MIB
-from fabricast.pcie.graphs.congestion_graphs import all_to_all, from_arcs, gather, scatter
+from fabricast.pcie.graphs.congestion_graphs import all_to_all, from_pairs, gather, scatter
 from fabricast.pcie.graphs.sets import validation_set
 from fabricast.pcie.models.catalogue import ABLATIONS, MODELS
 from fabricast.pcie.models.evaluation import evaluate, factors, trace_phases
@@ -55,8 +55,8 @@ UNIT_CASES = {
 }
 
 
-def end_ms(tree, arcs, model="congestion_factor", tau=0.1735):
-    graphs = from_arcs([arcs], size_bytes=SIZE)
+def end_ms(tree, pairs, model="congestion_factor", tau=0.1735):
+    graphs = from_pairs([pairs], size_bytes=SIZE)
     return evaluate(tree, graphs, MODELS[model], bandwidth_bytes_per_s=BANDWIDTH, tau=tau).end_s * 1e3
 
 
@@ -65,7 +65,7 @@ def test_reference_time(storm8):
 
 
 def test_worked_example_matches_published_digits(storm8):
-    graphs = from_arcs([COMPLETE], size_bytes=SIZE)
+    graphs = from_pairs([COMPLETE], size_bytes=SIZE)
     first, second = trace_phases(
         storm8, graphs, 0, MODELS["congestion_factor"], bandwidth_bytes_per_s=BANDWIDTH, tau=0.2
     )
@@ -88,29 +88,29 @@ def test_columns_of_the_worked_example(storm8):
 
 
 def test_three_copies(storm8):
-    arcs = [(0, 7), (1, 4), (6, 7)]
-    assert factors(storm8, arcs, MODELS["congestion_factor"], tau=0.2) == pytest.approx([0.3, 0.3, 0.7])
-    assert end_ms(storm8, arcs, tau=0.2) == pytest.approx([64.944, 64.944, 36.080], abs=5e-4)
+    pairs = [(0, 7), (1, 4), (6, 7)]
+    assert factors(storm8, pairs, MODELS["congestion_factor"], tau=0.2) == pytest.approx([0.3, 0.3, 0.7])
+    assert end_ms(storm8, pairs, tau=0.2) == pytest.approx([64.944, 64.944, 36.080], abs=5e-4)
 
 
 @pytest.mark.parametrize("model", ["congestion_factor", "round_robin_upstream"])
 @pytest.mark.parametrize("case", UNIT_CASES)
 def test_unit_cases(storm8, case, model):
-    arcs, rho, times = UNIT_CASES[case]
-    assert factors(storm8, arcs, MODELS[model], tau=0.1735) == pytest.approx(
+    pairs, rho, times = UNIT_CASES[case]
+    assert factors(storm8, pairs, MODELS[model], tau=0.1735) == pytest.approx(
         [float(Fraction(x)) for x in rho], abs=1e-12
     )
     if model == "congestion_factor":
-        assert end_ms(storm8, arcs) == pytest.approx(times, abs=1e-5)
+        assert end_ms(storm8, pairs) == pytest.approx(times, abs=1e-5)
 
 
 def test_recorded_unit_cases(storm8, shared_data):
     recorded = json.loads((shared_data / "pcie" / "worked_example.json").read_text())
     for case in recorded["unit_cases_storm8_tau_0.1735"]:
-        arcs = [tuple(arc) for arc in case["comms"]]
+        pairs = [tuple(pair) for pair in case["comms"]]
         expected = [float(Fraction(x)) for x in case["rho"]]
-        assert factors(storm8, arcs, MODELS["congestion_factor"], tau=0.1735) == pytest.approx(expected, abs=1e-12)
-        assert end_ms(storm8, arcs) == pytest.approx(case["finish_ms"], abs=1e-5), case["name"]
+        assert factors(storm8, pairs, MODELS["congestion_factor"], tau=0.1735) == pytest.approx(expected, abs=1e-12)
+        assert end_ms(storm8, pairs) == pytest.approx(case["finish_ms"], abs=1e-5), case["name"]
 
 
 @st.composite
@@ -133,11 +133,11 @@ def trees(draw):
 
 
 @st.composite
-def trees_and_arcs(draw, most=7):
+def trees_and_pairs(draw, most=7):
     tree = draw(trees())
     ends = st.integers(0, len(tree.endpoint_names) - 1)
-    arc = st.tuples(ends, ends).filter(lambda pair: pair[0] != pair[1])
-    return tree, draw(st.lists(arc, min_size=1, max_size=most))
+    pairs = st.tuples(ends, ends).filter(lambda pair: pair[0] != pair[1])
+    return tree, draw(st.lists(pairs, min_size=1, max_size=most))
 
 
 @given(tree=trees())
@@ -152,31 +152,31 @@ TAUS = st.sampled_from([Fraction(0), Fraction(1, 5), Fraction(347, 2000), Fracti
 
 @pytest.mark.parametrize("model", READINGS)
 @settings(max_examples=60)
-@given(case=trees_and_arcs(), tau=TAUS)
+@given(case=trees_and_pairs(), tau=TAUS)
 def test_kernel_equals_exact_reference(model, case, tau):
-    tree, arcs = case
+    tree, pairs = case
     options = MODELS[model].options
-    exact = congestion_factors(tree, arcs, options, tau if MODELS[model].uses_tau else 0)
-    found = factors(tree, arcs, MODELS[model], tau=float(tau))
+    exact = congestion_factors(tree, pairs, options, tau if MODELS[model].uses_tau else 0)
+    found = factors(tree, pairs, MODELS[model], tau=float(tau))
     assert found == pytest.approx([float(rho) for rho in exact], abs=1e-9)
 
 
 @settings(max_examples=60)
-@given(case=trees_and_arcs())
+@given(case=trees_and_pairs())
 def test_max_min_equals_exact_reference(case):
-    tree, arcs = case
-    exact = [float(rate) for rate in max_min_rates(tree, arcs)]
-    assert factors(tree, arcs, MODELS["max_min"], tau=0) == pytest.approx(exact, abs=1e-9)
+    tree, pairs = case
+    exact = [float(rate) for rate in max_min_rates(tree, pairs)]
+    assert factors(tree, pairs, MODELS["max_min"], tau=0) == pytest.approx(exact, abs=1e-9)
 
 
 @settings(max_examples=60)
-@given(case=trees_and_arcs(most=62), data=st.data())
+@given(case=trees_and_pairs(most=62), data=st.data())
 def test_bit_mask_max_min_is_bitwise_identical_to_general_max_min(case, data):
-    tree, arcs = case
+    tree, pairs = case
     times = data.draw(
-        st.lists(st.tuples(st.integers(1, 20), st.integers(0, 6)), min_size=len(arcs), max_size=len(arcs))
+        st.lists(st.tuples(st.integers(1, 20), st.integers(0, 6)), min_size=len(pairs), max_size=len(pairs))
     )
-    whole = from_arcs([arcs], size_bytes=1.0)
+    whole = from_pairs([pairs], size_bytes=1.0)
     graphs = dataclasses.replace(
         whole, size_bytes=np.array([float(size) for size, _ in times]), start_s=np.array([float(at) for _, at in times])
     )
@@ -193,7 +193,7 @@ def test_bit_mask_max_min_is_bitwise_identical_to_general_max_min(case, data):
 @pytest.mark.parametrize("count", [61, 62, 63, 240])
 def test_max_min_of_many_copies_equals_general_max_min(count):
     tree = load_tree("flat4x4")
-    graphs = from_arcs([all_to_all(range(16))[:count], [(0, 1)]], size_bytes=1.0)
+    graphs = from_pairs([all_to_all(range(16))[:count], [(0, 1)]], size_bytes=1.0)
     few, general = (
         evaluate(tree, graphs, MODELS["max_min"], bandwidth_bytes_per_s=1.0, tau=0.0, explain=explain).end_s.tolist()
         for explain in (False, True)
@@ -203,33 +203,33 @@ def test_max_min_of_many_copies_equals_general_max_min(count):
 
 
 @settings(max_examples=40)
-@given(case=trees_and_arcs(most=5), data=st.data())
+@given(case=trees_and_pairs(most=5), data=st.data())
 def test_event_loop_equals_exact_reference(case, data):
-    tree, arcs = case
-    sizes = data.draw(st.lists(st.integers(1, 20), min_size=len(arcs), max_size=len(arcs)))
-    starts = data.draw(st.lists(st.integers(0, 6), min_size=len(arcs), max_size=len(arcs)))
-    graphs = from_arcs([arcs], size_bytes=1.0)
+    tree, pairs = case
+    sizes = data.draw(st.lists(st.integers(1, 20), min_size=len(pairs), max_size=len(pairs)))
+    starts = data.draw(st.lists(st.integers(0, 6), min_size=len(pairs), max_size=len(pairs)))
+    graphs = from_pairs([pairs], size_bytes=1.0)
     graphs.size_bytes[:] = sizes
     graphs.start_s[:] = starts
     options = MODELS["congestion_factor"].options
     exact = end_times(
-        tree, arcs, sizes, starts, Fraction(2), lambda t, a: congestion_factors(t, a, options, Fraction(1, 5))
+        tree, pairs, sizes, starts, Fraction(2), lambda t, a: congestion_factors(t, a, options, Fraction(1, 5))
     )
     end_s = evaluate(tree, graphs, MODELS["congestion_factor"], bandwidth_bytes_per_s=2.0, tau=0.2).end_s
     assert end_s == pytest.approx([float(end) for end in exact], rel=1e-7)
 
 
 @settings(max_examples=80)
-@given(case=trees_and_arcs(most=12), tau=TAUS)
+@given(case=trees_and_pairs(most=12), tau=TAUS)
 @example(case=(load_tree("storm8"), [(4, 7), (1, 7), (2, 4), (6, 7)]), tau=Fraction(1, 5))
 def test_factors_are_feasible(case, tau):
-    tree, arcs = case
-    rho = factors(tree, arcs, MODELS["congestion_factor"], tau=float(tau))
+    tree, pairs = case
+    rho = factors(tree, pairs, MODELS["congestion_factor"], tau=float(tau))
     assert (rho > 0).all()
     assert (rho <= 1 + 1e-12).all()
     routes = tree.routes
     load = np.zeros(routes.capacity.size)
-    for (source, target), rate in zip(arcs, rho, strict=True):
+    for (source, target), rate in zip(pairs, rho, strict=True):
         pair = source * routes.endpoints + target
         load[routes.link[routes.offset[pair] : routes.offset[pair + 1]]] += rate
     assert (load <= routes.capacity + 1e-9).all()
@@ -239,23 +239,23 @@ def test_factors_are_feasible(case, tau):
 def test_symmetric_relabelling_permutes_factors(name):
     tree = load_tree(name)
     rng = np.random.default_rng(7)
-    pairs = all_to_all(range(8))
+    possible = all_to_all(range(8))
     for _ in range(40):
-        arcs = [pairs[i] for i in rng.choice(56, size=6, replace=False)]
+        pairs = [possible[i] for i in rng.choice(56, size=6, replace=False)]
         image = automorphisms(tree)[rng.integers(len(automorphisms(tree)))]
-        moved = [(int(image[s]), int(image[t])) for s, t in arcs]
-        one, other = (factors(tree, a, MODELS["congestion_factor"], tau=0.1735) for a in (arcs, moved))
+        moved = [(int(image[s]), int(image[t])) for s, t in pairs]
+        one, other = (factors(tree, a, MODELS["congestion_factor"], tau=0.1735) for a in (pairs, moved))
         assert one == pytest.approx(other, abs=1e-12)
 
 
 def test_order_of_copies_does_not_matter(storm8):
     rng = np.random.default_rng(3)
-    arcs = all_to_all(range(5))
-    expected = dict(zip(arcs, factors(storm8, arcs, MODELS["congestion_factor"], tau=0.1735), strict=True))
+    pairs = all_to_all(range(5))
+    expected = dict(zip(pairs, factors(storm8, pairs, MODELS["congestion_factor"], tau=0.1735), strict=True))
     for _ in range(5):
-        shuffled = [arcs[i] for i in rng.permutation(len(arcs))]
+        shuffled = [pairs[i] for i in rng.permutation(len(pairs))]
         found = factors(storm8, shuffled, MODELS["congestion_factor"], tau=0.1735)
-        assert found == pytest.approx([expected[arc] for arc in shuffled], abs=1e-12)
+        assert found == pytest.approx([expected[pair] for pair in shuffled], abs=1e-12)
 
 
 @pytest.mark.parametrize("name", ["storm8", "flat4x2", "cascade8", "direct8"])
@@ -273,19 +273,19 @@ BACK_PRESSURE = MODELS["back_pressure"]
 @given(
     st.sampled_from(["storm8", "flat4x2", "boards4", "dgx1", "direct8"]),
     st.lists(
-        st.tuples(st.integers(0, 7), st.integers(0, 7)).filter(lambda arc: arc[0] != arc[1]),
+        st.tuples(st.integers(0, 7), st.integers(0, 7)).filter(lambda pair: pair[0] != pair[1]),
         min_size=1, max_size=9, unique=True,
     ),
     st.sampled_from([0.0, 0.1, 0.1735, 0.3]),
     st.sampled_from([1.0, 1.086, 1.25]),
 )  # fmt: skip
-def test_back_pressure_equals_reference_and_respects_capacities(topology, arcs, tau, cost):
+def test_back_pressure_equals_reference_and_respects_capacities(topology, pairs, tau, cost):
     tree = load_tree(topology)
     payload = (1 - 2 * tau) / (1 + 2 * tau * cost)
-    found = factors(tree, arcs, BACK_PRESSURE, tau=tau, crossing_cost=cost)
-    assert found == pytest.approx(back_pressure_rates(tree, arcs, payload, cost), rel=1e-7)
+    found = factors(tree, pairs, BACK_PRESSURE, tau=tau, crossing_cost=cost)
+    assert found == pytest.approx(back_pressure_rates(tree, pairs, payload, cost), rel=1e-7)
     load = np.zeros(len(tree.link_names))
-    for (source, target), rho in zip(arcs, found, strict=True):
+    for (source, target), rho in zip(pairs, found, strict=True):
         load[tree.route(tree.endpoint_names[source], tree.endpoint_names[target])] += rho
     assert (found > 0).all()
     assert (load <= tree.routes.capacity + 1e-6).all()
@@ -319,7 +319,7 @@ def test_each_single_option_changes_results(storm8, flat4x2):
     boards4 = load_tree("boards4")
     graphs = {}
     for tree in (storm8, flat4x2, boards4):
-        graphs[tree.name] = from_arcs([arcs for _, arcs in validation_set(tree, 6000)], size_bytes=SIZE)
+        graphs[tree.name] = from_pairs([pairs for _, pairs in validation_set(tree, 6000)], size_bytes=SIZE)
     keywords = {"bandwidth_bytes_per_s": BANDWIDTH, "tau": 0.1735}
     for name in ABLATIONS:
         changed = 0
@@ -331,7 +331,7 @@ def test_each_single_option_changes_results(storm8, flat4x2):
 
 
 def test_threads_do_not_change_results(storm8):
-    graphs = from_arcs([arcs for _, arcs in validation_set(storm8, 5000)], size_bytes=SIZE)
+    graphs = from_pairs([pairs for _, pairs in validation_set(storm8, 5000)], size_bytes=SIZE)
     keywords = {"bandwidth_bytes_per_s": BANDWIDTH, "tau": 0.1735}
     one, two, three = (
         evaluate(storm8, graphs, MODELS["congestion_factor"], threads=threads, **keywords) for threads in (1, 2, 3)
@@ -340,7 +340,7 @@ def test_threads_do_not_change_results(storm8):
 
 
 def test_later_copy_does_not_delay_earlier_completion(storm8):
-    graphs = from_arcs([[(0, 2), (1, 3)]], size_bytes=SIZE)
+    graphs = from_pairs([[(0, 2), (1, 3)]], size_bytes=SIZE)
     graphs.start_s[1] = 1.0
     ends = evaluate(storm8, graphs, MODELS["congestion_factor"], bandwidth_bytes_per_s=BANDWIDTH, tau=0.2).end_s
     assert ends * 1e3 == pytest.approx([T_REF_MS, 1000 + T_REF_MS])

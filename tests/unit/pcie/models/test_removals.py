@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import fabricast as fc
-from fabricast.pcie.graphs.congestion_graphs import from_arcs
+from fabricast.pcie.graphs.congestion_graphs import from_pairs
 from fabricast.pcie.machines.engine_model import ENGINE_MODELS
 from fabricast.pcie.models.catalogue import MODELS
 from fabricast.pcie.models.removals import removals
@@ -20,19 +20,19 @@ PAIRS = st.tuples(st.integers(0, 7), st.integers(1, 7)).map(lambda pair: (pair[0
 GRAPHS = st.lists(PAIRS, min_size=1, max_size=8, unique=True)
 
 
-def predicted(tree, arcs, model, **options):
+def predicted(tree, pairs, model, **options):
     """Return the forecast of one graph; only some models accept a tau."""
     if model in MODELS and "tau" in MODELS[model].parameters:
         options["tau"] = 0.1735
-    return fc.predict(tree, from_arcs([arcs], size_bytes=1e9), model=model, bandwidth=12e9, **options)
+    return fc.predict(tree, from_pairs([pairs], size_bytes=1e9), model=model, bandwidth=12e9, **options)
 
 
 @given(st.sampled_from([*MODELS, *ENGINE_MODELS]), st.sampled_from(sorted(TREES)), GRAPHS)
-def test_explanation_holds_when_the_limiting_copies_are_removed(model, tree_name, arcs):
+def test_explanation_holds_when_the_limiting_copies_are_removed(model, tree_name, pairs):
     tree = TREES[tree_name]
     options = {"program": "independent"} if model in ENGINE_MODELS else {}
     labels = link_labels(tree)
-    for number, row in enumerate(predicted(tree, arcs, model, **options).to_dict("records")):
+    for number, row in enumerate(predicted(tree, pairs, model, **options).to_dict("records")):
         route = [labels[link] for link in tree.route(row["source"], row["target"])]
         assert row["bottleneck"] in route
         assert row["caused_by"] not in route
@@ -41,13 +41,13 @@ def test_explanation_holds_when_the_limiting_copies_are_removed(model, tree_name
         if not entries:
             assert np.isnan(row["elapsed_without_s"])
             continue
-        texts = [f"{source}>{target}" for source, target in arcs]
-        others = [place for place in range(len(arcs)) if place != number]
-        alone = {place: row_without(tree, arcs, model, number, place, options) for place in others}
+        texts = [f"{source}>{target}" for source, target in pairs]
+        others = [place for place in range(len(pairs)) if place != number]
+        alone = {place: row_without(tree, pairs, model, number, place, options) for place in others}
         if "+" in entries[0]:
             assert min(alone.values()) >= row["elapsed_s"] * (1 - 2e-9)
             together = {texts.index(text) for text in entries[0].split("+")}
-            assert row_without(tree, arcs, model, number, together, options) == pytest.approx(row["elapsed_without_s"])
+            assert row_without(tree, pairs, model, number, together, options) == pytest.approx(row["elapsed_without_s"])
         else:
             first = alone[texts.index(entries[0])]
             assert first == pytest.approx(row["elapsed_without_s"])
@@ -55,10 +55,10 @@ def test_explanation_holds_when_the_limiting_copies_are_removed(model, tree_name
         assert row["elapsed_without_s"] < row["elapsed_s"]
 
 
-def row_without(tree, arcs, model, number, removed, options):
+def row_without(tree, pairs, model, number, removed, options):
     removed = {removed} if isinstance(removed, int) else removed
-    kept = [place for place in range(len(arcs)) if place not in removed]
-    times = predicted(tree, [arcs[place] for place in kept], model, explain=False, **options)
+    kept = [place for place in range(len(pairs)) if place not in removed]
+    times = predicted(tree, [pairs[place] for place in kept], model, explain=False, **options)
     return times["elapsed_s"].iloc[kept.index(number)]
 
 
@@ -86,7 +86,7 @@ def test_many_limiting_copies_are_counted_not_listed():
 
 
 def test_graphs_of_many_copies_have_no_limiting_copies():
-    graphs = from_arcs([[(0, 1)] * 257, [(0, 1), (2, 1)]], size_bytes=1e9)
+    graphs = from_pairs([[(0, 1)] * 257, [(0, 1), (2, 1)]], size_bytes=1e9)
     times = fc.predict("storm8", graphs)
     assert set(times["limited_by"][:257]) == {""}
     assert times["limited_by"][257:].tolist() == ["2>1", "0>1"]
@@ -94,7 +94,7 @@ def test_graphs_of_many_copies_have_no_limiting_copies():
 
 
 def test_removals_reevaluate_only_graphs_with_a_slow_copy():
-    graphs = from_arcs([[(0, 1)], [(0, 1), (2, 1)]], size_bytes=1.0)
+    graphs = from_pairs([[(0, 1)], [(0, 1), (2, 1)]], size_bytes=1.0)
     seen = []
 
     def times(some):
@@ -107,24 +107,24 @@ def test_removals_reevaluate_only_graphs_with_a_slow_copy():
 
 def test_simulated_copies_to_one_gpu_limit_each_other():
     found = fc.simulate(
-        "storm8", from_arcs([[(1, 0), (2, 0)]], size_bytes=1e6), limited_by=True, generation=3, width=16
+        "storm8", from_pairs([[(1, 0), (2, 0)]], size_bytes=1e6), limited_by=True, generation=3, width=16
     )
     assert found["limited_by"].tolist() == ["2>0", "1>0"]
 
 
 @given(st.sampled_from(sorted(TREES)), GRAPHS)
-def test_simulated_removals_shorten_the_copy(tree_name, arcs):
+def test_simulated_removals_shorten_the_copy(tree_name, pairs):
     tree = TREES[tree_name]
-    found = fc.simulate(tree, from_arcs([arcs], size_bytes=1e6), limited_by=True, generation=3, width=16)
-    texts = [f"{source}>{target}" for source, target in arcs]
+    found = fc.simulate(tree, from_pairs([pairs], size_bytes=1e6), limited_by=True, generation=3, width=16)
+    texts = [f"{source}>{target}" for source, target in pairs]
     for number, row in enumerate(found.to_dict("records")):
         if not (entries := row["limited_by"].split()):
             assert np.isnan(row["elapsed_without_s"])
             continue
         removed = {texts.index(text) for text in entries[0].split("+")}
-        kept = [place for place in range(len(arcs)) if place not in removed]
+        kept = [place for place in range(len(pairs)) if place not in removed]
         without = fc.simulate(
-            tree, from_arcs([[arcs[place] for place in kept]], size_bytes=1e6), generation=3, width=16
+            tree, from_pairs([[pairs[place] for place in kept]], size_bytes=1e6), generation=3, width=16
         )
         assert without["elapsed_s"][kept.index(number)] == row["elapsed_without_s"] < row["elapsed_s"] * 0.99
 

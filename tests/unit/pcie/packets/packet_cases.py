@@ -2,4 +2,4 @@
 
 from hypothesis import strategies as st
 
-ARC = st.tuples(st.integers(0, 7), st.integers(0, 7)).filter(lambda arc: arc[0] != arc[1])
+ARC = st.tuples(st.integers(0, 7), st.integers(0, 7)).filter(lambda pair: pair[0] != pair[1])

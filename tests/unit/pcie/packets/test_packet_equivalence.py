@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fabricast.core.units import MIB
-from fabricast.pcie.graphs.congestion_graphs import all_to_all, from_arcs, joined
+from fabricast.pcie.graphs.congestion_graphs import all_to_all, from_pairs, joined
 from fabricast.pcie.graphs.sets import stress_set
 from fabricast.pcie.packets.arbiter_phases import simulate
 from fabricast.pcie.packets.equivalent_runs import compare_runs, share_of_runs, simulate_ends
@@ -28,15 +28,15 @@ from tests.unit.pcie.packets.packet_cases import ARC
     st.sampled_from(["no_split", "split_256_128"]),
     st.randoms(use_true_random=False),
 )
-def test_completion_times_do_not_depend_on_rows_or_endpoint_names(arcs, sizes, topology, hardware, chance):
+def test_completion_times_do_not_depend_on_rows_or_endpoint_names(pairs, sizes, topology, hardware, chance):
     tree = load_tree(topology)
     image = automorphisms(tree)[chance.randrange(automorphism_count(tree))]
-    order = list(range(len(arcs)))
+    order = list(range(len(pairs)))
     chance.shuffle(order)
-    sizes = [size * 1e6 for size in sizes[: len(arcs)]]
-    moved = [(int(image[arcs[i][0]]), int(image[arcs[i][1]])) for i in order]
-    one = replace(from_arcs([arcs], size_bytes=1.0), size_bytes=np.array(sizes))
-    other = replace(from_arcs([moved], size_bytes=1.0), size_bytes=np.array([sizes[i] for i in order]))
+    sizes = [size * 1e6 for size in sizes[: len(pairs)]]
+    moved = [(int(image[pairs[i][0]]), int(image[pairs[i][1]])) for i in order]
+    one = replace(from_pairs([pairs], size_bytes=1.0), size_bytes=np.array(sizes))
+    other = replace(from_pairs([moved], size_bytes=1.0), size_bytes=np.array([sizes[i] for i in order]))
     expected, found = (simulate(tree, graphs, HARDWARE[hardware]) for graphs in (one, other))
     for name in ("end_s", "earliest_s", "latest_s"):
         assert getattr(found, name).tolist() == getattr(expected, name)[order].tolist()
@@ -44,10 +44,10 @@ def test_completion_times_do_not_depend_on_rows_or_endpoint_names(arcs, sizes, t
 
 def test_components_and_phases_agree_with_whole_graphs(storm8):
     # Completion times are within the range of whole graphs simulated in many phases.
-    arcs = [arcs for _, arcs in stress_set(storm8, 30)]
-    pooled = simulate(storm8, from_arcs(arcs, size_bytes=float(3 * MIB)), HARDWARE["split_256_128"])
+    pairs = [pairs for _, pairs in stress_set(storm8, 30)]
+    pooled = simulate(storm8, from_pairs(pairs, size_bytes=float(3 * MIB)), HARDWARE["split_256_128"])
     whole = np.stack([
-        simulate_once(storm8, from_arcs(arcs, size_bytes=float(3 * MIB)), HARDWARE["split_256_128"], phase=phase).end_s
+        simulate_once(storm8, from_pairs(pairs, size_bytes=float(3 * MIB)), HARDWARE["split_256_128"], phase=phase).end_s
         for phase in range(12)
     ])  # fmt: skip
     packet_s = 400 / HARDWARE["split_256_128"].raw_bytes_per_s
@@ -68,7 +68,7 @@ def test_components_and_phases_agree_with_whole_graphs(storm8):
     st.lists(st.sampled_from([1.0, 1.0, 1.0, 2.0, 0.5]), min_size=12, max_size=12),
     st.integers(0, 8),
 )  # fmt: skip
-def test_shortened_routes_do_not_change_completion_times(arcs, packets, starts, hardware, capacities, phase):
+def test_shortened_routes_do_not_change_completion_times(pairs, packets, starts, hardware, capacities, phase):
     """Check bitwise identical completion times on trees with any link widths."""
     parents = ["RC", "RC", "S", "S", "S", "T", "T", "U", "U", "RC", "U", "RC"]
     names = ["S", "T", "U", *map(str, range(7)), "V", "7"]
@@ -77,9 +77,9 @@ def test_shortened_routes_do_not_change_completion_times(arcs, packets, starts, 
     below = [Vertex(name, "endpoint" if name.isdigit() else "switch", parents[name], width) for name, width in widths]
     vertices = (Vertex("RC", "root_complex", None), *below)
     graphs = replace(
-        from_arcs([arcs], size_bytes=1.0),
-        size_bytes=np.array(packets[: len(arcs)], dtype=np.float64) * hardware.payload_bytes,
-        start_s=np.array(starts[: len(arcs)]) * 1e-7,
+        from_pairs([pairs], size_bytes=1.0),
+        size_bytes=np.array(packets[: len(pairs)], dtype=np.float64) * hardware.payload_bytes,
+        start_s=np.array(starts[: len(pairs)]) * 1e-7,
     )
     for tree in (load_tree("storm8"), PcieTree("mixed", vertices)):
         whole = simulate_once(tree, graphs, hardware, phase=phase)
@@ -97,16 +97,16 @@ def test_shortened_routes_do_not_change_completion_times(arcs, packets, starts, 
     ]),
     st.lists(st.tuples(st.permutations(range(8)), st.integers(0, 7), st.integers(0, 3)), min_size=1, max_size=6),
 )  # fmt: skip
-def test_equivalent_runs_have_equal_completion_times(arcs, starts, hardware, copies):
+def test_equivalent_runs_have_equal_completion_times(pairs, starts, hardware, copies):
     """Compare with single runs for shuffled rows, symmetric endpoints and phases."""
     tree = load_tree("storm8")
     every, phases = [], []
     for order, exchanged, phase in copies:
-        rows = [row for row in order if row < len(arcs)]
+        rows = [row for row in order if row < len(pairs)]
         # Exclusive or with a number below 8 is a symmetry of the binary tree.
-        changed = [(arcs[row][0] ^ exchanged, arcs[row][1] ^ exchanged) for row in rows]
+        changed = [(pairs[row][0] ^ exchanged, pairs[row][1] ^ exchanged) for row in rows]
         every.append(
-            replace(from_arcs([changed], size_bytes=40e3), start_s=np.array([starts[row] * 1e-7 for row in rows]))
+            replace(from_pairs([changed], size_bytes=40e3), start_s=np.array([starts[row] * 1e-7 for row in rows]))
         )
         phases.append(phase)
     together = simulate_ends(tree, joined(every), hardware, phase=np.array(phases))
@@ -117,13 +117,13 @@ def test_equivalent_runs_have_equal_completion_times(arcs, starts, hardware, cop
 def test_symmetric_graphs_are_equivalent_runs(storm8):
     """Check that only symmetric endpoints and common time shifts are equivalent."""
     graphs = [[(0, 1), (0, 4), (2, 5)], [(1, 0), (1, 5), (3, 4)], [(0, 1), (0, 4), (2, 5)], [(0, 1), (0, 4), (2, 5)]]
-    together = from_arcs(graphs, size_bytes=1e6)
+    together = from_pairs(graphs, size_bytes=1e6)
     size, start = together.size_bytes.copy(), together.start_s.copy()
     start[6:9] += 1e-3
     start[9] += 1e-3
     size[0] = 2e6
     # The first two graphs have too many copies to be compared.
-    wide = from_arcs([all_to_all(range(8)) * 2, all_to_all(range(8)) * 2, [(0, 1)], [(6, 7)]], size_bytes=1e6)
+    wide = from_pairs([all_to_all(range(8)) * 2, all_to_all(range(8)) * 2, [(0, 1)], [(6, 7)]], size_bytes=1e6)
     for graphs, expected in (
         (replace(together, start_s=start), [0, 0, 0, 1]),
         (replace(together, size_bytes=size), [0, 1, 1, 1]),
@@ -136,5 +136,5 @@ def test_symmetric_graphs_are_equivalent_runs(storm8):
             sum(kind % 3 == n for kind in set(expected)) for n in range(3)
         ]
     # Two copies that meet at an arbiter have two possible initial positions.
-    two = from_arcs([[(1, 0), (4, 0)]] * 9, size_bytes=1e6)
+    two = from_pairs([[(1, 0), (4, 0)]] * 9, size_bytes=1e6)
     assert set(compare_runs(storm8, two, HARDWARE["no_split"], phase=np.arange(9)).kind) == {0, 1}

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from fabricast.core.errors import InputError
 from fabricast.pcie.engines.forecast import total_rate
-from fabricast.pcie.graphs.congestion_graphs import from_arcs
+from fabricast.pcie.graphs.congestion_graphs import from_pairs
 from fabricast.pcie.graphs.programs import PROGRAMS
 from fabricast.pcie.graphs.rates import LinkRates
 from fabricast.pcie.packets.hardware import HARDWARE, PacketHardware, tick_clock
@@ -37,18 +37,18 @@ def test_engines_and_barriers_equal_reference_simulator(
 ):
     tree, hardware = load_tree(topology), HARDWARE[setting]
     flow = [number for _ in range(repeats) for number in range(len(flows))]
-    arcs = [flows[number] for number in flow]
-    packets, pauses = zip(*drawn[: len(arcs)], strict=True)
-    engine = [{"source": s, "target": t, "none": -1}[executor] for s, t in arcs]
-    barrier = [(s if serialised == "both" else -1, t if serialised != "none" else -1) for s, t in arcs]
+    pairs = [flows[number] for number in flow]
+    packets, pauses = zip(*drawn[: len(pairs)], strict=True)
+    engine = [{"source": s, "target": t, "none": -1}[executor] for s, t in pairs]
+    barrier = [(s if serialised == "both" else -1, t if serialised != "none" else -1) for s, t in pairs]
     turns = len(flows) if in_turns else 0
     tick_s = tick_clock(tree, hardware).tick_s
     byte_s = 1 / hardware.raw_bytes_per_s
     program = reference_packets.Program(
         engine, barrier, flow, [pause * Fraction(round(tick_s / byte_s * 1000), 1000) for pause in pauses], turns
     )
-    expected = reference_packets.simulate(tree, arcs, list(packets), hardware, program=program)
-    graphs = replace(from_arcs([arcs], size_bytes=1.0), size_bytes=np.array(packets) * float(hardware.payload_bytes))
+    expected = reference_packets.simulate(tree, pairs, list(packets), hardware, program=program)
+    graphs = replace(from_pairs([pairs], size_bytes=1.0), size_bytes=np.array(packets) * float(hardware.payload_bytes))
     order = CopyOrder(np.array(engine), np.array(barrier), np.array(flow), np.array(pauses) * tick_s, turns)
     for fast_forward in (False, True):
         found = run_packets(tree, graphs, hardware, fast_forward=fast_forward, order=order).simulation

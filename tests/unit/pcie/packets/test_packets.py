@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from fabricast.core.errors import InputError
 from fabricast.core.units import MIB
-from fabricast.pcie.graphs.congestion_graphs import CongestionGraphs, all_to_all, from_arcs, gather, scatter
+from fabricast.pcie.graphs.congestion_graphs import CongestionGraphs, all_to_all, from_pairs, gather, scatter
 from fabricast.pcie.graphs.sets import stress_set, validation_set
 from fabricast.pcie.measurements.files import copy_times
 from fabricast.pcie.models.calibration import calibrate
@@ -30,8 +30,8 @@ from tests.unit.pcie.packets.packet_cases import ARC
 SIZE = 300 * MIB
 
 
-def ends(tree, arcs, hardware=HARDWARE["no_split"], size=SIZE, **options):
-    return simulate_once(tree, from_arcs([arcs], size_bytes=size), hardware, **options).end_s
+def ends(tree, pairs, hardware=HARDWARE["no_split"], size=SIZE, **options):
+    return simulate_once(tree, from_pairs([pairs], size_bytes=size), hardware, **options).end_s
 
 
 @pytest.mark.parametrize("hardware", HARDWARE)
@@ -59,20 +59,20 @@ def test_gather_and_scatter_take_k_times_the_isolated_time(storm8, count):
 @pytest.mark.parametrize("credits", [256, 1024, 4096])
 def test_one_conflict_does_not_depend_on_buffers(storm8, buffering, credits):
     hardware = PacketHardware(data_credits=credits, header_credits=credits // 8, buffering=buffering)
-    for arcs in ([(0, 1), (2, 1)], [(0, 4), (2, 6)], [(1, 0), (4, 0)]):
-        expected = ends(storm8, arcs)
-        assert ends(storm8, arcs, hardware) == pytest.approx(expected, rel=5e-4)
+    for pairs in ([(0, 1), (2, 1)], [(0, 4), (2, 6)], [(1, 0), (4, 0)]):
+        expected = ends(storm8, pairs)
+        assert ends(storm8, pairs, hardware) == pytest.approx(expected, rel=5e-4)
 
 
 @pytest.mark.parametrize("hardware", ["no_split", "split_256_128", "split_128_64"])
 def test_packets_are_conserved_and_credits_are_not_negative(storm8, hardware):
-    arcs = [arcs for _, arcs in stress_set(storm8, 60)] + [all_to_all(range(8))]
-    graphs = from_arcs(arcs, size_bytes=float(3 * MIB))
+    pairs = [pairs for _, pairs in stress_set(storm8, 60)] + [all_to_all(range(8))]
+    graphs = from_pairs(pairs, size_bytes=float(3 * MIB))
     simulation = simulate_once(storm8, graphs, HARDWARE[hardware])
     assert simulation.least_credits.min() >= 0
     setting = HARDWARE[hardware]
     packets = int(np.ceil(3 * MIB / setting.payload_bytes))
-    for number, graph in enumerate(arcs):
+    for number, graph in enumerate(pairs):
         expected = np.zeros(len(storm8.link_names), dtype=np.int64)
         for source, target in graph:
             cut = False
@@ -86,11 +86,11 @@ def test_sensitivity_to_arbitration_order_is_reported(storm8):
     # In this graph of nine copies, 3>7 ends after 32.76 or 43.68 ms, depending on the order of rows.
     rows = [(7, 0), (7, 2), (3, 7), (5, 3), (5, 1), (6, 2), (6, 3), (5, 6), (5, 7)]
     others = [(7, 0), (3, 7), (5, 3), (5, 6), (5, 1), (6, 3), (6, 2), (5, 7), (7, 2)]
-    once = [ends(storm8, arcs)[arcs.index((3, 7))] * 1e3 for arcs in (rows, others)]
+    once = [ends(storm8, pairs)[pairs.index((3, 7))] * 1e3 for pairs in (rows, others)]
     assert once == pytest.approx([32.76, 43.68], abs=0.01)
-    for arcs in (rows, others):
-        result = simulate(storm8, from_arcs([arcs], size_bytes=SIZE), HARDWARE["no_split"])
-        row = arcs.index((3, 7))
+    for pairs in (rows, others):
+        result = simulate(storm8, from_pairs([pairs], size_bytes=SIZE), HARDWARE["no_split"])
+        row = pairs.index((3, 7))
         assert result.earliest_s[row] * 1e3 == pytest.approx(32.76, abs=0.01)
         assert result.latest_s[row] * 1e3 == pytest.approx(43.68, abs=0.01)
         assert result.earliest_s[row] <= result.end_s[row] <= result.latest_s[row]
@@ -106,7 +106,7 @@ def test_capacities_without_common_denominator_are_simulated(storm8):
         alone = ends(tree, [(5, target)])[0] * tree.vertex(str(target)).capacity
         assert alone == pytest.approx(ends(storm8, [(0, 1)])[0], rel=1e-5)
     with pytest.raises(InputError, match="too long to simulate"):
-        simulate(tree, from_arcs([[(0, 1)] * 50], size_bytes=9e14), HARDWARE["no_split"])
+        simulate(tree, from_pairs([[(0, 1)] * 50], size_bytes=9e14), HARDWARE["no_split"])
 
 
 @settings(max_examples=60, deadline=None)
@@ -119,16 +119,16 @@ def test_capacities_without_common_denominator_are_simulated(storm8):
     st.sampled_from([(64, 320), (4, 64), (2, 16)]),
     st.sampled_from(["fifo", "virtual_output_queues"]),
 )
-def test_kernel_equals_reference_simulator(arcs, packets, starts, setting, topology, credits, buffering):
+def test_kernel_equals_reference_simulator(pairs, packets, starts, setting, topology, credits, buffering):
     tree = load_tree(topology)
     hardware = replace(HARDWARE[setting], header_credits=credits[0], data_credits=credits[1], buffering=buffering)
     whole = hardware.packet_bytes[0]
-    packets, starts = packets[: len(arcs)], [start * whole for start in starts[: len(arcs)]]
-    expected = reference_packets.simulate(tree, arcs, packets, hardware, starts)
+    packets, starts = packets[: len(pairs)], [start * whole for start in starts[: len(pairs)]]
+    expected = reference_packets.simulate(tree, pairs, packets, hardware, starts)
     byte_s = 1 / hardware.raw_bytes_per_s
     graphs = CongestionGraphs(
-        ("g",), ("user",), np.array([0, len(arcs)]),
-        np.array([s for s, _ in arcs]), np.array([t for _, t in arcs]),
+        ("g",), ("user",), np.array([0, len(pairs)]),
+        np.array([s for s, _ in pairs]), np.array([t for _, t in pairs]),
         np.array(packets, dtype=np.float64) * hardware.payload_bytes, np.array(starts) * byte_s,
     )  # fmt: skip
     for fast_forward in (False, True):
@@ -146,11 +146,11 @@ def test_kernel_equals_reference_simulator(arcs, packets, starts, setting, topol
 ])  # fmt: skip
 def test_fast_forward_does_not_change_completion_times(storm8, hardware):
     sets = validation_set(storm8, 500)[::17] + stress_set(storm8, 12)
-    arcs = [arcs for _, arcs in sets]
+    pairs = [pairs for _, pairs in sets]
     generator = np.random.default_rng(3)
-    count = sum(map(len, arcs))
+    count = sum(map(len, pairs))
     # Different sizes and start times result in several phases.
-    graphs = from_arcs(arcs, size_bytes=1.0)
+    graphs = from_pairs(pairs, size_bytes=1.0)
     graphs = replace(
         graphs,
         size_bytes=generator.integers(1, 3 * MIB, size=count).astype(np.float64),
@@ -167,8 +167,8 @@ def test_validation_set_does_not_deadlock(storm8, flat4x2):
     # Small buffers and small copies: all graphs of the validation set and the stress set.
     hardware = PacketHardware(split_bytes=128, header_credits=2, data_credits=16)
     for tree in (storm8, flat4x2):
-        arcs = [arcs for _, arcs in validation_set(tree, 22259)] + [arcs for _, arcs in stress_set(tree, 500)]
-        found = simulate(tree, from_arcs(arcs, size_bytes=4096.0), hardware, threads=2)
+        pairs = [pairs for _, pairs in validation_set(tree, 22259)] + [pairs for _, pairs in stress_set(tree, 500)]
+        found = simulate(tree, from_pairs(pairs, size_bytes=4096.0), hardware, threads=2)
         assert (found.end_s > 0).all()
 
 
@@ -193,8 +193,8 @@ def test_models_and_simulator_agree_on_isolated_rates_with_mixed_links():
         Vertex("1", "endpoint", "S", 2.0), Vertex("2", "endpoint", "S"), Vertex("3", "endpoint", "RC", 0.5),
     )  # fmt: skip
     tree = PcieTree("mixed", vertices)
-    arcs = [[(0, 1)], [(0, 2)], [(2, 0)], [(0, 3)], [(3, 0)]]
-    graphs = from_arcs(arcs, size_bytes=SIZE)
+    pairs = [[(0, 1)], [(0, 2)], [(2, 0)], [(0, 3)], [(3, 0)]]
+    graphs = from_pairs(pairs, size_bytes=SIZE)
     simulated = simulate(tree, graphs, HARDWARE["no_split"]).end_s
     payload = HARDWARE["no_split"].raw_bytes_per_s * 256 / 280
     for model in MODELS.values():
@@ -216,17 +216,17 @@ def test_faster_links_and_several_sockets():
 
 
 def test_results_do_not_depend_on_threads_or_neighbours(storm8):
-    arcs = [arcs for _, arcs in validation_set(storm8, 2000)]
+    pairs = [pairs for _, pairs in validation_set(storm8, 2000)]
     one, two = (
-        simulate(storm8, from_arcs(arcs, size_bytes=1e6), HARDWARE["split_256_128"], threads=n).end_s for n in (1, 2)
+        simulate(storm8, from_pairs(pairs, size_bytes=1e6), HARDWARE["split_256_128"], threads=n).end_s for n in (1, 2)
     )
     assert one.tobytes() == two.tobytes()
-    alone = simulate(storm8, from_arcs(arcs[-1:], size_bytes=1e6), HARDWARE["split_256_128"]).end_s
-    assert alone.tobytes() == one[-len(arcs[-1]) :].tobytes()
+    alone = simulate(storm8, from_pairs(pairs[-1:], size_bytes=1e6), HARDWARE["split_256_128"]).end_s
+    assert alone.tobytes() == one[-len(pairs[-1]) :].tobytes()
 
 
 def test_trace_contains_each_transmission_once(storm8):
-    graphs = from_arcs([[(0, 4), (1, 4)]], size_bytes=25600.0)
+    graphs = from_pairs([[(0, 4), (1, 4)]], size_bytes=25600.0)
     traced = trace_packets(storm8, graphs, 0, HARDWARE["split_256_128"], transmissions=10_000)
     trace = traced.transmissions
     assert (trace["end_s"] > trace["start_s"]).all()
@@ -301,8 +301,8 @@ def test_every_file_of_measured_copies_calibrates_the_models(storm8, tmp_path):
 
 def test_share_of_predictions_close_to_the_simulator(storm8):
     # studies/pcie.md 6.3, on a fixed sample, with a tolerance of two percentage points.
-    arcs = [arcs for _, arcs in validation_set(storm8, 22259)][::37]
-    graphs = from_arcs(arcs, size_bytes=float(SIZE))
+    pairs = [pairs for _, pairs in validation_set(storm8, 22259)][::37]
+    graphs = from_pairs(pairs, size_bytes=float(SIZE))
     expected = {
         "no_split": {"congestion_factor": 0.913, "round_robin_upstream": 0.979, "max_min": 0.833},
         "split_256_128": {"congestion_factor": 0.907, "round_robin_upstream": 0.971, "max_min": 0.715},

@@ -72,11 +72,13 @@ def plain_times(tree, order, sizes, mode, latency):
             left = {(s, t): sizes[s, t] for s, t in enumerate(step) if t is not None}
             total += latency
             while left:
-                arcs = sorted(left)
-                rho = dict(zip(arcs, factors(tree, arcs, MODELS["congestion_factor"], tau=0.1735), strict=True))
-                step_s = min(left[arc] / rho[arc] for arc in arcs)
+                pairs = sorted(left)
+                rho = dict(zip(pairs, factors(tree, pairs, MODELS["congestion_factor"], tau=0.1735), strict=True))
+                step_s = min(left[pair] / rho[pair] for pair in pairs)
                 total += step_s
-                left = {arc: left[arc] - rho[arc] * step_s for arc in arcs if left[arc] - rho[arc] * step_s > 1e-9}
+                left = {
+                    pair: left[pair] - rho[pair] * step_s for pair in pairs if left[pair] - rho[pair] * step_s > 1e-9
+                }
         return total
     queue = {s: list(own) for s, own in enumerate(order) if own}
     waits = dict.fromkeys(queue, latency)
@@ -84,9 +86,11 @@ def plain_times(tree, order, sizes, mode, latency):
     now = 0.0
     while queue:
         active = sorted(s for s in queue if waits[s] <= 1e-12)
-        arcs = [(s, queue[s][0]) for s in active]
+        pairs = [(s, queue[s][0]) for s in active]
         rho = (
-            dict(zip(active, factors(tree, arcs, MODELS["congestion_factor"], tau=0.1735), strict=True)) if arcs else {}
+            dict(zip(active, factors(tree, pairs, MODELS["congestion_factor"], tau=0.1735), strict=True))
+            if pairs
+            else {}
         )
         step_s = min([waits[s] for s in queue if waits[s] > 1e-12] + [left[s] / rho[s] for s in active])
         now += step_s

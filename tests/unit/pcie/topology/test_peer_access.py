@@ -10,7 +10,7 @@ import fabricast as fc
 from fabricast.cli.main import app
 from fabricast.core.errors import InputError
 from fabricast.core.warnings import WarningCode
-from fabricast.pcie.graphs.congestion_graphs import from_arcs
+from fabricast.pcie.graphs.congestion_graphs import from_pairs
 from fabricast.pcie.topology.files import load_tree, tree_yaml, write_tree
 from fabricast.pcie.topology.listings.importing import import_machine
 from fabricast.pcie.topology.parts import PeerLink
@@ -91,7 +91,7 @@ def test_staged_forecasts_state_the_time_of_direct_copies(tmp_path):
         f"with peer access (transport p2p), all copies would complete after {direct_ms:.3g} ms, staged ones after "
         f"{table['elapsed_s'].max() * 1e3:.3g} ms; staged times include"
     )
-    several = from_arcs([[(0, 1)], [(1, 0)]], size_bytes=1e9)
+    several = from_pairs([[(0, 1)], [(1, 0)]], size_bytes=1e9)
     notes = [one.text for one in fc.predict(tree, several).attrs["warnings"] if one.code == WarningCode.OTHER_TRANSPORT]
     assert "times as long as staged ones (median of 2 graphs)" in notes[0]
 

@@ -10,8 +10,8 @@ import yaml
 from fabricast.api.graphs import all_to_all, collective_step, halo_exchange, network_card_copies
 from fabricast.api.predictions import predict
 from fabricast.core.errors import InputError
-from fabricast.pcie.graphs.collectives import card_arcs
-from fabricast.pcie.graphs.congestion_graphs import from_arcs
+from fabricast.pcie.graphs.collectives import card_pairs
+from fabricast.pcie.graphs.congestion_graphs import from_pairs
 from fabricast.pcie.measurements.probes import proposed_probes
 from fabricast.pcie.models.catalogue import MODELS
 from fabricast.pcie.models.evaluation import factors
@@ -180,7 +180,7 @@ def test_route_rules_move_the_turn_towards_the_root(tmp_path):
     assert controlled.is_crossing("0", "1")
     assert not plain.is_crossing("0", "1")
     assert controlled.path_class("0", "1") == "PIX", "the path class does not depend on route rules"
-    graphs = from_arcs([[(0, 1), (2, 3)]], size_bytes=2**30)
+    graphs = from_pairs([[(0, 1), (2, 3)]], size_bytes=2**30)
     ends = [
         predict(tree, graphs, model="max_min", bandwidth="10 GB/s", tau=0)["elapsed_s"].to_numpy()
         for tree in (plain, controlled)
@@ -246,10 +246,10 @@ def test_gpus_copy_to_the_nearest_network_card(tmp_path):
     both = imported(True, True)
     assert both.accelerator_names == ("0", "1", "2", "3")
     assert both.endpoint_names == (*both.accelerator_names, "NIC0", "NIC1")
-    named = [(both.endpoint_names[s], both.endpoint_names[t]) for s, t in card_arcs(both)]
+    named = [(both.endpoint_names[s], both.endpoint_names[t]) for s, t in card_pairs(both)]
     assert named == [("0", "NIC0"), ("1", "NIC0"), ("2", "NIC1"), ("3", "NIC1")]
     assert load_tree(written(tmp_path, both)) == both
-    assert {target for _, target in card_arcs(imported(True, False))} == {4}
+    assert {target for _, target in card_pairs(imported(True, False))} == {4}
     back = network_card_copies(both, from_cards=True)
     assert back.source.tolist() == [4, 4, 5, 5]
     assert back.target.tolist() == [0, 1, 2, 3]
@@ -259,7 +259,7 @@ def test_gpus_copy_to_the_nearest_network_card(tmp_path):
     assert not [probe for probe in proposed_probes(both) if any("NIC" in end for flow in probe.flows for end in flow)]
     assert automorphism_count(both) == 2**3, "network cards and GPUs are not equivalent"
     with pytest.raises(InputError, match="has no network card"):
-        card_arcs(load_tree("storm8"))
+        card_pairs(load_tree("storm8"))
 
 
 @pytest.mark.parametrize("staged", ["true", "some", "[1, 2]", "{0: 1}"])

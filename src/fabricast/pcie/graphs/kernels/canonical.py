@@ -1,4 +1,4 @@
-"""Kernel for the canonical form of arc sets under the symmetries of a tree."""
+"""Kernel for the canonical form of pair sets under the symmetries of a tree."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ __all__ = ["canonical_masks"]
 
 
 @njit
-def canonical_masks(masks, arc_images):
-    """Return the smallest image of each arc set under all symmetries.
+def canonical_masks(masks, pair_images):
+    """Return the smallest image of each pair set under all symmetries.
 
     Exhaustive search: the set bits of a mask are listed once, then every symmetry maps them to an image, and the
-    numerically smallest image is kept. The cost is O(masks * symmetries * arcs per mask).
+    numerically smallest image is kept. The cost is O(masks * symmetries * pairs per mask).
 
     Parameters
     ----------
     masks : ndarray of uint64, shape (masks,)
-        Arc sets, one bit per arc.
-    arc_images : ndarray of int64, shape (symmetries, arcs)
-        ``arc_images[a, b]`` is the bit to which symmetry `a` maps bit `b`.
+        Pair sets, one bit per pair.
+    pair_images : ndarray of int64, shape (symmetries, pairs)
+        ``pair_images[a, b]`` is the bit to which symmetry `a` maps bit `b`.
 
     Returns
     -------
     ndarray of uint64, shape (masks,)
-        Canonical form of each arc set.
+        Canonical form of each pair set.
     """
     result = np.empty_like(masks)
     bits = np.empty(64, dtype=np.int64)
@@ -42,10 +42,10 @@ def canonical_masks(masks, arc_images):
             mask >>= one
             bit += 1
         best = masks[m]
-        for a in range(arc_images.shape[0]):
+        for a in range(pair_images.shape[0]):
             image = np.uint64(0)
             for b in range(count):
-                image |= one << np.uint64(arc_images[a, bits[b]])
+                image |= one << np.uint64(pair_images[a, bits[b]])
             if image < best:
                 best = image
         result[m] = best

@@ -50,12 +50,12 @@ _NOW_MASK = (1 << _NEXT) - 1
 class Sends(NamedTuple):
     """Copies of all sources, each preceded by a pause of `latency_s`.
 
-    The bits of `own[source]` are the copies of a source. Copy k has `amount_bytes[k]` bytes and adds `part[k]` to the
-    code of the active set. Choosing the n-th of m waiting copies adds n times `weight[source, m]` to the number of the
-    schedule. `alike` is true if all copies have the same size and there is no pause.
+    The bits of `copies[source]` are the copies of a source. Copy k has `amount_bytes[k]` bytes and adds `part[k]` to
+    the code of the active set. Choosing the n-th of m waiting copies adds n times `weight[source, m]` to the number of
+    the schedule. `alike` is true if all copies have the same size and there is no pause.
     """
 
-    own: Any
+    copies: Any
     amount_bytes: Any
     part: Any
     weight: Any
@@ -124,7 +124,7 @@ def _begin(lane, source, send, others, sends, state):
     state.code[lane] += sends.part[kind]
     state.left[source, lane] = sends.amount_bytes[kind]
     state.held[source, lane] = sends.part[kind] | (sends.part[following] << _NEXT)
-    state.waiting[lane] &= ~sends.own[source]
+    state.waiting[lane] &= ~sends.copies[source]
     state.waiting[lane] |= others if several != 0 else 0
     if not sends.alike:
         state.over[source, lane] = _SAME * sends.amount_bytes[kind]
@@ -141,11 +141,11 @@ def _push(lane, asks, sends, state, stack):
     stack.state[top, 1] = state.number[lane]
     stack.state[top, 2] = state.waiting[lane]
     stack.state[top, 3] = asks
-    for s in range(sends.own.size):
+    for s in range(sends.copies.size):
         stack.left[top, s] = state.left[s, lane]
         stack.held[top, s] = state.held[s, lane]
     if not sends.alike:
-        for s in range(sends.own.size):
+        for s in range(sends.copies.size):
             stack.over[top, s] = state.over[s, lane]
             stack.pace[top, s] = state.pace[s, lane]
             stack.next_bytes[top, s] = state.next_bytes[s, lane]
@@ -161,11 +161,11 @@ def _pop(lane, sends, state, stack):
     state.number[lane] = stack.state[top, 1]
     state.waiting[lane] = stack.state[top, 2]
     state.asks[lane] = stack.state[top, 3]
-    for s in range(sends.own.size):
+    for s in range(sends.copies.size):
         state.left[s, lane] = stack.left[top, s]
         state.held[s, lane] = stack.held[top, s]
     if not sends.alike:
-        for s in range(sends.own.size):
+        for s in range(sends.copies.size):
             state.over[s, lane] = stack.over[top, s]
             state.pace[s, lane] = stack.pace[top, s]
             state.next_bytes[s, lane] = stack.next_bytes[top, s]
@@ -178,7 +178,7 @@ def _choose(lane, sends, state, stack):
     while asks != 0:
         s = np.uint64(lowest(asks))
         asks = without_lowest(asks)
-        choices = state.waiting[lane] & sends.own[s]
+        choices = state.waiting[lane] & sends.copies[s]
         code, number = state.code[lane], state.number[lane]
         others = without_lowest(choices)
         while others != 0:
@@ -200,8 +200,8 @@ def _begin_schedules(lane, first_sends, sends, state):
     state.code[lane] = 0
     # All sources have their first pause at the same time.
     state.now[lane] = sends.latency_s
-    for s in range(sends.own.size):
-        copies = sends.own[s]
+    for s in range(sends.copies.size):
+        copies = sends.copies[s]
         options = bits(copies) + 1
         choice = first_sends % options - 1
         first_sends //= options
@@ -260,13 +260,13 @@ def _pass_alike(s, sends, state):
     """Advance one source in all lanes, for copies of equal size without pauses."""
     rate, left, held, step = state.rate, state.left, state.held, state.step
     code, waiting, asks, busy = state.code, state.waiting, state.asks, state.busy
-    own, ask_bit, amount, limit = sends.own[s], 1 << s, sends.amount_bytes[0], _SAME * sends.amount_bytes[0]
+    copies, ask_bit, amount, limit = sends.copies[s], 1 << s, sends.amount_bytes[0], _SAME * sends.amount_bytes[0]
     for lane in range(step.size):
         rest = left[s, lane] - rate[s, lane] * step[lane]
         ended = rest <= limit
         holds = held[s, lane]
         following = holds >> _NEXT
-        ask = ask_bit if waiting[lane] & own != 0 else 0
+        ask = ask_bit if waiting[lane] & copies != 0 else 0
         anew = amount if following != 0 else np.inf
         change = following - (holds & _NOW_MASK)
         now_held = following if ended else holds
@@ -282,12 +282,12 @@ def _pass(s, sends, state):
     """Advance one source in all lanes, with pauses and copies of any size."""
     rate, left, over, pace, held, step = state.rate, state.left, state.over, state.pace, state.held, state.step
     code, waiting, asks, busy, next_bytes = state.code, state.waiting, state.asks, state.busy, state.next_bytes
-    own, ask_bit, pause_s = sends.own[s], 1 << s, sends.latency_s
+    copies, ask_bit, pause_s = sends.copies[s], 1 << s, sends.latency_s
     for lane in range(step.size):
         rest = left[s, lane] - (rate[s, lane] + pace[s, lane]) * step[lane]
         holds = held[s, lane]
         following = holds >> _NEXT
-        waits = (waiting[lane] & own) != 0
+        waits = (waiting[lane] & copies) != 0
         follows = following != 0
         ended = rest <= over[s, lane]
         pauses = ended & (pause_s > 0.0) & (pace[s, lane] == 0.0) & (waits | follows)
@@ -369,12 +369,12 @@ def asynchronous_times(first, last, first_sends, sends, rates, elapsed_s):
 
     Fills `elapsed_s` by schedule number. Schedules with a copy that never ends keep their initial value.
     """
-    sources = sends.own.size
+    sources = sends.copies.size
     state = _lanes(sources, rates)
     # Maximum number of pushes of a lane from the first to the last copies of a schedule.
     deepest = 0
     for s in range(sources):
-        deepest += (bits(sends.own[s]) - 1) * (bits(sends.own[s]) - 2) // 2
+        deepest += (bits(sends.copies[s]) - 1) * (bits(sends.copies[s]) - 2) // 2
     most_pushes = _ABREAST * deepest
     stack = _stack_of(most_pushes + 1, sources, np.zeros(1, dtype=np.int64))
     position = first
