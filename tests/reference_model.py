@@ -58,7 +58,8 @@ def arbitrate(demand, fixed, crossing, capacity, tau, options):
         else:
             share = {g: min(d, capacity / n) for g, d in demand.items()}
     else:
-        bonus = tau * capacity
+        loss = min(tau * capacity, capacity / n)
+        bonus = loss
         if options.crossing_bonus == "conserving" and len(crossing) < n:
             bonus = bonus * len(crossing) / (n - len(crossing))
         share = {g: min(capacity / n - loss if g in crossing else capacity / n + bonus, d) for g, d in demand.items()}

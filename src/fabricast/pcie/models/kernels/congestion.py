@@ -53,12 +53,14 @@ def _arbitrate(memory, count, capacity, tau, options):
             fill(memory, spare, count)
     else:
         fair = capacity / count
-        bonus = tau * capacity
+        # A group loses at most its share, so that the sum of all shares stays at the capacity.
+        loss = min(tau * capacity, fair)
+        bonus = loss
         if options[CROSSING_BONUS_LITERAL] == 0 and crossing < count:
             bonus = bonus * crossing / (count - crossing)
         for g in range(count):
             if memory.groups.crosses[g]:
-                memory.groups.share[g] = min(max(fair - tau * capacity, 0.0), memory.groups.demand[g])
+                memory.groups.share[g] = min(fair - loss, memory.groups.demand[g])
             else:
                 memory.groups.share[g] = min(fair + bonus, memory.groups.demand[g])
             spare -= memory.groups.share[g]
