@@ -70,18 +70,18 @@ $(UV):
 # Documentation and workflow only: no package for GPUs or MPI.
 .venv/.docs-stamp: uv.lock pyproject.toml | $(UV)
 	@echo "making .venv/ from uv.lock, with what the documentation needs"
-	@$(UV) sync --locked --no-dev --inexact --extra workflow --group docs
+	@$(UV) sync --locked --no-dev --inexact --extra workflow --extra docs
 	@$(COMPILE)
 	@touch $@ .venv/.run-stamp
 
 .venv/.test-stamp: uv.lock pyproject.toml | $(UV)
 	@echo "making .venv/ from uv.lock, with what tests need"
-	@$(UV) sync --locked --extra workflow
+	@$(UV) sync --locked --extra workflow --extra docs
 	@$(COMPILE)
 	@touch $@ .venv/.run-stamp .venv/.docs-stamp
 
 clean:
-	rm -rf .snakemake results/pcie results/breakdown results/gpucentric results/percs results/maxrate/*.parquet \
+	rm -rf .snakemake results/pcie results/breakdown results/gpucentric results/percs results/collectives results/maxrate/*.parquet \
 	  results/tables results/archive results/smoke results/paper reports/smoke reports/paper logs results/fabricast.duckdb results/run_config.yaml ro-crate-metadata.json \
 	  reports/figures reports/report.html reports/report.zip docs/_build docs/_generated docs/_static/figures \
   docs/reference/generated

@@ -37,6 +37,7 @@ html_theme_options = {
 html_context = {"default_mode": "auto"}
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
+html_js_files = ["site.js"]
 # Pages opened from disk may not fetch others: hits work, summaries would only log errors.
 html_show_search_summary = False
 html_copy_source = html_show_sourcelink = False

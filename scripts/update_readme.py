@@ -24,34 +24,39 @@ README = REPOSITORY / "README.md"
 RESULTS = REPOSITORY / "docs" / "studies" / "results.md"
 BEGIN_STUDIES, END_STUDIES = "<!-- studies: written by scripts/update_readme.py -->\n", "<!-- end of studies -->\n"
 BEGIN, END = "<!-- errors: written by scripts/update_readme.py -->\n", "<!-- end of errors -->\n"
-#: Studies of README.md: publication, DOI, statement with its claim, and words after the result.
+#: Studies of README.md: publication, DOI, claim, and a sentence with its value and its range over readings.
 STUDIES = {
     "pcie": (
         "Martinasso et al.: A PCIe congestion-aware performance model for densely populated accelerator servers, SC16",
-        "10.1109/SC.2016.62", "95 % of copies are within 15 %", "pcie_within_fifteen_percent",
-        "in our packet simulator",
+        "10.1109/SC.2016.62", "pcie_within_fifteen_percent",
+        ("The paper reports 95 % of copies within 15 %. Our packet simulator finds {value} ({spread}, depending on how "
+        "the slides are read)."),
     ),
     "breakdown": (
         "Zambre et al.: Breaking Band: A breakdown of high-performance communication, ICPP 2019",
-        "10.1145/3337821.3337910", "the modelled latency is within 5 %", "breakdown_latency_within_five_percent",
-        "off; all component times quoted from memory",
+        "10.1145/3337821.3337910", "breakdown_latency_within_five_percent",
+        ("The modelled latency is {value} off; the paper states 5 %. All component times are quoted from memory, so "
+        "the agreement tests nothing."),
     ),
     "maxrate": (
         ("Gropp, Olson, Samfass: Modeling MPI communication performance on SMP nodes: Is it time to retire the ping "
         "pong test, EuroMPI 2016"),
-        "10.1145/2966884.2966919", "a Blue Waters node reaches 5.7 GB/s", "maxrate_node_rate",
-        "in independent measurements",
+        "10.1145/2966884.2966919", "maxrate_node_rate",
+        ("The slides state 5.7 GB/s for a node of Blue Waters. Independent measurements find {value} ({spread}, "
+        "depending on the reading)."),
     ),
     "gpucentric": (
         ("Froening: Towards efficient communication methods and models for scalable GPU-centric computing systems, "
         "GTC 2016 (S6357, a talk)"),
-        "", "for large payloads, MPI is faster than transfers that the GPU starts", "gpucentric_g06",
-        "of random draws of the parameters that we assume",
+        "", "gpucentric_g06",
+        ("MPI is faster for large payloads than transfers that the GPU starts, states the talk. This holds in {value} "
+        "of random draws of the parameters that we assume."),
     ),
     "percs": (
         "Bhatele et al.: Avoiding hot-spots on two-level direct networks, SC11", "10.1145/2063384.2063486",
-        "random nodes are the best mapping with direct routes", "percs_random_nodes",
-        "is the time of the best other mapping relative to random nodes (4D stencil; above 1 confirms)",
+        "percs_random_nodes",
+        ("Random nodes are the best mapping with direct routes, states the paper. The time of the best other mapping "
+        "is {value} that of random nodes ({spread}, depending on the reading; above 1 confirms)."),
     ),
 }  # fmt: skip
 #: Classes of measured copies in README.md, with their model and the baseline that shares links fairly.
@@ -168,22 +173,16 @@ def errors(claims: list[dict[str, str]]) -> str:
 def studies(claims: list[dict[str, str]]) -> str:
     """Return the table of publications with one result of the default study each."""
     of = {row["claim"]: row for row in claims}
-    lines = [
-        "| study | publication | statement | this run | other readings of the text | verdict |",
-        "|---|---|---|---|---|---|",
-    ]
-    for study, (publication, doi, statement, claim, words) in STUDIES.items():
+    lines = ["| study | publication | result of the default study |", "|---|---|---|"]
+    for study, (publication, doi, claim, sentence) in STUDIES.items():
         row = of[claim]
-        is_share = bool(row["share_of_draws"])
-        observed = _rounded(row["observed"], row["unit"])
-        value = f"{float(row['share_of_draws']):.0%}" if is_share else observed
-        link = f", [doi:{doi}](https://doi.org/{doi})" if doi else ""
-        low, high = row["observed_low"], row["observed_high"]
-        spread = "" if is_share or not low or low == high else f"{_rounded(low, '')} to {_rounded(high, row['unit'])}"
-        cells = [f"`{study}`", f"{publication}{link}", statement, f"{value} {words}", spread]
-        lines.append(
-            f"| {' | '.join(cells)} | {VERDICT_WORDS[row['verdict']]} |".replace("%", " %").replace("  %", " %")
+        value = (
+            f"{float(row['share_of_draws']):.0%}" if row["share_of_draws"] else _rounded(row["observed"], row["unit"])
         )
+        spread = " to ".join(_rounded(row[end], row["unit"]) for end in ("observed_low", "observed_high") if row[end])
+        link = f", [doi:{doi}](https://doi.org/{doi})" if doi else ""
+        result = sentence.format(value=value, spread=spread).replace("%", " %").replace("  %", " %")
+        lines.append(f"| `{study}` | {publication}{link} | {result} |")
     return "\n".join(lines) + "\n"
 
 

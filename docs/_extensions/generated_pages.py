@@ -4,6 +4,7 @@ Figures and verdicts are those of the last default study, where there is one; wi
 pages say so.
 """
 
+import csv
 import os
 import shutil
 import subprocess
@@ -27,6 +28,7 @@ from fabricast.inputs.csv_files import read_csv
 from fabricast.inputs.parameters import read_parameters
 from fabricast.inputs.studies import study_names
 from fabricast.maxrate.models import SLIDE_PARAMETERS
+from fabricast.pcie.machines.engine_model import PORTS_AND_ENGINES
 from fabricast.pcie.packets.hardware import hardware_parameters
 from fabricast.percs.parameters import network_parameters
 from fabricast.report.stories import stories
@@ -39,11 +41,12 @@ NO_RUN = "*No finished default study was found when this page was built; `make` 
 
 
 def _markdown_table(columns: list[str], rows: list[tuple[object, ...]]) -> str:
-    def cell(value: object) -> str:
-        return " ".join(str("" if value is None else value).split()).replace("|", "\\|")
-
     lines = ["| " + " | ".join(columns) + " |", "|" + "---|" * len(columns)]
-    return "\n".join([*lines, *("| " + " | ".join(map(cell, row)) + " |" for row in rows)]) + "\n"
+    return "\n".join([*lines, *("| " + " | ".join(map(_cell, row)) + " |" for row in rows)]) + "\n"
+
+
+def _cell(value: object) -> str:
+    return " ".join(str("" if value is None else value).split()).replace("|", "\\|")
 
 
 def _parameter_rows(study: str) -> list[tuple[object, ...]]:
@@ -69,8 +72,16 @@ def _parameter_rows(study: str) -> list[tuple[object, ...]]:
 
 
 def _parameters(study: str) -> str:
-    rows = [(system, f"`{name}`", f"{value:.6g}", *rest) for system, name, value, *rest in _parameter_rows(study)]
-    return _markdown_table(["system", "parameter", "value", "unit", "tag", "source"], rows)
+    """Return the parameters of a study with numbered sources, so that each row is one line, and the list of sources."""
+    parameters = _parameter_rows(study)
+    sources = list(dict.fromkeys(str(row[-1]) for row in parameters))
+    rows = [
+        (system, f"`{name}`", f"{value:.6g}", unit, tag, f"[{sources.index(source) + 1}]")
+        for system, name, value, unit, tag, source in parameters
+    ]
+    table = _markdown_table(["system", "parameter", "value", "unit", "tag", "source"], rows)
+    listed = "\n".join(f"{number}. {_cell(source)}" for number, source in enumerate(sources, 1))
+    return f"{table}\nSources:\n\n{listed}\n"
 
 
 def _constants() -> str:
@@ -112,6 +123,22 @@ def _host_copies() -> str:
         for size, program in sorted(rates)
     ]
     return _markdown_table(["MiB", "program", *(f"{gpu}, {kind}" for gpu, kind in columns)], table)
+
+
+def _copy_errors() -> str:
+    """Errors of the recommended model on public machines, beside fair sharing of links."""
+    names = ["graph_class", "model", "graphs", "median", "within_band", "worst", "sharing_median"]
+    rows = [
+        (row["graph_class"], row["graphs"], *(f"{row.number(name):.1%}" for name in names[3:]))
+        for row in read_csv(published() / "forecast_errors.csv", names)
+        if row["model"] == PORTS_AND_ENGINES
+    ]
+    columns = ["class of graphs", "graphs", "median error", "within 15 %", "worst", "median with fair sharing"]
+    with (REPOSITORY / "docs" / "default_claims.csv").open(encoding="utf-8", newline="") as file:
+        observed = {row["claim"]: row["observed"] for row in csv.DictReader(file)}
+    left_out = float(observed["pcie_copies_many_left_out_median"])
+    note = f"Many copies of a GPU, machine left out of the fit: median {left_out:.1f} %."
+    return f"{_markdown_table(columns, rows)}\n{note}\n"
 
 
 def _unprobed() -> str:
@@ -341,6 +368,7 @@ def _generate(app: Sphinx) -> None:
     (generated / "collectives_constants.md").write_text(_constants(), encoding="utf-8")
     (generated / "collectives_errors.md").write_text(_collective_errors(), encoding="utf-8")
     (generated / "pcie_host_copies.md").write_text(_host_copies(), encoding="utf-8")
+    (generated / "copy_errors.md").write_text(_copy_errors(), encoding="utf-8")
     (generated / "pcie_unprobed.md").write_text(_unprobed(), encoding="utf-8")
     (generated / "gpucentric_measured.md").write_text(_measured_gpus(), encoding="utf-8")
     (generated / "gallery.md").write_text(_gallery(static), encoding="utf-8")

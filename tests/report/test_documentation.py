@@ -64,6 +64,38 @@ def check_search_and_formulas(site, browser):
     assert problems == []
 
 
+#: One page of each kind: front, tutorial, how-to, reference, explanation.
+KINDS = (
+    "index", "notebooks/first_forecast", "howto/validate_machine", "reference/command_line", "reference/tables",
+    "reference/generated/fabricast.predict", "studies/pcie", "studies/breakdown", "explanation/packet_simulator",
+)  # fmt: skip
+
+
+def check_accessibility(site, browser):
+    from axe_playwright_python.sync_playwright import Axe
+
+    for name in KINDS:
+        for scheme in ("light", "dark"):
+            view = {"viewport": {"width": 1280, "height": 900}, "color_scheme": scheme}
+            page, _ = open_page(browser, site / f"{name}.html", **view)
+            found = [v for v in Axe().run(page).response["violations"] if v["impact"] in ("serious", "critical")]
+            assert found == [], (name, scheme, [(v["id"], v["nodes"][0]["html"][:200]) for v in found])
+            page.close()
+
+
+def check_rows_and_drawings(site, browser):
+    """Rows of parameter tables are at most 60 px high, and each explanation has a drawing of its model."""
+    for study in ("pcie", "breakdown", "maxrate", "gpucentric", "percs", "collectives"):
+        page, _ = open_page(browser, site / "studies" / f"{study}.html", viewport={"width": 1280, "height": 900})
+        drawings = page.locator("img[src*='/models/'], img[src*='_images/']")
+        assert drawings.count() >= 1, study
+        assert drawings.first.evaluate("image => image.naturalWidth") > 300
+        rows = page.locator("#parameters-and-sources tbody tr, #constants tbody tr")
+        assert rows.count() >= 3, study
+        assert max(row.bounding_box()["height"] for row in rows.all()) <= 60, study
+        page.close()
+
+
 def check_notebook(site):
     text = (site / "notebooks" / "own_machine.html").read_text()
     assert "PCIe tree machine" in text
@@ -91,4 +123,7 @@ def test_site_is_complete_and_works_offline(site, finished, request):
     check_public_names_and_studies(site)
     check_gallery(site, finished)
     check_notebook(site)
-    check_search_and_formulas(site, request.getfixturevalue("browser"))
+    browser = request.getfixturevalue("browser")
+    check_search_and_formulas(site, browser)
+    check_accessibility(site, browser)
+    check_rows_and_drawings(site, browser)

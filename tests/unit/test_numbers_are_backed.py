@@ -15,7 +15,7 @@ NUMBER = re.compile(r"(?<![\w.^/-])\d[\d,]*(?:\.\d+)?(?:e[+-]?\d+)?(?![\w^])")
 #: Versions of programs: with three parts, or after the name of a program.
 _VERSION = r"\b\d+\.\d+\.\d+\b|\b(?:NCCL|CUDA|nccl-tests|hwloc|TransferBench|nvbandwidth|driver) \d+(?:\.\d+)*(?: to \d+(?:\.\d+)*)?"
 #: A page that another test compares with the recorded results, and a page whose numbers are versions of formats.
-_NO_RESULTS = ("docs/studies/results.md", "docs/howto/formats.md")
+_NO_RESULTS = ("docs/studies/results.md", "docs/reference/file_formats.md")
 #: Numbers that are not results, with their meaning.
 OTHERS = {3.11: "a version of Python"}
 

@@ -17,9 +17,12 @@ from fabricast.results.verdicts import HOLDS
 from tests.conftest import REPOSITORY
 
 README = (REPOSITORY / "README.md").read_text()
+#: Pages of the documentation with sessions.
 PAGES = [
-    REPOSITORY / "docs" / "howto" / f"{name}.md"
-    for name in ("validate_machine", "all_reduce", "diagnose", "describe_machine")
+    path
+    for folder in ("howto", "explanation", "studies", "reference")
+    for path in sorted((REPOSITORY / "docs" / folder).glob("*.md"))
+    if "```console" in path.read_text()
 ]
 CONSOLES = re.findall(r"```console\n(.*?)```", README, re.DOTALL)
 #: The sessions of a page run in one folder, because later sessions read files of earlier sessions.
@@ -67,38 +70,6 @@ def test_console_sessions_print_the_shown_output(console, tmp_path, monkeypatch)
         assert result.exit_code == ("diagnose" in command), result.output
         pattern = re.escape(shown).replace(re.escape("..."), ".*")
         assert re.search(pattern, result.output, re.DOTALL), result.output
-
-
-#: Commands of the table of further questions.
-FURTHER = re.findall(r"`(fabricast [^`]*)`", README[README.index("| further questions") : README.index("## How far")])
-
-
-def test_commands_of_the_table_of_questions_run(tmp_path, monkeypatch):
-    """The commands run in their order, because `fit` reads the file that `collect` writes."""
-    monkeypatch.chdir(tmp_path)
-    runner = CliRunner()
-    assert runner.invoke(app, ["topology", "export", "pcie5_four_switches", "-o", "machine.yaml"]).exit_code == 0
-    (tmp_path / "graphs.csv").write_text("graph,source,target\na,0,1\na,2,1\n")
-    (tmp_path / "measured.csv").write_text(
-        "graph,communications,total_gb_per_s\none,0>1,56\nother,2>1,56\nboth,0>1 2>1,56\n"
-    )
-    for pairs in (1, 4):
-        times = "".join(f"{2**power} {1 + pairs * 2**power / 4e3:.2f}\n" for power in range(21))
-        (tmp_path / f"osu_k{pairs}.out").write_text(
-            f"# OSU MPI Multi Latency Test v5.7\n# [ pairs: {pairs} ]\n# Size Latency (us)\n{times}"
-        )
-    (tmp_path / "matrix.csv").write_text(
-        "source,target,size_bytes\n" + "".join(f"{n},{n + 1},1e6\n" for n in range(127))
-    )
-    assert len(FURTHER) == 8
-    for command in FURTHER:
-        words = [
-            found
-            for word in shlex.split(command)[1:]
-            for found in (sorted(str(path.name) for path in tmp_path.glob(word)) if "*" in word else [word])
-        ]
-        result = runner.invoke(app, words)
-        assert result.exit_code == 0, (command, result.output, result.exception)
 
 
 def test_readme_has_three_console_sessions():

@@ -28,8 +28,6 @@ _CHARTS = (
     ("latency", "latency, I/O", ("integrated_nic", "pcie", "rc_to_mem")),
     ("latency", "latency, network", ("wire", "switch")),
 )
-#: One marker per component or group in all panels.
-_MARKER_OF = dict(zip(_TITLES, "osD^vPX*<>pdh", strict=True))
 #: Upper limit of each axis in %, as on the slides.
 _AXIS_LIMITS = {"injection": 60, "latency": 35}
 #: Hatch of bars whose component time is assumed; the colour stays that of the component.
@@ -162,7 +160,9 @@ def _part_colours(components: pd.Series) -> dict[str, str]:
 
 
 def plot_what_if(what_if: pd.DataFrame, system: str) -> Figure:
-    """Draw the talk's four what-if charts.
+    """Draw the values of the talk's four what-if charts as tables.
+
+    The charts of the talk have straight lines through zero: one number of each line determines it.
 
     Parameters
     ----------
@@ -174,28 +174,30 @@ def plot_what_if(what_if: pd.DataFrame, system: str) -> Figure:
     Returns
     -------
     matplotlib.figure.Figure
-        Share of the total that is removed, as a function of the reduction of a component.
+        Share of the total that is removed, by component (rows) and reduction of the component (columns).
     """
+    import seaborn as sns  # imported late: the import needs 2 s of CPU time
+
     rows = what_if[(what_if["system"] == system) & (what_if["reduction"] < 1.0)]
-    figure, panels = plt.subplots(2, 2, figsize=(PAGE_WIDTH_IN, 4.8), sharex=True)
-    for axes, (metric, title, names) in zip(panels.flat, _CHARTS, strict=True):
-        most = rows[rows["metric"] == metric].groupby("component")["share_removed"].max()
-        for name in sorted(names, key=lambda name: -most[name]):
-            marker = _MARKER_OF[name]
-            colour = _COMPONENT_COLOURS.get(name) or _GROUP_COLOURS[name]
-            # LLP post is nearly all of LLP: the wider LLP line stays visible on both sides of it.
-            width, size = (3.6, 6.5) if name == "llp" else (1.4, 3.5)
-            part = rows[(rows["metric"] == metric) & (rows["component"] == name)].sort_values("reduction")
-            axes.plot(100 * part["reduction"], 100 * part["share_removed"], color=colour, marker=marker,
-                      linestyle="--" if name in ("hlp", "llp_post", "integrated_nic") else "-", linewidth=width,
-                      markersize=size, clip_on=False, label=f"{_TITLES[name]}: {100 * most[name]:.1f}")  # fmt: skip
-        axes.set_title(title)
-        axes.set_ylim(0, _AXIS_LIMITS[metric])
-        axes.set_xticks((10, 30, 50, 70, 90))
-        axes.set_ylabel(f"{metric} removed (%)")
-        axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), title="at 90 %")
-    for axes in panels[1]:
-        axes.set_xlabel("reduction of the component (%)")
+    figure, panels = plt.subplot_mosaic(
+        [["injection", "latency, CPU"], ["injection", "latency, I/O"], ["injection", "latency, network"]],
+        figsize=(PAGE_WIDTH_IN, 3.6), height_ratios=[len(names) for _, title, names in _CHARTS if title != "injection"],
+    )  # fmt: skip
+    for metric, title, names in _CHARTS:
+        part = rows[(rows["metric"] == metric) & rows["component"].isin(names)]
+        shares = 100 * part.pivot(index="component", columns="reduction", values="share_removed")
+        shares = shares.sort_values(shares.columns[-1], ascending=False, kind="stable")
+        axes = panels[title]
+        sns.heatmap(
+            shares.rename(index=_TITLES, columns=lambda reduction: f"{100 * reduction:.0f}"), ax=axes, annot=True,
+            fmt=".1f", annot_kws={"fontsize": 7}, cmap="Blues", vmin=0, vmax=1.6 * _AXIS_LIMITS[metric], cbar=False,
+            linewidths=0.5, yticklabels=True,
+        )  # fmt: skip
+        axes.set(title=f"{title}: share removed (%)", xlabel="", ylabel="")
+        axes.tick_params(length=0)
+        axes.tick_params(axis="y", rotation=0)
+    for title in ("injection", "latency, network"):
+        panels[title].set_xlabel("reduction of the component (%)")
     return figure
 
 

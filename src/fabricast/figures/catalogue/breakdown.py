@@ -50,8 +50,8 @@ FIGURES = (
         "what_if",
         "Effect of faster components",
         lambda read, values: plots.plot_what_if(read("what_if"), values["system"]),
-        "Share of the ThunderX2 total that a faster component removes, on the axes of slides 42 to 45, which call it "
-        "speed-up; legends have the share at a reduction of 90 %. Grey lines are groups of components.",
+        "Share of the ThunderX2 total that a faster component removes: the values of the lines of slides 42 to 45, "
+        "which call it speed-up. All lines go through zero, so the last column determines them.",
     ),
     Entry(
         "injection_shares",
