@@ -31,8 +31,8 @@ __all__ = ["Picture", "write_report"]
 
 #: Name of the overview figure of a study, which is excluded from its gallery.
 _CARD = "card"
-#: Number of figures of a study that are visible by default.
-_FIRST_PICTURES = 4
+#: Number of figures of a study that are visible by default: the first in its full size, the others as previews.
+_FIRST_PICTURES = 3
 #: Width in points above which a figure spans both columns of a gallery.
 _COLUMN_PT = 300
 _QUERIES = {
