@@ -26,7 +26,7 @@ class Picture:
     Parameters
     ----------
     path : Path
-        SVG file. PDF and PNG files are in the same folder.
+        SVG file. Files in other formats of the run are in the same folder.
     """
 
     path: Path

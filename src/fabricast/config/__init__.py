@@ -32,8 +32,8 @@ class Config(Section):
         2000, ge=100, le=100_000, description="Bootstrap resamples for each 95 % interval of the error bands."
     )
     figure_formats: list[FigureFormat] = Field(
-        default_factory=lambda: list(get_args(FigureFormat)),
-        description="Formats of each figure; `svg` is required because the report embeds it.",
+        default_factory=lambda: ["svg"],
+        description="Formats of each figure: `svg`, which the report embeds, and if needed `pdf` and `png`.",
     )
     pcie: PcieConfig = Field(description="The PCIe study.")
     breakdown: BreakdownConfig = Field(description="The breakdown study.")
