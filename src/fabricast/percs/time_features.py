@@ -10,8 +10,6 @@ from fabricast.core.feature_importance import explain_by_features
 
 __all__ = ["explain_times", "load_features"]
 
-_TREES = 300
-
 
 def load_features(link_class: pd.DataFrame, case: pd.DataFrame) -> pd.DataFrame:
     """Return link-load features of each case.
@@ -77,5 +75,5 @@ def explain_times(features: pd.DataFrame, case: pd.DataFrame, simulated: pd.Seri
     ratio = np.log(simulated.to_numpy() / facts["bottleneck_s"].to_numpy())
     return explain_by_features(
         features.loc[simulated.index], ratio, (facts["workload"] + facts["mapping"]).to_numpy(),
-        lambda: ExtraTreesRegressor(_TREES, random_state=seed % 2**32, min_samples_leaf=2), seed=seed % 2**32,
+        lambda: ExtraTreesRegressor(random_state=seed % 2**32, min_samples_leaf=2), seed=seed % 2**32,
     )  # fmt: skip
