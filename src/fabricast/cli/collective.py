@@ -108,15 +108,20 @@ def collective(
             files.enter_context(atomic_write(path)).write_text(text, encoding="utf-8", newline="\n")
         if output is not None:
             write_elapsed(forecast.table, output)
-    if output is None and shown == "csv":
-        typer.echo(forecast.table.to_csv(index=False, lineterminator="\n"), nl=False)
-    elif output is None and shown == "json":
-        typer.echo(json.dumps(_document(forecast, findings), indent=1, ensure_ascii=False, allow_nan=False))
-    elif output is None:
-        found = [_finding_text(number, one.cause, one.text, one.remedy) for number, one in enumerate(findings, start=1)]
-        for line in [*_lines(forecast), *(found or ["no change would help"])]:
-            typer.echo(line)
+    if output is None:
+        typer.echo(_shown_text(forecast, findings, shown), nl=False)
     print_warnings(forecast.warnings)
+
+
+def _shown_text(forecast: CollectiveForecast, findings: list[Finding], shown: str) -> str:
+    """Return a forecast with its findings as CSV, JSON or readable lines."""
+    if shown == "csv":
+        return forecast.table.to_csv(index=False, lineterminator="\n")
+    if shown == "json":
+        return json.dumps(_document(forecast, findings), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+    found = [_finding_text(number, one.cause, one.text, one.remedy) for number, one in enumerate(findings, start=1)]
+    lines = [*_lines(forecast), *(found or ["no change would help"])]
+    return "\n".join(lines) + "\n"
 
 
 FILES = typer.Argument(

@@ -32,7 +32,7 @@ class Config(Section):
         2000, ge=100, le=100_000, description="Bootstrap resamples for each 95 % interval of the error bands."
     )
     figure_formats: list[FigureFormat] = Field(
-        default_factory=lambda: ["svg"],
+        default=["svg"],
         description="Formats of each figure: `svg`, which the report embeds, and if needed `pdf` and `png`.",
     )
     pcie: PcieConfig = Field(description="The PCIe study.")

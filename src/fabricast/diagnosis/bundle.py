@@ -119,17 +119,18 @@ def diagnose(
     """
     sources = read_sources([Path(path) for path in files])
     printed = [table.gpus[0] for source in sources for table in source.tables if table.gpus]
-    measured_text = [source.text for source in sources if Content.COPIES in source.contents]
-    printed += filter(None, map(printed_model, measured_text))
+    measured_texts = [source.text for source in sources if Content.COPIES in source.contents]
+    models = [printed_model(text) for text in measured_texts]
+    printed += filter(None, models)
     model = gpu or next(filter(is_known_gpu, printed), None)
     tree, described, sources = _tree_of(sources, link, model, include_display=include_display)
     findings: list[Evidence] = [*_of_topology(tree, described, {source.path: source.text for source in sources})]
     warnings: list[Warning] = list(tree.warnings)
-    for text in measured_text:
+    for text, printed_name in zip(measured_texts, models, strict=True):
         names = [name for name in printed_gpus(text) if is_known_gpu(name)]
-        if len(names) > 1 and printed_model(text) is None:
-            text = f"the measured copies are of {' and '.join(names)}: no GPU model is assumed from them"
-            warnings.append(Warning(WarningCode.GPU_MODELS_DIFFER, text))
+        if len(names) > 1 and printed_name is None:
+            differ = f"the measured copies are of {' and '.join(names)}: no GPU model is assumed from them"
+            warnings.append(Warning(WarningCode.GPU_MODELS_DIFFER, differ))
     with_copies, measured = 0, []
     for number, source in enumerate(sources):
         if Content.NCCL_LOG in source.contents:
