@@ -15,6 +15,7 @@ import duckdb
 from fabricast.collectives.evidence.errors import LEFT_OUT, recorded_errors
 from fabricast.core.resources import published
 from fabricast.inputs.csv_files import read_csv
+from fabricast.pcie.measurements.measured_graph import MANY_COPIES
 from fabricast.report.stories import stories
 from fabricast.results.claim_record import TARGET_RESULT, VERDICT_WORDS, bound_text, headline, holds_text, observed_text
 
@@ -24,45 +25,44 @@ README = REPOSITORY / "README.md"
 RESULTS = REPOSITORY / "docs" / "studies" / "results.md"
 BEGIN_STUDIES, END_STUDIES = "<!-- studies: written by scripts/update_readme.py -->\n", "<!-- end of studies -->\n"
 BEGIN, END = "<!-- errors: written by scripts/update_readme.py -->\n", "<!-- end of errors -->\n"
-#: Studies of README.md: publication, DOI, claim, and a sentence with its value and its range over readings.
+#: Studies of README.md: publication, DOI, and a sentence with the value of a claim and its range over readings.
 STUDIES = {
     "pcie": (
         "Martinasso et al.: A PCIe congestion-aware performance model for densely populated accelerator servers, SC16",
-        "10.1109/SC.2016.62", "pcie_within_fifteen_percent",
+        "10.1109/SC.2016.62",
         ("The paper reports 95 % of copies within 15 %. Our packet simulator finds {value} ({spread}, depending on how "
         "the slides are read)."),
     ),
     "breakdown": (
         "Zambre et al.: Breaking Band: A breakdown of high-performance communication, ICPP 2019",
-        "10.1145/3337821.3337910", "breakdown_latency_within_five_percent",
+        "10.1145/3337821.3337910",
         ("The modelled latency is {value} off; the paper states 5 %. All component times are quoted from memory, so "
         "the agreement tests nothing."),
     ),
     "maxrate": (
         ("Gropp, Olson, Samfass: Modeling MPI communication performance on SMP nodes: Is it time to retire the ping "
         "pong test, EuroMPI 2016"),
-        "10.1145/2966884.2966919", "maxrate_node_rate",
-        ("The slides state 5.7 GB/s for a node of Blue Waters. Independent measurements find {value} ({spread}, "
-        "depending on the reading)."),
+        "10.1145/2966884.2966919",
+        ("The slides state 5.7 GB/s, as bytes per time of a round trip, for an adjacent node of Blue Waters. Public "
+        "runs of others have {value} at the same router, and up to {high} at one hop."),
     ),
     "gpucentric": (
         ("Froening: Towards efficient communication methods and models for scalable GPU-centric computing systems, "
         "GTC 2016 (S6357, a talk)"),
-        "", "gpucentric_g06",
-        ("MPI is faster for large payloads than transfers that the GPU starts, states the talk. This holds in {value} "
-        "of random draws of the parameters that we assume."),
+        "",
+        ("The talk states that MPI beats transfers that the GPU starts for large payloads. This holds in {value} of "
+        "random draws of the parameters that we assume."),
     ),
     "percs": (
         "Bhatele et al.: Avoiding hot-spots on two-level direct networks, SC11", "10.1145/2063384.2063486",
-        "percs_random_nodes",
-        ("Random nodes are the best mapping with direct routes, states the paper. The time of the best other mapping "
-        "is {value} that of random nodes ({spread}, depending on the reading; above 1 confirms)."),
+        ("The paper states that random nodes are the best mapping with direct routes. The time of the best other "
+        "mapping is {value} that of random nodes ({spread}, depending on the reading; above 1 confirms)."),
     ),
 }  # fmt: skip
 #: Classes of measured copies in README.md, with their model and the baseline that shares links fairly.
 COPIES = {
-    "few copies": "few copies (at most 2 from and 2 to a GPU)", "all-to-all": "all-to-all",
-    "one GPU from or to all": "one GPU from or to all others",
+    "few copies": "few copies (at most 2 from and 2 to a GPU)",
+    "many copies of a GPU": "many copies of a GPU (all-to-all, one GPU from or to all)",
     "direct links": "8 GPUs with NVSwitch (one machine)",
     "host copies": "host memory and one GPU (H100, H200; measured by us)",
 }  # fmt: skip
@@ -70,8 +70,6 @@ COPIES = {
 ERROR_COLUMNS = (
     "median error", "within 15 %", "worst", "median error of a simpler forecast", "fitted constants",
 )  # fmt: skip
-#: Classes with many copies of a GPU at a time, whose pause between copies is also fitted on other machines only.
-MANY_COPIES = ("all-to-all", "one GPU from or to all")
 
 
 def export(database: Path) -> None:
@@ -152,8 +150,8 @@ def errors(claims: list[dict[str, str]]) -> str:
     for graph_class, title in COPIES.items():
         ours = copies[graph_class]
         fitted = "none"
-        if graph_class in MANY_COPIES:
-            fitted = f"from these machines ({float(of_many):.1f} % if the machine is left out, both rows together)"
+        if graph_class == MANY_COPIES:
+            fitted = f"one, from these machines; {float(of_many):.1f} % if the machine is left out"
         lines.append(
             f"| {title} | {ours['graphs']} | {ours.number('median'):.1%} | {ours.number('within_band'):.0%} "
             f"| {ours.number('worst'):.0%} | {ours.number('sharing_median'):.1%}, fair sharing of links | {fitted} |"
@@ -174,14 +172,15 @@ def studies(claims: list[dict[str, str]]) -> str:
     """Return the table of publications with one result of the default study each."""
     of = {row["claim"]: row for row in claims}
     lines = ["| study | publication | result of the default study |", "|---|---|---|"]
-    for study, (publication, doi, claim, sentence) in STUDIES.items():
-        row = of[claim]
+    for study, (publication, doi, sentence) in STUDIES.items():
+        row = of[stories()[study].claim]
         value = (
             f"{float(row['share_of_draws']):.0%}" if row["share_of_draws"] else _rounded(row["observed"], row["unit"])
         )
         spread = " to ".join(_rounded(row[end], row["unit"]) for end in ("observed_low", "observed_high") if row[end])
         link = f", [doi:{doi}](https://doi.org/{doi})" if doi else ""
-        result = sentence.format(value=value, spread=spread).replace("%", " %").replace("  %", " %")
+        high = _rounded(row["observed_high"], row["unit"]) if row["observed_high"] else ""
+        result = sentence.format(value=value, spread=spread, high=high).replace("%", " %").replace("  %", " %")
         lines.append(f"| `{study}` | {publication}{link} | {result} |")
     return "\n".join(lines) + "\n"
 

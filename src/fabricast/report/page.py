@@ -206,7 +206,7 @@ def _study(
         "holding": [claim for claim in claims if claim["verdict"] in ("reproduced", "decided_by_tolerance")],
         "deviating": sorted(
             (claim for claim in claims if claim["verdict"] in DEVIATING),
-            key=_importance,
+            key=lambda claim: (claim["claim"] != story.claim, _importance(claim)),
         ),
         "targets": [target for target in sections["targets"] if target["study"] == row["study"]],
         "assumed": assumed if assumed.rows else None,

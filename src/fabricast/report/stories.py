@@ -24,6 +24,8 @@ class Story(BaseModel):
     ----------
     short : str
         Short name for menus.
+    claim : str, default ''
+        Claim that README.md quotes; it is the first one in the section of the study.
     question : str
         Question of the study, in one sentence.
     model : str
@@ -39,6 +41,7 @@ class Story(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     short: str
+    claim: str = ""
     question: str
     model: str
     answers: list[str]

@@ -44,7 +44,7 @@ FIGURES = (
         "Components of the latency",
         lambda read, values: plots.plot_shares(read("breakdown_share"), values["system"], _LATENCY),
         "Shares of the end-to-end latency on ThunderX2: layers, components within each layer, and the two nodes. "
-        "All agree with the percentages of the slide unless its percentage is added.",
+        "Where the percentage of the slide differs, it is printed, too.",
     ),
     Entry(
         "what_if",

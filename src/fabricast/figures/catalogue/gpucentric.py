@@ -23,8 +23,8 @@ FIGURES = (
         "Best method by message size and overlap",
         lambda read, values: plots.plot_map(read("gpucentric_choice"), values["system"]),
         "Best method for a step with 1 ms of computation and a message to each of two neighbours; overlap is the "
-        "share of a transfer that computation hides. Pale cells, by time all, are too close for the models (below 10 % "
-        "of the step).",
+        "share of a transfer that computation hides. In pale cells, the lead is below 10 % of the step: too small "
+        "for the models to decide. By time, all cells are pale.",
     ),
     Entry(
         "curves",

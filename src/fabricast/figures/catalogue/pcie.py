@@ -38,8 +38,9 @@ FIGURES = (
         "measured_copies",
         "Forecast errors on measured machines, by class and model",
         lambda read, values: copies.plot_measured_copies(read("measured_copy"), values["tolerance"]),
-        "Error of the total rate of each validated graph on public machines (stars: yours); the grey band ends at "
-        "15 %. With ports and engines, all graphs with many copies of a GPU are within it; the pause was fitted to 14.",
+        "Error of the total rate of each validated graph (stars: machines of the user); the grey band ends at 15 %. "
+        "With ports and engines, all graphs with many copies of a GPU are within it; the pause between copies was "
+        "fitted to 14 of them.",
     ),
     Entry(
         "topology_loads",
