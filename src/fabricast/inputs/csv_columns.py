@@ -1,58 +1,99 @@
-"""Fast, vectorised CSV reader for well-formed files."""
+"""CSV files as columns: the texts and numbers of all rows at once."""
 
 from __future__ import annotations
 
 import io
+import math
 import re
 from collections.abc import Collection, Hashable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from fabricast.inputs.csv_files import MOST_ROWS
+from fabricast.core.errors import InputError
+from fabricast.inputs.csv_files import MOST_ROWS, CsvRow, read_csv
 
-__all__ = ["csv_columns", "number_column", "numbered", "text_column"]
+__all__ = ["csv_columns", "numbered", "text_codes"]
 
 _LEADING_COMMENTS = re.compile(r"\A(?:#[^\n]*\n)*")
 
 
 def csv_columns(
-    text: str, required: Collection[str], optional: Collection[str] = (), *, numbers: Collection[str] = (),
-    known: Mapping[str, Sequence[str]] | None = None,
-) -> pd.DataFrame | None:  # fmt: skip
-    r"""Return the columns of CSV text; None if it needs the row-by-row reader.
+    path: Path | str, text: str, required: Sequence[str], optional: Sequence[str] = (), *,
+    numbers: Collection[str] = (), known: Mapping[str, Sequence[str]] | None = None, lines_before: int = 0,
+) -> pd.DataFrame:  # fmt: skip
+    r"""Return the columns of a CSV file.
 
-    Text for which the result is None may still be valid: `fabricast.inputs.csv_files.read_csv` reads it row by row, or
-    rejects it with file and line.
+    pandas parses the text; the parser of Python replaces it for comments between rows, blanks around fields and numbers
+    that are empty or invalid.
 
     Parameters
     ----------
+    path : Path or str
+        File, for messages.
     text : str
         Content of the file; comments may precede the header.
-    required, optional : collection of str
+    required, optional : sequence of str
         Required and optional columns, in any order.
     numbers : collection of str
-        Columns of numbers (float64); all other columns are texts without conversion.
+        Columns of numbers (float64): NaN where the field is empty, infinite where it is not a finite number. All other
+        columns are texts without conversion.
     known : mapping of str to sequence of str, optional
         Expected texts by column. Such columns are read as categories, which is faster; other texts become missing
         values.
+    lines_before : int, default 0
+        Number of lines of the file before the first line of `text`.
 
     Returns
     -------
-    pandas.DataFrame or None
+    pandas.DataFrame
         Table with at least one row.
+
+    Raises
+    ------
+    InputError
+        If the text is not CSV, has no rows, or has missing, unknown or duplicate columns.
 
     Examples
     --------
-    >>> csv_columns("graph,size_bytes\na,5\nb,6\n", ["graph"], ["size_bytes"], numbers=["size_bytes"])
+    >>> text = "graph,size_bytes\na,5\nb,\n"
+    >>> csv_columns("graphs.csv", text, ["graph"], ["size_bytes"], numbers=["size_bytes"])
       graph  size_bytes
     0     a         5.0
-    1     b         6.0
-    >>> csv_columns("graph,size_bytes\na,5,6\n", ["graph", "size_bytes"]) is None
-    True
+    1     b         NaN
     """
+    table = _parsed_by_pandas(text, required, optional, numbers, known or {})
+    if table is None:
+        table = _table(read_csv(path, required, optional, text=text, lines_before=lines_before), numbers)
+    return table
+
+
+def _table(rows: Sequence[CsvRow], numbers: Collection[str]) -> pd.DataFrame:
+    """Return rows as columns."""
+    return pd.DataFrame(
+        {
+            name: [_number(row, name) for row in rows] if name in numbers
+            else pd.Series([row[name] for row in rows], dtype=object)
+            for name in rows[0].columns
+        }
+    )  # fmt: skip
+
+
+def _number(row: CsvRow, name: str) -> float:
+    try:
+        return row.number(name, default=math.nan)
+    except InputError:
+        return math.inf
+
+
+def _parsed_by_pandas(
+    text: str, required: Collection[str], optional: Collection[str], numbers: Collection[str],
+    known: Mapping[str, Sequence[str]],
+) -> pd.DataFrame | None:  # fmt: skip
+    """Return the columns; None if the text has comments between rows, or is not as pandas expects it."""
     text = _LEADING_COMMENTS.sub("", text, count=1)
     header = text.partition("\n")[0].strip().split(",")
     if len(set(header)) != len(header) or not set(required) <= set(header) <= {*required, *optional} or "#" in text:
@@ -61,12 +102,12 @@ def csv_columns(
         return None
     # Python strings are faster to create than the string type of pandas.
     kinds: dict[Hashable, Any] = {name: np.float64 if name in numbers else object for name in header}
-    kinds |= {name: pd.CategoricalDtype(list(texts)) for name, texts in (known or {}).items()}
+    kinds |= {name: pd.CategoricalDtype(list(texts)) for name, texts in known.items()}
     try:
         # With low_memory, pandas reads chunks and has to merge their categories.
         table = pd.read_csv(
-            io.BytesIO(text.encode()), dtype=kinds, keep_default_na=False, na_values=[], on_bad_lines="error",
-            low_memory=False,
+            io.BytesIO(text.encode()), dtype=kinds, keep_default_na=False,
+            na_values={name: [""] for name in header if name in numbers}, on_bad_lines="error", low_memory=False,
         )  # fmt: skip
     except (ValueError, pd.errors.ParserError):
         return None
@@ -79,33 +120,28 @@ def _is_whole(table: pd.DataFrame, header: list[str], text: str) -> bool:
     if not isinstance(table.index, pd.RangeIndex):
         return False
     if '"' in text:
-        return bool((table[header[-1]] != "").all())
+        last = table[header[-1]]
+        return bool((last.notna() & (last != "")).all())
     return text.count(",") == (len(header) - 1) * (len(table) + 1)
 
 
-def text_column(column: pd.Series) -> tuple[NDArray[np.int64], list[str]] | None:
-    """Return the category code of each row and the unique texts.
+def text_codes(column: pd.Series) -> tuple[NDArray[np.int64], list[str]]:
+    """Return the category code of each row and the unique texts, without blanks around them.
 
     Parameters
     ----------
     column : pandas.Series
-        Texts as for `numbered`.
-
-    Returns
-    -------
-    tuple or None
-        Codes and texts; None if a text is missing or has leading or trailing blanks.
+        Texts as for `numbered`, none of them missing.
 
     Examples
     --------
-    >>> text_column(pd.Series(["a", "b", "a"]))
+    >>> text_codes(pd.Series(["a", "b", " a"]))
     (array([0, 1, 0]), ['a', 'b'])
-    >>> text_column(pd.Series(["a", " b"])) is None
-    True
     """
     codes, texts = numbered(column)
-    if codes.min() < 0 or _have_blanks_around(texts):
-        return None
+    if _have_blanks_around(texts):
+        places, different = pd.factorize(np.array([text.strip() for text in texts], dtype=object))
+        codes, texts = places[codes], list(different)
     return codes.astype(np.int64), texts
 
 
@@ -139,36 +175,3 @@ def _have_blanks_around(texts: Sequence[str]) -> bool:
     # Texts are checked one by one only if some contain a blank, because there may be a million.
     together = "".join(texts)
     return together != "" and together.split() != [together] and any(text != text.strip() for text in texts)
-
-
-def number_column(column: pd.Series, default: float) -> NDArray[np.float64] | None:
-    """Return the numbers of a column; None if a value is not a finite number.
-
-    Parameters
-    ----------
-    column : pandas.Series
-        Texts or numbers. Empty texts and missing numbers are replaced by the default.
-    default : float
-        Number of rows without a value.
-
-    Examples
-    --------
-    >>> number_column(pd.Series(["2", ""], dtype=object), 1.0)
-    array([2., 1.])
-    >>> number_column(pd.Series(["2", "x"], dtype=object), 1.0) is None
-    True
-    """
-    if column.dtype == np.float64:
-        numbers = column.to_numpy()
-        return None if np.isinf(numbers).any() else np.where(np.isnan(numbers), default, numbers)
-    texts = column.to_numpy(dtype=object)
-    is_present = texts != ""
-    values = np.full(texts.size, default)
-    # Python accepts 1_000 as a number; a spreadsheet does not.
-    if "_" in "".join(texts):
-        return None
-    try:
-        values[is_present] = texts[is_present].astype(np.float64)
-    except ValueError:
-        return None
-    return values if np.isfinite(values[is_present]).all() else None

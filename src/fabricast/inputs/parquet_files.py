@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-__all__ = ["ParquetRow", "parquet_blocks", "parquet_rows", "read_parquet"]
+__all__ = ["ParquetRow", "parquet_blocks", "parquet_row", "parquet_rows", "read_parquet"]
 
 
 @dataclass(frozen=True)
@@ -278,6 +278,12 @@ def _is_nested(kind: pa.DataType) -> bool:
     from pyarrow import types
 
     return bool(types.is_nested(kind) or types.is_binary(kind) or types.is_large_binary(kind))
+
+
+def parquet_row(path: Path | str, table: pd.DataFrame, number: int) -> ParquetRow:
+    """Return one row of a table that `read_parquet` or `parquet_blocks` returned, counted from 0 within the table."""
+    values = table.iloc[number]
+    return ParquetRow(Path(path), 1 + int(table.index[number]), {str(name): values[name] for name in table.columns})
 
 
 def parquet_rows(path: Path | str, table: pd.DataFrame) -> Iterator[ParquetRow]:

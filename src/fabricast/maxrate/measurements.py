@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +12,10 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from fabricast.core.errors import InputError
-from fabricast.inputs.csv_columns import csv_columns, number_column, text_column
+from fabricast.inputs.csv_columns import csv_columns, text_codes
 from fabricast.inputs.csv_files import MOST_ROWS, CsvRow, read_csv
 from fabricast.inputs.files import read_text
-from fabricast.inputs.parquet_files import ParquetRow, parquet_rows, read_parquet
+from fabricast.inputs.parquet_files import ParquetRow, parquet_row, read_parquet
 from fabricast.maxrate.models import CONVENTIONS
 
 __all__ = ["choose_datasets", "read_measurements"]
@@ -58,42 +58,39 @@ def read_measurements(path: Path | str) -> pd.DataFrame:
         table = read_parquet(
             path, (), ("repetitions", "spread"), _TEXTS, required_numbers=_REQUIRED, most_rows=MOST_ROWS
         )
-        measurements = _of_columns(table) if len(table) else None
-        return _of_rows(path, parquet_rows(path, table)) if measurements is None else measurements
-    text = read_text(path, strict=True)
-    columns = csv_columns(text, _REQUIRED, _OPTIONAL, numbers=_REQUIRED)
-    measurements = None if columns is None else _of_columns(columns)
-    # Valid files are read as columns; rows are read one by one only to report the first invalid row.
-    return (
-        _of_rows(path, read_csv(path, _REQUIRED, list(_OPTIONAL), text=text)) if measurements is None else measurements
-    )
+        if table.empty:
+            raise InputError("contains no rows, expected at least one", path=path)
+        return _of_columns(table, lambda number: parquet_row(path, table, number))
+    text, optional = read_text(path, strict=True), list(_OPTIONAL)
+    columns = csv_columns(path, text, _REQUIRED, optional, numbers=(*_REQUIRED, "repetitions", "spread"))
+    return _of_columns(columns, lambda number: read_csv(path, _REQUIRED, optional, text=text)[number])
 
 
-def _of_columns(table: pd.DataFrame) -> pd.DataFrame | None:
-    """Return the measurements; None if a row needs the row-by-row reader."""
+def _of_columns(table: pd.DataFrame, row_of: Callable[[int], CsvRow | ParquetRow]) -> pd.DataFrame:
+    """Return the measurements; `row_of` returns a row of the file for the message about the first error."""
     processes, size, time = (table[name].to_numpy() for name in _REQUIRED)
-    in_range = (processes >= 1) & (processes <= MOST_PROCESSES) & (processes == np.round(processes))
-    in_range &= (size > 0) & (size <= LARGEST_BYTES) & (time >= SHORTEST_S) & (time <= LONGEST_S)
-    numbers = {
-        name: number_column(table[name], default) if name in table else np.full(len(table), default)
-        for name, default in (("repetitions", 1.0), ("spread", math.nan))
-    }
-    repetitions, spread = numbers["repetitions"], numbers["spread"]
-    if not in_range.all() or repetitions is None or spread is None:
-        return None
-    if not ((repetitions >= 1) & (repetitions <= LARGEST_BYTES) & (repetitions == np.round(repetitions))).all():
-        return None
+    invalid = ~((processes >= 1) & (processes <= MOST_PROCESSES) & (processes == np.round(processes)))
+    invalid |= ~((size > 0) & (size <= LARGEST_BYTES) & (time >= SHORTEST_S) & (time <= LONGEST_S))
+    repetitions = table["repetitions"].fillna(1.0).to_numpy() if "repetitions" in table else np.ones(len(table))
+    invalid |= ~((repetitions >= 1) & (repetitions <= LARGEST_BYTES) & (repetitions == np.round(repetitions)))
+    spread = table["spread"].to_numpy() if "spread" in table else np.full(len(table), math.nan)
     texts, cells = {}, {"processes": processes, "size_bytes": size}
     for name in _TEXTS:
-        categories = text_column(table[name]) if name in table else (np.zeros(len(table), np.int64), [_OPTIONAL[name]])
-        if categories is None or (name == "convention" and not set(categories[1]) <= set(CONVENTIONS)):
-            return None
-        codes, different = categories
+        codes, different = (
+            text_codes(table[name]) if name in table else (np.zeros(len(table), np.int64), [_OPTIONAL[name]])
+        )
+        if name == "convention":
+            invalid |= ~np.isin(different, list(CONVENTIONS))[codes]
         texts[name] = pd.Series(different).array.take(codes)
         if name in _CELL and len(different) > 1:
             cells[name] = codes
-    if _repeat(cells):
-        return None
+    repeats = np.zeros(len(table), dtype=np.bool_)
+    if invalid.any() or _repeat(cells):
+        repeats = pd.DataFrame(cells).duplicated().to_numpy()
+    invalid |= repeats | np.isinf(spread)
+    if invalid.any():
+        first = int(np.argmax(invalid))
+        raise _error(row_of(first), repeats=bool(repeats[first]))
     return pd.DataFrame(
         {
             "dataset": texts["dataset"], "system": texts["system"], "path": texts["path"],
@@ -119,43 +116,29 @@ def _repeat(columns: Mapping[str, NDArray[Any]]) -> bool:
     return bool((rows[1:] == rows[:-1]).any())
 
 
-def _of_rows(path: Path | str, rows: Iterable[CsvRow | ParquetRow]) -> pd.DataFrame:
-    cells = []
-    seen = set()
-    for row in rows:
-        processes, size, time = (row.number(name) for name in _REQUIRED)
-        if (
-            not 1 <= processes <= MOST_PROCESSES
-            or processes != int(processes)
-            or not 0 < size <= LARGEST_BYTES
-            or not SHORTEST_S <= time <= LONGEST_S
-        ):
-            raise row.error(
-                f"processes, size_bytes and time_s are {', '.join(row[name] for name in _REQUIRED)}; expected a whole "
-                f"number of processes up to {MOST_PROCESSES:,}, sizes up to {LARGEST_BYTES:g} and times from "
-                f"{SHORTEST_S:g} to {LONGEST_S:g}"
-            )
-        repetitions = row.number("repetitions", default=1.0)
-        if not 1 <= repetitions <= LARGEST_BYTES or repetitions != int(repetitions):
-            raise row.error(f"repetitions is {row['repetitions']}, expected a whole number from 1")
-        text = {name: row.get(name, default) for name, default in _OPTIONAL.items()}
-        if text["convention"] not in CONVENTIONS:
-            raise row.error(f"convention is '{text['convention']}', expected one of {', '.join(CONVENTIONS)}")
-        key = (text["dataset"], text["system"], text["path"], processes, size)
-        if key in seen:
-            raise row.error("repeats a cell, expected one time per cell; use for example the median")
-        seen.add(key)
-        cells.append(
-            {
-                "dataset": text["dataset"], "system": text["system"], "path": text["path"],
-                "processes": int(processes), "size_bytes": size, "time_s": time, "convention": text["convention"],
-                "estimator": text["estimator"], "repetitions": int(repetitions),
-                "spread": row.number("spread") if text["spread"] else math.nan,
-            }
-        )  # fmt: skip
-    if not cells:
-        raise InputError("contains no rows, expected at least one", path=path)
-    return pd.DataFrame(cells)
+def _error(row: CsvRow | ParquetRow, *, repeats: bool) -> InputError:
+    """Return the error about an invalid row."""
+    processes, size, time = (row.number(name) for name in _REQUIRED)
+    if (
+        not 1 <= processes <= MOST_PROCESSES
+        or processes != int(processes)
+        or not 0 < size <= LARGEST_BYTES
+        or not SHORTEST_S <= time <= LONGEST_S
+    ):
+        return row.error(
+            f"processes, size_bytes and time_s are {', '.join(row[name] for name in _REQUIRED)}; expected a whole "
+            f"number of processes up to {MOST_PROCESSES:,}, sizes up to {LARGEST_BYTES:g} and times from "
+            f"{SHORTEST_S:g} to {LONGEST_S:g}"
+        )
+    repetitions = row.number("repetitions", default=1.0)
+    if not 1 <= repetitions <= LARGEST_BYTES or repetitions != int(repetitions):
+        return row.error(f"repetitions is {row['repetitions']}, expected a whole number from 1")
+    convention = row.get("convention", _OPTIONAL["convention"])
+    if convention not in CONVENTIONS:
+        return row.error(f"convention is '{convention}', expected one of {', '.join(CONVENTIONS)}")
+    if repeats:
+        return row.error("repeats a cell, expected one time per cell; use for example the median")
+    return row.error(f"spread is '{row['spread']}', expected a finite number")
 
 
 def choose_datasets(measurement: pd.DataFrame, names: list[str] | None) -> pd.DataFrame:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +16,7 @@ from fabricast.inputs.csv_columns import csv_columns
 from fabricast.inputs.csv_files import CsvRow, read_csv
 from fabricast.inputs.files import read_bytes, read_text
 from fabricast.inputs.log_lines import clean_text
-from fabricast.inputs.parquet_files import ParquetRow, parquet_rows, read_parquet
+from fabricast.inputs.parquet_files import ParquetRow, parquet_row, read_parquet
 from fabricast.percs.workloads import LARGEST_TASKS
 
 __all__ = ["read_matrix"]
@@ -58,11 +58,12 @@ def read_matrix(path: Path | str) -> tuple[NDArray[np.int64], NDArray[np.int64],
         return _read_matrix_market(path)
     if path.suffix.lower() == ".parquet":
         table = read_parquet(path, required_numbers=_PAIRS, most_rows=_LARGEST_PAIRS)
-        return _of_pairs(path, table, lambda: parquet_rows(path, table))
+        return _of_pairs(path, table, lambda number: parquet_row(path, table, number))
     text = read_text(path, strict=True)
     lines = [line for line in text.splitlines() if line.strip() and not line.startswith("#")]
     if lines and "source" in lines[0]:
-        return _of_pairs(path, csv_columns(text, _PAIRS, numbers=_PAIRS), lambda: read_csv(path, _PAIRS, text=text))
+        table = csv_columns(path, text, _PAIRS, numbers=_PAIRS)
+        return _of_pairs(path, table, lambda number: read_csv(path, _PAIRS, text=text)[number])
     # CommBench separates numbers by blanks, other programs by commas.
     separator = "," if lines and "," in lines[0] else None
     widths = sorted({len(line.split(separator)) for line in lines[:_LARGEST_MATRIX]})
@@ -83,24 +84,20 @@ def read_matrix(path: Path | str) -> tuple[NDArray[np.int64], NDArray[np.int64],
 
 
 def _of_pairs(
-    path: Path, table: pd.DataFrame | None, rows: Callable[[], Iterable[CsvRow | ParquetRow]]
+    path: Path, table: pd.DataFrame, row_of: Callable[[int], CsvRow | ParquetRow]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64], int]:
-    """Return the pairs that communicate.
-
-    Rows are read one by one only if the columns cannot be converted, or to report the first invalid row.
-    """
-    pairs = None if table is None else table[list(_PAIRS)].to_numpy(dtype=np.float64)
-    if pairs is None or not len(pairs) or _wrong(pairs).any():
-        listed = list(rows())
-        if not listed:
-            raise InputError("contains no rows, expected at least one", path=path)
-        pairs = np.array([[row.number(name) for name in _PAIRS] for row in listed])
-        invalid = _wrong(pairs)
-        if invalid.any():
-            raise listed[int(np.argmax(invalid))].error(
-                f"expected ranks that are whole numbers from 0 to {LARGEST_TASKS - 1:,}, and 0 to {_LARGEST_BYTES:g} "
-                "bytes"
-            )
+    """Return the pairs that communicate; `row_of` returns a row of the file for the message about the first error."""
+    if table.empty:
+        raise InputError("contains no rows, expected at least one", path=path)
+    pairs = table[list(_PAIRS)].to_numpy(dtype=np.float64)
+    invalid = _wrong(pairs)
+    if invalid.any():
+        row = row_of(int(np.argmax(invalid)))
+        for name in _PAIRS:
+            row.number(name)
+        raise row.error(
+            f"expected ranks that are whole numbers from 0 to {LARGEST_TASKS - 1:,}, and 0 to {_LARGEST_BYTES:g} bytes"
+        )
     source, target = pairs[:, :2].astype(np.int64).T
     return _communication(source, target, pairs[:, 2], int(pairs[:, :2].max()) + 1, path)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,10 +12,10 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from fabricast.core.errors import InputError
-from fabricast.inputs.csv_columns import csv_columns, numbered, text_column
+from fabricast.inputs.csv_columns import csv_columns, numbered, text_codes
 from fabricast.inputs.csv_files import CsvRow, read_csv
 from fabricast.inputs.files import LARGEST_TEXT_BYTES, line_blocks, read_text
-from fabricast.inputs.parquet_files import ParquetRow, parquet_blocks, parquet_rows, read_parquet
+from fabricast.inputs.parquet_files import ParquetRow, parquet_blocks, parquet_row, read_parquet
 from fabricast.pcie.graphs.congestion_graphs import (
     LARGEST_BYTES,
     LATEST_START_S,
@@ -94,7 +94,6 @@ def read_graphs(path: Path | str, tree: PcieTree, *, size_bytes: float, programs
         than 10 million rows.
     """
     more = (_PROGRAM,) if programs else ()
-    # Valid files are read by column. The slower row reader runs only to report the first invalid row.
     if Path(path).suffix.lower() == ".parquet":
         table = read_parquet(path, REQUIRED, OPTIONAL, more, most_rows=_MOST_ROWS)
         return _parquet_rows(path, table, tree, size_bytes).grouped()
@@ -205,67 +204,79 @@ def _whole_graphs(
 
 
 def _parquet_rows(path: Path | str, table: pd.DataFrame, tree: PcieTree, size_bytes: float) -> GraphRows:
-    rows = _from_columns(table, tree, size_bytes)
-    return rows or _from_rows(path, parquet_rows(path, table), tree, size_bytes)
+    if table.empty:
+        raise InputError("contains no rows, expected at least one copy", path=path)
+    return _from_columns(table, tree, size_bytes, lambda number: parquet_row(path, table, number))
 
 
 def _csv_rows(
     path: Path | str, text: str, lines_before: int, tree: PcieTree, size_bytes: float, optional: tuple[str, ...]
 ) -> GraphRows:
     ends = [*tree.endpoint_names, *([HOST] if HOST not in tree.endpoint_names else [])]
-    choices = dict.fromkeys(REQUIRED[1:], ends)
-    parsed = csv_columns(text, REQUIRED, optional, numbers=OPTIONAL, known=choices)
-    if parsed is None or parsed[list(choices)].isna().any(axis=None):
-        # Unknown endpoint names may have surrounding blanks, which `_from_columns` strips.
-        parsed = csv_columns(text, REQUIRED, optional, numbers=OPTIONAL)
-    rows = None if parsed is None else _from_columns(parsed, tree, size_bytes)
-    if rows is not None:
-        return rows
-    table_rows = read_csv(path, REQUIRED, optional, text=text, lines_before=lines_before)
-    return _from_rows(path, table_rows, tree, size_bytes)
+
+    def parsed(known: dict[str, list[str]]) -> pd.DataFrame:
+        return csv_columns(path, text, REQUIRED, optional, numbers=OPTIONAL, known=known, lines_before=lines_before)
+
+    table = parsed(dict.fromkeys(REQUIRED[1:], ends))
+    if table[list(REQUIRED[1:])].isna().any(axis=None):
+        # Unknown endpoint names may have blanks around them.
+        table = parsed({})
+
+    def row_of(number: int) -> CsvRow:
+        return read_csv(path, REQUIRED, optional, text=text, lines_before=lines_before)[number]
+
+    return _from_columns(table, tree, size_bytes, row_of)
 
 
-def _from_columns(table: pd.DataFrame, tree: PcieTree, size_bytes: float) -> GraphRows | None:
-    """Return the rows of a table of strings; None if a row is invalid."""
-    if table.empty:
-        return None
-    graphs = text_column(table["graph"])
-    if graphs is None:
-        return None
-    codes, names = graphs
-    ends = []
-    for column in REQUIRED[1:]:
-        indices, texts = numbered(table[column])
-        # Missing values have the index -1, which selects the last element: _UNKNOWN.
-        numbers = [*(_number(tree, text.strip()) for text in texts), _UNKNOWN]
-        ends.append(np.array(numbers, dtype=np.int64)[indices])
-    return _checked(names, codes, ends, table, tree, size_bytes)
-
-
-def _checked(
-    names: list[str], codes: NDArray[np.int64], numbers: Sequence[NDArray[np.int64]], table: pd.DataFrame,
-    tree: PcieTree, size_bytes: float,
-) -> GraphRows | None:  # fmt: skip
-    """Return the rows; None if a row is invalid."""
-    first, second = numbers
-    if not all(names) or min(first.min(), second.min()) < _NEAREST_MEMORY:
-        return None
-    ends = _with_memory(tree, first, second)
-    if ends is None:
-        return None
-    source, target = ends
+def _from_columns(
+    table: pd.DataFrame, tree: PcieTree, size_bytes: float, row_of: Callable[[int], CsvRow | ParquetRow]
+) -> GraphRows:
+    """Return the copies of a table; `row_of` returns a row of the file for the message about the first error."""
+    codes, names = text_codes(table["graph"])
+    first, second = (_end_numbers(table[column], tree) for column in REQUIRED[1:])
+    source, target, are_both_memory = _with_memory(tree, first, second)
     size = table["size_bytes"].to_numpy() if "size_bytes" in table else np.full(len(table), float(size_bytes))
-    start = table["start_s"].to_numpy() if "start_s" in table else np.zeros(len(table))
-    in_range = (size >= SMALLEST_BYTES) & (size <= LARGEST_BYTES) & (start >= 0) & (start <= LATEST_START_S)
-    if (source == target).any() or not in_range.all():
-        return None
+    start = table["start_s"].fillna(0.0).to_numpy() if "start_s" in table else np.zeros(len(table))
+    valid = (size >= SMALLEST_BYTES) & (size <= LARGEST_BYTES) & (start >= 0) & (start <= LATEST_START_S)
+    valid &= (np.minimum(first, second) >= _NEAREST_MEMORY) & ~are_both_memory & (source != target)
+    if not all(names):
+        valid &= np.array(names, dtype=object)[codes] != ""
     program = _program_places(table[_PROGRAM]) if _PROGRAM in table else None
     if program is not None:
         of_graph = np.empty(len(names), dtype=np.int64)
         of_graph[codes[::-1]] = program[::-1]
-        if program.min() < -1 or (program != of_graph[codes]).any():
-            return None
+        valid &= (program >= -1) & (program == of_graph[codes])
+    if not valid.all():
+        raise _error(row_of(int(np.argmin(valid))), tree, size_bytes)
     return GraphRows(names, codes, source, target, size, start, program)
+
+
+def _end_numbers(column: pd.Series, tree: PcieTree) -> NDArray[np.int64]:
+    """Return the endpoint number of each row, `_NEAREST_MEMORY` or `_UNKNOWN`."""
+    indices, texts = numbered(column)
+    # Missing values have the index -1, which selects the last element: _UNKNOWN.
+    numbers = [*(_number(tree, text.strip()) for text in texts), _UNKNOWN]
+    of_rows: NDArray[np.int64] = np.array(numbers, dtype=np.int64)[indices]
+    return of_rows
+
+
+def _error(row: CsvRow | ParquetRow, tree: PcieTree, size_bytes: float) -> InputError:
+    """Return the error about an invalid row."""
+    if not row["graph"]:
+        return row.error("graph is empty, expected a name")
+    read_ends(row, tree, size_bytes=size_bytes)
+    start = row.number("start_s", default=0.0)
+    if not 0 <= start <= LATEST_START_S:
+        return row.error(
+            f"start_s is {start:g}, expected 0 or more and at most {LATEST_START_S:,.0f} seconds after the start of "
+            "the graph"
+        )
+    name = row.get(_PROGRAM).strip()
+    try:
+        program_of(name or next(iter(PROGRAMS)))
+    except InputError as error:
+        return row.error(str(error))
+    return row.error(f"program is '{name}', expected the program of the first row of the graph")
 
 
 def _program_places(column: pd.Series) -> NDArray[np.int64]:
@@ -292,11 +303,11 @@ def _number(tree: PcieTree, name: str) -> int:
 
 def _with_memory(
     tree: PcieTree, source: NDArray[np.int64], target: NDArray[np.int64]
-) -> tuple[NDArray[np.int64], NDArray[np.int64]] | None:
-    """Replace `_NEAREST_MEMORY` by the nearest memory; None if a copy is within host memory."""
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]:
+    """Replace `_NEAREST_MEMORY` by the nearest memory; also return which copies are within host memory."""
     # Trees without host memory have nothing to replace.
     if not has_host_memory(tree):
-        return source, target
+        return source, target, np.zeros(source.shape, dtype=np.bool_)
     nearest = nearest_memory(tree)
     ends = (
         np.where(source == _NEAREST_MEMORY, nearest[target], source),
@@ -304,47 +315,7 @@ def _with_memory(
     )
     is_memory = np.array([tree.vertex(name).host_memory for name in tree.endpoint_names])
     both = (source == _NEAREST_MEMORY) & (target == _NEAREST_MEMORY) | is_memory[ends[0]] & is_memory[ends[1]]
-    return None if both.any() else ends
-
-
-def _from_rows(
-    path: Path | str, table_rows: Iterable[CsvRow | ParquetRow], tree: PcieTree, size_bytes: float
-) -> GraphRows:
-    codes: dict[str, int] = {}
-    programs: dict[int, int] = {}
-    rows: list[tuple[int, int, int, float, float]] = []
-    for row in table_rows:
-        if not row["graph"]:
-            raise row.error("graph is empty, expected a name")
-        source, target, size = read_ends(row, tree, size_bytes=size_bytes)
-        start = row.number("start_s", default=0.0)
-        if not 0 <= start <= LATEST_START_S:
-            raise row.error(
-                f"start_s is {start:g}, expected 0 or more and at most {LATEST_START_S:,.0f} seconds after the "
-                "start of the graph"
-            )
-        code = codes.setdefault(row["graph"], len(codes))
-        program = _program_place(row)
-        if programs.setdefault(code, program) != program:
-            raise row.error(f"program is '{row.get(_PROGRAM)}', expected the program of the first row of the graph")
-        rows.append((code, source, target, size, start))
-    if not rows:
-        raise InputError("contains no rows, expected at least one copy", path=path)
-    table = np.array(rows, dtype=np.float64)
-    code, source_numbers, target_numbers = (column.astype(np.int64) for column in table.T[:3])
-    of_rows = np.array([programs[number] for number in code.tolist()], dtype=np.int64)
-    return GraphRows(
-        list(codes), code, source_numbers, target_numbers, table[:, 3].copy(), table[:, 4].copy(),
-        of_rows if _PROGRAM in row else None,
-    )  # fmt: skip
-
-
-def _program_place(row: CsvRow | ParquetRow) -> int:
-    name = str(row.get(_PROGRAM) or "").strip()
-    try:
-        return list(PROGRAMS).index(program_of(name).name) if name else -1
-    except InputError as error:
-        raise row.error(str(error)) from error
+    return *ends, both
 
 
 def read_ends(row: CsvRow | ParquetRow, tree: PcieTree, *, size_bytes: float) -> tuple[int, int, float]:
@@ -377,10 +348,11 @@ def read_ends(row: CsvRow | ParquetRow, tree: PcieTree, *, size_bytes: float) ->
                 "; host memory requires a model with engines, such as ports_and_engines" if row[column] == HOST else ""
             )
             raise row.error(f"{column} is '{row[column]}', expected an endpoint of {tree.name}: {shown}{host}")
-    numbers = _with_memory(tree, *(np.array([_number(tree, row[column])]) for column in ("source", "target")))
-    if numbers is None:
+    numbers = (np.array([_number(tree, row[column])]) for column in ("source", "target"))
+    source, target, are_both_memory = _with_memory(tree, *numbers)
+    if are_both_memory.any():
         raise row.error(f"copies {row['source']} to {row['target']}, expected a GPU at one end")
-    ends = [int(end[0]) for end in numbers]
+    ends = int(source[0]), int(target[0])
     if ends[0] == ends[1]:
         raise row.error(f"source and target are both '{row['source']}', expected two different endpoints")
     size = row.number("size_bytes") if "size_bytes" in row else size_bytes

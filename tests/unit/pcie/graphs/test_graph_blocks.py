@@ -16,6 +16,7 @@ from typer.testing import CliRunner
 
 from fabricast.cli.main import app
 from fabricast.core.errors import InputError
+from fabricast.inputs import csv_columns
 from fabricast.inputs.files import line_blocks
 from fabricast.pcie.graphs import files as graph_files
 from fabricast.pcie.graphs.files import ScatteredGraphError, graph_blocks, read_graphs
@@ -110,12 +111,12 @@ def outcome(path):
 @example(HEADER + " a,0,1\n")
 @example("graph,source,target,program\na,0,1\n")
 @given(odd_files())
-def test_column_reader_agrees_with_row_reader(text):
+def test_both_parsers_agree(text):
     with TemporaryDirectory() as folder:
         path = written(Path(folder), text)
-        with mock.patch.object(graph_files, "csv_columns", lambda *_, **__: None):
-            row_by_row = outcome(path)
-        assert outcome(path) == row_by_row
+        with mock.patch.object(csv_columns, "_parsed_by_pandas", lambda *_: None):
+            parsed_by_python = outcome(path)
+        assert outcome(path) == parsed_by_python
 
 
 def test_blocks_are_small_and_report_progress(tmp_path):
