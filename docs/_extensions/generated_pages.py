@@ -6,6 +6,7 @@ pages say so.
 
 import csv
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -46,7 +47,8 @@ def _markdown_table(columns: list[str], rows: list[tuple[object, ...]]) -> str:
 
 
 def _cell(value: object) -> str:
-    return " ".join(str("" if value is None else value).split()).replace("|", "\\|")
+    text = " ".join(str("" if value is None else value).split()).replace("|", "\\|")
+    return re.sub(r"(?<=\d)%", " %", text)
 
 
 def _parameter_rows(study: str) -> list[tuple[object, ...]]:
@@ -84,12 +86,24 @@ def _parameters(study: str) -> str:
     return f"{table}\nSources:\n\n{listed}\n"
 
 
+#: Symbols of the constants in the formulas of the page on collectives.
+_SYMBOLS = {
+    "launch_s": "$a_0$", "start_s": "$a$", "ll_step_s": "$l_0$", "ll_latency": "$l_1$", "simple_latency": "$s$",
+    "hidden_ratio": "$x$", "turn_latency": "$h$", "gen4_efficiency": "$e_4$",
+    "gen5_efficiency": "$e_5$",
+    "host_efficiency": "$e_h$", "host_one_way_efficiency": "$e_1$",
+}  # fmt: skip
+
+
 def _constants() -> str:
     """Constants of the time model of collective operations, with their intervals."""
     names = ["name", "value", "unit", "ci_low", "ci_high", "source"]
     rows = read_csv(published() / "collectives" / "constants.csv", names)
-    cells = [(f"`{row['name']}`", row["value"], row["unit"], row["ci_low"], row["ci_high"]) for row in rows]
-    return _markdown_table(["constant", "value", "unit", "low", "high"], cells)
+    cells = [
+        (f"`{row['name']}`", _SYMBOLS[row["name"]], row["value"], row["unit"], row["ci_low"], row["ci_high"])
+        for row in rows
+    ]
+    return _markdown_table(["constant", "symbol", "value", "unit", "low", "high"], cells)
 
 
 def _collective_errors() -> str:
@@ -117,12 +131,17 @@ def _host_copies() -> str:
     for row in rows:
         median, low, high = row["median_gb_per_s"], row["lowest_gb_per_s"], row["highest_gb_per_s"]
         cells = rates.setdefault((row.number("size_bytes"), row["program"]), {})
-        cells[row["gpu"], row["copies"]] = median if low == high else f"{median} ({low} to {high})"
+        median, low, high = (f"{float(rate):.3g}" for rate in (median, low, high))
+        cells[row["gpu"], row["copies"]] = median if low == high else f"{median} ({low}–{high})"
     table = [
-        (f"{size / 2**20:.4g}", program, *(rates[size, program].get(column) for column in columns))
+        (
+            f"{size / 2**20:g} MiB" if size % 2**20 == 0 else f"{size / 1e6:g} MB",
+            program,
+            *(rates[size, program].get(column) for column in columns),
+        )
         for size, program in sorted(rates)
     ]
-    return _markdown_table(["MiB", "program", *(f"{gpu}, {kind}" for gpu, kind in columns)], table)
+    return _markdown_table(["size", "program", *(f"{gpu}, {kind}" for gpu, kind in columns)], table)
 
 
 def _copy_errors() -> str:
@@ -139,6 +158,27 @@ def _copy_errors() -> str:
     left_out = float(observed["pcie_copies_many_left_out_median"])
     note = f"Many copies of a GPU, machine left out of the fit: median {left_out:.1f} %."
     return f"{_markdown_table(columns, rows)}\n{note}\n"
+
+
+#: Uses of measured rows, by the code of the reason for which they are not validated.
+_USES = {
+    "": "validated", "calibration": "calibration", "excluded_by_file": "excluded: the publisher doubts the row",
+    "no_inter_socket_probe": "excluded: the link between sockets has no probe",
+    "no_memory_probe": "excluded: host memory has no probe",
+}  # fmt: skip
+
+
+def _measured_rows() -> str:
+    """Numbers of measured rows by use, of the last default study."""
+    try:
+        with open_run(REPOSITORY / "results" / "fabricast.duckdb") as connection:
+            rows = connection.execute(
+                "SELECT CASE WHEN judged THEN '' ELSE reason_code END AS code, count(*) FROM measured_copy "
+                "WHERE NOT user_supplied GROUP BY code ORDER BY count(*) DESC, code"
+            ).fetchall()
+    except InputError:
+        return NO_RUN
+    return _markdown_table(["use", "rows"], [(_USES.get(code, code), count) for code, count in rows])
 
 
 def _unprobed() -> str:
@@ -184,8 +224,9 @@ def _claims(study: str, verdicts: dict[str, tuple[str, str]]) -> str:
             verdict, note = verdicts.get(claim.claim, ("", ""))
             word = VERDICT_WORDS.get(verdict, verdict)
             evidence = claim.evidence.replace("_", " ")
-            rows.append((f"`{claim.claim}`", claim.statement, claim.source, word, evidence, note or claim.note))
-    table = _markdown_table(["claim", "statement", "source", "verdict", "evidence", "note"], rows)
+            text = "<br>".join(filter(None, [claim.statement, note or claim.note]))
+            rows.append((text, word, evidence, claim.source, f"`{claim.claim}`"))
+    table = _markdown_table(["statement and note", "verdict", "evidence", "source", "claim"], rows)
     return table if verdicts else f"{NO_RUN}\n{table}"
 
 
@@ -368,6 +409,7 @@ def _generate(app: Sphinx) -> None:
     (generated / "collectives_constants.md").write_text(_constants(), encoding="utf-8")
     (generated / "collectives_errors.md").write_text(_collective_errors(), encoding="utf-8")
     (generated / "pcie_host_copies.md").write_text(_host_copies(), encoding="utf-8")
+    (generated / "measured_rows.md").write_text(_measured_rows(), encoding="utf-8")
     (generated / "copy_errors.md").write_text(_copy_errors(), encoding="utf-8")
     (generated / "pcie_unprobed.md").write_text(_unprobed(), encoding="utf-8")
     (generated / "gpucentric_measured.md").write_text(_measured_gpus(), encoding="utf-8")

@@ -57,7 +57,10 @@ def test_console_sessions_print_the_shown_output(console, tmp_path, monkeypatch)
     if console in CONSOLES:
         shutil.copytree(REPOSITORY / "tests" / "data" / "readme", tmp_path, dirs_exist_ok=True)
     for session in re.split(r"^\$ ", console, flags=re.MULTILINE)[1:]:
-        command, _, shown = session.partition("\n")
+        command, _, shown = session.replace("\\\n", " ").partition("\n")
+        if command.startswith("cat "):
+            (tmp_path / command.split()[1]).write_text(shown)
+            continue
         if command.startswith("printf"):
             text = re.search(r"'([^']*)'", command)[1].encode().decode("unicode_escape")
             (tmp_path / command.rsplit(" ", 1)[1]).write_text(text)

@@ -40,7 +40,7 @@ FIGURES = (
         lambda read, values: copies.plot_measured_copies(read("measured_copy"), values["tolerance"]),
         "Error of the total rate of each validated graph (stars: machines of the user); the grey band ends at 15 %. "
         "With ports and engines, all graphs with many copies of a GPU are within it; the pause between copies was "
-        "fitted to 14 of them.",
+        "fitted to them.",
     ),
     Entry(
         "topology_loads",
