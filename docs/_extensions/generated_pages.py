@@ -99,10 +99,11 @@ def _constants() -> str:
     """Constants of the time model of collective operations, with their intervals."""
     names = ["name", "value", "unit", "ci_low", "ci_high", "source"]
     rows = read_csv(published() / "collectives" / "constants.csv", names)
-    cells = [
-        (f"`{row['name']}`", _SYMBOLS[row["name"]], row["value"], row["unit"], row["ci_low"], row["ci_high"])
-        for row in rows
-    ]
+    cells = []
+    for row in rows:
+        scale, unit = (1e6, "µs") if row["unit"] == "s" else (1.0, row["unit"])
+        value, low, high = (f"{scale * row.number(name):.3g}" for name in ("value", "ci_low", "ci_high"))
+        cells.append((f"`{row['name']}`", _SYMBOLS[row["name"]], value, unit, low, high))
     return _markdown_table(["constant", "symbol", "value", "unit", "low", "high"], cells)
 
 
