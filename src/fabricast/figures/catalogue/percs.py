@@ -27,12 +27,12 @@ FIGURES = (
         "Time of the busiest link by mapping of tasks; the mapping of the search is green, the default mapping red.",
     ),
     Entry(
-        "two_supernodes",
-        "The talk's example: two supernodes",
-        lambda read, values: plots.plot_two_supernodes(read("network_example"), EXAMPLE_GRID),
-        "A two-dimensional stencil of 16 x 4 nodes on two supernodes in rank order. All messages between the "
-        "supernodes (thick lines) share one link per direction; messages around the torus are counted on the right but "
-        "not drawn.",
+        "times_small",
+        "Times on 64 supernodes",
+        lambda read, values: plots.plot_times(read("network_case"), _of_talk(values["workloads"], 64)),
+        "Time of communication on 64 supernodes; points are means over random mappings, lines their range, bars the "
+        "lower bound. With direct routes, random nodes are fastest for the 4D stencil and the multicast, blocks on "
+        "supernodes for the 2D stencil.",
     ),
     Entry(
         "usage_4d",
@@ -42,12 +42,12 @@ FIGURES = (
         "linear. On D links with direct routes, random nodes raise the mean and lower the largest load.",
     ),
     Entry(
-        "times_small",
-        "Times on 64 supernodes",
-        lambda read, values: plots.plot_times(read("network_case"), _of_talk(values["workloads"], 64)),
-        "Time of communication on 64 supernodes; points are means over random mappings, lines their range, bars the "
-        "lower bound. With direct routes, random nodes are fastest for the 4D stencil and the multicast, blocks on "
-        "supernodes for the 2D stencil.",
+        "two_supernodes",
+        "The talk's example: two supernodes",
+        lambda read, values: plots.plot_two_supernodes(read("network_example"), EXAMPLE_GRID),
+        "A two-dimensional stencil of 16 x 4 nodes on two supernodes in rank order. All messages between the "
+        "supernodes (thick lines) share one link per direction; messages around the torus are counted on the right but "
+        "not drawn.",
     ),
     Entry(
         "mapping_search",
