@@ -30,8 +30,8 @@ STUDIES = {
     "pcie": (
         "Martinasso et al.: A PCIe congestion-aware performance model for densely populated accelerator servers, SC16",
         "10.1109/SC.2016.62",
-        ("The paper reports 95 % of copies within 15 %. Our packet simulator finds {value} ({spread}, depending on how "
-        "the slides are read)."),
+        ("The paper reports 95 % of copies within 15 %. Our packet simulator finds {value} ({low} to {high}, depending "
+        "on how the slides are read)."),
     ),
     "breakdown": (
         "Zambre et al.: Breaking Band: A breakdown of high-performance communication, ICPP 2019",
@@ -56,7 +56,7 @@ STUDIES = {
     "percs": (
         "Bhatele et al.: Avoiding hot-spots on two-level direct networks, SC11", "10.1145/2063384.2063486",
         ("The paper states that random nodes are the best mapping with direct routes. The time of the best other "
-        "mapping is {value} that of random nodes ({spread}, depending on the reading; above 1 confirms)."),
+        "mapping is {value} that of random nodes ({low} to {high}, depending on the reading; above 1 confirms)."),
     ),
 }  # fmt: skip
 #: Classes of measured copies in README.md, with their model and the baseline that shares links fairly.
@@ -165,7 +165,7 @@ def errors(claims: list[dict[str, str]]) -> str:
                 f"| {left_out.number('within_band'):.0%} | {left_out.number('worst'):.0%} "
                 f"| {nccl.number('median'):.0%}, NCCL's estimate | from other machines |"
             )
-    return "\n".join(lines).replace("%", " %").replace("  %", " %") + "\n"
+    return _with_blanks("\n".join(lines)) + "\n"
 
 
 def studies(claims: list[dict[str, str]]) -> str:
@@ -177,12 +177,16 @@ def studies(claims: list[dict[str, str]]) -> str:
         value = (
             f"{float(row['share_of_draws']):.0%}" if row["share_of_draws"] else _rounded(row["observed"], row["unit"])
         )
-        spread = " to ".join(_rounded(row[end], row["unit"]) for end in ("observed_low", "observed_high") if row[end])
+        low, high = (_rounded(row[end], row["unit"]) if row[end] else "" for end in ("observed_low", "observed_high"))
         link = f", [doi:{doi}](https://doi.org/{doi})" if doi else ""
-        high = _rounded(row["observed_high"], row["unit"]) if row["observed_high"] else ""
-        result = sentence.format(value=value, spread=spread, high=high).replace("%", " %").replace("  %", " %")
-        lines.append(f"| `{study}` | {publication}{link} | {result} |")
+        result = sentence.format(value=value, low=low, high=high)
+        lines.append(f"| `{study}` | {publication}{link} | {_with_blanks(result)} |")
     return "\n".join(lines) + "\n"
+
+
+def _with_blanks(text: str) -> str:
+    """Return text with a blank before each percent sign."""
+    return text.replace("%", " %").replace("  %", " %")
 
 
 def _rounded(number: str, unit: str) -> str:

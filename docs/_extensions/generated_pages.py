@@ -89,8 +89,7 @@ def _parameters(study: str) -> str:
 #: Symbols of the constants in the formulas of the page on collectives.
 _SYMBOLS = {
     "launch_s": "$a_0$", "start_s": "$a$", "ll_step_s": "$l_0$", "ll_latency": "$l_1$", "simple_latency": "$s$",
-    "hidden_ratio": "$x$", "turn_latency": "$h$", "gen4_efficiency": "$e_4$",
-    "gen5_efficiency": "$e_5$",
+    "hidden_ratio": "$x$", "turn_latency": "$h$", "gen4_efficiency": "$e_4$", "gen5_efficiency": "$e_5$",
     "host_efficiency": "$e_h$", "host_one_way_efficiency": "$e_1$",
 }  # fmt: skip
 

@@ -25,7 +25,7 @@ from fabricast.nccl.graph_files import read_graph
 from fabricast.nccl.search import SearchGraph
 from fabricast.nccl.system import NEWEST, Cpu, PathType, parse_version
 from fabricast.nccl.tests_output import NcclTestsTable, is_nccl_tests_output, read_nccl_tests
-from fabricast.pcie.measurements.addresses import address_warnings, printed_model
+from fabricast.pcie.measurements.addresses import address_warnings, common_model, known_gpus
 from fabricast.pcie.measurements.peer_access import has_direct_copies, with_measured_access
 from fabricast.pcie.topology.parts import pairs_without_link, pci_address
 from fabricast.pcie.topology.tree import PcieTree, single_copy_rate_of
@@ -118,7 +118,8 @@ def prepare(tree: PcieTree, operation: str | None, inputs: CollectiveInputs) -> 
         If an input is invalid, or inputs contradict each other.
     """
     if inputs.measured_gpu is None and inputs.measurements is not None and not is_table(inputs.measurements):
-        inputs = replace(inputs, measured_gpu=printed_model(clean_text(read_text(inputs.measurements))))
+        gpus = known_gpus(clean_text(read_text(inputs.measurements)))
+        inputs = replace(inputs, measured_gpu=common_model(gpus))
     if inputs.measurements is not None and not has_direct_copies(inputs.measurements):
         # Without peer access the file has no rates of links, but states the transport.
         if inputs.system is not None:

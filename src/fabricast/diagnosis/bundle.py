@@ -22,7 +22,7 @@ from fabricast.inputs.gpus import is_known_gpu
 from fabricast.inputs.log_lines import clean_text
 from fabricast.nccl.tests_output import NcclTestsTable
 from fabricast.pcie.machines.validation import validate_machine
-from fabricast.pcie.measurements.addresses import printed_gpus, printed_model
+from fabricast.pcie.measurements.addresses import common_model, known_gpus
 from fabricast.pcie.measurements.files import copies_of_machine
 from fabricast.pcie.measurements.measured_graph import MeasuredGraph
 from fabricast.pcie.measurements.peer_access import with_granted_access
@@ -119,18 +119,16 @@ def diagnose(
     """
     sources = read_sources([Path(path) for path in files])
     printed = [table.gpus[0] for source in sources for table in source.tables if table.gpus]
-    measured_texts = [source.text for source in sources if Content.COPIES in source.contents]
-    models = [printed_model(text) for text in measured_texts]
-    printed += filter(None, models)
+    measured_gpus = [known_gpus(source.text) for source in sources if Content.COPIES in source.contents]
+    printed += filter(None, map(common_model, measured_gpus))
     model = gpu or next(filter(is_known_gpu, printed), None)
     tree, described, sources = _tree_of(sources, link, model, include_display=include_display)
     findings: list[Evidence] = [*_of_topology(tree, described, {source.path: source.text for source in sources})]
     warnings: list[Warning] = list(tree.warnings)
-    for text, printed_name in zip(measured_texts, models, strict=True):
-        names = [name for name in printed_gpus(text) if is_known_gpu(name)]
-        if len(names) > 1 and printed_name is None:
-            differ = f"the measured copies are of {' and '.join(names)}: no GPU model is assumed from them"
-            warnings.append(Warning(WarningCode.GPU_MODELS_DIFFER, differ))
+    for names in measured_gpus:
+        if len(names) > 1 and common_model(names) is None:
+            text = f"the measured copies are of {' and '.join(names)}: no GPU model is assumed from them"
+            warnings.append(Warning(WarningCode.GPU_MODELS_DIFFER, text))
     with_copies, measured = 0, []
     for number, source in enumerate(sources):
         if Content.NCCL_LOG in source.contents:

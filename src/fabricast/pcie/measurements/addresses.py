@@ -13,7 +13,7 @@ from fabricast.pcie.measurements.measured_graph import MeasuredGraph
 from fabricast.pcie.topology.parts import pci_address
 from fabricast.pcie.topology.tree import PcieTree
 
-__all__ = ["address_warnings", "by_address", "printed_addresses", "printed_gpus", "printed_model"]
+__all__ = ["address_warnings", "by_address", "common_model", "known_gpus", "printed_addresses"]
 
 #: Lines of p2pBandwidthLatencyTest, with hexadecimal numbers, and of rocm_bandwidth_test, which numbers GPUs in the
 #: order of its lines.
@@ -46,8 +46,8 @@ _NAMES = re.compile(
 )
 
 
-def printed_gpus(text: str) -> list[str]:
-    """Return the different product names of the GPUs in benchmark output.
+def known_gpus(text: str) -> list[str]:
+    """Return the different product names of the GPUs in benchmark output, without models that are not listed.
 
     Parameters
     ----------
@@ -56,21 +56,22 @@ def printed_gpus(text: str) -> list[str]:
 
     Examples
     --------
-    >>> printed_gpus("Device: 0, NVIDIA A100-PCIE-40GB, pciBusID: 3b, pciDeviceID: 0, pciDomainID:1")
+    >>> known_gpus("Device: 0, NVIDIA A100-PCIE-40GB, pciBusID: 3b, pciDeviceID: 0, pciDomainID:1")
     ['NVIDIA A100-PCIE-40GB']
     """
-    return list(dict.fromkeys((one or other).strip() for one, other in _NAMES.findall(text)))
+    names = dict.fromkeys((one or other).strip() for one, other in _NAMES.findall(text))
+    return list(filter(is_known_gpu, names))
 
 
-def printed_model(text: str) -> str | None:
-    r"""Return the product name of the GPUs in benchmark output; None if no model or several models are known.
+def common_model(names: Sequence[str]) -> str | None:
+    """Return a product name if all names are of one GPU model; None without names.
 
     Examples
     --------
-    >>> printed_model("Device 0: NVIDIA L40S\nDevice 1: NVIDIA H100") is None
+    >>> common_model(["NVIDIA L40S", "NVIDIA H100"]) is None
     True
     """
-    models = {gpu_model(name): name for name in printed_gpus(text) if is_known_gpu(name)}
+    models = {gpu_model(name): name for name in names}
     return next(iter(models.values())) if len(models) == 1 else None
 
 
