@@ -72,23 +72,6 @@ class WhatIf:
 def load_system(name: str | Path) -> System:
     """Return a published system, or read a system from YAML.
 
-    Parameters
-    ----------
-    name : str or Path
-        Name of a published system (thunderx2), or .yaml file.
-
-    Returns
-    -------
-    System
-        Component times of the system.
-
-    Raises
-    ------
-    InputError
-        If the name is unknown or the file is invalid.
-
-    Examples
-    --------
     >>> load_system("thunderx2").posts_per_completion
     64
     """

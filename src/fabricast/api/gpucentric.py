@@ -91,27 +91,8 @@ def select_method(
 def gpu_node_rates(system: str) -> NodeRates:
     """Fit the refined max-rate model to the public measurements of a system's GPUs.
 
-    Parameters
-    ----------
-    system : str
-        System of `fabricast.gpucentric.selector.systems` with measured paths.
-
-    Returns
-    -------
-    NodeRates
-        Rates of one-way messages in bytes/s, and the largest number of GPUs per node that was measured.
-
-    Raises
-    ------
-    InputError
-        If several GPUs of a node were never measured concurrently on this system.
-
-    References
-    ----------
     Measurements of BenchPress, messages of 8 KiB and more (config/published/maxrate_measurements.csv).
 
-    Examples
-    --------
     >>> rates = gpu_node_rates("lassen_spectrum")
     >>> rates.most_processes
     4

@@ -391,22 +391,7 @@ def read_graphs(path: str | Path, tree: PcieTree, *, size: float | str = _SIZE) 
 
 
 def check_endpoints(tree: PcieTree, graphs: CongestionGraphs, argument: str = "graphs") -> None:
-    """Check that a topology has all endpoints of the graphs.
-
-    Parameters
-    ----------
-    tree : PcieTree
-        Topology.
-    graphs : CongestionGraphs
-        Graphs to check.
-    argument : str, default 'graphs'
-        Name of the argument, for the message.
-
-    Raises
-    ------
-    InputError
-        If an endpoint number is too large.
-    """
+    """Check that a topology has all endpoints of the graphs."""
     ends = np.maximum(graphs.source, graphs.target)
     count = len(tree.endpoint_names)
     beyond = np.flatnonzero(ends >= count)
@@ -427,17 +412,6 @@ def graphs_of(
 ) -> CongestionGraphs:
     """Return congestion graphs from graphs, a file, or the pairs of one graph.
 
-    Parameters
-    ----------
-    tree : PcieTree
-        Topology with the endpoints.
-    graphs : CongestionGraphs, str, Path or iterable of pairs
-        Graphs as for `fabricast.predict`.
-    size : float or str
-        Size of each copy for which `graphs` has none.
-
-    Examples
-    --------
     >>> graphs_of(load_topology("storm8"), [(0, 1), ("2", "3")], "1 MiB").source.tolist()
     [0, 2]
     """

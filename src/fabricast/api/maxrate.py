@@ -54,33 +54,7 @@ class DatasetFit:
 def fit_datasets(
     measurements: pd.DataFrame, model: str, *, smallest_bytes: float, draws: int, seed: int, path: Path | None = None
 ) -> Iterator[DatasetFit]:
-    """Fit a model to every data set.
-
-    Parameters
-    ----------
-    measurements : pandas.DataFrame
-        Columns dataset, processes, size_bytes, time_s, convention.
-    model : str
-        Key of `fabricast.maxrate.models.FORMS`.
-    smallest_bytes : float
-        Size in bytes below which messages are ignored.
-    draws : int
-        Number of bootstrap samples for the intervals.
-    seed : int
-        Root seed.
-    path : Path, optional
-        File of the measurements, for error messages.
-
-    Yields
-    ------
-    DatasetFit
-        Fit of each data set, in the order of their names.
-
-    Raises
-    ------
-    InputError
-        If the model is unknown, or a data set is too small or mixes conventions.
-    """
+    """Fit a model to every data set."""
     if model not in FORMS:
         raise unknown_name("model", model, FORMS)
     rows = measurements[measurements["size_bytes"] >= smallest_bytes]

@@ -77,20 +77,6 @@ def _timeline(table: pd.DataFrame) -> str:
 def communications(tree: PcieTree, graphs: CongestionGraphs) -> dict[str, Any]:
     """Return the columns that identify the copy of each row.
 
-    Parameters
-    ----------
-    tree : PcieTree
-        Topology.
-    graphs : CongestionGraphs
-        Graphs with one row per copy.
-
-    Returns
-    -------
-    dict
-        Columns by name: graph, communication, source, target, size_bytes, start_s. Names are categoricals.
-
-    Examples
-    --------
     >>> import fabricast as fc
     >>> list(communications(fc.load_topology("storm8"), fc.graph([(0, 1), (2, 1)]))["target"])
     ['1', '1']

@@ -210,20 +210,7 @@ def _folded(
     The halves overlap: ``elapsed_s`` is the time of the slower one and the time that the driver needs for its chunks.
     Unless that time was measured, ``earliest_s`` is without it, and ``latest_s`` with one half after the other.
 
-    Parameters
-    ----------
-    halves : pandas.DataFrame
-        Prediction of `fabricast.pcie.graphs.staged.staged_graphs`.
-    tree : PcieTree
-        Topology with host memory.
-    graphs : CongestionGraphs
-        Copies before staging.
-    is_staged : ndarray of bool, shape (copies,)
-        Which copies have two halves.
-    rates : mapping of (str, str) to float
-        Measured rates of single staged copies in bytes/s, by source and target.
-    elapsed_s : callable
-        Function that returns the elapsed time of each copy of some graphs in s.
+    Shapes: is_staged (copies,).
     """
     times = halves["elapsed_s"].to_numpy()
     last = np.cumsum(np.where(is_staged, 2, 1)) - 1
@@ -273,18 +260,7 @@ def _with_limiting_copies(
 ) -> Prediction:
     """Return the result of `_folded` with the columns limited_by and elapsed_without_s.
 
-    Parameters
-    ----------
-    table : Prediction
-        Result of `_folded`.
-    tree : PcieTree
-        Topology with host memory.
-    graphs : CongestionGraphs
-        Copies before staging.
-    is_staged : ndarray of bool, shape (copies,)
-        Which copies have two halves; copies of one pair are alike.
-    elapsed_s : callable
-        Function that returns the elapsed time of each copy of some graphs in s.
+    Shapes: is_staged (copies,).
     """
     numbers = (graphs.source * len(tree.endpoint_names) + graphs.target).tolist()
     staged = dict(zip(numbers, is_staged.tolist(), strict=True))
@@ -309,15 +285,7 @@ def _with_limiting_copies(
 
 
 def _other_transport(staged: pd.DataFrame, direct: pd.DataFrame, *, is_measured: bool) -> Warning:
-    """Return a sentence that compares staged copies with direct ones.
-
-    Parameters
-    ----------
-    staged, direct : pandas.DataFrame
-        Predictions of the same graphs.
-    is_measured : bool
-        Whether measured staged copies bound the prediction.
-    """
+    """Return a sentence that compares staged copies with direct ones."""
     ends = makespans(staged), makespans(direct)
     if len(ends[0]) == 1:
         times = f"complete after {ends[1].iloc[0] * 1e3:.3g} ms, staged ones after {ends[0].iloc[0] * 1e3:.3g} ms"

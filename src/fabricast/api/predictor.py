@@ -98,25 +98,7 @@ class Predictor:
         return self._tree
 
     def predict(self, graphs: CongestionGraphs, progress: Callable[[int], None] | None = None) -> Prediction:
-        """Return the times of one block of graphs, and record its warnings.
-
-        Parameters
-        ----------
-        graphs : CongestionGraphs
-            Graphs of the block.
-        progress : callable, optional
-            Called with 1 after each evaluation without one copy (models with engines).
-
-        Returns
-        -------
-        Prediction
-            See `fabricast.predict`.
-
-        Raises
-        ------
-        InputError
-            If an endpoint is unknown, or a copy would use a direct link of unknown rate.
-        """
+        """Return the times of one block of graphs, and record its warnings."""
         _, table = self._of_part(graphs, threads=self._threads, progress=progress)
         self._remember(graphs, table)
         return table
@@ -157,21 +139,6 @@ class Predictor:
         """Yield the times of blocks of graphs, in their order.
 
         Several threads evaluate one block each, except for models with engines.
-
-        Parameters
-        ----------
-        parts : iterable of CongestionGraphs
-            Blocks of graphs.
-
-        Yields
-        ------
-        Prediction
-            Times of one block.
-
-        Raises
-        ------
-        InputError
-            See `predict`.
         """
         # Warnings of models with engines depend on the previous graphs, and they do not release the interpreter lock.
         several = min(self._threads, _MOST_PARTS) if self._engines is None else 1
@@ -270,13 +237,7 @@ class Predictor:
         return np.full(len(graphs), MOST_IN_GRAPH) if self._engines is None else self._engines.most_explained(graphs)
 
     def warnings(self, *, is_contradicted: bool = False) -> list[Warning]:
-        """Return the assumptions that affect the predictions so far.
-
-        Parameters
-        ----------
-        is_contradicted : bool, default False
-            Whether measurements contradict the predictions, besides those that the model compared.
-        """
+        """Return the assumptions that affect the predictions so far."""
         if self._engines is not None:
             warnings = [*self._tree.warnings, *self._engines.warnings()]
         else:

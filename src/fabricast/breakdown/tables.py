@@ -58,23 +58,7 @@ class Percentage:
 
 
 def read_percentages(path: Path | str) -> list[Percentage]:
-    """Read the percentages printed on the slides.
-
-    Parameters
-    ----------
-    path : Path or str
-        CSV with the columns figure, label, published_percent, part, whole.
-
-    Returns
-    -------
-    list of Percentage
-        Percentages in file order.
-
-    Raises
-    ------
-    InputError
-        On the first invalid row.
-    """
+    """Read the percentages printed on the slides."""
     percentages = []
     for row in read_csv(path, ["figure", "label", "published_percent", "part", "whole"]):
         percent = row["published_percent"]
@@ -89,23 +73,7 @@ def read_percentages(path: Path | str) -> list[Percentage]:
 
 
 def read_observed(path: Path | str) -> pd.DataFrame:
-    """Read observed totals.
-
-    Parameters
-    ----------
-    path : Path or str
-        CSV with the columns system, metric, observed_ns, tag, source.
-
-    Returns
-    -------
-    pandas.DataFrame
-        One row per system and metric.
-
-    Raises
-    ------
-    InputError
-        On the first invalid row.
-    """
+    """Read observed totals."""
     columns = ["system", "metric", "observed_ns", "tag", "source"]
     observed = []
     for row in read_csv(path, columns):
@@ -179,30 +147,7 @@ def breakdown_tables(
     samples: int,
     seed: int,
 ) -> BreakdownTables:
-    """Compute totals, shares, what-if results and uncertainties of every system.
-
-    Parameters
-    ----------
-    systems : sequence of System
-        Systems to evaluate.
-    percentages : sequence of Percentage
-        Percentages printed on the slides for `published_system`.
-    observed : pandas.DataFrame
-        Observed totals returned by `read_observed`.
-    published_system : str
-        Name of the system of the published percentages.
-    tolerance : float
-        Relative tolerance of totals stated by the study.
-    samples : int
-        Number of Monte Carlo samples.
-    seed : int
-        Root seed.
-
-    Returns
-    -------
-    BreakdownTables
-        Rows of all systems.
-    """
+    """Compute totals, shares, what-if results and uncertainties of every system."""
     parts: dict[str, list[dict[str, object]]] = {name: [] for name in BreakdownTables.__dataclass_fields__}
     for system in systems:
         parts["breakdown_component"] += _component_rows(system)

@@ -97,26 +97,7 @@ def _read(path: Path | str, columns: Sequence[str], numbers: Iterable[str], blan
 
 
 def read_trace(path: Path | str) -> pd.DataFrame:
-    """Read a PCIe trace from CSV.
-
-    Parameters
-    ----------
-    path : Path or str
-        File with the columns run_id, seq, t_ns, direction (``down``: root complex to NIC,
-        ``up``), tlp_type (MWr, MRd, CplD, ACK, UpdateFC), payload_b, seq_num (of a packet),
-        acked_seq (of an ACK), role (post, completion, payload, other). run_id is
-        ``injection``, ``back_to_back`` or ``ping_pong``.
-
-    Returns
-    -------
-    pandas.DataFrame
-        One row per event.
-
-    Raises
-    ------
-    InputError
-        On the first invalid row.
-    """
+    """Read a PCIe trace from CSV."""
     trace = _read(
         path, TRACE_COLUMNS, {"seq", "t_ns", "payload_b", "seq_num", "acked_seq"}, {"payload_b", "seq_num", "acked_seq"}
     )
@@ -142,25 +123,7 @@ def read_trace(path: Path | str) -> pd.DataFrame:
 
 
 def read_timers(path: Path | str) -> pd.DataFrame:
-    """Read CPU timers from CSV.
-
-    Parameters
-    ----------
-    path : Path or str
-        File with the columns run_id, region, iter, raw_ns, overhead_ns (cost of an empty
-        pair of clock readings). Regions: mpi_isend, uct_post, md_setup, md_barrier,
-        dbc_barrier, pio_copy, uct_progress, send_progress, receive_progress.
-
-    Returns
-    -------
-    pandas.DataFrame
-        One row per event.
-
-    Raises
-    ------
-    InputError
-        On the first invalid row.
-    """
+    """Read CPU timers from CSV."""
     timers = _read(path, TIMER_COLUMNS, {"iter", "raw_ns", "overhead_ns"})
     regions = {*(region for terms in _REGIONS.values() for region, _ in terms), "ping_pong"}
     wrong = ~timers["region"].isin(regions)
@@ -232,28 +195,6 @@ def components_from_trace(
 ) -> dict[str, Derived]:
     """Derive components from a PCIe trace.
 
-    Parameters
-    ----------
-    trace : pandas.DataFrame
-        Rows returned by `read_trace`.
-    posts_per_completion : int
-        Number of posts that one signalled completion covers.
-    llp_post_ns, llp_prog_ns : float
-        CPU times in ns of the ping-pong, from timers.
-
-    Returns
-    -------
-    dict
-        Components pcie, network and observed_injection; wire and switch if the trace has a back-to-back run;
-        rc_to_mem if it has a ping-pong.
-
-    Raises
-    ------
-    InputError
-        If the clock runs backwards, or more than 1 % of the posts have no completion.
-
-    References
-    ----------
     Zambre et al., slides 19-20 and 48.
     """
     components: dict[str, Derived] = {}
@@ -295,23 +236,9 @@ def components_from_trace(
 def components_from_timers(timers: pd.DataFrame) -> dict[str, Derived]:
     """Derive CPU components from timed regions.
 
-    Parameters
-    ----------
-    timers : pandas.DataFrame
-        Rows returned by `read_timers`.
-
-    Returns
-    -------
-    dict
-        Components whose regions are all present. Negative differences are kept and flagged.
-
-    References
-    ----------
     Zambre et al., slides 17-18: time = end - start - overhead; the time of a layer is the time of its
     call minus the time of the call to the layer below.
 
-    Examples
-    --------
     >>> rows = [("r", "mpi_isend", i, 130.0, 30.0) for i in range(9)]
     >>> rows += [("r", "uct_post", i, 110.0, 30.0) for i in range(9)]
     >>> timers = pd.DataFrame(rows, columns=list(TIMER_COLUMNS))

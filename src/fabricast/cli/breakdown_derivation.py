@@ -17,31 +17,7 @@ __all__ = ["derive_lines"]
 def derive_lines(
     timers: Path, trace: Path | None, name: str, posts_per_completion: int, output: Path | None
 ) -> list[str]:
-    """Derive component times from measurements and write a system file.
-
-    Parameters
-    ----------
-    timers : Path
-        CSV file of CPU timers.
-    trace : Path or None
-        CSV file of a PCIe trace.
-    name : str
-        Name of the system.
-    posts_per_completion : int
-        Number of posts per signalled completion.
-    output : Path or None
-        System file to write. It requires a trace with all runs.
-
-    Returns
-    -------
-    list of str
-        Lines to print.
-
-    Raises
-    ------
-    InputError
-        If an input file is invalid or the system file would be incomplete.
-    """
+    """Derive component times from measurements and write a system file."""
     if posts_per_completion < 1:
         raise InputError(f"--posts-per-completion is {posts_per_completion}, expected at least 1")
     components: dict[str, Derived] = components_from_timers(read_timers(timers))

@@ -25,29 +25,7 @@ def _share(text: str, option: str) -> float:
 
 
 def whatif_lines(system: str, reductions: Sequence[str], metric: str, remove: str | None) -> list[str]:
-    """Return the result of a what-if analysis as text.
-
-    Parameters
-    ----------
-    system : str
-        Name of a published system, or YAML file.
-    reductions : sequence of str
-        Removed fractions of components or groups, such as ``pio_copy=84%``.
-    metric : str
-        Total time, a key of `METRICS`.
-    remove : str or None
-        Fraction of the total to remove, such as ``25%``: the required reduction of each component is listed.
-
-    Returns
-    -------
-    list of str
-        Lines to print.
-
-    Raises
-    ------
-    InputError
-        If an argument is invalid.
-    """
+    """Return the result of a what-if analysis as text."""
     machine = load_system(system)
     if metric not in METRICS:
         raise unknown_name("metric", metric, METRICS)

@@ -27,30 +27,7 @@ _UNITS = {"s": (1e6, "us"), "r": (1e-9, "GB/s"), "k": (1.0, "processes")}
 def fit_lines(
     file: Path, model: str, *, processes: int | None, node_pairs: int, smallest_bytes: float, draws: int, seed: int
 ) -> Iterator[str]:
-    """Fit a model to every data set of a file and yield the lines to print.
-
-    Parameters
-    ----------
-    file : Path
-        CSV or Parquet file, or output of a benchmark program.
-    model : str
-        Key of `fabricast.maxrate.models.FORMS`.
-    node_pairs : int
-        Number of node pairs of a run.
-    processes : int or None
-        Number of process pairs, if the output omits it.
-    smallest_bytes : float
-        Size in bytes below which messages are ignored.
-    draws : int
-        Number of bootstrap samples.
-    seed : int
-        Root seed.
-
-    Yields
-    ------
-    str
-        Parameters, errors, LogGOPS parameters and SimGrid factors.
-    """
+    """Fit a model to every data set of a file and yield the lines to print."""
     rows = read_measurement_file(file, processes=processes, node_pairs=node_pairs)
     for fit in fit_datasets(rows, model, smallest_bytes=smallest_bytes, draws=draws, seed=seed, path=file):
         yield from _dataset_lines(fit, model, draws, seed)

@@ -31,20 +31,7 @@ _GROUP_ROWS = 122_880
 
 
 def printed_format(name: str | None, output: Path | None) -> str:
-    """Return the format of printed results: table on a terminal, otherwise csv, unless a format is specified.
-
-    Parameters
-    ----------
-    name : str or None
-        Format of the user: table, csv or json.
-    output : Path or None
-        Output file; a format excludes it.
-
-    Raises
-    ------
-    InputError
-        If the format is unknown, or an output file is specified as well.
-    """
+    """Return the format of printed results: table on a terminal, otherwise csv, unless a format is specified."""
     if name is None:
         return "table" if sys.stdout.isatty() else "csv"
     if name not in _FORMATS:
@@ -55,15 +42,7 @@ def printed_format(name: str | None, output: Path | None) -> str:
 
 
 def print_elapsed(table: pd.DataFrame, form: str) -> None:
-    """Print the times of copies.
-
-    Parameters
-    ----------
-    table : pandas.DataFrame
-        Table returned by `fabricast.predict`.
-    form : {'table', 'csv', 'json'}
-        Format. A table has three significant digits and the makespan and aggregate rate of each graph.
-    """
+    """Print the times of copies."""
     if form == "csv":
         table.to_csv(sys.stdout, index=False, lineterminator="\n")
     elif form == "json":
@@ -75,18 +54,6 @@ def print_elapsed(table: pd.DataFrame, form: str) -> None:
 def elapsed_lines(table: pd.DataFrame) -> list[str]:
     """Return the times of copies as an aligned table, followed by the makespan and rate of each graph.
 
-    Parameters
-    ----------
-    table : pandas.DataFrame
-        Table returned by `fabricast.predict`.
-
-    Returns
-    -------
-    list of str
-        Lines of text; at most 60 copies are listed.
-
-    Examples
-    --------
     >>> import fabricast as fc
     >>> times = fc.predict("storm8", [("0", "1"), ("2", "1")], bandwidth="10 GiB/s", size="100 MiB")
     >>> print(elapsed_lines(times)[-1])
@@ -127,15 +94,7 @@ def elapsed_lines(table: pd.DataFrame) -> list[str]:
 
 
 def write_elapsed(table: pd.DataFrame, output: Path | None) -> None:
-    """Write the times of copies to a file, or print them as CSV.
-
-    Parameters
-    ----------
-    table : pandas.DataFrame
-        Table returned by `fabricast.predict` or `fabricast.simulate`.
-    output : Path or None
-        Parquet or CSV file; CSV is printed if None.
-    """
+    """Write the times of copies to a file, or print them as CSV."""
     if output is None:
         table.to_csv(sys.stdout, index=False, lineterminator="\n")
     else:
@@ -146,19 +105,6 @@ def write_elapsed_parts(tables: Iterable[pd.DataFrame], output: Path) -> None:
     """Write a sequence of tables to one file.
 
     The file is written completely or not at all.
-
-    Parameters
-    ----------
-    tables : iterable of pandas.DataFrame
-        At least one table. Each table is requested after the previous one was written, and exceptions of the
-        iterable are propagated.
-    output : Path
-        Parquet or CSV file.
-
-    Raises
-    ------
-    InputError
-        If the file cannot be written.
     """
     with atomic_write(output) as temporary:
         if output.suffix.lower() == ".csv":

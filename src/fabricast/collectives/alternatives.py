@@ -27,19 +27,7 @@ def times_with(forecast: CollectiveForecast, machine: CollectiveMachine) -> NDAr
 
 
 def setting_gains(forecast: CollectiveForecast) -> pd.DataFrame:
-    """Return the forecast effect of settings of NCCL.
-
-    Parameters
-    ----------
-    forecast : CollectiveForecast
-        Forecast.
-
-    Returns
-    -------
-    pandas.DataFrame
-        One row per setting: setting, gain_small (at the middle of the sizes up to 512 KiB), gain_large (at the largest
-        size). A gain above 1 is the ratio of the time now to the time with the setting; NaN without such sizes.
-    """
+    """Return the forecast effect of settings of NCCL."""
     settings = forecast.machine.settings
     size = forecast.table["size_bytes"].to_numpy(dtype=np.float64)
     time_s = forecast.table["time_us"].to_numpy() * 1e-6

@@ -80,18 +80,7 @@ class Finding:
 
 @with_checked_types
 def diagnose_collective(forecast: CollectiveForecast) -> list[Finding]:
-    """Return the causes of lost time, largest gain first.
-
-    Parameters
-    ----------
-    forecast : CollectiveForecast
-        Forecast, with a log if one was measured.
-
-    Returns
-    -------
-    list of Finding
-        Causes with a forecast gain first, then causes that a measurement would determine.
-    """
+    """Return the causes of lost time, largest gain first."""
     case = _Case(forecast)
     rules: Sequence[Callable[[_Case], Iterator[Finding]]] = (
         _transport, _choice, _order, _slow_pairs, _divided, _sockets, _host_rate, _root_ports, _shared, _chunk,

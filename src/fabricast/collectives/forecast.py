@@ -93,28 +93,7 @@ def forecast_operation(
     log: NcclTestsTable | None = None,
     choices: Mapping[int, Choice] | None = None,
 ) -> CollectiveForecast:
-    """Forecast the times of an operation.
-
-    Parameters
-    ----------
-    machine : CollectiveMachine
-        Machine.
-    operation : Operation
-        Operation.
-    sizes : sequence of float
-        Sizes in bytes, as nccl-tests counts them; those of the log replace them.
-    plan : Plan, optional
-        Rings and transports; by default those of the emulated search.
-    log : NcclTestsTable, optional
-        Measured times.
-    choices : mapping of int to (Algorithm, Protocol), optional
-        Choices that a log states, by size in bytes; those of other sizes follow NCCL's cost table.
-
-    Raises
-    ------
-    InputError
-        If the log is of another operation or another number of ranks, or a rate is unknown.
-    """
+    """Forecast the times of an operation."""
     plan = nccl_plan(machine) if plan is None else plan
     model = CollectiveModel(machine, operation, plan)
     if log is not None:
@@ -161,20 +140,7 @@ def forecast_operation(
 
 
 def forecast_prepared(prepared: Prepared, sizes: Sequence[float] = DEFAULT_SIZES) -> CollectiveForecast:
-    """Forecast an operation from the inputs of a user, with the choices that their log states.
-
-    Parameters
-    ----------
-    prepared : Prepared
-        Machine, plan, log and choices.
-    sizes : sequence of float
-        Sizes in bytes; those of the log replace them.
-
-    Raises
-    ------
-    InputError
-        If the log is of another operation or another number of ranks, or a rate is unknown.
-    """
+    """Forecast an operation from the inputs of a user, with the choices that their log states."""
     return forecast_operation(
         prepared.machine, prepared.operation, sizes=sizes, plan=prepared.plan, log=prepared.log,
         choices=prepared.choices,

@@ -102,20 +102,6 @@ def prepare(tree: PcieTree, operation: str | None, inputs: CollectiveInputs) -> 
     """Return the machine, the plan and the log of a forecast.
 
     What no input states is assumed, and a warning names the assumption.
-
-    Parameters
-    ----------
-    tree : PcieTree
-        Topology.
-    operation : str or None
-        Operation; by default that of the log, otherwise all_reduce.
-    inputs : CollectiveInputs
-        Inputs.
-
-    Raises
-    ------
-    InputError
-        If an input is invalid, or inputs contradict each other.
     """
     if inputs.measured_gpu is None and inputs.measurements is not None and not is_table(inputs.measurements):
         gpus = known_gpus(clean_text(read_text(inputs.measurements)))

@@ -126,28 +126,7 @@ def collective_machine(
     measurements: Path | str | None = None,
     system: str | None = None,
 ) -> CollectiveMachine:
-    """Return a machine with rates from measured copies, or from its link rates.
-
-    Parameters
-    ----------
-    tree : PcieTree
-        Topology.
-    ranks : sequence of str, optional
-        Endpoint of each rank; by default all GPUs in the order of the topology.
-    settings : NcclSettings, optional
-        Settings of NCCL.
-    measurements : Path or str, optional
-        Measured copies, in any format of `fabricast.validate_machine`, or a table of pairs.
-    system : str, optional
-        Use only measurements of this machine.
-
-    Raises
-    ------
-    InputError
-        If a rank is unknown or a duplicate, or the rate of a copy is unknown.
-    PeerLinkError
-        If GPUs are connected by NVLink or other direct links.
-    """
+    """Return a machine with rates from measured copies, or from its link rates."""
     settings = NcclSettings() if settings is None else settings
     names = _ranks(tree, ranks)
     linked = [pair for pair in ((a, b) for a in names for b in names) if _is_linked(tree, pair)]

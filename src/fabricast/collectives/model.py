@@ -147,17 +147,7 @@ class CollectiveModel:
     def times(
         self, choice: Choice, size_bytes: NDArray[np.float64], *, step: StepTimes | None = None
     ) -> NDArray[np.float64]:
-        """Return the time of an algorithm and protocol at each size in s.
-
-        Parameters
-        ----------
-        choice : (Algorithm, Protocol)
-            Algorithm and protocol.
-        size_bytes : ndarray of float64
-            Sizes in bytes, as nccl-tests counts them.
-        step : StepTimes, optional
-            Rate and latency of a step; by default those of the machine.
-        """
+        """Return the time of an algorithm and protocol at each size in s."""
         size_bytes = np.asarray(size_bytes, dtype=np.float64)
         return operation_times(
             self.operation, *choice, size_bytes, ranks=self.ranks, channels=self.channels(choice, size_bytes),

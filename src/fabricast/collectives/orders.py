@@ -75,15 +75,6 @@ class OrderSearch:
 def ring_orders(ranks: int, *, seed: int = 0) -> tuple[NDArray[np.int64], bool]:
     """Return ring orders with rank 0 first, and whether they are all orders.
 
-    Parameters
-    ----------
-    ranks : int
-        Number of ranks.
-    seed : int, default 0
-        Seed of the random orders of more than 8 ranks.
-
-    Examples
-    --------
     >>> ring_orders(4)[0].tolist()[:3], len(ring_orders(8)[0])
     ([[0, 1, 2, 3], [0, 1, 3, 2], [0, 2, 1, 3]], 5040)
     """
@@ -104,17 +95,6 @@ def search_orders(
 
     Orders with the same number of copies on each link have the same rate, so that one of them is evaluated.
 
-    Parameters
-    ----------
-    machine : CollectiveMachine
-        Machine.
-    transports : mapping, optional
-        Transports of a log.
-    orders : sequence of orders, optional
-        Further orders to evaluate, such as that of NCCL.
-
-    Notes
-    -----
     In a tree, the depth-first order of the GPUs uses each link once in each direction, which no order improves: it is
     evaluated for any number of GPUs.
     """

@@ -49,26 +49,7 @@ def nccl_plan(
     transports: Mapping[tuple[int, int], Transport] | None = None,
     source: str = "emulated search",
 ) -> Plan:
-    """Return the plan of NCCL on a machine.
-
-    Parameters
-    ----------
-    machine : CollectiveMachine
-        Machine.
-    rings : SearchGraph, optional
-        Rings of a log or graph file; by default those of the emulated search.
-    channels : int, optional
-        Channels in use; by default twice those of the search, within the bounds of the settings.
-    transports : mapping, optional
-        Transports of a log.
-    source : str, default 'emulated search'
-        Origin of the rings.
-
-    Raises
-    ------
-    InputError
-        If an order does not contain each rank once.
-    """
+    """Return the plan of NCCL on a machine."""
     found = search_rings(machine.nccl) if rings is None else rings
     for order in found.orders:
         if sorted(order) != list(range(len(machine.ranks))):

@@ -41,13 +41,6 @@ _XEON_6 = re.compile(r"\b6[3579]\d\dP", re.IGNORECASE)
 def cpu_of(name: str) -> Cpu:
     """Return the processor family of a product name or of NCCL's name.
 
-    Raises
-    ------
-    InputError
-        If the processor is unknown.
-
-    Examples
-    --------
     >>> cpu_of("2x AMD EPYC 9575F").value, cpu_of("Intel Xeon Platinum 8480C").value
     ('amd', 'intel_sapphire_rapids')
     """
@@ -120,20 +113,6 @@ class NcclSettings:
 def with_environment(settings: NcclSettings, environment: Mapping[str, str]) -> NcclSettings:
     """Return settings changed by environment variables of NCCL.
 
-    Parameters
-    ----------
-    settings : NcclSettings
-        Settings of the machine.
-    environment : mapping of str to str
-        Variables such as ``{"NCCL_P2P_LEVEL": "SYS"}``.
-
-    Raises
-    ------
-    InputError
-        If a value is invalid, or two variables contradict each other.
-
-    Examples
-    --------
     >>> with_environment(NcclSettings(), {"NCCL_P2P_LEVEL": "SYS"}).p2p_level.name
     'SYS'
     """

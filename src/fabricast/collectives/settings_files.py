@@ -17,18 +17,7 @@ _UNDO = "test: run nccl-tests with and without this file and compare; undo: unse
 
 
 def tuner_rules(forecast: CollectiveForecast) -> list[TunerRule]:
-    """Return the best choice of each range of sizes, as rules of the tuner plugin.
-
-    Parameters
-    ----------
-    forecast : CollectiveForecast
-        Forecast of an operation with entries in NCCL's cost table.
-
-    Raises
-    ------
-    InputError
-        If NCCL has no choice for the operation.
-    """
+    """Return the best choice of each range of sizes, as rules of the tuner plugin."""
     if forecast.operation not in COST_OPERATIONS:
         raise InputError(f"is {forecast.operation}, for which a tuner plugin has no rules", argument="operation")
     table = forecast.table

@@ -78,13 +78,7 @@ class StepRate:
         return min(self.bytes_per_s)
 
     def effective(self, efficiency: dict[tuple[Transport, bool], float]) -> NDArray[np.float64]:
-        """Return the rate of each hop in bytes/s with the efficiency of its transport.
-
-        Parameters
-        ----------
-        efficiency : dict of (Transport, bool) to float
-            Share of the rate of copies that NCCL's kernels reach, by transport and use of both directions.
-        """
+        """Return the rate of each hop in bytes/s with the efficiency of its transport."""
         factors = np.array([efficiency[hop.transport, hop.is_both_ways] for hop in self.hops])
         effective: NDArray[np.float64] = np.array(self.bytes_per_s) * factors
         return effective
@@ -112,17 +106,7 @@ def copies_of(machine: CollectiveMachine, hop: Hop) -> list[tuple[str, str]]:
 def ring_hops(
     machine: CollectiveMachine, order: Sequence[int], transports: Mapping[tuple[int, int], Transport] | None = None
 ) -> tuple[Hop, ...]:
-    """Return the hops of one step of a ring.
-
-    Parameters
-    ----------
-    machine : CollectiveMachine
-        Machine.
-    order : sequence of int
-        Ranks in ring order.
-    transports : mapping of (int, int) to Transport, optional
-        Transports of a log; other hops follow NCCL's rule.
-    """
+    """Return the hops of one step of a ring."""
     pairs = zip(order, [*order[1:], order[0]], strict=True)
     return tuple(hop_between(machine, source, target, transports) for source, target in pairs)
 
@@ -145,18 +129,6 @@ def step_rate(machine: CollectiveMachine, hops: Sequence[Hop]) -> StepRate:
 
     A hop through host memory consists of two copies. Measured rates of bidirectional pairs bound a hop between GPUs
     whose links also transfer data in the reverse direction.
-
-    Parameters
-    ----------
-    machine : CollectiveMachine
-        Machine.
-    hops : sequence of Hop
-        Hops of the step.
-
-    Raises
-    ------
-    InputError
-        If the rate of a copy is unknown.
     """
     tree, names = machine.tree, machine.ranks
     names_of_copies: list[tuple[str, str]] = []

@@ -62,19 +62,6 @@ def _ll_step(step: StepTimes, known: Constants) -> float:
 def ring_times(protocol: Protocol, chunks: Chunks, step: StepTimes, known: Constants) -> NDArray[np.float64]:
     """Return the time of a ring in s.
 
-    Parameters
-    ----------
-    protocol : Protocol
-        Protocol.
-    chunks : Chunks
-        Loops, chunks and steps at each size.
-    step : StepTimes
-        Rate and latency of a step.
-    known : Constants
-        Constants of the model.
-
-    Notes
-    -----
     Simple: ``start + loops * steps * (chunk / rate + exposed latency)``. LL: ``start + loops * steps * (step latency +
     (turns - 1) * turn)``; a block moves 4 KiB of data, 8 KiB of traffic, in one turn.
     """
@@ -122,31 +109,8 @@ def operation_times(
 ) -> NDArray[np.float64]:
     """Return the time of an operation in s.
 
-    Parameters
-    ----------
-    operation, algorithm, protocol
-        Operation and its choice. The rate of `step` is that of the ring (ring), of the chain in both directions (tree),
-        of the chain (broadcast and reduce) or of the whole pattern (alltoall, sendrecv).
-    size_bytes : ndarray of float64, shape (sizes,)
-        Sizes in bytes, as nccl-tests counts them.
-    ranks : int
-        Number of GPUs.
-    channels : ndarray of int64, shape (sizes,)
-        Channels in use.
-    step : StepTimes
-        Rate and latency of a step.
-    known : Constants
-        Constants of the model.
-    buffer_size : int, optional
-        NCCL_BUFFSIZE in bytes.
+    Shapes: size_bytes (sizes,); channels (sizes,); result (sizes,).
 
-    Returns
-    -------
-    ndarray of float64, shape (sizes,)
-        Time in s.
-
-    Examples
-    --------
     Doubling the rate and halving all latencies halves the time:
 
     >>> from dataclasses import replace

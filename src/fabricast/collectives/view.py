@@ -18,22 +18,6 @@ def nccl_system(tree: PcieTree, ranks: Sequence[str], settings: NcclSettings) ->
 
     Virtual switches, each with one upstream port, are separate switches.
 
-    Parameters
-    ----------
-    tree : PcieTree
-        Topology with link rates.
-    ranks : sequence of str
-        Endpoint of each rank, in the order of PCI bus ids.
-    settings : NcclSettings
-        Properties that the topology does not contain.
-
-    Raises
-    ------
-    InputError
-        If the topology has no link rates, or the number of NUMA nodes differs from the number of ranks.
-
-    Examples
-    --------
     >>> from dataclasses import replace
     >>> from fabricast.pcie.topology.regular import regular_tree
     >>> tree = replace(regular_tree("flat4x2", (2, 4)), link_bytes_per_s=31.5e9)

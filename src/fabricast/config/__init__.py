@@ -67,23 +67,6 @@ class Config(Section):
 def checked_config(values: Mapping[str, Any]) -> Config:
     """Validate a merged Snakemake configuration.
 
-    Parameters
-    ----------
-    values : mapping
-        Configuration as plain values.
-
-    Returns
-    -------
-    Config
-        Validated configuration.
-
-    Raises
-    ------
-    InputError
-        For the first invalid key, with its value and the expected value.
-
-    Examples
-    --------
     >>> checked_config({"seeed": 1})
     Traceback (most recent call last):
     fabricast.core.errors.InputError: config: keys 'pcie', 'breakdown', 'maxrate' are missing

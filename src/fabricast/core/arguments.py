@@ -36,18 +36,6 @@ def with_checked_types(function: Callable[_P, _R]) -> Callable[_P, _R]:
     sequence of other values; any other iterable is one. Elements of lists, tuples and arrays and values of mappings are
     checked, too, except for pairs.
 
-    Parameters
-    ----------
-    function : callable
-        Function whose parameters have annotations.
-
-    Returns
-    -------
-    callable
-        Function with the same signature.
-
-    Examples
-    --------
     >>> @with_checked_types
     ... def half(size: float) -> float:
     ...     return size / 2

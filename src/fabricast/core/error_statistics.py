@@ -19,18 +19,6 @@ _BLOCK = 256
 def error_histogram(error: NDArray[np.float64]) -> pd.DataFrame:
     """Count relative errors in bins of 1 % from -60 to 60 %, plus two open bins.
 
-    Parameters
-    ----------
-    error : ndarray of float64
-        Relative errors.
-
-    Returns
-    -------
-    pandas.DataFrame
-        Columns bin, lower, upper, communications (number of errors in the bin).
-
-    Examples
-    --------
     >>> found = error_histogram(np.array([0.005, 0.007, -2.0]))
     >>> found[found["communications"] > 0].to_dict("list")
     {'bin': [0, 61], 'lower': [-inf, 0.0], 'upper': [-0.6, 0.01], 'communications': [1, 2]}
@@ -51,22 +39,8 @@ def draw_cases(cases: int, resamples: int, generator: np.random.Generator) -> ND
 
     The errors of the comparisons of one case are correlated, so the bootstrap resamples whole cases.
 
-    Parameters
-    ----------
-    cases : int
-        Number of cases, which is also the number of draws of each resample.
-    resamples : int
-        Number of resamples.
-    generator : numpy.random.Generator
-        Source of randomness.
+    Shapes: result (resamples, cases).
 
-    Returns
-    -------
-    ndarray of uint8, shape (resamples, cases)
-        Number of times that each resample contains each case.
-
-    Examples
-    --------
     >>> draw_cases(7, 3, np.random.default_rng(1)).sum(axis=1).tolist()
     [7, 7, 7]
     """
@@ -86,25 +60,8 @@ def share_intervals(
 
     All shares use the same resamples.
 
-    Parameters
-    ----------
-    hits : ndarray, shape (cases, shares)
-        Number of comparisons of each case that are within the band of each share.
-    sizes : ndarray, shape (cases, subsets)
-        Number of comparisons of each case in each subset. The shares of one subset are
-        consecutive columns of `hits`; every subset has equally many.
-    counts : ndarray of uint8, shape (resamples, cases)
-        Number of times that each resample contains each case, as returned by `draw_cases`.
-    cases : ndarray of int or slice, optional
-        Columns of `counts` that correspond to the rows of `hits` and `sizes`; all by default.
+    Shapes: counts (resamples, cases).
 
-    Returns
-    -------
-    (ndarray of float64, ndarray of float64), each of shape (shares,)
-        2.5th and 97.5th percentiles; 0 and 1 for shares whose cases are in no resample.
-
-    Examples
-    --------
     >>> counts = draw_cases(40, 500, np.random.default_rng(1))
     >>> hits = np.array([[1.0], [0.0]] * 20)
     >>> low, high = share_intervals(hits, np.ones((40, 1)), counts)
@@ -136,19 +93,8 @@ def share_intervals(
 def error_statistics(error: NDArray[np.float64]) -> dict[str, float]:
     """Return summary statistics of relative errors.
 
-    Parameters
-    ----------
-    error : ndarray of float64, shape (comparisons,)
-        Relative errors.
+    Shapes: error (comparisons,).
 
-    Returns
-    -------
-    dict
-        Columns of the table error_band: n (number of errors), median, p05 and p95 (5th and 95th percentile),
-        mean_absolute and max_absolute (mean and maximum of the absolute errors).
-
-    Examples
-    --------
     >>> error_statistics(np.array([-0.2, 0.0, 0.1]))["max_absolute"]
     0.2
     """

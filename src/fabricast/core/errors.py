@@ -92,8 +92,6 @@ def near_names(name: str, known: Iterable[str]) -> str:
 
     The suggestion is empty if no known name is similar.
 
-    Examples
-    --------
     >>> near_names("max_mn", ["max_min", "literal"])
     " (did you mean 'max_min'?)"
     """
@@ -104,21 +102,6 @@ def near_names(name: str, known: Iterable[str]) -> str:
 def unknown_name(kind: str, name: str, known: Iterable[str], *, otherwise: str = "", **place: Any) -> InputError:
     """Return the error for an unknown name, with similar known names.
 
-    Parameters
-    ----------
-    kind : str
-        Kind of object that the name refers to, for the message.
-    name : str
-        Unknown name.
-    known : iterable of str
-        Valid names.
-    otherwise : str, default ''
-        Text after the list of valid names, for alternatives to a name.
-    **place
-        ``path`` and ``line`` of `InputError`.
-
-    Examples
-    --------
     >>> print(unknown_name("routing", "directt", ["direct", "indirect"]))
     routing 'directt' is unknown (did you mean 'direct' or 'indirect'?), expected one of direct, indirect
     """

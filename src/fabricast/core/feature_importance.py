@@ -29,27 +29,8 @@ def explain_by_features(
 ) -> pd.DataFrame:
     """Estimate permutation feature importance by grouped cross-validation.
 
-    Parameters
-    ----------
-    features : pandas.DataFrame
-        One row per sample, one column per feature.
-    quantity : ndarray of float64, shape (samples,)
-        Quantity to explain.
-    groups : ndarray, shape (samples,)
-        Group of each sample; the samples of a group are in the same fold. At least two groups.
-    new_model : callable
-        Returns an unfitted scikit-learn regressor.
-    seed : int, default 0
-        Seed of the permutations.
+    Shapes: quantity (samples,).
 
-    Returns
-    -------
-    pandas.DataFrame
-        Columns feature, importance and spread (loss of R2 on held-out groups when the feature is permuted: mean and
-        standard deviation over folds), r2 (mean over folds); sorted by importance.
-
-    Examples
-    --------
     >>> from sklearn.linear_model import LinearRegression
     >>> x = pd.DataFrame({"determined": np.arange(20.0), "noise": np.cos(np.arange(20.0))})
     >>> table = explain_by_features(x, 2 * x["determined"].to_numpy(), np.arange(20) % 7, LinearRegression)

@@ -31,24 +31,8 @@ class NodeRates:
 def node_rate_bytes_per_s(processes: ArrayLike, r_n: float, r_b: float, r_i: float) -> NDArray[np.float64]:
     """Return the aggregate rate of a node in the refined max-rate model.
 
-    Parameters
-    ----------
-    processes : array-like
-        Number of processes, or GPUs, that send at the same time.
-    r_n, r_b, r_i : float
-        Rate of the node, of its first process and of each further process in bytes/s.
-
-    Returns
-    -------
-    ndarray of float64
-        ``min(r_n, r_b + (processes - 1) r_i)`` in bytes/s.
-
-    References
-    ----------
     Gropp, Olson, Samfass, "Modeling MPI communication performance on SMP nodes", EuroMPI 2016.
 
-    Examples
-    --------
     >>> node_rate_bytes_per_s([1, 2, 16], 5.7, 2.9, 1.0).tolist()
     [2.9, 3.9, 5.7]
     """

@@ -13,15 +13,6 @@ _SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 def number_text(value: float | int | None, digits: int = 4) -> str:
     """Format a number for display, with thousands separators and powers of ten.
 
-    Parameters
-    ----------
-    value : float, int or None
-        Value to format; missing values (None and NaN) are shown as a dash.
-    digits : int, default 4
-        Significant digits of numbers that are not integers.
-
-    Examples
-    --------
     >>> number_text(1679616), number_text(0.30000000000000004), number_text(36.0798953), number_text(3e-9)
     ('1,679,616', '0.3', '36.08', '3 × 10⁻⁹')
     """
@@ -45,8 +36,6 @@ def _trimmed(text: str) -> str:
 def size_text(size_bytes: float) -> str:
     """Format a size in the largest binary unit that it fills, with four digits.
 
-    Examples
-    --------
     >>> size_text(8), size_text(1536), size_text(2**30)
     ('8 B', '1.5 KiB', '1 GiB')
     """
@@ -59,8 +48,6 @@ def size_text(size_bytes: float) -> str:
 def with_minus(text: str) -> str:
     """Replace hyphens before negative numbers by minus signs; hyphens in ranges stay.
 
-    Examples
-    --------
     >>> with_minus("-113 to 92.78 %, 0-7")
     '−113 to 92.78 %, 0-7'
     """

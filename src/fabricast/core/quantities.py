@@ -15,20 +15,6 @@ MOST_THREADS = 4096
 def check_count(argument: str, count: int, most: int, least: int = 1) -> None:
     """Check that a count is within its bounds.
 
-    Parameters
-    ----------
-    argument : str
-        Name of the argument, for the message.
-    count, most, least : int
-        Count, and its maximum and minimum.
-
-    Raises
-    ------
-    InputError
-        If the count is out of range or not an integer.
-
-    Examples
-    --------
     >>> check_count("threads", 2, MOST_THREADS)
     """
     is_number = isinstance(count, Real) and not isinstance(count, bool)
@@ -40,13 +26,6 @@ def check_count(argument: str, count: int, most: int, least: int = 1) -> None:
 def check_seed(seed: int) -> None:
     """Check that a seed of random numbers is an integer from 0 to 2**63 - 1.
 
-    Raises
-    ------
-    InputError
-        If it is not.
-
-    Examples
-    --------
     >>> check_seed(20161113)
     """
     check_count("seed", seed, 2**63 - 1, least=0)
@@ -55,20 +34,6 @@ def check_seed(seed: int) -> None:
 def to_bytes(size: float | str, argument: str = "size") -> float:
     """Convert a size to bytes.
 
-    Parameters
-    ----------
-    size : float or str
-        Number of bytes, or text such as ``"300 MiB"``.
-    argument : str, default 'size'
-        Name of the argument, for the message.
-
-    Raises
-    ------
-    InputError
-        If the size is not positive.
-
-    Examples
-    --------
     >>> to_bytes("2 MiB"), to_bytes(64)
     (2097152.0, 64.0)
     """
@@ -78,20 +43,6 @@ def to_bytes(size: float | str, argument: str = "size") -> float:
 def to_bytes_per_s(rate: float | str, argument: str = "bandwidth") -> float:
     """Convert a rate to bytes/s.
 
-    Parameters
-    ----------
-    rate : float or str
-        Rate in bytes/s, or text such as ``"24 GiB/s"``.
-    argument : str, default 'bandwidth'
-        Name of the argument, for the message.
-
-    Raises
-    ------
-    InputError
-        If the rate is not positive.
-
-    Examples
-    --------
     >>> to_bytes_per_s("25 GB/s")
     25000000000.0
     """

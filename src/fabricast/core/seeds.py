@@ -14,27 +14,6 @@ __all__ = ["random_generator"]
 def random_generator(seed: int, purpose: str, index: int = 0) -> np.random.Generator:
     """Return the random generator for a purpose.
 
-    Parameters
-    ----------
-    seed : int
-        Root seed of the run; 0 or more.
-    purpose : str
-        Purpose of the random numbers, such as ``"bootstrap"``.
-    index : int, default 0
-        Index of the stream within the purpose.
-
-    Returns
-    -------
-    numpy.random.Generator
-        Generator that is independent of the generators of other purposes and indices.
-
-    Raises
-    ------
-    InputError
-        If the seed is negative.
-
-    Examples
-    --------
     >>> bool(random_generator(1, "bootstrap").random() == random_generator(1, "bootstrap").random())
     True
     >>> bool(random_generator(1, "bootstrap").random() == random_generator(1, "jitter").random())

@@ -37,29 +37,8 @@ _LINE_CODE = {2.5: 0.8, 5.0: 0.8, 8.0: 128 / 130, 16.0: 128 / 130, 32.0: 128 / 1
 def pcie_bytes_per_s(transfer_rate_gt_per_s: float, width: int) -> float:
     """Return the raw data rate of one direction of a PCIe link.
 
-    Parameters
-    ----------
-    transfer_rate_gt_per_s : float
-        Transfer rate of one lane in GT/s: 2.5, 5, 8, 16, 32 or 64.
-    width : int
-        Number of lanes.
-
-    Returns
-    -------
-    float
-        Bytes per second after line coding, before packet headers.
-
-    Raises
-    ------
-    ValueError
-        If PCIe does not define this transfer rate or this link width.
-
-    References
-    ----------
     Neugebauer et al., "Understanding PCIe performance for end host networking", SIGCOMM 2018.
 
-    Examples
-    --------
     >>> round(pcie_bytes_per_s(8, 16) / 1e9, 3)
     15.754
     """
@@ -74,25 +53,6 @@ def pcie_bytes_per_s(transfer_rate_gt_per_s: float, width: int) -> float:
 def pcie_link_bytes_per_s(generation: int, width: int) -> float:
     """Return the raw data rate of one direction of a link of a PCIe generation.
 
-    Parameters
-    ----------
-    generation : int
-        PCIe generation, 1 to 6.
-    width : int
-        Number of lanes.
-
-    Returns
-    -------
-    float
-        Bytes per second, as returned by `pcie_bytes_per_s`.
-
-    Raises
-    ------
-    ValueError
-        If PCIe does not define this generation or link width.
-
-    Examples
-    --------
     >>> round(pcie_link_bytes_per_s(5, 16) / 1e9, 2)
     63.02
     """
@@ -104,8 +64,6 @@ def pcie_link_bytes_per_s(generation: int, width: int) -> float:
 def pcie_generation(transfer_rate_gt_per_s: float) -> int:
     """Return the PCIe generation of a transfer rate in GT/s.
 
-    Examples
-    --------
     >>> pcie_generation(16)
     4
     """
@@ -115,25 +73,6 @@ def pcie_generation(transfer_rate_gt_per_s: float) -> int:
 def parse_bytes(text: str, name: str = "size") -> float:
     """Return a size in bytes from text such as ``512KiB``, ``4 MB`` or ``64``.
 
-    Parameters
-    ----------
-    text : str
-        A number with an optional unit: B, KB, MB, GB, KiB, MiB or GiB.
-    name : str, default 'size'
-        Name of the quantity, for the message.
-
-    Returns
-    -------
-    float
-        Size in bytes.
-
-    Raises
-    ------
-    InputError
-        If the text is not a positive size.
-
-    Examples
-    --------
     >>> parse_bytes("512KiB"), parse_bytes("4 MB")
     (524288.0, 4000000.0)
     """
@@ -151,18 +90,6 @@ def parse_bytes(text: str, name: str = "size") -> float:
 def time_text(time_s: float) -> str:
     """Format a time for display, with four decimal places.
 
-    Parameters
-    ----------
-    time_s : float
-        Time in seconds.
-
-    Returns
-    -------
-    str
-        Time with its unit: ms from 0.01 ms on, us from 0.01 us on, otherwise ns.
-
-    Examples
-    --------
     >>> time_text(0.0842), time_text(8.42e-6), time_text(8.42e-9)
     ('84.2000 ms', '8.4200 us', '8.4200 ns')
     """

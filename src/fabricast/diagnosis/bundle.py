@@ -93,29 +93,6 @@ def diagnose(
     """Name the causes of lost time on a machine, from the files of a bug report.
 
     Every measured pair and collective operation is compared with its expectation.
-
-    Parameters
-    ----------
-    files : sequence of str or Path
-        Descriptions of the machine (hwloc or NCCL XML, nvidia-smi topo, lspci), measured copies
-        (p2pBandwidthLatencyTest, nvbandwidth and others), logs of nccl-tests and NCCL, in any order and combination.
-    gpu, cpu : str, optional
-        GPU and processor, if no file names them.
-    link : str, optional
-        Link of each GPU such as ``gen4x16``, if no file has link speeds.
-    include_display : bool, default False
-        Whether display controllers are accelerators.
-
-    Returns
-    -------
-    Diagnosis
-        ``findings``: at most ten causes, most costly first, each with evidence, origin and remedy. ``sources``: what
-        was recognised in each file.
-
-    Raises
-    ------
-    InputError
-        If no known program wrote a file, no file describes the machine, or files contradict each other.
     """
     sources = read_sources([Path(path) for path in files])
     printed = [table.gpus[0] for source in sources for table in source.tables if table.gpus]

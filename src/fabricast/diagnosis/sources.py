@@ -104,16 +104,6 @@ def read_sources(paths: list[Path]) -> list[Source]:
     """Recognise the contents of files; one file may hold the output of several programs.
 
     Files of other programs are kept without contents, so that a diagnosis can name them.
-
-    Parameters
-    ----------
-    paths : list of Path
-        Files.
-
-    Raises
-    ------
-    InputError
-        If no file has known content that can be read.
     """
     if not paths:
         raise InputError("is empty, expected at least one file", argument="files")
@@ -176,13 +166,6 @@ def contents_without(damaged: Content, contents: tuple[Content, ...]) -> tuple[C
 def contents_of(text: str) -> tuple[Content, ...]:
     """Return the contents of a text that a diagnosis uses.
 
-    Parameters
-    ----------
-    text : str
-        Text of a file, possibly of several programs.
-
-    Examples
-    --------
     >>> contents_of("RocmBandwidthTest Version: 2.6.0")
     (<Content.COPIES: 'measured copies'>,)
     """

@@ -49,18 +49,7 @@ _SLIDE_NAMES = {
 
 
 def plot_totals(component: pd.DataFrame, what_if: pd.DataFrame) -> Figure:
-    """Draw injection overhead and latency of every system as stacked bars.
-
-    Parameters
-    ----------
-    component, what_if : pandas.DataFrame
-        Rows of the tables breakdown_component and what_if.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-        Left injection, right latency; one bar per system.
-    """
+    """Draw injection overhead and latency of every system as stacked bars."""
     whole = what_if[what_if["reduction"] == 1.0].set_index(["system", "metric", "component"])["share_removed"]
     systems = list(dict.fromkeys(component["system"]))
     systems.sort(key=lambda name: (name != "thunderx2", name))
@@ -103,22 +92,7 @@ def _total(times: pd.DataFrame, whole: pd.Series, system: str, metric: str) -> f
 
 
 def plot_shares(share: pd.DataFrame, system: str, figures: Sequence[str]) -> Figure:
-    """Draw component shares as stacked bars, with the published percentages.
-
-    Parameters
-    ----------
-    share : pandas.DataFrame
-        Rows of the table breakdown_share.
-    system : str
-        System.
-    figures : sequence of str
-        Names of the slides' figures, one bar each.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-        Stacked horizontal bars from 0 to 100 %.
-    """
+    """Draw component shares as stacked bars, with the published percentages."""
     rows = share[share["system"] == system]
     figure, axes = plt.subplots(figsize=(PAGE_WIDTH_IN, 0.42 * len(figures) + 0.7))
     unnamed: dict[str, str] = {}
@@ -163,18 +137,6 @@ def plot_what_if(what_if: pd.DataFrame, system: str) -> Figure:
     """Draw the values of the talk's four what-if charts as tables.
 
     The charts of the talk have straight lines through zero: one number of each line determines it.
-
-    Parameters
-    ----------
-    what_if : pandas.DataFrame
-        Rows of the table what_if.
-    system : str
-        System.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-        Share of the total that is removed, by component (rows) and reduction of the component (columns).
     """
     import seaborn as sns  # imported late: the import needs 2 s of CPU time
 
@@ -202,20 +164,7 @@ def plot_what_if(what_if: pd.DataFrame, system: str) -> Figure:
 
 
 def plot_accuracy(total: pd.DataFrame, tolerance: float) -> Figure:
-    """Draw the relative errors of the modelled totals with the tolerance band.
-
-    Parameters
-    ----------
-    total : pandas.DataFrame
-        Rows of the table breakdown_total.
-    tolerance : float
-        Half width of the band, as a relative error.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-        One mark per total, with the 2.5th to 97.5th percentile of its samples.
-    """
+    """Draw the relative errors of the modelled totals with the tolerance band."""
     rows = total.dropna(subset=["observed_ns"]).sort_values(["system", "metric"]).reset_index(drop=True)
     figure, axes = plt.subplots(figsize=(PAGE_WIDTH_IN, 0.42 * len(rows) + 1.0))
     axes.axvspan(-100 * tolerance, 100 * tolerance, color="0.92", label=f"±{100 * tolerance:g} %")
@@ -237,20 +186,7 @@ def plot_accuracy(total: pd.DataFrame, tolerance: float) -> Figure:
 
 
 def plot_sensitivity(what_if: pd.DataFrame, component: pd.DataFrame, total: pd.DataFrame, system: str) -> Figure:
-    """Draw the change of each total if one component changes by 10 %.
-
-    Parameters
-    ----------
-    what_if, component, total : pandas.DataFrame
-        Rows of the tables what_if, breakdown_component and breakdown_total.
-    system : str
-        System.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-        Tornado charts for injection and latency; assumed components are grey.
-    """
+    """Draw the change of each total if one component changes by 10 %."""
     rows = what_if[(what_if["system"] == system) & (what_if["reduction"] == 0.1)]
     rows = rows[rows["component"].isin(list(COMPONENTS))]
     tags = component[component["system"] == system].set_index("component")["tag"]

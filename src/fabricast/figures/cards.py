@@ -27,8 +27,6 @@ _FIRM = 0.95
 def _workload_words(workload: str) -> str:
     """Return a readable name of a workload.
 
-    Examples
-    --------
     >>> _workload_words("4D-64"), _workload_words("MChalf-64")
     ('4D stencil on 64 supernodes', 'MChalf on 64 supernodes')
     """
@@ -37,20 +35,7 @@ def _workload_words(workload: str) -> str:
 
 
 def pcie_card(communication: pd.DataFrame, phase: pd.DataFrame, graph: str) -> Figure:
-    """Draw the timeline of the copies of a graph with their shares of the link.
-
-    Parameters
-    ----------
-    communication, phase : pandas.DataFrame
-        Rows of the tables of these names.
-    graph : str
-        Name of the graph.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-        One bar per copy and phase; its height is the congestion factor.
-    """
+    """Draw the timeline of the copies of a graph with their shares of the link."""
     rows = phase[(phase["graph"] == graph) & (phase["model"] == "congestion_factor")]
     ends = communication[communication["graph"] == graph].set_index("communication").sort_index()
     figure, axes = plt.subplots(figsize=(COLUMN_WIDTH_IN, _HEIGHT_IN))
@@ -68,20 +53,7 @@ def pcie_card(communication: pd.DataFrame, phase: pd.DataFrame, graph: str) -> F
 
 
 def breakdown_card(component: pd.DataFrame, what_if: pd.DataFrame, total: pd.DataFrame, system: str) -> Figure:
-    """Draw the components of the end-to-end latency along the message path.
-
-    Parameters
-    ----------
-    component, what_if, total : pandas.DataFrame
-        Rows of the tables breakdown_component, what_if and breakdown_total.
-    system : str
-        System.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-        One bar per component.
-    """
+    """Draw the components of the end-to-end latency along the message path."""
     removed = what_if[(what_if["reduction"] == 1.0) & (what_if["system"] == system) & (what_if["metric"] == "latency")]
     share = removed.set_index("component")["share_removed"]
     (whole,) = total[(total["system"] == system) & (total["metric"] == "latency")]["model_ns"]
@@ -100,20 +72,7 @@ def breakdown_card(component: pd.DataFrame, what_if: pd.DataFrame, total: pd.Dat
 
 
 def maxrate_card(measurement: pd.DataFrame, fit: pd.DataFrame, dataset: str) -> Figure:
-    """Draw measured and modelled node rates for large messages by process count.
-
-    Parameters
-    ----------
-    measurement, fit : pandas.DataFrame
-        Rows of the tables maxrate_measurement and maxrate_fit.
-    dataset : str
-        Name of the data set.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-        Marks are measurements; lines are the rate of one process times the process count, and the max-rate model.
-    """
+    """Draw measured and modelled node rates for large messages by process count."""
     rows = measurement[measurement["dataset"] == dataset]
     size = float(rows["size_bytes"].max())
     size_rows = rows[rows["size_bytes"] == size].sort_values("processes")
@@ -136,18 +95,7 @@ def maxrate_card(measurement: pd.DataFrame, fit: pd.DataFrame, dataset: str) -> 
 
 
 def gpucentric_card(statement: pd.DataFrame) -> Figure:
-    """Draw the share of samples of the assumed parameters in which each statement holds.
-
-    Parameters
-    ----------
-    statement : pandas.DataFrame
-        Rows of the table gpucentric_statement.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-        One mark per statement, the most robust first.
-    """
+    """Draw the share of samples of the assumed parameters in which each statement holds."""
     rows = statement.assign(certain=statement["decided_by"] != "assumed values").sort_values(
         ["certain", "share_of_draws", "statement"], ascending=[False, False, True]
     )
@@ -172,18 +120,7 @@ def gpucentric_card(statement: pd.DataFrame) -> Figure:
 
 
 def percs_card(case: pd.DataFrame, search: pd.DataFrame) -> Figure:
-    """Draw the time of the busiest link by mapping, with direct routes.
-
-    Parameters
-    ----------
-    case, search : pandas.DataFrame
-        Rows of the tables network_case and network_search.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-        One mark per mapping, including the best mapping of the search.
-    """
+    """Draw the time of the busiest link by mapping, with direct routes."""
     plain = plain_cases(case[case["routing"] == "direct"])
     workload = "4D-64" if "4D-64" in set(plain["workload"]) else sorted(plain["workload"])[0]
     time = plain[plain["workload"] == workload].groupby("mapping")["bottleneck_s"].mean()

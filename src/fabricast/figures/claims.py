@@ -27,20 +27,7 @@ _LINE = 66
 
 
 def plot_claim_readings(reading: pd.DataFrame, claim: pd.DataFrame) -> Figure:
-    """Draw the range of each claim over all readings of its source, relative to the printed value.
-
-    Parameters
-    ----------
-    reading : pandas.DataFrame
-        Rows of the table claim_reading of one study.
-    claim : pandas.DataFrame
-        Rows of the table claim, which provides the statements and bounds.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-        One line per claim; full marks are primary readings, shaded is where the statement holds.
-    """
+    """Draw the range of each claim over all readings of its source, relative to the printed value."""
     values = reading[reading["observed"].notna()].merge(claim, on="claim", suffixes=("", "_of_claim"))
     sizes = values.groupby("claim")["reading"].size()
     shown = [row for row in claim.to_dict("records") if sizes.get(row["claim"], 0) > 1 and _printed(row)]

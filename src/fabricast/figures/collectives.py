@@ -35,8 +35,6 @@ _WIDE = 17
 def _system_title(system: str) -> str:
     """Return the name of a machine, with the transport in words if it was measured with both.
 
-    Examples
-    --------
     >>> _system_title("chlc_p2p"), _system_title("sm02")
     ('chlc, direct', 'sm02')
     """
@@ -83,18 +81,7 @@ def _all_reduce(time: pd.DataFrame, machine: pd.DataFrame) -> list[tuple[str, pd
 
 
 def plot_bandwidth(time: pd.DataFrame, machine: pd.DataFrame) -> Figure:
-    """Draw the bus bandwidth of all_reduce over the size, one panel per machine.
-
-    Parameters
-    ----------
-    time, machine : pandas.DataFrame
-        Rows of the tables collective_time and collective_machine.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-        Measured points and three forecasts.
-    """
+    """Draw the bus bandwidth of all_reduce over the size, one panel per machine."""
     cases = _all_reduce(time, machine)
     rows = max(1, -(-len(cases) // _COLUMNS))
     figure, panels = plt.subplots(rows, _COLUMNS, figsize=(PAGE_WIDTH_IN, 1.75 * rows + 0.4), squeeze=False)
@@ -112,18 +99,7 @@ def plot_bandwidth(time: pd.DataFrame, machine: pd.DataFrame) -> Figure:
 
 
 def plot_errors(error: pd.DataFrame) -> Figure:
-    """Draw the median error of forecasts by class of sizes and transport.
-
-    Parameters
-    ----------
-    error : pandas.DataFrame
-        Rows of the table collective_error.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-        One panel per transport, one group of bars per class.
-    """
+    """Draw the median error of forecasts by class of sizes and transport."""
     figure, panels = plt.subplots(1, 2, figsize=(PAGE_WIDTH_IN, 2.3), sharey=True)
     for axes, (transport, words) in zip(
         panels, (("P2P", "direct copies"), ("SHM", "through host memory")), strict=True
@@ -144,18 +120,7 @@ def plot_errors(error: pd.DataFrame) -> Figure:
 
 
 def plot_choices(time: pd.DataFrame) -> Figure:
-    """Draw NCCL's protocol by size and machine.
-
-    Parameters
-    ----------
-    time : pandas.DataFrame
-        Rows of the table collective_time.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-        One row per machine, one cell per size.
-    """
+    """Draw NCCL's protocol by size and machine."""
     rows = time[time["operation"] == "all_reduce"]
     systems = sorted(rows["system"].unique(), reverse=True)
     figure, axes = plt.subplots(figsize=(COLUMN_WIDTH_IN, 0.24 * len(systems) + 1.0))
@@ -176,18 +141,7 @@ def plot_choices(time: pd.DataFrame) -> Figure:
 
 
 def plot_card(time: pd.DataFrame, machine: pd.DataFrame) -> Figure:
-    """Draw the bus bandwidth of one machine, measured and forecast.
-
-    Parameters
-    ----------
-    time, machine : pandas.DataFrame
-        Rows of the tables collective_time and collective_machine.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-        The machine with most measured sizes and direct copies.
-    """
+    """Draw the bus bandwidth of one machine, measured and forecast."""
     cases = _all_reduce(time[time["transport"] == "P2P"], machine) or _all_reduce(time, machine)
     name, part, ranks = max(cases, key=lambda case: (len(case[1]), case[0]))
     figure, axes = plt.subplots(figsize=(COLUMN_WIDTH_IN, 2.2))

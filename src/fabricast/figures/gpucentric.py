@@ -55,18 +55,7 @@ def _values(parameter: pd.DataFrame) -> dict[str, float]:
 
 
 def plot_curves(parameter: pd.DataFrame) -> Figure:
-    """Draw latency and bandwidth of the methods by message size.
-
-    Parameters
-    ----------
-    parameter : pandas.DataFrame
-        Rows of the table parameter.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-        Left time of small messages, right bandwidth; RMA also without the limit of peer-to-peer reads.
-    """
+    """Draw latency and bandwidth of the methods by message size."""
     value = _values(parameter)
     # Points between powers of two, so that a jump is drawn as a jump.
     size = 2.0 ** (np.arange(0, 22 * _STEPS + 1) / _STEPS + 3)
@@ -97,18 +86,7 @@ def plot_curves(parameter: pd.DataFrame) -> Figure:
 
 
 def plot_allreduce_power(parameter: pd.DataFrame) -> Figure:
-    """Draw the power of a node during one small allreduce, by component; areas are energies.
-
-    Parameters
-    ----------
-    parameter : pandas.DataFrame
-        Rows of the table parameter.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-        One panel for MPI and one for GGAS, with common axes.
-    """
+    """Draw the power of a node during one small allreduce, by component; areas are energies."""
     value = _values(parameter)
     names = ("mpi", "ggas")
     ends = {name: float(allreduce_time_s(name, value, _ALLREDUCE_BYTES, ALLREDUCE_NODES)) * 1e6 for name in names}
@@ -137,18 +115,7 @@ def plot_allreduce_power(parameter: pd.DataFrame) -> Figure:
 
 
 def plot_robustness(statement: pd.DataFrame) -> Figure:
-    """Draw the share of samples of the assumed parameters in which each statement holds.
-
-    Parameters
-    ----------
-    statement : pandas.DataFrame
-        Rows of the table gpucentric_statement.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-        One mark per statement; grey if it does not depend on assumed values, hollow if it fails with the default ones.
-    """
+    """Draw the share of samples of the assumed parameters in which each statement holds."""
     rows = statement.sort_values("statement", ascending=False).to_dict("records")
     looks = {
         "assumed values": (COLOURS[0], "o"), "structure": (ASSUMED_COLOUR, "s"), "published numbers": ("0.35", "^"),
@@ -177,20 +144,7 @@ def plot_robustness(statement: pd.DataFrame) -> Figure:
 
 
 def plot_map(choice: pd.DataFrame, system: str) -> Figure:
-    """Draw the best method by message size and overlap on 8 nodes.
-
-    Parameters
-    ----------
-    choice : pandas.DataFrame
-        Rows of the table gpucentric_choice.
-    system : str
-        System.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-        Left by time, right by energy; pale cells are ties.
-    """
+    """Draw the best method by message size and overlap on 8 nodes."""
     rows = choice[(choice["system"] == system) & (choice["nodes"] == 8)]
     methods = [name for name in METHODS if name in set(rows["method"])]
     figure, panels = plt.subplots(1, 2, figsize=(PAGE_WIDTH_IN, 2.6), sharey=True)
@@ -217,19 +171,7 @@ def plot_map(choice: pd.DataFrame, system: str) -> Figure:
 
 
 def plot_measured_paths(path: pd.DataFrame) -> Figure:
-    """Draw measured times of the staged and the direct path with two models.
-
-    Parameters
-    ----------
-    path : pandas.DataFrame
-        Rows of the table gpucentric_path.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-        Points are measurements; dashed lines have two parameters, solid lines are piecewise interpolations that leave
-        out the size itself.
-    """
+    """Draw measured times of the staged and the direct path with two models."""
     systems = sorted(set(path["system"]))
     figure, panels = plt.subplots(1, len(systems), figsize=(PAGE_WIDTH_IN, 2.7), sharey=True)
     for axes, system in zip(np.atleast_1d(panels), systems, strict=True):
@@ -261,21 +203,7 @@ _CLASSES = {
 
 
 def plot_this_gpu(measurement: pd.DataFrame, prediction: pd.DataFrame) -> Figure:
-    """Draw the measurements of a run on the user's GPU.
-
-    Parameters
-    ----------
-    measurement : pandas.DataFrame
-        Rows of the table gpucentric_measurement.
-    prediction : pandas.DataFrame
-        Rows of the table prediction: the fits of the same copies.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-        Copy times with fitted start-up time and rate (lines), rates of concurrent copies relative to an isolated
-        copy, and mean powers if measured.
-    """
+    """Draw the measurements of a run on the user's GPU."""
     power = measurement[(measurement["quantity"] == "power") & (measurement["memory"] == "gpu")]
     widths = [1.6, 1, 1] if len(power) else [1.6, 1]
     figure, panels = plt.subplots(1, len(widths), figsize=(PAGE_WIDTH_IN, 2.9), width_ratios=widths)
@@ -313,18 +241,7 @@ def plot_this_gpu(measurement: pd.DataFrame, prediction: pd.DataFrame) -> Figure
 
 
 def plot_feasible(feasible: pd.DataFrame, parameter: pd.DataFrame) -> Figure:
-    """Draw the rates of stores and peer-to-peer reads that agree with the talk.
-
-    Parameters
-    ----------
-    feasible, parameter : pandas.DataFrame
-        Rows of the tables gpucentric_feasible and parameter.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-        The plane of both rates; the default is marked.
-    """
+    """Draw the rates of stores and peer-to-peer reads that agree with the talk."""
     state = feasible.assign(number=feasible["small_holds"].astype(int) + 2 * feasible["large_holds"].astype(int))
     table = state.pivot(index="peer_rate_large", columns="store_rate", values="number")
     labels = ("neither", "only: GGAS fastest, small", "only: MPI fastest, large", "both")

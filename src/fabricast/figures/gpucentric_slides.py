@@ -43,18 +43,7 @@ _OBSERVED = ("n-body", "himeno", "global sum", "random access")
 
 
 def plot_controls(control: pd.DataFrame) -> Figure:
-    """Draw performance and energy of the forms of control relative to CPU control, on the axes of slides 9 and 10.
-
-    Parameters
-    ----------
-    control : pandas.DataFrame
-        Rows of the table gpucentric_control.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-        Bars by grid, performance above, energy below; lines are the range over varied assumptions.
-    """
+    """Draw performance and energy of the forms of control relative to CPU control, on the axes of slides 9 and 10."""
     figure, panels = plt.subplots(2, 1, figsize=(PAGE_WIDTH_IN, 4.4), sharex=True)
     grids = sorted(set(control["grid"]), key=lambda grid: [int(side) for side in grid.split("x")])
     for axes, quantity in zip(panels, _SLIDE, strict=True):
@@ -80,18 +69,7 @@ def plot_controls(control: pd.DataFrame) -> Figure:
 
 
 def plot_workload_performance(workload: pd.DataFrame) -> Figure:
-    """Draw the performance of the methods relative to MPI for six workloads, on the axes of slide 24.
-
-    Parameters
-    ----------
-    workload : pandas.DataFrame
-        Rows of the table gpucentric_workload.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-        One panel per workload, by number of nodes; the range of the slide's axis is shaded.
-    """
+    """Draw the performance of the methods relative to MPI for six workloads, on the axes of slide 24."""
     figure, panels = plt.subplots(1, len(_PANELS), figsize=(PAGE_WIDTH_IN, 2.5), sharex=True, sharey=True)
     for axes, (name, title) in zip(panels, _PANELS.items(), strict=True):
         axes.axhspan(_LEAST_RATIO, _HIGHEST_RATIO, color="0.93", zorder=0)
@@ -117,18 +95,7 @@ def plot_workload_performance(workload: pd.DataFrame) -> Figure:
 
 
 def plot_workload_energy(workload: pd.DataFrame) -> Figure:
-    """Draw the energy of the methods relative to MPI on 12 nodes, on the axes of slide 25.
-
-    Parameters
-    ----------
-    workload : pandas.DataFrame
-        Rows of the table gpucentric_workload.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-        One pair of bars per workload, and their mean. Values above the axis are written at its upper end.
-    """
+    """Draw the energy of the methods relative to MPI on 12 nodes, on the axes of slide 25."""
     rows = workload[workload["nodes"] == workload["nodes"].max()]
     table = rows.pivot(index="workload", columns="method", values="energy_ratio").reindex(list(_BARS))
     table.loc["mean"] = table.mean()
@@ -152,19 +119,7 @@ def plot_workload_energy(workload: pd.DataFrame) -> Figure:
 
 
 def plot_observations(observation: pd.DataFrame) -> Figure:
-    """Draw the observations of slide 26 with their marks by workload, and whether they hold in this run.
-
-    Parameters
-    ----------
-    observation : pandas.DataFrame
-        Rows of the table gpucentric_observation.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-        One line per observation. Only the number of marks per line is published text; columns of medium confidence
-        are grey, and lines of low confidence show only the number.
-    """
+    """Draw the observations of slide 26 with their marks by workload, and whether they hold in this run."""
     rows = observation[observation["slide"] == "26"].sort_values("observation").to_dict("records")
     figure, axes = plt.subplots(figsize=(PAGE_WIDTH_IN, 3.9))
     axes.set(xlim=(0, 10.6), ylim=(len(rows) + 0.05, -1.0))

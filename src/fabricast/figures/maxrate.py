@@ -69,20 +69,7 @@ _SLIDE_SYSTEM, _ADJACENT = "Blue Waters", "bluewaters_irecv_1"
 
 
 def plot_rates(measurement: pd.DataFrame, fit: pd.DataFrame, dataset: str) -> Figure:
-    """Draw measured and modelled node rates by process count.
-
-    Parameters
-    ----------
-    measurement, fit : pandas.DataFrame
-        Rows of the tables maxrate_measurement and maxrate_fit.
-    dataset : str
-        Data set of the left panel.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-        Left one data set with all models, right all data sets relative to their largest rate.
-    """
+    """Draw measured and modelled node rates by process count."""
     figure, (left, right) = plt.subplots(1, 2, figsize=(PAGE_WIDTH_IN, 3.7))
     rows = measurement[measurement["dataset"] == dataset]
     messages = CONVENTIONS[str(rows["convention"].iloc[0])]
@@ -118,20 +105,7 @@ def plot_rates(measurement: pd.DataFrame, fit: pd.DataFrame, dataset: str) -> Fi
 
 
 def plot_small_messages(measurement: pd.DataFrame, fit: pd.DataFrame, dataset: str) -> Figure:
-    """Draw the time of small messages by process count.
-
-    Parameters
-    ----------
-    measurement, fit : pandas.DataFrame
-        Rows of the tables maxrate_measurement and maxrate_fit.
-    dataset : str
-        Name of the data set.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-        Measured times of three sizes and the refined model without and with the latency term.
-    """
+    """Draw the time of small messages by process count."""
     rows = measurement[measurement["dataset"] == dataset]
     figure, axes = plt.subplots(figsize=(PAGE_WIDTH_IN, 2.7))
     points: list[Line2D] = []
@@ -155,18 +129,7 @@ def plot_small_messages(measurement: pd.DataFrame, fit: pd.DataFrame, dataset: s
 
 
 def plot_error_surface(measurement: pd.DataFrame) -> Figure:
-    """Draw the error of the slides' parameters by message size and process count.
-
-    Parameters
-    ----------
-    measurement : pandas.DataFrame
-        Rows of the table maxrate_measurement.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-        One error map per run on the machine of the slides, with the colour bands of the slides.
-    """
+    """Draw the error of the slides' parameters by message size and process count."""
     runs = measurement[measurement["system"] == _SLIDE_SYSTEM]
     names = sorted(set(runs["dataset"]), key=lambda name: (name != _ADJACENT, name))
     figure, panels = plt.subplots(1, max(len(names), 1), figsize=(PAGE_WIDTH_IN, 2.9), squeeze=False, sharey=True)
@@ -185,18 +148,7 @@ def plot_error_surface(measurement: pd.DataFrame) -> Figure:
 
 
 def plot_model_errors(fit: pd.DataFrame) -> Figure:
-    """Draw the error of every model on left-out data of every data set.
-
-    Parameters
-    ----------
-    fit : pandas.DataFrame
-        Rows of the table maxrate_fit.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-        Table of median errors: one row per data set, one column per model; the smallest of each row is bold.
-    """
+    """Draw the error of every model on left-out data of every data set."""
     rows = fit[fit["protocol"] == "all"]
     # The slides' parameters are not fitted: all data are unseen.
     unseen = rows["unseen_median_error"].where(rows["model"] != "slides", rows["median_error"])
@@ -255,22 +207,7 @@ def _modelled(prediction: pd.DataFrame, dataset: str, model: str) -> pd.DataFram
 def plot_time_surfaces(
     measurement: pd.DataFrame, prediction: pd.DataFrame, dataset: str, models: tuple[str, ...]
 ) -> Figure:
-    """Draw maps of measured time and of the signed errors of models.
-
-    Parameters
-    ----------
-    measurement, prediction : pandas.DataFrame
-        Rows of the tables maxrate_measurement and prediction.
-    dataset : str
-        Name of the data set.
-    models : tuple of str
-        Names of the models to show.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-        Maps of measured time, of estimated time if there is one model, and of the error of each model.
-    """
+    """Draw maps of measured time and of the signed errors of models."""
     rows = measurement[measurement["dataset"] == dataset]
     measured = rows[["processes", "size_bytes"]].assign(value=rows["time_s"] * 1e6)
     modelled = {MODEL_TITLES[model]: _modelled(prediction, dataset, model) for model in models}
@@ -293,20 +230,7 @@ def plot_time_surfaces(
 
 
 def plot_time_curves(measurement: pd.DataFrame, prediction: pd.DataFrame, dataset: str) -> Figure:
-    """Draw time by message size for several process counts.
-
-    Parameters
-    ----------
-    measurement, prediction : pandas.DataFrame
-        Rows of the tables maxrate_measurement and prediction.
-    dataset : str
-        Name of the data set.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-        Points are measurements; lines are the refined model and our model.
-    """
+    """Draw time by message size for several process counts."""
     rows = measurement[measurement["dataset"] == dataset]
     counts = sorted(set(rows["processes"]))
     chosen = sorted(
@@ -345,18 +269,7 @@ def plot_time_curves(measurement: pd.DataFrame, prediction: pd.DataFrame, datase
 
 
 def plot_parameter_intervals(fit: pd.DataFrame, measurement: pd.DataFrame) -> Figure:
-    """Draw the rates of the refined model with their 95 % intervals.
-
-    Parameters
-    ----------
-    fit, measurement : pandas.DataFrame
-        Rows of the tables maxrate_fit and maxrate_measurement.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-        One panel per rate; rates that are not identifiable are labelled.
-    """
+    """Draw the rates of the refined model with their 95 % intervals."""
     rows = fit[(fit["model"] == "refined") & (fit["protocol"] == "large")].sort_values("dataset", ascending=False)
     figure, axes = plt.subplots(1, 3, figsize=(PAGE_WIDTH_IN, 2.6), sharey=True)
     conventions = dict(zip(measurement["dataset"], measurement["convention"], strict=True))
@@ -383,18 +296,7 @@ def plot_parameter_intervals(fit: pd.DataFrame, measurement: pd.DataFrame) -> Fi
 
 
 def plot_this_machine(measurement: pd.DataFrame) -> Figure:
-    """Draw the round-trip times of this machine by message size and path.
-
-    Parameters
-    ----------
-    measurement : pandas.DataFrame
-        Rows of the table maxrate_measurement.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-        One line per path and number of pairs of processes.
-    """
+    """Draw the round-trip times of this machine by message size and path."""
     rows = measurement[measurement["dataset"].str.startswith("this_machine.")]
     figure, axes = plt.subplots(figsize=(PAGE_WIDTH_IN, 2.8))
     for (_, path), colour in zip(enumerate(sorted(set(rows["path"]))), COLOURS, strict=False):

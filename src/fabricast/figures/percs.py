@@ -54,18 +54,7 @@ _GATEWAYS = {"mod": "", "rel": ", gateways by distance", "block": ", gateways in
 
 
 def plot_counts(count: pd.DataFrame) -> Figure:
-    """Draw the number of links of each class by number of supernodes.
-
-    Parameters
-    ----------
-    count : pandas.DataFrame
-        Rows of the table network_count.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-        One line per class.
-    """
+    """Draw the number of links of each class by number of supernodes."""
     figure, axes = plt.subplots(figsize=(PAGE_WIDTH_IN, 2.6))
     for name, colour, marker in zip(_CLASSES, _CLASS_COLOURS, "os^", strict=True):
         line = count[count["class"] == name].sort_values("supernodes")
@@ -94,20 +83,7 @@ def _slide_axis(axes: Axes, title: str) -> None:
 
 
 def plot_link_usage(case: pd.DataFrame, link_class: pd.DataFrame, workload: str) -> Figure:
-    """Draw minimum, mean and maximum link load by class, for the mappings and routings of the talk.
-
-    Parameters
-    ----------
-    case, link_class : pandas.DataFrame
-        Rows of the tables network_case and network_link_class.
-    workload : str
-        Name of the workload.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-        One panel per class.
-    """
+    """Draw minimum, mean and maximum link load by class, for the mappings and routings of the talk."""
     rows = plain_cases(case)
     rows = rows[(rows["workload"] == workload) & (rows["seed"].isna() | (rows["seed"] == 0))]
     rows = rows.merge(link_class, on="case_id")
@@ -139,20 +115,7 @@ def plot_link_usage(case: pd.DataFrame, link_class: pd.DataFrame, workload: str)
 
 
 def plot_times(case: pd.DataFrame, workloads: list[str]) -> Figure:
-    """Draw the time of the busiest link for the mappings and routings of the talk.
-
-    Parameters
-    ----------
-    case : pandas.DataFrame
-        Rows of the table network_case.
-    workloads : list of str
-        Names of the workloads, one panel each.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-        Points are means over seeds, lines the range; bars mark the lower bound, the time with even loads.
-    """
+    """Draw the time of the busiest link for the mappings and routings of the talk."""
     rows = plain_cases(case)
     figure, panels = plt.subplots(1, len(workloads), figsize=(PAGE_WIDTH_IN, 2.8), squeeze=False, sharey=True)
     for axes, name in zip(panels[0], workloads, strict=True):
@@ -179,18 +142,7 @@ def _part_columns(axes: Axes, columns: int) -> None:
 
 
 def plot_placement(case: pd.DataFrame) -> Figure:
-    """Draw the time of a job of 64 supernodes on a machine of 512 by placement.
-
-    Parameters
-    ----------
-    case : pandas.DataFrame
-        Rows of the table network_case.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-        Left direct, right indirect routes.
-    """
+    """Draw the time of a job of 64 supernodes on a machine of 512 by placement."""
     rows = case[case["placement"] != "whole"]
     placements = list(dict.fromkeys(rows["placement"]))
     figure, panels = plt.subplots(1, 2, figsize=(PAGE_WIDTH_IN, 3.3), sharey=True)
@@ -215,18 +167,7 @@ def plot_placement(case: pd.DataFrame) -> Figure:
 
 
 def plot_sensitivity(case: pd.DataFrame) -> Figure:
-    """Draw the best mapping with direct routing under different assumptions.
-
-    Parameters
-    ----------
-    case : pandas.DataFrame
-        Rows of the table network_case.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-        Table of times relative to the best one of each row, which is bold.
-    """
+    """Draw the best mapping with direct routing under different assumptions."""
     rows = case[(case["routing"] == "direct") & case["workload"].str.match("4D|2D|MChalf")]
     label = (
         rows["workload"] + rows["gateway"].map(_GATEWAYS)
@@ -259,18 +200,7 @@ def plot_sensitivity(case: pd.DataFrame) -> Figure:
 
 
 def plot_packets(comparison: pd.DataFrame) -> Figure:
-    """Draw packet-level times against the time of the busiest link.
-
-    Parameters
-    ----------
-    comparison : pandas.DataFrame
-        Rows of the table comparison.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-        Left both times, right the ratio of packet-level time to the time of the busiest link.
-    """
+    """Draw packet-level times against the time of the busiest link."""
     routing = comparison["case_id"].str.split(".").str[2]
     figure, (left, right) = plt.subplots(1, 2, figsize=(PAGE_WIDTH_IN, 2.8))
     for name, colour, marker in (("direct", COLOURS[0], "o"), ("indirect", COLOURS[1], "s")):
@@ -304,18 +234,7 @@ def plot_packets(comparison: pd.DataFrame) -> Figure:
 
 
 def plot_search(search: pd.DataFrame, case: pd.DataFrame, comparison: pd.DataFrame) -> Figure:
-    """Draw the times of the mappings of the search and of the study.
-
-    Parameters
-    ----------
-    search, case, comparison : pandas.DataFrame
-        Rows of the tables network_search, network_case and comparison.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-        One panel per workload with the time of the busiest link and the packet-level time.
-    """
+    """Draw the times of the mappings of the search and of the study."""
     rows = plain_cases(case)
     parts = comparison["case_id"].str.split(".", expand=True)
     simulated = comparison.assign(workload=parts[0], mapping=parts[1], routing=parts[2])
@@ -354,21 +273,7 @@ def plot_search(search: pd.DataFrame, case: pd.DataFrame, comparison: pd.DataFra
 
 
 def plot_two_supernodes(example: pd.DataFrame, grid: tuple[int, int]) -> Figure:
-    """Draw the talk's example: a stencil on two supernodes in rank order.
-
-    Parameters
-    ----------
-    example : pandas.DataFrame
-        Rows of the table network_example.
-    grid : tuple of int
-        Nodes in each direction.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-        Left the nodes by supernode with the messages between supernodes, right the number of messages on the busiest
-        link of each class.
-    """
+    """Draw the talk's example: a stencil on two supernodes in rank order."""
     figure, (left, right) = plt.subplots(1, 2, figsize=(PAGE_WIDTH_IN, 2.3), width_ratios=[1.5, 1])
     rows, columns = grid
     half = rows * columns // 2
@@ -410,8 +315,6 @@ _FEATURES = {
 def _feature_text(name: str) -> str:
     """Return a readable name of a feature, with its link class first.
 
-    Examples
-    --------
     >>> _feature_text("D_time_s"), _feature_text("indirect")
     ('D links: time of the fullest link', 'indirect routes')
     """
@@ -422,18 +325,7 @@ def _feature_text(name: str) -> str:
 
 
 def plot_importance(feature: pd.DataFrame) -> Figure:
-    """Draw the importance of link-load features for the excess of packet-level time.
-
-    Parameters
-    ----------
-    feature : pandas.DataFrame
-        Rows of the table error_feature of the study.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-        Importances of an extra-trees model; the title contains the explained variance on unseen cases.
-    """
+    """Draw the importance of link-load features for the excess of packet-level time."""
     rows = feature.sort_values(["importance", "feature"]).tail(10)
     figure, axes = plt.subplots(figsize=(PAGE_WIDTH_IN, 2.8))
     firm = rows["importance"] > rows["spread"]

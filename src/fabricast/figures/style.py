@@ -76,8 +76,6 @@ def plain_log_scale(axes: Axes, name: Literal["x", "y"]) -> None:
 def size_name(size_bytes: float) -> str:
     """Return a size in the largest binary unit that it fills.
 
-    Examples
-    --------
     >>> size_name(8), size_name(2048), size_name(3 * 2**20)
     ('8 B', '2 KiB', '3 MiB')
     """
@@ -90,8 +88,6 @@ def size_name(size_bytes: float) -> str:
 def ink_on(colour: str) -> str:
     """Return black or white, whichever is read better on a colour.
 
-    Examples
-    --------
     >>> ink_on("#0072B2"), ink_on("#E69F00")
     ('white', 'black')
     """
@@ -119,13 +115,7 @@ _POWER = re.compile(r"\$\\mathdefault\{(?:[-\d.]+\\times)?[-\d.^{}]*\}\$")
 
 
 def without_markup(figure: Figure) -> None:
-    """Draw dollar signs in names as they are: only powers of logarithmic axes are formulas.
-
-    Parameters
-    ----------
-    figure : matplotlib.figure.Figure
-        The figure.
-    """
+    """Draw dollar signs in names as they are: only powers of logarithmic axes are formulas."""
     for axes in figure.axes:
         # Tick labels get their text here, before the layout interprets it.
         for axis in (axes.xaxis, axes.yaxis):
@@ -136,15 +126,7 @@ def without_markup(figure: Figure) -> None:
 
 
 def save_figure(figure: Figure, *paths: Path | str) -> None:
-    """Save a figure as SVG, PDF and PNG, without dates or random identifiers.
-
-    Parameters
-    ----------
-    figure : matplotlib.figure.Figure
-        The figure; it is closed afterwards.
-    *paths : Path or str
-        Files; the ending decides the format.
-    """
+    """Save a figure as SVG, PDF and PNG, without dates or random identifiers."""
     without_markup(figure)
     # One layout for all formats. With a layout engine left, even one that does nothing, matplotlib would draw each file
     # twice; None removes it where the style asks for no other.
@@ -164,19 +146,7 @@ def save_entries(
     values: dict[str, Any],
     paths: Sequence[str],
 ) -> None:
-    """Draw and save figures of a study in the paper's style.
-
-    Parameters
-    ----------
-    entries : sequence of Entry
-        Figures to draw, as the study's catalogue has them.
-    read : callable
-        Returns a table by its name.
-    values : dict
-        What the figures show of the run.
-    paths : sequence of str
-        Files, equally many for each figure, in the order of the entries.
-    """
+    """Draw and save figures of a study in the paper's style."""
     formats = len(paths) // len(entries)
     with paper_style():
         for position, entry in enumerate(entries):

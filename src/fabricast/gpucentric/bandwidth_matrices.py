@@ -44,23 +44,6 @@ def copy_classes(
 ) -> list[RateClass]:
     """Group the rates of isolated copies between GPUs into classes.
 
-    Parameters
-    ----------
-    copies : sequence of (str, str, float)
-        Source, target and rate in bytes/s of each copy.
-    way : callable, optional
-        Function of two GPU numbers that returns their path class, such as PIX or NVLink, or None for pairs
-        that are not in the machine. By default gaps between the rates separate the classes.
-    narrowest : callable, optional
-        Function of two GPU numbers that returns the capacity of the narrowest link between them; 1 by default.
-
-    Returns
-    -------
-    list of RateClass
-        Classes by decreasing median rate; empty without copies.
-
-    Examples
-    --------
     >>> [(one.name, one.median) for one in copy_classes([("0", "1", 20e9), ("1", "0", 21e9), ("0", "2", 10e9)])]
     [('rate 1', 20500000000.0), ('rate 2', 10000000000.0)]
     """

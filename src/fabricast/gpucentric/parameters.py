@@ -26,13 +26,6 @@ def read_all() -> tuple[Parameter, ...]:
 def read_values(system: str) -> dict[str, float]:
     """Return the parameter values of a system by name.
 
-    Raises
-    ------
-    InputError
-        If the system is unknown.
-
-    Examples
-    --------
     >>> read_values("k20_extoll")["network_rate"]
     1248000000.0
     """
@@ -49,22 +42,7 @@ def assumed_names(system: str) -> list[str]:
 
 
 def changed(system: str, changes: Mapping[str, float], *, published_too: bool = False) -> dict[str, float]:
-    """Return the parameter values of a system with some values replaced.
-
-    Parameters
-    ----------
-    system : str
-        Name of the system.
-    changes : mapping
-        New values by parameter name.
-    published_too : bool, default False
-        Whether published values may be replaced; otherwise only assumed values may.
-
-    Raises
-    ------
-    InputError
-        If a name is unknown, or if a published value is replaced without `published_too`.
-    """
+    """Return the parameter values of a system with some values replaced."""
     values, assumed = read_values(system), set(assumed_names(system))
     for name in changes:
         if name not in values:
@@ -77,23 +55,7 @@ def changed(system: str, changes: Mapping[str, float], *, published_too: bool = 
 
 
 def read_measured(path: Path | str) -> dict[str, float]:
-    """Read measured values that replace assumed parameter values.
-
-    Parameters
-    ----------
-    path : Path or str
-        Parameters measured on a GPU, ``this_gpu.parameters.csv``.
-
-    Returns
-    -------
-    dict
-        Values by parameter name. Parameters with a published value are omitted.
-
-    Raises
-    ------
-    InputError
-        If a name is unknown, a unit differs from the unit of the model parameter, or a value is not positive.
-    """
+    """Read measured values that replace assumed parameter values."""
     parameters = {row.name: row for row in read_all()}
     values = {}
     for row in read_parameters(path):
@@ -111,23 +73,7 @@ def read_measured(path: Path | str) -> dict[str, float]:
 
 
 def draw_values(system: str, draws: int, generator: np.random.Generator) -> dict[str, Any]:
-    """Sample each assumed parameter log-uniformly from half to double its value.
-
-    Parameters
-    ----------
-    system : str
-        Name of the system.
-    draws : int
-        Number of samples.
-    generator : numpy.random.Generator
-        Source of randomness.
-
-    Returns
-    -------
-    dict
-        Values by parameter name: published numbers, and arrays of shape (draws, 1) for assumed parameters.
-        Samples of fractions and efficiencies are limited to 1.
-    """
+    """Sample each assumed parameter log-uniformly from half to double its value."""
     values: dict[str, Any] = dict(read_values(system))
     for name in assumed_names(system):
         drawn = values[name] * np.exp2(generator.uniform(-1, 1, size=(draws, 1)))

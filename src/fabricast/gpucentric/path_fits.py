@@ -11,20 +11,8 @@ __all__ = ["two_parameter_fit"]
 def two_parameter_fit(size_bytes: NDArray[np.float64], time_s: NDArray[np.float64]) -> tuple[float, float]:
     """Fit start-up time and time per byte by least squares of the relative errors.
 
-    Parameters
-    ----------
-    size_bytes : ndarray of float64, shape (sizes,)
-        Sizes in bytes.
-    time_s : ndarray of float64, shape (sizes,)
-        Measured times in s.
+    Shapes: size_bytes (sizes,); time_s (sizes,).
 
-    Returns
-    -------
-    tuple of float
-        Start-up time in s, and time per byte in s.
-
-    Examples
-    --------
     >>> size = np.array([1e3, 1e6])
     >>> start_up, per_byte = two_parameter_fit(size, 1e-5 + size / 1e10)
     >>> round(start_up * 1e6, 6), round(1e-9 / per_byte, 6)

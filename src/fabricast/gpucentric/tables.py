@@ -65,22 +65,7 @@ class GpuCentricTables:
 
 
 def gpucentric_tables(observations: Path | str, *, draws: int, seed: int) -> GpuCentricTables:
-    """Evaluate methods, statements, selector and measured paths.
-
-    Parameters
-    ----------
-    observations : Path or str
-        config/published/gpucentric_observations.csv.
-    draws : int
-        Number of samples of the assumed parameters for the robustness of each statement.
-    seed : int
-        Root seed of the run.
-
-    Returns
-    -------
-    GpuCentricTables
-        Rows of all systems.
-    """
+    """Evaluate methods, statements, selector and measured paths."""
     paths = read_paths()
     path_rows, prediction, reference = _measured_paths(paths)
     value = read_values(MODELLED_SYSTEM)

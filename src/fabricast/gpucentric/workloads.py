@@ -62,19 +62,7 @@ def _parts(workload: _Workload, method: str, value: Values, nodes: int) -> tuple
 
 
 def workload_rows(value: Values) -> pd.DataFrame:
-    """Return time and energy of each workload, method and number of nodes.
-
-    Parameters
-    ----------
-    value : mapping
-        Values of the model parameters.
-
-    Returns
-    -------
-    pandas.DataFrame
-        Columns workload, nodes, method, time_s, energy_j, performance_ratio, energy_ratio. The ratios are relative
-        to MPI on the same number of nodes.
-    """
+    """Return time and energy of each workload, method and number of nodes."""
     rows = []
     for workload in WORKLOADS:
         for nodes in NODES:
@@ -92,19 +80,7 @@ def workload_rows(value: Values) -> pd.DataFrame:
 
 
 def control_rows(value: Values, drawn: Values) -> pd.DataFrame:
-    """Return performance and energy of each control method relative to control by the CPU.
-
-    Parameters
-    ----------
-    value, drawn : mapping
-        Default values and samples of the model parameters.
-
-    Returns
-    -------
-    pandas.DataFrame
-        Columns control, grid, points, performance, energy, and the 5th and 95th percentile of performance and
-        energy over the samples (suffixes _low and _high).
-    """
+    """Return performance and energy of each control method relative to control by the CPU."""
     rows = []
     for grid in GRIDS:
         for control in CONTROLS:

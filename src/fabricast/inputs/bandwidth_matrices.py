@@ -190,8 +190,6 @@ _NO_PEER_ACCESS = re.compile(r"^Device=(\d+) CANNOT Access Peer Device=(\d+)", r
 def pairs_without_access(text: str) -> list[tuple[str, str]]:
     r"""Return the device numbers of each pair without peer access, as p2pBandwidthLatencyTest prints them.
 
-    Examples
-    --------
     >>> pairs_without_access("Device=0 CANNOT Access Peer Device=1\nDevice=1 CAN Access Peer Device=0\n")
     [('0', '1')]
     """
@@ -201,8 +199,6 @@ def pairs_without_access(text: str) -> list[tuple[str, str]]:
 def pairs_with_access(text: str) -> list[tuple[str, str]]:
     r"""Return the device numbers of each pair with peer access, as p2pBandwidthLatencyTest prints them.
 
-    Examples
-    --------
     >>> pairs_with_access("Device=0 CANNOT Access Peer Device=1\nDevice=1 CAN Access Peer Device=0\n")
     [('1', '0')]
     """
@@ -262,27 +258,7 @@ def _is_peer_test(text: str) -> bool:
 
 
 def parse_bandwidths(text: str, path: Path | None = None) -> pd.DataFrame:
-    """Parse the bandwidth and latency matrices in the output of a benchmark.
-
-    Parameters
-    ----------
-    text : str
-        Output of p2pBandwidthLatencyTest, or of nvbandwidth as text or JSON (``-j``).
-    path : Path, optional
-        File that contains the text, for error messages.
-
-    Returns
-    -------
-    pandas.DataFrame
-        Columns program, test, row, column, value, unit (bytes/s or s) and line (0 in JSON). The table omits pairs that
-        were not measured, pairs that nvbandwidth prints as 0, and pairs without peer access in the matrices of peer
-        access.
-
-    Raises
-    ------
-    InputError
-        If the text is not output of these programs or contains no matrix.
-    """
+    """Parse the bandwidth and latency matrices in the output of a benchmark."""
     try:
         if _is_json(text):
             rows = list(_nvbandwidth_json(parse_json(_json_part(text), path or "JSON")))

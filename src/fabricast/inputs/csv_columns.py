@@ -30,35 +30,6 @@ def csv_columns(
     pandas parses the text; the parser of Python replaces it for comments between rows, blanks around fields and numbers
     that are empty or invalid.
 
-    Parameters
-    ----------
-    path : Path or str
-        File, for messages.
-    text : str
-        Content of the file; comments may precede the header.
-    required, optional : sequence of str
-        Required and optional columns, in any order.
-    numbers : collection of str
-        Columns of numbers (float64): NaN where the field is empty, infinite where it is not a finite number. All other
-        columns are texts without conversion.
-    known : mapping of str to sequence of str, optional
-        Expected texts by column. Such columns are read as categories, which is faster; other texts become missing
-        values.
-    lines_before : int, default 0
-        Number of lines of the file before the first line of `text`.
-
-    Returns
-    -------
-    pandas.DataFrame
-        Table with at least one row.
-
-    Raises
-    ------
-    InputError
-        If the text is not CSV, has no rows, or has missing, unknown or duplicate columns.
-
-    Examples
-    --------
     >>> text = "graph,size_bytes\na,5\nb,\n"
     >>> csv_columns("graphs.csv", text, ["graph"], ["size_bytes"], numbers=["size_bytes"])
       graph  size_bytes
@@ -128,13 +99,6 @@ def _is_whole(table: pd.DataFrame, header: list[str], text: str) -> bool:
 def text_codes(column: pd.Series) -> tuple[NDArray[np.int64], list[str]]:
     """Return the category code of each row and the unique texts, without blanks around them.
 
-    Parameters
-    ----------
-    column : pandas.Series
-        Texts as for `numbered`, none of them missing.
-
-    Examples
-    --------
     >>> text_codes(pd.Series(["a", "b", " a"]))
     (array([0, 1, 0]), ['a', 'b'])
     """
@@ -148,13 +112,6 @@ def text_codes(column: pd.Series) -> tuple[NDArray[np.int64], list[str]]:
 def numbered(column: pd.Series) -> tuple[NDArray[np.integer[Any]], list[str]]:
     """Return the category code of each row (-1 if missing) and the unique texts.
 
-    Parameters
-    ----------
-    column : pandas.Series
-        Texts. For a categorical column, the result has all categories in their order, even without rows.
-
-    Examples
-    --------
     >>> numbered(pd.Series(["a", None, "b", "a"]))
     (array([ 0, -1,  1,  0]), ['a', 'b'])
     """
@@ -167,8 +124,6 @@ def numbered(column: pd.Series) -> tuple[NDArray[np.integer[Any]], list[str]]:
 def _have_blanks_around(texts: Sequence[str]) -> bool:
     """Return whether any text begins or ends with a blank.
 
-    Examples
-    --------
     >>> _have_blanks_around(["a b", "c"]), _have_blanks_around(["a", " b"])
     (False, True)
     """

@@ -62,25 +62,7 @@ class CsvRow:
         return InputError(message, path=self.path, line=self.line)
 
     def number(self, column: str, *, default: float | None = None) -> float:
-        """Return the finite number in a column.
-
-        Parameters
-        ----------
-        column : str
-            Name of the column.
-        default : float, optional
-            Value if the column is missing or the field is empty.
-
-        Returns
-        -------
-        float
-            The number.
-
-        Raises
-        ------
-        InputError
-            If the text is not a finite number.
-        """
+        """Return the finite number in a column."""
         text = self.get(column)
         if not text and default is not None:
             return default
@@ -104,29 +86,6 @@ def read_csv(
 ) -> list[CsvRow]:
     r"""Read a CSV file with a header; lines that start with ``#`` are comments.
 
-    Parameters
-    ----------
-    path : Path or str
-        UTF-8 file.
-    required, optional : sequence of str
-        Columns that the file must have and may have, in any order.
-    text : str, optional
-        Content of the file if the caller has read it already. The first line is the header.
-    lines_before : int, default 0
-        Number of lines of the file before the first line of `text`, for line numbers in errors.
-
-    Returns
-    -------
-    list of CsvRow
-        Rows in file order, at least one.
-
-    Raises
-    ------
-    InputError
-        If the file cannot be read, is not CSV, or has missing, unknown or duplicate columns.
-
-    Examples
-    --------
     >>> import tempfile
     >>> path = Path(tempfile.mkdtemp()) / "graphs.csv"
     >>> _ = path.write_text("graph,source,target\nhalo,0,1\n")

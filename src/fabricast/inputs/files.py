@@ -42,8 +42,6 @@ _COMMENT = re.compile(rb"^#[^\n]*", re.MULTILINE)
 def is_table(path: Path | str) -> bool:
     """Return whether a file name has the suffix of a table: CSV or Parquet.
 
-    Examples
-    --------
     >>> is_table("copies.CSV"), is_table("nvbandwidth.txt")
     (True, False)
     """
@@ -51,25 +49,7 @@ def is_table(path: Path | str) -> bool:
 
 
 def read_bytes(path: Path | str, *, most_bytes: int = LARGEST_TEXT_BYTES) -> bytes:
-    """Read a file, a pipe or standard input (``-``) up to a size limit.
-
-    Parameters
-    ----------
-    path : Path or str
-        File to read. Folders and devices are rejected; some devices are endless.
-    most_bytes : int, default 64 MB
-        Maximum size, checked while reading.
-
-    Returns
-    -------
-    bytes
-        Content of the file.
-
-    Raises
-    ------
-    InputError
-        If the file cannot be read, is a device, or is larger than the limit.
-    """
+    """Read a file, a pipe or standard input (``-``) up to a size limit."""
     try:
         if str(path) == "-":
             return _read_limited(sys.stdin.buffer, path, most_bytes)
@@ -96,28 +76,7 @@ def _read_limited(file: IO[bytes], path: Path | str, most_bytes: int) -> bytes:
 
 
 def read_text(path: Path | str, *, strict: bool = False, most_bytes: int = LARGEST_TEXT_BYTES) -> str:
-    """Read an external text file up to a size limit.
-
-    Parameters
-    ----------
-    path : Path or str
-        UTF-8 text, with or without a byte-order mark, or UTF-16 text with one; see `read_bytes`.
-    strict : bool, default False
-        Whether invalid UTF-8 raises an error; otherwise invalid bytes are replaced.
-    most_bytes : int, default 64 MB
-        Maximum size.
-
-    Returns
-    -------
-    str
-        Content of the file.
-
-    Raises
-    ------
-    InputError
-        If the file cannot be read, is larger than the limit, contains a NUL byte, or, with `strict`, is not UTF-8;
-        without `strict`, if it has more than 5 million lines.
-    """
+    """Read an external text file up to a size limit."""
     text = _decoded(read_bytes(path, most_bytes=most_bytes), path, strict=strict)
     if not strict and text.count("\n") > MOST_LINES:
         raise InputError(f"has more than {MOST_LINES:,} lines, expected a shorter log", path=path)
@@ -140,26 +99,7 @@ def _decoded(content: bytes, path: Path | str, *, strict: bool, lines_before: in
 
 
 def line_blocks(path: Path | str, block_bytes: int) -> Iterator[tuple[str, int]]:
-    """Read a text file of any size in blocks of complete lines.
-
-    Parameters
-    ----------
-    path : Path or str
-        UTF-8 text, with or without a byte-order mark.
-    block_bytes : int
-        Minimum size of each block except the last.
-
-    Yields
-    ------
-    tuple of (str, int)
-        Complete lines, and the number of lines of the file before them. A block has an even number of quotes, so
-        it does not split a quoted field.
-
-    Raises
-    ------
-    InputError
-        If the file cannot be read, is not UTF-8, contains a NUL byte, or has a line or quoted field of 64 MB or more.
-    """
+    """Read a text file of any size in blocks of complete lines."""
     lines_before = 0
     try:
         with Path(path).open("rb") as file:
@@ -190,25 +130,7 @@ def _rest_of_line(file: IO[bytes], block: bytes, path: Path | str, lines_before:
 
 
 def parse_json(text: str, path: Path | str) -> Any:
-    """Parse JSON text of at most 16 million characters.
-
-    Parameters
-    ----------
-    text : str
-        JSON text.
-    path : Path or str
-        File that contains the text, for error messages.
-
-    Returns
-    -------
-    object
-        Plain Python values.
-
-    Raises
-    ------
-    InputError
-        If the text is longer or is not valid JSON.
-    """
+    """Parse JSON text of at most 16 million characters."""
     if len(text) > LARGEST_JSON_BYTES:
         raise InputError(f"is larger than {LARGEST_JSON_BYTES / 1e6:g} MB, expected smaller JSON", path=path)
     try:
@@ -229,23 +151,6 @@ def parse_json(text: str, path: Path | str) -> Any:
 def atomic_write(path: Path | str) -> Iterator[Path]:
     """Yield a temporary path next to `path` and rename it to `path` on success.
 
-    Parameters
-    ----------
-    path : Path or str
-        File to write. Its folder is created if it does not exist.
-
-    Yields
-    ------
-    Path
-        Temporary path with the same suffix. The temporary file is removed if the body raises an exception.
-
-    Raises
-    ------
-    InputError
-        If the folder cannot be created or written to.
-
-    Examples
-    --------
     >>> import tempfile
     >>> target = Path(tempfile.mkdtemp()) / "a" / "b.txt"
     >>> with atomic_write(target) as temporary:
@@ -291,14 +196,6 @@ def _is_running(process: int) -> bool:
 
 
 def write_text(path: Path | str, text: str) -> None:
-    """Write a UTF-8 text file atomically.
-
-    Parameters
-    ----------
-    path : Path or str
-        File to write.
-    text : str
-        Content of the file.
-    """
+    """Write a UTF-8 text file atomically."""
     with atomic_write(path) as temporary:
         temporary.write_text(text, encoding="utf-8", newline="\n")

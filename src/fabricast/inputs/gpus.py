@@ -63,8 +63,6 @@ def _models() -> tuple[GpuModel, ...]:
 def is_known_gpu(name: str) -> bool:
     """Return whether the table has the model of a product name.
 
-    Examples
-    --------
     >>> is_known_gpu("NVIDIA L40S"), is_known_gpu("AMD Instinct MI300X"), is_known_gpu("Matrox G200")
     (True, True, False)
     """
@@ -79,13 +77,6 @@ def _model_of(name: str) -> GpuModel | None:
 def gpu_model(name: str, argument: str = "gpu") -> GpuModel:
     """Return the model of a product name.
 
-    Raises
-    ------
-    InputError
-        If the product is not in the table.
-
-    Examples
-    --------
     >>> gpu_model("NVIDIA GeForce RTX 4090").capability, gpu_model("NVIDIA A100-PCIE-40GB").generation
     (8.9, 4)
     """

@@ -28,20 +28,6 @@ def clean_lines(text: str, keep: Callable[[str], bool] | None = None) -> Iterato
 
     Decoration is what launchers, terminals and loggers add; a host name or indentation only if all lines have it.
 
-    Parameters
-    ----------
-    text : str
-        Text of a log, with any line endings.
-    keep : callable, optional
-        Quick test of a line with its decoration. Others are omitted: most lines of a large log are of other programs.
-
-    Yields
-    ------
-    (int, str)
-        Line number from 1, and text.
-
-    Examples
-    --------
     >>> list(clean_lines("[1,0]<stdout>:# nThread 1\r\n\x1b[4mGPU0\x1b[0m\n> GPU1"))
     [(1, '# nThread 1'), (2, 'GPU0'), (3, 'GPU1')]
     """

@@ -73,19 +73,6 @@ _MOST_LETTERS = 160
 def nearest_program(text: str) -> str:
     r"""Return which known program prints lines most like those of a text, for an error message.
 
-    Parameters
-    ----------
-    text : str
-        Text that no reader recognised.
-
-    Returns
-    -------
-    str
-        Line of the text, and the program whose line it resembles most; empty if no line is similar. A statement that
-        the file is empty if it is.
-
-    Examples
-    --------
     >>> nearest_program("size count type redop root time algbw busbw wrong time algbw busbw\n8 2 float")[:47]
     "; line 1 resembles nccl-tests, which prints '# "
     >>> nearest_program("hello"), nearest_program(" ")
@@ -99,18 +86,6 @@ def nearest_program(text: str) -> str:
 def resembled_program(text: str) -> Resemblance | None:
     r"""Return the known program that prints lines most like those of a text.
 
-    Parameters
-    ----------
-    text : str
-        Text that no reader recognised.
-
-    Returns
-    -------
-    Resemblance or None
-        None if no line is similar.
-
-    Examples
-    --------
     >>> nearest = resembled_program("SwitchName=s1 Nodes=n[0-3]\n")
     >>> nearest.line, nearest.program, nearest.command
     (1, 'topology.conf of Slurm', 'fabricast map --hosts')

@@ -52,24 +52,7 @@ class Parameter:
 
 
 def read_parameters(path: Path | str) -> list[Parameter]:
-    """Read parameters from CSV; lines that start with ``#`` are comments.
-
-    Parameters
-    ----------
-    path : Path or str
-        File with the columns study, system, name, value, unit, tag and source. The optional columns ci_low and
-        ci_high are checked, but not used.
-
-    Returns
-    -------
-    list of Parameter
-        In file order.
-
-    Raises
-    ------
-    InputError
-        If a column is missing, a value is not a number or a tag is unknown.
-    """
+    """Read parameters from CSV; lines that start with ``#`` are comments."""
     return [parameter for _, parameter in read_parameter_rows(path)]
 
 
@@ -95,8 +78,6 @@ def _check_interval(row: CsvRow) -> None:
 def parameter_table(parameters: list[Parameter]) -> pd.DataFrame:
     """Return parameters as rows of the results table ``parameter``.
 
-    Examples
-    --------
     >>> one = Parameter("pcie", "storm8", "tau", 0.1735, "1", "published", "slide")
     >>> parameter_table([one])["value"].tolist()
     [0.1735]

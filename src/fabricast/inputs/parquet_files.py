@@ -74,34 +74,7 @@ def read_parquet(
     path: Path | str, texts: Iterable[str] = (), numbers: Iterable[str] = (), other_texts: Iterable[str] = (),
     *, required_numbers: Iterable[str] = (), most_rows: int | None = None,
 ) -> pd.DataFrame:  # fmt: skip
-    """Read a Parquet file.
-
-    Parameters
-    ----------
-    path : Path or str
-        File.
-    texts : iterable of str
-        Required columns of texts: read as categories in the order of their first row, empty if missing. Without any
-        required column, all columns keep their types.
-    numbers : iterable of str
-        Optional columns of numbers, NaN if missing.
-    other_texts : iterable of str
-        Optional columns of texts.
-    required_numbers : iterable of str
-        Required columns of numbers.
-    most_rows : int, optional
-        Limit, checked before any row is read: a small file can contain billions of equal rows.
-
-    Returns
-    -------
-    pandas.DataFrame
-        Rows in order.
-
-    Raises
-    ------
-    InputError
-        If the file is not Parquet, has too many rows, lacks a column, or has an unknown column or one of another type.
-    """
+    """Read a Parquet file."""
     texts, other_texts, required = list(texts), list(other_texts), list(required_numbers)
     with _opened(path) as file:
         rows = file.metadata.num_rows
@@ -125,26 +98,7 @@ def read_parquet(
 def parquet_blocks(
     path: Path | str, texts: Sequence[str], numbers: Sequence[str], other_texts: Sequence[str], block_rows: int
 ) -> tuple[int, Iterator[pd.DataFrame]]:
-    """Read a Parquet file in blocks of rows.
-
-    Parameters
-    ----------
-    path, texts, numbers, other_texts
-        As for `read_parquet`.
-    block_rows : int
-        Rows per block.
-
-    Returns
-    -------
-    tuple of (int, iterator)
-        Number of rows of the file, and its blocks in order, as `read_parquet` returns them; their index counts from the
-        first row of the file.
-
-    Raises
-    ------
-    InputError
-        As `read_parquet`, also while blocks are read.
-    """
+    """Read a Parquet file in blocks of rows."""
     file = _open(path)
     columns = _Columns(path, file.schema_arrow, list(texts), list(numbers), list(other_texts))
 

@@ -15,13 +15,6 @@ _COLUMNS = ("study", "title", "authors", "year", "venue", "tolerance")
 def study_names(path: Path | str) -> tuple[str, ...]:
     """Return the names of the studies.
 
-    Parameters
-    ----------
-    path : Path or str
-        The table of studies, config/published/studies.csv.
-
-    Examples
-    --------
     >>> from fabricast.core.resources import published
     >>> "pcie" in study_names(published() / "studies.csv")
     True
@@ -32,25 +25,6 @@ def study_names(path: Path | str) -> tuple[str, ...]:
 def study_tolerance(path: Path | str, study: str) -> float:
     """Return the error tolerance that a study states.
 
-    Parameters
-    ----------
-    path : Path or str
-        The table of studies, config/published/studies.csv.
-    study : str
-        Name of the study.
-
-    Returns
-    -------
-    float
-        Half-width of the error band, as a fraction.
-
-    Raises
-    ------
-    InputError
-        If the study is not in the table.
-
-    Examples
-    --------
     >>> from fabricast.core.resources import published
     >>> study_tolerance(published() / "studies.csv", "breakdown")
     0.05

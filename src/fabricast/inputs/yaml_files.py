@@ -81,25 +81,7 @@ def _refuse_traps(text: str) -> None:
 
 
 def read_yaml(path: Path | str) -> tuple[Any, dict[Location, int]]:
-    """Read a YAML file and the line number of each key.
-
-    Parameters
-    ----------
-    path : Path or str
-        File to read.
-
-    Returns
-    -------
-    value : object
-        Content of the file as plain Python values.
-    lines : dict
-        Line number of each key, by path of keys.
-
-    Raises
-    ------
-    InputError
-        If the file cannot be read, is not YAML, uses aliases or has a duplicate key.
-    """
+    """Read a YAML file and the line number of each key."""
     text = read_text(path, strict=True, most_bytes=LARGEST_YAML_BYTES)
     try:
         _refuse_traps(text)
@@ -121,30 +103,7 @@ def validate(
     path: Path | str | None = None,
     lines: dict[Location, int] | None = None,
 ) -> ModelType:
-    """Validate plain values with a pydantic model.
-
-    Parameters
-    ----------
-    model : type
-        Class of the pydantic model.
-    value : object
-        Plain values, as read from YAML or JSON.
-    path : Path or str, optional
-        File of the values, for error messages.
-    lines : dict, optional
-        Line of each key, as returned by `read_yaml`.
-
-    Returns
-    -------
-    model
-        Instance of the model with the validated values.
-
-    Raises
-    ------
-    InputError
-        If a value is invalid. The message describes the first invalid value: file, line, key, value and
-        expected values.
-    """
+    """Validate plain values with a pydantic model."""
     try:
         found = model.model_validate(value)
         wrong = _boolean_number(value, found, ())

@@ -169,31 +169,7 @@ def printed_by(program: str, text: str) -> bool:
 
 
 def read_output(path: Path | str, *, processes: int | None = None, node_pairs: int = 1) -> pd.DataFrame:
-    """Read the output of benchmark programs, which are detected from the text; a file may contain several.
-
-    Parameters
-    ----------
-    path : Path or str
-        Output of nodecomm, BenchPress, osu_latency, osu_bw, osu_mbw_mr, osu_multi_lat, IMB-MPI1 (PingPong,
-        Uniband, Biband), netgauge's loggp, ucx_perftest (latency and bandwidth of puts, active messages and tagged
-        messages) or perftest (ib_write_lat, ib_send_lat, ib_write_bw, ib_send_bw).
-    processes : int, optional
-        Number of pairs if the output does not specify it.
-    node_pairs : int, default 1
-        Number of node pairs over which the processes are spread evenly; ``processes`` of the result is that of one
-        node pair.
-
-    Returns
-    -------
-    pandas.DataFrame
-        Columns program, job, path, processes, size_bytes, time_s, convention; one row per measurement,
-        without empty messages.
-
-    Raises
-    ------
-    InputError
-        If the program is unknown or a value is invalid.
-    """
+    """Read the output of benchmark programs, which are detected from the text; a file may contain several."""
     path = Path(path)
     text = clean_text(read_text(path))
     programs = [name for name in PROGRAMS if printed_by(name, text)]
@@ -270,13 +246,7 @@ def _check_node_pairs(reading: Reading, node_pairs: int) -> None:
 
 
 def check_counts_of_table(processes: int | None, node_pairs: int) -> None:
-    """Refuse numbers of processes and node pairs with a table, whose column counts the processes of one node.
-
-    Raises
-    ------
-    InputError
-        If one of them is specified.
-    """
+    """Refuse numbers of processes and node pairs with a table, whose column counts the processes of one node."""
     for argument, is_specified in (("processes", processes is not None), ("node_pairs", node_pairs != 1)):
         if is_specified:
             raise InputError(
@@ -286,24 +256,7 @@ def check_counts_of_table(processes: int | None, node_pairs: int) -> None:
 
 
 def read_measurement_file(path: Path | str, *, processes: int | None = None, node_pairs: int = 1) -> pd.DataFrame:
-    """Read measurements from CSV, Parquet or benchmark output, one row per cell.
-
-    Parameters
-    ----------
-    path : Path or str
-        File for `fabricast.maxrate.measurements.read_measurements` if it ends in ``.csv`` or
-        ``.parquet``, otherwise for `read_output`.
-    processes : int, optional
-        Number of pairs if the output does not specify it.
-    node_pairs : int, default 1
-        Number of node pairs over which the processes of benchmark output are spread evenly.
-
-    Returns
-    -------
-    pandas.DataFrame
-        Columns of the table maxrate_measurement. For benchmark output, the time is the median over the
-        repetitions of a cell, the spread is (maximum - minimum) / median, and each path is one data set.
-    """
+    """Read measurements from CSV, Parquet or benchmark output, one row per cell."""
     path = Path(path)
     if is_table(path):
         check_counts_of_table(processes, node_pairs)
@@ -320,32 +273,7 @@ def read_measurement_file(path: Path | str, *, processes: int | None = None, nod
 def write_measurements(
     paths: Sequence[Path], output: Path, *, processes: int | None = None, node_pairs: int = 1, name: str | None = None
 ) -> pd.DataFrame:
-    """Collect benchmark outputs in one CSV file with the digest of each source.
-
-    Parameters
-    ----------
-    paths : sequence of Path
-        Benchmark outputs or CSV files.
-    output : Path
-        CSV file for `fabricast.maxrate.measurements.read_measurements`.
-    processes : int, optional
-        Number of pairs if an output does not specify it.
-    node_pairs : int, default 1
-        Number of node pairs over which the processes of benchmark output are spread evenly.
-    name : str, optional
-        Name of the data set; defaults to the name of the output file. If there are several paths, such as
-        network and shared memory, the path is appended.
-
-    Returns
-    -------
-    pandas.DataFrame
-        Rows of the output file.
-
-    Raises
-    ------
-    InputError
-        If a file is invalid, or two files contain a time for the same cell.
-    """
+    """Collect benchmark outputs in one CSV file with the digest of each source."""
     for path in paths:
         if not path.is_file():
             raise InputError("is not a file, expected a regular file to record its digest", path=path)

@@ -22,18 +22,6 @@ DATASET_TITLES = {
 def dataset_title(dataset: str) -> str:
     """Return the title of a data set; user-supplied data sets keep their names.
 
-    Parameters
-    ----------
-    dataset : str
-        Data set name in the tables.
-
-    Returns
-    -------
-    str
-        Title with machine, network or MPI library, and memory.
-
-    Examples
-    --------
     >>> dataset_title("csd3_ib"), dataset_title("my_cluster")
     ('CSD3, InfiniBand', 'my_cluster')
     """

@@ -37,22 +37,6 @@ def read_measurements(path: Path | str) -> pd.DataFrame:
     """Read measurements from CSV or Parquet.
 
     Lines that start with ``#`` are comments.
-
-    Parameters
-    ----------
-    path : Path or str
-        CSV or ``.parquet`` file with the columns processes, size_bytes, time_s and, optionally, dataset, system,
-        path, convention (round_trip, one_way, windowed), estimator, repetitions, spread.
-
-    Returns
-    -------
-    pandas.DataFrame
-        All columns, one row per cell.
-
-    Raises
-    ------
-    InputError
-        On the first invalid row.
     """
     if Path(path).suffix.lower() == ".parquet":
         table = read_parquet(
@@ -142,25 +126,7 @@ def _error(row: CsvRow | ParquetRow, *, repeats: bool) -> InputError:
 
 
 def choose_datasets(measurement: pd.DataFrame, names: list[str] | None) -> pd.DataFrame:
-    """Select the rows of some data sets.
-
-    Parameters
-    ----------
-    measurement : pandas.DataFrame
-        Measurements of all data sets.
-    names : list of str or None
-        Names of the data sets; None selects all.
-
-    Returns
-    -------
-    pandas.DataFrame
-        Rows of the selected data sets.
-
-    Raises
-    ------
-    InputError
-        If a data set is unknown.
-    """
+    """Select the rows of some data sets."""
     if names is None:
         return measurement
     known = list(dict.fromkeys(measurement["dataset"]))

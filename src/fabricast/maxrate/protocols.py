@@ -58,20 +58,7 @@ class ProtocolRegressor(TimeRegressor):
         self.breakpoints = breakpoints
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> ProtocolRegressor:  # noqa: N803
-        """Fit switch points and parameters.
-
-        Parameters
-        ----------
-        X : array-like, shape (cells, 2)
-            Message size in bytes and number of processes.
-        y : array-like, shape (cells,)
-            Times in s.
-
-        Returns
-        -------
-        ProtocolRegressor
-            Fitted estimator.
-        """
+        """Fit switch points and parameters."""
         cells, times = self._checked(X, y)
         sizes = cells[:, 0]
         costs: dict[tuple[float, float], float] = {}

@@ -42,13 +42,7 @@ class Reading:
 
 
 def numbers_of(text: str, line: int) -> list[float] | None:
-    """Return the numbers of a table row; None for other lines.
-
-    Raises
-    ------
-    InputError
-        If the line starts with a number and contains anything but numbers.
-    """
+    """Return the numbers of a table row; None for other lines."""
     words = text.split()
     if words and words[-1] == "Pass":
         # OSU output with validation.

@@ -85,27 +85,8 @@ def fit_switched(
 ) -> SwitchedFit:
     """Fit a form from a starting point, optionally with one fixed parameter.
 
-    Parameters
-    ----------
-    form : str
-        Key of `fabricast.maxrate.models.FORMS`.
-    cells : ndarray of float64, shape (cells, 2)
-        Message size in bytes and number of processes.
-    times : ndarray of float64, shape (cells,)
-        Times in s, positive.
-    start : mapping of str to float
-        Starting point: parameters of the form in s, bytes/s and processes.
-    held : (str, float), optional
-        Name and value of a fixed parameter of the form.
+    Shapes: cells (cells, 2); times (cells,).
 
-    Returns
-    -------
-    SwitchedFit
-        Best fit of the search. Parameters not determined by the data keep their starting values. A node rate that
-        limits no cell is set to the rate at the largest process count.
-
-    Examples
-    --------
     >>> size, k = np.meshgrid(2.0 ** np.arange(4, 20), np.arange(1.0, 9.0))
     >>> X = np.column_stack([size.ravel(), k.ravel()])
     >>> y = 3e-6 + X[:, 1] * X[:, 0] / np.minimum(6e9, 2e9 * X[:, 1])

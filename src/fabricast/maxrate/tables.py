@@ -77,28 +77,7 @@ def maxrate_tables(
     seed: int,
     progress: Callable[[int], None] | None = None,
 ) -> MaxRateTables:
-    """Fit every model to every data set and validate the published parameters.
-
-    Parameters
-    ----------
-    measurement : pandas.DataFrame
-        Rows returned by `fabricast.maxrate.measurements.read_measurements`.
-    slide_system : str
-        System of the parameters on the slides, which are validated against every data set of this system.
-    starts : int
-        Number of starting points of each fit.
-    draws : int
-        Bootstrap resamples of the refined model on large messages.
-    seed : int
-        Root seed.
-    progress : callable, optional
-        Called with 1 after every data set.
-
-    Returns
-    -------
-    MaxRateTables
-        Tables with the rows of all data sets.
-    """
+    """Fit every model to every data set and validate the published parameters."""
     fits: list[dict[str, Any]] = []
     predictions: list[pd.DataFrame] = []
     references: list[pd.DataFrame] = []

@@ -30,13 +30,7 @@ class Operation(StrEnum):
 
     @classmethod
     def of(cls, name: str) -> Operation:
-        """Return the operation of a name.
-
-        Raises
-        ------
-        InputError
-            If the operation is unknown.
-        """
+        """Return the operation of a name."""
         try:
             return cls(name.lower().removesuffix("_perf"))
         except ValueError:
@@ -97,8 +91,6 @@ def steps_of(operation: Operation, ranks: int) -> int:
 def bus_factor(operation: Operation, ranks: int) -> float:
     """Return the ratio of bus bandwidth to algorithm bandwidth in nccl-tests.
 
-    Examples
-    --------
     >>> bus_factor(Operation.ALL_REDUCE, 4), bus_factor(Operation.ALL_GATHER, 4), bus_factor(Operation.BROADCAST, 4)
     (1.5, 0.75, 1.0)
     """
@@ -134,15 +126,7 @@ class CostTable:
     costs: dict[tuple[Algorithm, Protocol], Cost]
 
     def time_us(self, algorithm: Algorithm, protocol: Protocol, size_bytes: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return NCCL's estimate of the time in us (`ncclTopoGetAlgoTime`); infinite if the pair is not used.
-
-        Parameters
-        ----------
-        algorithm, protocol
-            Entry of the table.
-        size_bytes : ndarray of float64
-            Sizes in bytes, as nccl-tests counts them.
-        """
+        """Return NCCL's estimate of the time in us (`ncclTopoGetAlgoTime`); infinite if the pair is not used."""
         size_bytes = np.asarray(size_bytes, dtype=np.float64)
         cost = self.costs[algorithm, protocol]
         if cost.gb_per_s == 0:
@@ -159,15 +143,7 @@ class CostTable:
     def choices(
         self, size_bytes: NDArray[np.float64], allowed: Collection[tuple[Algorithm, Protocol]] | None = None
     ) -> list[tuple[Algorithm, Protocol]]:
-        """Return the algorithm and protocol of the least estimated time at each size.
-
-        Parameters
-        ----------
-        size_bytes : ndarray of float64
-            Sizes in bytes.
-        allowed : collection of (Algorithm, Protocol), optional
-            Pairs that the user permits; by default all pairs of the table.
-        """
+        """Return the algorithm and protocol of the least estimated time at each size."""
         pairs = [pair for pair in self.costs if allowed is None or pair in allowed]
         times = np.array([self.time_us(*pair, size_bytes) for pair in pairs])
         return [pairs[place] for place in times.argmin(axis=0).tolist()]
@@ -195,23 +171,8 @@ def cost_table(
 ) -> CostTable:
     """Return NCCL's cost table of an operation on one host.
 
-    Parameters
-    ----------
-    system : NcclSystem
-        Machine as NCCL sees it.
-    operation : Operation
-        Operation with entries in the table.
-    rings, trees : SearchGraph, optional
-        Channels of a log or graph file; by default those of the emulated search.
-    ll128 : bool, default False
-        Whether the user enables LL128 (NCCL_PROTO), which is off between GPUs without NVLink.
-
-    References
-    ----------
     NVIDIA/nccl 5067397c (v2.30.7), src/graph/tuning.cc, `ncclTopoTuneModel`.
 
-    Examples
-    --------
     >>> from fabricast.nccl.system import Cpu, PathType
     >>> system = NcclSystem(((0,),) * 2 + ((1,),) * 2, (-1, -1), (24.0,) * 4, (24.0,) * 2, (0, 0, 1, 1), Cpu.AMD, 8.9)
     >>> table = cost_table(system, Operation.ALL_REDUCE)

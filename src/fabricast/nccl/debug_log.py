@@ -146,20 +146,6 @@ def is_nccl_log(text: str) -> bool:
 def read_nccl_log(text: str, path: Path | str) -> NcclLog:
     r"""Read the statements of a log about its largest communicator.
 
-    Parameters
-    ----------
-    text : str
-        Text of the log; other lines are ignored.
-    path : Path or str
-        File, for messages.
-
-    Raises
-    ------
-    InputError
-        If the log has no line of NCCL_DEBUG, or states two values of one variable.
-
-    Examples
-    --------
     >>> log = read_nccl_log(
     ...     "n1:7:7 [0] NCCL INFO Channel 00/02 :    0   1   2   3\n"
     ...     "n1:7:8 [1] NCCL INFO Channel 00 : 1[1] -> 2[2] via SHM/direct/direct\n", "nccl.log")

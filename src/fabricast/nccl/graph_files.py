@@ -21,15 +21,6 @@ _RING_ID, _TREE_ID = "0", "1"
 def graph_text(graph: SearchGraph, comment: str) -> str:
     """Return a graph file with rings and, in the same order, trees.
 
-    Parameters
-    ----------
-    graph : SearchGraph
-        Channels; their speed also sets NCCL's cost table.
-    comment : str
-        Machine and expected gain, as a comment of XML.
-
-    Examples
-    --------
     >>> text = graph_text(SearchGraph(((0, 2, 1, 3),), 20.0, PathType.PHB), "four GPUs")
     >>> '<gpu dev="0x2" rank="2" />' in text
     True
@@ -52,18 +43,7 @@ def graph_text(graph: SearchGraph, comment: str) -> str:
 
 
 def read_graph(path: Path | str) -> SearchGraph:
-    """Read the rings of a graph file.
-
-    Parameters
-    ----------
-    path : Path or str
-        File as NCCL writes with NCCL_GRAPH_DUMP_FILE; entities and document types are rejected.
-
-    Raises
-    ------
-    InputError
-        If the file is not a graph file of version 1, or its channels are inconsistent.
-    """
+    """Read the rings of a graph file."""
     try:
         root = ElementTree.fromstring(read_bytes(path, most_bytes=4_000_000), forbid_dtd=True)
     except (ElementTree.ParseError, DefusedXmlException, ValueError) as error:

@@ -25,15 +25,7 @@ _RING_CHUNK = {Protocol.LL: 32 << 10, Protocol.LL128: 576_000, Protocol.SIMPLE: 
 
 
 def buffer_bytes(protocol: Protocol, setting: int | None = None) -> int:
-    """Return the data of a chunk of a ring in one channel in bytes.
-
-    Parameters
-    ----------
-    protocol : Protocol
-        Protocol.
-    setting : int, optional
-        NCCL_BUFFSIZE in bytes, which changes the protocol Simple.
-    """
+    """Return the data of a chunk of a ring in one channel in bytes."""
     if protocol is Protocol.SIMPLE and setting is not None:
         return setting // _STEPS * (_STEPS // 2)
     return _RING_CHUNK[protocol]
@@ -58,21 +50,6 @@ def channels_in_use(
 ) -> NDArray[np.int64]:
     """Return the number of channels that share the work at each size.
 
-    Parameters
-    ----------
-    operation, algorithm, protocol
-        Operation and its choice.
-    size_bytes : ndarray of float64
-        Sizes in bytes, as nccl-tests counts them.
-    ranks : int
-        Number of GPUs.
-    channels : int
-        Channels of the communicator.
-    ring_gb_per_s : float
-        Speed of all channels of the ring search in GB/s.
-
-    Examples
-    --------
     >>> size = np.array([4096.0, 1048576.0])
     >>> channels_in_use(
     ...     Operation.ALL_REDUCE, Algorithm.RING, Protocol.SIMPLE, size, ranks=8, channels=4, ring_gb_per_s=48.0
@@ -125,21 +102,6 @@ def ring_chunks(
     """Return the loops and chunks of a ring.
 
     A loop moves one chunk of each channel and rank; the last loop is cut into equal chunks.
-
-    Parameters
-    ----------
-    operation : Operation
-        Operation that runs over a whole ring.
-    protocol : Protocol
-        Protocol.
-    size_bytes : ndarray of float64
-        Sizes in bytes, as nccl-tests counts them.
-    channels : ndarray of int64
-        Channels in use at each size.
-    ranks : int
-        Number of GPUs.
-    buffer_size : int, optional
-        NCCL_BUFFSIZE in bytes.
     """
     size_bytes = np.asarray(size_bytes, dtype=np.float64)
     loops = np.maximum(np.ceil(size_bytes / (ranks * channels * buffer_bytes(protocol, buffer_size))), 1.0)

@@ -301,17 +301,8 @@ class _Search:
 def search_rings(system: NcclSystem) -> SearchGraph:
     """Return the rings that NCCL finds on a machine.
 
-    Parameters
-    ----------
-    system : NcclSystem
-        Machine as NCCL sees it.
-
-    References
-    ----------
     NVIDIA/nccl 5067397c (v2.30.7), src/graph/search.cc, `ncclTopoCompute`.
 
-    Examples
-    --------
     Between two sockets of AMD processors, one channel of 15 GB/s fits. For GPUs of capability 10 and later, NCCL tries
     no speed below 18 GB/s, so that the search fails:
 
@@ -327,12 +318,6 @@ def search_rings(system: NcclSystem) -> SearchGraph:
 
 @lru_cache(maxsize=64)
 def search_trees(system: NcclSystem) -> SearchGraph:
-    """Return the trees that NCCL finds: on one host, chains with the number of channels of the rings.
-
-    Parameters
-    ----------
-    system : NcclSystem
-        Machine as NCCL sees it.
-    """
+    """Return the trees that NCCL finds: on one host, chains with the number of channels of the rings."""
     channels = search_rings(system).channels
     return _Search(system, is_ring=False, most_channels=channels, least_channels=channels).run()

@@ -86,13 +86,6 @@ class Cpu(StrEnum):
 def parse_version(text: str) -> Version:
     """Return a version of NCCL from text such as '2.27.5'.
 
-    Raises
-    ------
-    InputError
-        If the text is not a version between 2.12 and 3.
-
-    Examples
-    --------
     >>> parse_version("2.27.5+cuda12.8")
     (2, 27, 5)
     """
@@ -115,13 +108,6 @@ _WIDTHS = (1, 2, 4, 8, 12, 16, 32)
 def link_gb_per_s(bytes_per_s: float) -> float:
     """Return the bandwidth in GB/s that NCCL assigns to a PCI link of some raw rate.
 
-    Parameters
-    ----------
-    bytes_per_s : float
-        Raw rate of the link in bytes/s, after line coding.
-
-    Examples
-    --------
     >>> link_gb_per_s(63.015e9), link_gb_per_s(31.508e9), link_gb_per_s(15.754e9)
     (48.0, 24.0, 12.0)
     """

@@ -163,8 +163,6 @@ def _operation_in(text: str) -> Operation | None:
 def count_tables(text: str) -> int:
     r"""Return the number of headers of tables in a text.
 
-    Examples
-    --------
     >>> count_tables("# size count type\n8 2 float\n# size count type\n")
     2
     """
@@ -176,29 +174,6 @@ def read_nccl_tests(
 ) -> list[NcclTestsTable]:
     r"""Read the tables of nccl-tests in a log, between any other lines.
 
-    Parameters
-    ----------
-    text : str
-        Text of the log.
-    path : Path or str
-        File, for messages and as a hint of the operation.
-    operation : str, optional
-        Operation of tables whose log does not name it.
-    most : int, optional
-        Number of tables after which the rest of the text is not read.
-
-    Returns
-    -------
-    list of NcclTestsTable
-        Tables in the order of the log. Rows with wrong results and a truncated last row are excluded with a reason.
-
-    Raises
-    ------
-    InputError
-        If the log has no table, sizes are not increasing, or a printed bus bandwidth contradicts size and time.
-
-    Examples
-    --------
     >>> log = '''#  Rank  0 Group  0 Pid  1 on  n1 device  0 [0000:16:00] NVIDIA L40S
     ... #  Rank  1 Group  0 Pid  1 on  n1 device  1 [0000:17:00] NVIDIA L40S
     ... #       size         count      type   redop    root     time   algbw   busbw  #wrong

@@ -56,15 +56,6 @@ class TunerRule:
 def tuner_text(rules: Sequence[TunerRule], header: Sequence[str]) -> str:
     """Return a file of the tuner plugin.
 
-    Parameters
-    ----------
-    rules : sequence of TunerRule
-        Rules in the order of the file.
-    header : sequence of str
-        Lines of comment: machine, expected gain, how to test and undo.
-
-    Examples
-    --------
     >>> rule = TunerRule(Operation.ALL_REDUCE, 0, 262143, "ring", "ll", ranks=8)
     >>> print(tuner_text([rule], ["all_reduce of 8 GPUs"]), end="")
     # all_reduce of 8 GPUs
@@ -81,23 +72,7 @@ def tuner_text(rules: Sequence[TunerRule], header: Sequence[str]) -> str:
 
 
 def read_tuner(path: Path | str) -> tuple[list[TunerRule], list[str]]:
-    """Read a file of the tuner plugin.
-
-    Parameters
-    ----------
-    path : Path or str
-        CSV of 8 to 10 fields; lines that start with ``#`` are comments.
-
-    Returns
-    -------
-    (list of TunerRule, list of str)
-        Rules, and warnings about rules without effect.
-
-    Raises
-    ------
-    InputError
-        For a line with another number of fields, which the plugin skips silently, or an invalid field.
-    """
+    """Read a file of the tuner plugin."""
     rules: list[TunerRule] = []
     warnings: list[str] = []
     operations = {name: operation for operation, name in _NAMES.items()}

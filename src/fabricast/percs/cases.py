@@ -105,8 +105,6 @@ class Case:
 def supernodes_of(name: str) -> int:
     """Return the number of supernodes in the name of a workload.
 
-    Examples
-    --------
     >>> supernodes_of("4D-300")
     300
     """
@@ -116,13 +114,6 @@ def supernodes_of(name: str) -> int:
 def check_pattern(name: str) -> None:
     """Check that a name is a workload or a file name with an extension.
 
-    Raises
-    ------
-    InputError
-        If it is neither; the message lists workloads with similar names.
-
-    Examples
-    --------
     >>> check_pattern("4D-64")
     >>> check_pattern("bytes.csv")
     """
@@ -141,20 +132,6 @@ def grid_cases(workloads: list[str], seeds: int, *, sensitivity: bool) -> Iterat
     """Yield the cases of the study.
 
     Each case is evaluated under both routings.
-
-    Parameters
-    ----------
-    workloads : list of str
-        Keys of `WORKLOADS`.
-    seeds : int
-        Number of random mappings of each kind.
-    sensitivity : bool
-        Whether to vary gateways, parallel links, open grids and placements as well.
-
-    Yields
-    ------
-    Case
-        Cases in a fixed order.
     """
 
     def seeded(case: Case, count: int) -> Iterator[Case]:

@@ -31,28 +31,6 @@ _MEMBERS = re.compile(r"\b(Nodes|Switches)\s*=\s*(\S+)", re.IGNORECASE)
 def read_hosts(source: str | Path, *, ranks_per_node: int | None = None) -> list[str]:
     """Read the host names of all routers, in the order of the network.
 
-    Parameters
-    ----------
-    source : str or Path
-        File, or a node list of Slurm such as ``node[01-08]`` (the value of ``SLURM_JOB_NODELIST``). A file has one
-        host per line, as host files of Open MPI (``host slots=8``), MPICH (``host:8``) and PBS (a host once per rank),
-        lists of Slurm, or is the ``topology.conf`` of Slurm, read switch by switch. Empty lines and
-        comments are ignored.
-    ranks_per_node : int, optional
-        Number of ranks that a mapping places on a host; a host file must not have fewer slots.
-
-    Returns
-    -------
-    list of str
-        Host names, at least one.
-
-    Raises
-    ------
-    InputError
-        If there is no host name, an invalid one, a duplicate between other hosts, or a host with too few slots.
-
-    Examples
-    --------
     >>> read_hosts("node[08-10],login")
     ['node08', 'node09', 'node10', 'login']
     """
@@ -114,18 +92,6 @@ def _hosts_of(line: str, path: Path, number: int) -> Iterator[tuple[str, int | N
 def node_names(text: str) -> Iterator[str]:
     """Yield the hosts of a node list of Slurm.
 
-    Parameters
-    ----------
-    text : str
-        Host names separated by commas, with ranges in brackets.
-
-    Raises
-    ------
-    InputError
-        If a name or range is invalid, or the list has more than a million hosts.
-
-    Examples
-    --------
     >>> list(node_names("rack[1-2]n[01,03]"))
     ['rack1n01', 'rack1n03', 'rack2n01', 'rack2n03']
     """
@@ -158,8 +124,6 @@ def _range(text: str, part: str) -> Iterator[str]:
 def is_slurm_topology(text: str) -> bool:
     """Return whether a text is a ``topology.conf`` of Slurm.
 
-    Examples
-    --------
     >>> is_slurm_topology("SwitchName=s0 Nodes=n[0-3]")
     True
     """
@@ -210,26 +174,7 @@ def write_rank_files(
 ) -> list[Path]:
     """Write a mapping as input files of MPI launchers.
 
-    Parameters
-    ----------
-    router : ndarray of int64, shape (ranks,)
-        Router of every rank.
-    network : TwoLevelNetwork
-        Network with the number of cores per router.
-    hosts : sequence of str
-        Host name of every router.
-    stem : Path
-        Path of the files without suffix.
-
-    Returns
-    -------
-    list of Path
-        Paths of an Open MPI rankfile and of a host list for SLURM's arbitrary distribution.
-
-    Raises
-    ------
-    InputError
-        If there are fewer hosts than used routers, or a router has more ranks than cores.
+    Shapes: router (ranks,).
     """
     if router.max() >= len(hosts):
         raise InputError(f"{len(hosts)} hosts are specified, expected at least {int(router.max()) + 1}")

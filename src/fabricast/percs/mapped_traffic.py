@@ -21,20 +21,6 @@ def matrix_pairs(path: Path, network: TwoLevelNetwork, tiles: int) -> tuple[Pair
     """Return the bytes between ranks for several instances of a matrix.
 
     Each instance of the job has separate ranks.
-
-    Parameters
-    ----------
-    path : Path
-        File of bytes between ranks, see `fabricast.percs.matrices.read_matrix`.
-    network : TwoLevelNetwork
-        Network that must have a core for every rank.
-    tiles : int
-        Number of instances of the job.
-
-    Raises
-    ------
-    InputError
-        If there are more ranks than cores.
     """
     source, target, size, ranks = read_matrix(path)
     # The ranks of each instance follow those of the previous instance.
@@ -49,31 +35,7 @@ def matrix_pairs(path: Path, network: TwoLevelNetwork, tiles: int) -> tuple[Pair
 def mapped_traffic(
     pattern: str, mapping: str, network: TwoLevelNetwork, seed: int, tiles: int
 ) -> tuple[Traffic, Pairs | None, str]:
-    """Return traffic and router pairs of a mapped workload or user-supplied matrix.
-
-    Parameters
-    ----------
-    pattern : str
-        Name of a built-in workload, or path of a file of bytes between ranks.
-    mapping : str
-        One of `fabricast.percs.mappings.MAPPINGS`; only DEF or RNM for a matrix.
-    network : TwoLevelNetwork
-        Network.
-    seed : int
-        Seed of random mappings and targets.
-    tiles : int
-        Number of instances of a matrix.
-
-    Returns
-    -------
-    (Traffic, Pairs or None, str)
-        Traffic; router pairs, or None if targets are random; description of the pattern.
-
-    Raises
-    ------
-    InputError
-        If the pattern or mapping is unknown, or the job does not fit the network.
-    """
+    """Return traffic and router pairs of a mapped workload or user-supplied matrix."""
     if mapping not in MAPPINGS:
         raise unknown_name("mapping", mapping, MAPPINGS)
     generator = np.random.default_rng(seed)

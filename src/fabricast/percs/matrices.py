@@ -32,25 +32,7 @@ _MONITORED = re.compile(r"^([EISR])\s+(\d{1,9})\s+(\d{1,9})\s+(\d{1,19}) bytes",
 
 
 def read_matrix(path: Path | str) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64], int]:
-    """Read bytes between ranks from CSV, Parquet or MatrixMarket.
-
-    Parameters
-    ----------
-    path : Path or str
-        MatrixMarket file (``.mtx``); square matrix with one row per rank, separated by commas or blanks;
-        CSV with the header ``source,target,size_bytes``; ``.parquet`` with these columns; or output of Open MPI's
-        monitoring: a ``.prof`` file of all ranks, or a folder with one ``.prof`` file per rank.
-
-    Returns
-    -------
-    (ndarray of int64, ndarray of int64, ndarray of float64, int)
-        Source, target and bytes of every pair that communicates, and the number of ranks.
-
-    Raises
-    ------
-    InputError
-        If the file cannot be read or contains invalid values.
-    """
+    """Read bytes between ranks from CSV, Parquet or MatrixMarket."""
     path = Path(path)
     if path.is_dir() or path.suffix.lower() == ".prof":
         return _read_monitoring(path)

@@ -43,32 +43,7 @@ def load_network(
     file: Path | None,
     ranks_per_node: int | None = None,
 ) -> TwoLevelNetwork:
-    """Return the network specified by command-line or API arguments.
-
-    Parameters
-    ----------
-    pattern : str
-        Built-in pattern, whose name determines the number of supernodes, or a file.
-    groups : int or None
-        Number of PERCS supernodes.
-    gateway, multiplicity
-        See `fabricast.percs.network.TwoLevelNetwork`.
-    file : Path or None
-        YAML file with the fields of the network; `lr_bytes_per_s` defaults to `ll_bytes_per_s`.
-        Cannot be combined with `groups`.
-    ranks_per_node : int, optional
-        Number of matrix ranks per node; defaults to the number of cores per router.
-
-    Returns
-    -------
-    TwoLevelNetwork
-        Specified network.
-
-    Raises
-    ------
-    InputError
-        If the pattern is unknown, the number of groups is unspecified, or a value is out of range.
-    """
+    """Return the network specified by command-line or API arguments."""
     if file is not None:
         if groups is not None:
             raise InputError("cannot be combined with a network file", argument="groups")

@@ -35,13 +35,6 @@ _PUBLISHED_MULTICAST = "each task sends 1 MB to 14 others"
 def network_parameters() -> list[Parameter]:
     """Return network, gateway, workload and block parameters of the study.
 
-    Returns
-    -------
-    list of Parameter
-        Parameters in a fixed order.
-
-    Examples
-    --------
     >>> next(one.value for one in network_parameters() if one.name == "d_bytes_per_s")
     10000000000.0
     """

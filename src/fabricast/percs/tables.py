@@ -82,17 +82,8 @@ def example_rows() -> pd.DataFrame:
 
     Every node is one vertex of a 16 x 4 grid, in rank order on two supernodes.
 
-    Returns
-    -------
-    pandas.DataFrame
-        Rows of the table network_example: open grid and torus, each with ranks along either side.
-
-    References
-    ----------
     Bhatele et al., SC11, slides LLNL-PRES-511461, "2D Stencil on 2 supernodes (64 QCMs)".
 
-    Examples
-    --------
     >>> rows = example_rows()
     >>> rows[~rows["wrap"] & (rows["class"] == "D")]["max_messages"].tolist()
     [4, 16]
@@ -114,24 +105,7 @@ def example_rows() -> pd.DataFrame:
 def load_tables(
     cases: Iterable[Case], *, seed: int, threads: int, progress: Callable[[int], None] | None = None
 ) -> LoadTables:
-    """Compute link loads of the cases under both routings.
-
-    Parameters
-    ----------
-    cases : iterable of Case
-        Cases to evaluate.
-    seed : int
-        Root seed.
-    threads : int
-        Number of threads; it does not affect the results.
-    progress : callable, optional
-        Called with the number of cases completed since the previous call.
-
-    Returns
-    -------
-    LoadTables
-        Tables with rows in the order of the cases.
-    """
+    """Compute link loads of the cases under both routings."""
     ordered = list(cases)
     # Indices of the cases that share their traffic, which is counted once.
     alike: dict[Case, list[int]] = {}
@@ -222,28 +196,7 @@ def simulate_cases(
     threads: int,
     progress: Callable[[int], None] | None = None,
 ) -> pd.DataFrame:
-    """Run packet-level simulations of the cases.
-
-    Parameters
-    ----------
-    cases : list of (Case, str)
-        Cases and their routing.
-    packet_bytes : float
-        Largest packet size in bytes; a shorter message is one packet.
-    window : int
-        Largest number of packets in flight per router.
-    seed : int
-        Root seed.
-    threads : int
-        Number of threads; it does not affect the results.
-    progress : callable, optional
-        Called with 1 after every case.
-
-    Returns
-    -------
-    pandas.DataFrame
-        Rows of the table reference, of kind ``simulated``, in the order of the cases.
-    """
+    """Run packet-level simulations of the cases."""
 
     def one(entry: tuple[Case, Routing]) -> float:
         case, routing = entry
@@ -264,22 +217,7 @@ def simulate_cases(
 def packet_tables(
     reference: pd.DataFrame, network_case: pd.DataFrame, network_link_class: pd.DataFrame, *, seed: int
 ) -> PacketTables:
-    """Compare packet-level times with the busiest-link bound and explain their ratio.
-
-    Parameters
-    ----------
-    reference : pandas.DataFrame
-        Rows returned by `simulate_cases`.
-    network_case, network_link_class : pandas.DataFrame
-        Tables returned by `load_tables`, with all cases of `reference`.
-    seed : int
-        Root seed.
-
-    Returns
-    -------
-    PacketTables
-        Bounds as predictions, simulated times as references, and feature importance.
-    """
+    """Compare packet-level times with the busiest-link bound and explain their ratio."""
     # Imported here because only this table of the study needs scikit-learn.
     from fabricast.percs.time_features import explain_times, load_features
 
@@ -299,26 +237,7 @@ def packet_tables(
 def search_rows(
     names: list[str], *, proposals: int, packet_bytes: float, seed: int, progress: Callable[[int], None] | None = None
 ) -> pd.DataFrame:
-    """Search mappings for both routings and verify them by packet simulation.
-
-    Parameters
-    ----------
-    names : list of str
-        Names of workloads with block mappings.
-    proposals : int
-        Swaps proposed per workload with direct routes; a fixed fraction with indirect routes.
-    packet_bytes : float
-        Packet size in bytes of the verification.
-    seed : int
-        Root seed.
-    progress : callable, optional
-        Called with the number of swaps proposed since the previous call.
-
-    Returns
-    -------
-    pandas.DataFrame
-        Rows of the table network_search.
-    """
+    """Search mappings for both routings and verify them by packet simulation."""
     rows: _Rows = []
     for name in names:
         pattern, network = workload(name), percs(supernodes_of(name))

@@ -12,21 +12,7 @@ __all__ = ["explain_times", "load_features"]
 
 
 def load_features(link_class: pd.DataFrame, case: pd.DataFrame) -> pd.DataFrame:
-    """Return link-load features of each case.
-
-    Parameters
-    ----------
-    link_class, case : pandas.DataFrame
-        Rows of the tables network_link_class and network_case.
-
-    Returns
-    -------
-    pandas.DataFrame
-        One row per case with index case_id. By link class: time of the busiest link in s; mean, 90th and
-        99th percentile of the load divided by the maximum; share of used links. By case: time of the
-        second-slowest class divided by that of the slowest; whether routes are indirect; even-load time
-        divided by bottleneck time.
-    """
+    """Return link-load features of each case."""
     parts = []
     for name, rows in link_class.groupby("class", sort=True):
         loads = rows.set_index("case_id")
@@ -52,25 +38,7 @@ def load_features(link_class: pd.DataFrame, case: pd.DataFrame) -> pd.DataFrame:
 
 
 def explain_times(features: pd.DataFrame, case: pd.DataFrame, simulated: pd.Series, *, seed: int) -> pd.DataFrame:
-    """Explain the ratio of simulated time to bound by extra-trees regression.
-
-    Parameters
-    ----------
-    features : pandas.DataFrame
-        Features returned by `load_features`.
-    case : pandas.DataFrame
-        Rows of the table network_case.
-    simulated : pandas.Series
-        Packet-level times in s, index case_id.
-    seed : int
-        Seed of the trees.
-
-    Returns
-    -------
-    pandas.DataFrame
-        Result of `fabricast.core.feature_importance.explain_by_features` for the logarithm of the ratio.
-        Cases with the same workload and mapping are one group.
-    """
+    """Explain the ratio of simulated time to bound by extra-trees regression."""
     facts = case.set_index("case_id").loc[simulated.index]
     ratio = np.log(simulated.to_numpy() / facts["bottleneck_s"].to_numpy())
     return explain_by_features(

@@ -68,8 +68,6 @@ class Workload:
 
         Each offset then has a counterpart with all signs reversed.
 
-        Examples
-        --------
         >>> stencil("2D", (4, 4), 1.0).is_mutual
         True
         >>> Workload("shift", (4,), ((1,),), 1.0).is_mutual
@@ -97,8 +95,6 @@ class Workload:
 def stencil(name: str, grid: tuple[int, ...], size_bytes: float, *, wrap: bool = True) -> Workload:
     """Return a stencil with two neighbours in each dimension.
 
-    Examples
-    --------
     >>> stencil("2D", (4, 4), 1.0).messages
     64
     """
@@ -114,29 +110,7 @@ def stencil(name: str, grid: tuple[int, ...], size_bytes: float, *, wrap: bool =
 def multicast(
     name: str, grid: tuple[int, ...], size_bytes: float, *, targets: str = "half", stride: int = 1024, wrap: bool = True
 ) -> Workload:
-    """Return a multicast from each task to 14 targets, sent as 14 messages.
-
-    Parameters
-    ----------
-    name : str
-        Identifier of the workload.
-    grid : tuple of int
-        Task grid, three-dimensional for ``half``; other targets use the product of its sides.
-    size_bytes : float
-        Bytes of each message.
-    targets : {'half', 'near', 'rand', 'stride'}
-        The forward half of the 26 neighbours and (0, 0, 2); ranks at distance 1 to 7; 14 random
-        tasks; 1 to 7 strides in both directions. [assumed]
-    stride : int, default 1024
-        Distance in ranks for ``stride``.
-    wrap : bool, default True
-        Whether the grid is a torus.
-
-    Returns
-    -------
-    Workload
-        Multicast pattern.
-    """
+    """Return a multicast from each task to 14 targets, sent as 14 messages."""
     if targets == "half":
         if len(grid) != 3:
             raise InputError(f"grid of '{name}' is {grid}, expected three dimensions for half")
@@ -166,13 +140,6 @@ BLOCKS = {
 def blocks_of(grid: tuple[int, ...]) -> tuple[tuple[int, ...], ...]:
     """Return the shapes of the node, drawer and supernode blocks of a grid.
 
-    Raises
-    ------
-    InputError
-        If the blocks do not divide the grid.
-
-    Examples
-    --------
     >>> blocks_of((16, 16, 16, 16))[0]
     (2, 2, 2, 4)
     """

@@ -29,19 +29,7 @@ DEVIATING = ("source_contradicted", "model_differs", "depends_on_reading")
 
 
 def claim_sections(claims: Rows, targets: Rows, readings: Rows, baselines: Rows) -> dict[str, Any]:
-    """Return the data of the report sections on claims and targets.
-
-    Parameters
-    ----------
-    claims, targets, readings, baselines : list of dict
-        Rows of the tables claim, target, claim_reading and claim_baseline, each ordered by claim.
-
-    Returns
-    -------
-    dict
-        ``claims`` and ``targets`` with formatted texts, ``missed`` targets, ``readings`` of claims with several of
-        them, ``baselines`` by claim, and the verdicts with their counts.
-    """
+    """Return the data of the report sections on claims and targets."""
     for row in claims:
         row |= _texts(row) | {
             "word": VERDICT_WORDS[row["verdict"]],

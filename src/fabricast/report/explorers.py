@@ -60,18 +60,7 @@ def _whole_cases(table: pd.DataFrame, column: str) -> pd.DataFrame:
 
 
 def maxrate_explorer(measurement: pd.DataFrame, prediction: pd.DataFrame) -> dict[str, Any]:
-    """Return an explorer of measured and modelled times by data set and model.
-
-    Parameters
-    ----------
-    measurement, prediction : pandas.DataFrame
-        Rows of the tables maxrate_measurement and prediction.
-
-    Returns
-    -------
-    dict
-        Vega-Lite specification.
-    """
+    """Return an explorer of measured and modelled times by data set and model."""
     rows = prediction[prediction["study"] == "maxrate"]
     parts = rows["case_id"].str.rsplit("/", n=2, expand=True)
     modelled = pd.DataFrame(
@@ -132,18 +121,7 @@ def maxrate_explorer(measurement: pd.DataFrame, prediction: pd.DataFrame) -> dic
 
 
 def network_explorer(case: pd.DataFrame, histogram: pd.DataFrame) -> dict[str, Any]:
-    """Return an explorer of link loads by pattern, mapping and routing.
-
-    Parameters
-    ----------
-    case, histogram : pandas.DataFrame
-        Rows of the tables network_case and network_link_histogram.
-
-    Returns
-    -------
-    dict
-        Vega-Lite specification.
-    """
+    """Return an explorer of link loads by pattern, mapping and routing."""
     plain = plain_cases(case)
     table = histogram.merge(plain, on="case_id")
     table = table[table["links"] > 0]

@@ -138,23 +138,6 @@ def _function(node: ast.FunctionDef) -> list[str]:
 def to_javascript(source: str) -> list[str]:
     r"""Return the constants and functions of a module of kernels as lines of JavaScript.
 
-    Parameters
-    ----------
-    source : str
-        The module: imports, constants, named tuples and functions.
-
-    Returns
-    -------
-    list of str
-        Arrays of one dimension are typed arrays; those of more are made by ``array``.
-
-    Raises
-    ------
-    NotImplementedError
-        If a function uses what this translator does not know.
-
-    Examples
-    --------
     >>> to_javascript("def f(a):\n    for i in range(a.size):\n        a[i] *= 2.0\n")[0]
     'function f(a) {'
     """
@@ -174,13 +157,7 @@ def to_javascript(source: str) -> list[str]:
 
 
 def kernel_script() -> str:
-    """Return the models of the PCIe study as JavaScript that defines ``evaluate_graphs``.
-
-    Raises
-    ------
-    NotImplementedError
-        If a kernel uses what the translator does not know, or two modules have a name in common.
-    """
+    """Return the models of the PCIe study as JavaScript that defines ``evaluate_graphs``."""
     lines, seen = [_ARRAY], set[str]()
     for module in _MODULES:
         source = resources.files("fabricast.pcie.models.kernels").joinpath(f"{module}.py").read_text(encoding="utf-8")

@@ -109,19 +109,7 @@ def _json(value: object) -> str:
 def write_report(
     database: Path, pictures: list[Picture], path: Path, *, graph_sets: Mapping[str, str] | None = None
 ) -> None:
-    """Write the report of a run.
-
-    Parameters
-    ----------
-    database : Path
-        Database of the run.
-    pictures : list of Picture
-        Figures in display order.
-    path : Path
-        HTML file to write.
-    graph_sets : mapping of str to str, optional
-        Topology of each graph set of the run: a built-in name or a file.
-    """
+    """Write the report of a run."""
     with open_run(database) as connection:
         tables = {name: _records(connection.sql(query).df()) for name, query in _QUERIES.items()}
         sections = claim_sections(*(tables[name] for name in ("claims", "targets", "readings", "baselines")))

@@ -31,13 +31,6 @@ _FIRST = ((0, 2), (1, 4), (3, 2), (6, 4))
 def explored_tree(tree: PcieTree) -> dict[str, Any]:
     """Return the positions, links and routes of a tree for drawing and for the kernels.
 
-    Parameters
-    ----------
-    tree : PcieTree
-        Topology.
-
-    Examples
-    --------
     >>> from fabricast.pcie.topology.files import load_tree
     >>> explored_tree(load_tree("storm8"))["endpoints"][:3]
     ['0', '1', '2']
@@ -97,21 +90,7 @@ def _default_parameters(tree: PcieTree) -> dict[str, tuple[float, str]]:
 
 
 def pcie_explorer(connection: duckdb.DuckDBPyConnection, sets: Mapping[str, str]) -> dict[str, Any]:
-    """Return models, and trees with the parameters of this run, for the explorer.
-
-    Parameters
-    ----------
-    connection : duckdb.DuckDBPyConnection
-        Database of the run.
-    sets : mapping of str to str
-        Topology of each graph set of the run: a built-in name or a file. These topologies come first.
-
-    Returns
-    -------
-    dict
-        JSON values: ``models``, ``trees``, ``engines`` (constants of the recommended model) and ``first`` (the initial
-        copies).
-    """
+    """Return models, and trees with the parameters of this run, for the explorer."""
     values: dict[str, dict[str, tuple[float, str]]] = {}
     for system, name, value, tag in connection.sql(
         "SELECT system, name, value, tag::VARCHAR FROM parameter WHERE study = 'pcie' "

@@ -23,8 +23,6 @@ _DATABASES = {"report.html": "fabricast.duckdb", "your_machine.html": "your_mach
 def duration_text(seconds: float) -> str:
     """Format a duration in s, min and h.
 
-    Examples
-    --------
     >>> duration_text(47.4), duration_text(167), duration_text(3725)
     ('47 s', '2 min 47 s', '1 h 2 min')
     """
@@ -37,13 +35,7 @@ def duration_text(seconds: float) -> str:
 
 
 def verdict_text(tables: Path) -> str:
-    """Return how many statements hold in a run by the kind of evidence, and how many targets are met.
-
-    Parameters
-    ----------
-    tables : Path
-        Folder with the tables claim and target as Parquet files.
-    """
+    """Return how many statements hold in a run by the kind of evidence, and how many targets are met."""
     # Imported here, because a run without new results needs no database.
     from fabricast.results.claim_record import result_counts, targets_text
     from fabricast.results.tables import read_table
@@ -60,15 +52,6 @@ def verdict_text(tables: Path) -> str:
 def measured_lines(folders: Mapping[str, str], started: float) -> list[str]:
     r"""Return one line per measurement of this run, or the reason why it is missing.
 
-    Parameters
-    ----------
-    folders : mapping
-        Folder under the key ``results``; defaults to this name.
-    started : float
-        Start of the run in seconds since the epoch.
-
-    Examples
-    --------
     >>> import tempfile
     >>> folder = Path(tempfile.mkdtemp())
     >>> (folder / "pcie").mkdir()
@@ -94,15 +77,6 @@ def measured_lines(folders: Mapping[str, str], started: float) -> list[str]:
 def answer_lines(folders: Mapping[str, str], started: float) -> list[str]:
     """Return one line per study with the answer of a run; empty without a new report.
 
-    Parameters
-    ----------
-    folders : mapping
-        Folders under the keys ``results`` and ``reports``; default to these names.
-    started : float
-        Start of the run in seconds since the epoch.
-
-    Examples
-    --------
     >>> answer_lines({"results": "no/such/folder", "reports": "no/such/folder"}, 0.0)
     []
     """
@@ -121,15 +95,6 @@ def answer_lines(folders: Mapping[str, str], started: float) -> list[str]:
 def summary_text(folders: Mapping[str, str], started: float) -> str:
     """Return the duration of a run, how many statements hold, and the path of its report.
 
-    Parameters
-    ----------
-    folders : mapping
-        Folders under the keys ``results`` and ``reports``; default to these names.
-    started : float
-        Start of the run in seconds since the epoch.
-
-    Examples
-    --------
     >>> summary_text({"results": "no/such/folder", "reports": "no/such/folder"}, time.time())
     'done in 0 s'
     """

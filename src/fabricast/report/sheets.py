@@ -83,8 +83,6 @@ class Sheet:
 def header_text(column: str) -> str:
     """Return the readable header of a column with its unit.
 
-    Examples
-    --------
     >>> header_text("measured_gb_per_s"), header_text("observed_ns"), header_text("set_aside")
     ('measured (GB/s)', 'observed (ns)', 'set aside')
     """
@@ -119,17 +117,7 @@ def _cell(column: str, value: object) -> Cell:
 
 
 def sheet_of(connection: duckdb.DuckDBPyConnection, title: str, query: str) -> Sheet:
-    """Return the rows of a query as a table of the report.
-
-    Parameters
-    ----------
-    connection : duckdb.DuckDBPyConnection
-        Database of the run.
-    title : str
-        Title of the table.
-    query : str
-        SELECT statement whose column names become headers. An optional column ``row_class`` contains CSS classes.
-    """
+    """Return the rows of a query as a table of the report."""
     frame: pd.DataFrame = connection.sql(query).df()
     names = [str(name) for name in frame.columns if name != "row_class"]
     classes = frame["row_class"].astype(str) if "row_class" in frame else [""] * len(frame)

@@ -73,8 +73,6 @@ def _file() -> _Stories:
 def stories() -> dict[str, Story]:
     """Return the summary of every study, in the order of the report.
 
-    Examples
-    --------
     >>> stories()["maxrate"].short
     'Max-rate'
     """
@@ -84,8 +82,6 @@ def stories() -> dict[str, Story]:
 def study_name(study: str) -> str:
     """Return the short name of a study; unknown names are returned unchanged.
 
-    Examples
-    --------
     >>> study_name("percs"), study_name("")
     ('Two-level networks', '')
     """
@@ -93,20 +89,7 @@ def study_name(study: str) -> str:
 
 
 def answers_of(connection: duckdb.DuckDBPyConnection, study: str) -> list[Answer]:
-    """Return the answers of a run to the question of a study.
-
-    Parameters
-    ----------
-    connection : duckdb.DuckDBPyConnection
-        Database of the run.
-    study : str
-        Key of `stories`.
-
-    Returns
-    -------
-    list of Answer
-        Answers that the run computed.
-    """
+    """Return the answers of a run to the question of a study."""
     answers = []
     for query in stories()[study].answers:
         rows: list[tuple[Any, ...]] = connection.execute(query).fetchall()
@@ -116,18 +99,7 @@ def answers_of(connection: duckdb.DuckDBPyConnection, study: str) -> list[Answer
 
 
 def machine_answers(connection: duckdb.DuckDBPyConnection) -> list[Answer]:
-    """Return the forecast of each user-supplied graph set, and the agreement with each user-supplied measurement.
-
-    Parameters
-    ----------
-    connection : duckdb.DuckDBPyConnection
-        Database of the run.
-
-    Returns
-    -------
-    list of Answer
-        One answer per graph set, then one per machine with measurements, ordered by name; empty without both.
-    """
+    """Return the forecast of each user-supplied graph set, and the agreement with each user-supplied measurement."""
     answers = []
     for query in (_file().forecasts, _file().machines):
         rows: list[tuple[str]] = connection.execute(query).fetchall()

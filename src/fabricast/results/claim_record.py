@@ -77,8 +77,6 @@ _RELATIONS = {"at_least": "at least", "at_most": "at most"}
 def bound_text(relation: str, low: float | None, high: float | None, unit: str) -> str:
     """Format the bounds of a statement in the unit of the statement.
 
-    Examples
-    --------
     >>> bound_text("at_least", 95.0, None, "%"), bound_text("between", 60.0, 80.0, "%")
     ('at least 95 %', '60 to 80 %')
     """
@@ -97,8 +95,6 @@ def bound_text(relation: str, low: float | None, high: float | None, unit: str) 
 def observed_text(value: float | None, unit: str) -> str:
     """Format an observed value with its unit for display.
 
-    Examples
-    --------
     >>> observed_text(97.09, "%"), observed_text(1.0, "holds"), observed_text(39.0, "rank"), observed_text(None, "ms")
     ('97.09 %', 'holds', 'rank 39', '–')
     """
@@ -116,15 +112,6 @@ def observed_text(value: float | None, unit: str) -> str:
 def headline(rows: Iterable[tuple[str, str]], study: str = "") -> str:
     """Summarise the verdicts on published statements in one sentence.
 
-    Parameters
-    ----------
-    rows : iterable of (str, str)
-        Verdict and evidence of each claim.
-    study : str
-        Name of the study that all claims are of; empty for several studies.
-
-    Examples
-    --------
     >>> headline([("reproduced", "independent_fit"), ("model_differs", "own_simulator")], "max-rate")
     'of 2 statements of the max-rate study, 1 holds in independent data and 1 is not confirmed by our model'
     """
@@ -141,18 +128,6 @@ def headline(rows: Iterable[tuple[str, str]], study: str = "") -> str:
 def result_counts(rows: Iterable[tuple[str, str]]) -> dict[str, int]:
     """Count statements by verdict, with reproductions and contradictions separated by evidence.
 
-    Parameters
-    ----------
-    rows : iterable of (str, str)
-        Verdict and evidence of each claim.
-
-    Returns
-    -------
-    dict of str to int
-        Number of statements by title, in the order of a headline.
-
-    Examples
-    --------
     >>> counts = result_counts([("reproduced", "in_sample"), ("source_contradicted", "definition")])
     >>> {title: count for title, count in counts.items() if count}
     {'in sample': 1, 'slip of source': 1}
@@ -171,13 +146,6 @@ def _singular(words: str) -> str:
 def targets_text(targets: Iterable[tuple[bool | None, bool | None]]) -> str:
     """Summarise how many targets of this project are met.
 
-    Parameters
-    ----------
-    targets : iterable of (bool or None, bool or None)
-        Whether each target is met, and whether no trivial model meets it.
-
-    Examples
-    --------
     >>> targets_text([(True, True), (True, False), (False, True), (None, None)])
     '2 of 3 testable targets of this project are met, 1 of them by a trivial model, too'
     """
@@ -199,13 +167,7 @@ def read_baseline(path: Path | str) -> dict[str, str]:
 
 
 def write_baseline(database: Path, path: Path) -> int:
-    """Record the verdicts of the claims that hold in a finished run; return their number.
-
-    Raises
-    ------
-    InputError
-        If a claim of the recorded baseline does not hold in this run, for example because the study is smaller.
-    """
+    """Record the verdicts of the claims that hold in a finished run; return their number."""
     lost = lost_claims(database, read_baseline(path)) if path.is_file() else []
     if lost:
         raise InputError(
@@ -221,41 +183,14 @@ def write_baseline(database: Path, path: Path) -> int:
 
 
 def lost_claims(database: Path, baseline: dict[str, str]) -> list[tuple[str, str, str]]:
-    """Return the claims of a baseline that have another verdict in a finished run.
-
-    Parameters
-    ----------
-    database : Path
-        Database of the run.
-    baseline : dict
-        Recorded verdict by claim.
-
-    Returns
-    -------
-    list of (str, str, str)
-        Claim, recorded verdict and verdict in the run; ``missing`` if the claim is not in the run. Claims that have
-        become ``reproduced`` are not included.
-    """
+    """Return the claims of a baseline that have another verdict in a finished run."""
     current = dict(_finished_claims(database, f"SELECT claim, verdict FROM ({_VERDICTS})"))
     verdicts = [(name, before, current.get(name, "missing")) for name, before in baseline.items()]
     return [(name, before, now) for name, before, now in verdicts if now not in (before, "reproduced")]
 
 
 def claim_rows(database: Path, *, study: str | None = None, verdict: str | None = None) -> pd.DataFrame:
-    """Return the claims of a finished run, with all columns of the table claim but the query.
-
-    Parameters
-    ----------
-    database : Path
-        Database of the run.
-    study, verdict : str, optional
-        Return only claims of this study, or with this verdict.
-
-    Raises
-    ------
-    InputError
-        If the database is not that of a run, or no claim has this study and verdict.
-    """
+    """Return the claims of a finished run, with all columns of the table claim but the query."""
     with open_run(database) as connection:
         rows = connection.execute(
             "SELECT * EXCLUDE (query) FROM claim WHERE ($study IS NULL OR study::VARCHAR = $study) "
@@ -273,25 +208,7 @@ def claim_rows(database: Path, *, study: str | None = None, verdict: str | None 
 
 
 def claim_text(database: Path, *, study: str | None = None, verdict: str | None = None) -> Group:
-    """Format the claims of a finished run for the terminal.
-
-    Parameters
-    ----------
-    database : Path
-        Database of the run.
-    study, verdict : str, optional
-        Format only claims of this study, or with this verdict.
-
-    Returns
-    -------
-    rich.console.Group
-        Table with one row per claim, number of claims by study and verdict, headline, and missed targets.
-
-    Raises
-    ------
-    InputError
-        If the database does not exist or is not a database of fabricast.
-    """
+    """Format the claims of a finished run for the terminal."""
     frame = claim_rows(database, study=study, verdict=verdict)
     rows = frame.astype(object).where(frame.notna(), None).to_dict("records")
     # The table fits 100 columns; evidence and notes are in the CSV output.
@@ -327,8 +244,6 @@ def claim_text(database: Path, *, study: str | None = None, verdict: str | None 
 def holds_text(readings: int, holds: float | None, draws: float | None) -> str:
     """Format how many interpretations and samples of assumed values a claim holds for.
 
-    Examples
-    --------
     >>> holds_text(4, 0.75, None), holds_text(1, 1.0, 0.442)
     ('3 of 4 readings', '44 % of draws')
     """

@@ -252,23 +252,6 @@ def _substituted(value: Any, values: dict[str, str]) -> Any:
 def read_claims(folder: Path | str) -> list[Claim]:
     """Read the claims of all studies.
 
-    Parameters
-    ----------
-    folder : Path or str
-        Folder with one YAML file per study.
-
-    Returns
-    -------
-    list of Claim
-        Claims in the order of the file names and of the entries in each file.
-
-    Raises
-    ------
-    InputError
-        If a file is invalid, or if two claims have the same name.
-
-    Examples
-    --------
     >>> claims = read_claims(published() / "claims")
     >>> next(claim.relation for claim in claims if claim.claim == "pcie_reference_time")
     'equals'

@@ -18,26 +18,6 @@ _CASE = ["study", "case_id", "item", "quantity"]
 def compare(prediction: pd.DataFrame, reference: pd.DataFrame, *, tolerance: float) -> pd.DataFrame:
     """Compare each prediction with each reference of the same case, item and quantity.
 
-    Parameters
-    ----------
-    prediction, reference : pandas.DataFrame
-        Rows of the tables prediction and reference, as in schema.sql.
-    tolerance : float
-        Relative error that the study accepts.
-
-    Returns
-    -------
-    pandas.DataFrame
-        Rows of the table comparison; the relative error is
-        ``(predicted - reference) / reference``.
-
-    Raises
-    ------
-    ValueError
-        If a reference is zero or units differ.
-
-    Examples
-    --------
     >>> case = {"study": ["pcie"], "case_id": ["g"], "item": [""], "quantity": ["rate"], "unit": ["bytes/s"]}
     >>> p = pd.DataFrame(case | {"model": ["m"], "value": [11.0]})
     >>> r = pd.DataFrame(case | {"kind": ["measured"], "origin": ["o"], "value": [10.0]})
@@ -61,23 +41,7 @@ def compare(prediction: pd.DataFrame, reference: pd.DataFrame, *, tolerance: flo
 
 
 def error_bands(comparison: pd.DataFrame, *, resamples: int, seed: int) -> pd.DataFrame:
-    """Summarise relative errors by model, kind and origin of reference, and tolerance.
-
-    Parameters
-    ----------
-    comparison : pandas.DataFrame
-        Rows of the table comparison of one study.
-    resamples : int
-        Number of bootstrap resamples for each interval.
-    seed : int
-        Root seed of the run.
-
-    Returns
-    -------
-    pandas.DataFrame
-        Rows of the table error_band, for the subset ``all`` and each quantity. Each row
-        summarises references of one kind.
-    """
+    """Summarise relative errors by model, kind and origin of reference, and tolerance."""
     rows = []
     for (study, model, kind, origin), group in comparison.groupby(["study", "model", "kind", "origin"], sort=True):
         tolerances = sorted(set(group["tolerance"]) | set(COMMON_TOLERANCES))

@@ -33,18 +33,7 @@ def quoted(text: str) -> str:
 
 
 def connect(path: Path | str = ":memory:") -> duckdb.DuckDBPyConnection:
-    """Open a DuckDB connection that does not install or load extensions automatically.
-
-    Parameters
-    ----------
-    path : Path or str, default ':memory:'
-        Database file.
-
-    Returns
-    -------
-    duckdb.DuckDBPyConnection
-        Open connection.
-    """
+    """Open a DuckDB connection that does not install or load extensions automatically."""
     settings: dict[str, str | bool | int | float | list[str]] = {
         "autoinstall_known_extensions": "false",
         "autoload_known_extensions": "false",
@@ -65,13 +54,6 @@ def _instance() -> duckdb.DuckDBPyConnection:
 def connect_apart() -> Iterator[duckdb.DuckDBPyConnection]:
     """Open an isolated connection to the shared DuckDB instance of this process.
 
-    Yields
-    ------
-    duckdb.DuckDBPyConnection
-        Connection with a separate catalogue: it does not see tables or types of other connections.
-
-    Examples
-    --------
     >>> with connect_apart() as one, connect_apart() as other:
     ...     _ = one.execute("CREATE TABLE kept AS SELECT 1"), other.execute("CREATE TABLE kept AS SELECT 2")
     ...     one.execute("FROM kept").fetchall()
@@ -90,20 +72,7 @@ def connect_apart() -> Iterator[duckdb.DuckDBPyConnection]:
 
 @contextmanager
 def connect_with_little_memory(memory: str, folder: Path) -> Iterator[duckdb.DuckDBPyConnection]:
-    """Open a separate DuckDB instance with a memory limit, for large tables.
-
-    Parameters
-    ----------
-    memory : str
-        Memory limit of the instance, such as ``"150MB"``.
-    folder : Path
-        Folder for temporary files of data that exceed the limit, such as the folder of the output file.
-
-    Yields
-    ------
-    duckdb.DuckDBPyConnection
-        Open connection.
-    """
+    """Open a separate DuckDB instance with a memory limit, for large tables."""
     with connect() as connection:
         connection.execute(f"SET memory_limit = '{memory}'")
         connection.execute(f"SET temp_directory = '{quoted(str(folder / f'.writing.{os.getpid()}'))}'")
@@ -117,18 +86,7 @@ def is_failed_write(error: duckdb.Error) -> bool:
 
 @contextmanager
 def report_full_disk(path: Path | str) -> Iterator[None]:
-    """Convert DuckDB errors about failed writes to one-line errors.
-
-    Parameters
-    ----------
-    path : Path or str
-        Output file to name in the error, instead of a temporary file.
-
-    Raises
-    ------
-    InputError
-        If DuckDB could not write a file. Other errors are not changed.
-    """
+    """Convert DuckDB errors about failed writes to one-line errors."""
     try:
         yield
     except duckdb.Error as error:

@@ -30,20 +30,7 @@ _APART = ("prediction", "reference")
 
 
 def table_digests(connection: duckdb.DuckDBPyConnection) -> list[tuple[str, int, str]]:
-    """Return the content digest of each table that is equal for equal runs.
-
-    Parameters
-    ----------
-    connection : duckdb.DuckDBPyConnection
-        An open database.
-
-    Returns
-    -------
-    list of (str, int, str)
-        Rows of the table table_digest. A digest consists of the DuckDB version and the md5 of the number of rows and
-        the sum of the row hashes, so it does not depend on the row order. The row hashes are DuckDB's, because md5 of
-        all values is slow; they may differ between DuckDB versions.
-    """
+    """Return the content digest of each table that is equal for equal runs."""
     rows = []
     for table in table_names():
         if table in VOLATILE_TABLES:
@@ -113,20 +100,7 @@ def _insert_table(connection: duckdb.DuckDBPyConnection, table: str, parts: Sequ
 
 
 def build_database(tables: Mapping[str, Sequence[Path]], path: Path) -> None:
-    """Build the database of a run from the shards of all tables.
-
-    Parameters
-    ----------
-    tables : mapping
-        Parquet files of each table, as written by `write_table`. Tables without files stay empty.
-    path : Path
-        Database file, written atomically in the format of DuckDB 1.5.
-
-    Raises
-    ------
-    InputError
-        If a shard violates the schema, or if shards of a table contain the same key.
-    """
+    """Build the database of a run from the shards of all tables."""
     with (
         atomic_write(path) as temporary,
         connect_with_little_memory(_MEMORY, path.parent) as connection,

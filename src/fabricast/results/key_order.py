@@ -17,27 +17,8 @@ _MOST_KEYS = 2**62
 def key_order(frame: pd.DataFrame, table: str, key_types: Mapping[str, str]) -> NDArray[np.int64]:
     """Return the row positions that sort a table by its primary key.
 
-    Parameters
-    ----------
-    frame : pandas.DataFrame
-        Rows of the table.
-    table : str
-        Name of the table, for the message.
-    key_types : mapping
-        DuckDB type of each key column, in key order. Enumerations are sorted by their texts.
+    Shapes: result (rows,).
 
-    Returns
-    -------
-    ndarray of int64, shape (rows,)
-        Row positions in key order.
-
-    Raises
-    ------
-    duckdb.ConstraintException
-        If two rows have the same key; the message names the first.
-
-    Examples
-    --------
     >>> rows = pd.DataFrame({"name": ["b", "a", "b"], "number": [10, 2, 9]})
     >>> key_order(rows, "some", {"name": "VARCHAR", "number": "BIGINT"}).tolist()
     [1, 2, 0]

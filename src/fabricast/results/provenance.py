@@ -43,22 +43,7 @@ def _git_commit(folder: Path) -> str | None:
 
 
 def run_rows(config: dict[str, Any], repository: Path, config_files: Iterable[str] = ()) -> pd.DataFrame:
-    """Return the row of the table run: commit, configuration, machine and versions.
-
-    Parameters
-    ----------
-    config : dict
-        Merged configuration as plain values.
-    repository : Path
-        Folder of the checkout.
-    config_files : iterable of str, default ()
-        Names of the configuration files, later files overriding earlier ones.
-
-    Returns
-    -------
-    pandas.DataFrame
-        One row; unknown values are NULL.
-    """
+    """Return the row of the table run: commit, configuration, machine and versions."""
     lock = repository / "uv.lock"
     lock_digest = hashlib.sha256(lock.read_bytes()).hexdigest() if lock.is_file() else None
     text = json.dumps(config, sort_keys=True)

@@ -23,20 +23,7 @@ _LANGUAGE = "https://w3id.org/workflowhub/workflow-ro-crate#snakemake"
 
 
 def export_database(database: Path, folder: Path) -> None:
-    """Export all tables as Parquet files with the SQL that recreates them.
-
-    Parameters
-    ----------
-    database : Path
-        Database of the run.
-    folder : Path
-        Output folder, for DuckDB's ``IMPORT DATABASE``.
-
-    Raises
-    ------
-    InputError
-        If the database does not exist or is not a database of fabricast.
-    """
+    """Export all tables as Parquet files with the SQL that recreates them."""
     with open_run(database) as connection:
         quoted = str(folder).replace("'", "''")
         connection.execute(f"EXPORT DATABASE '{quoted}' (FORMAT parquet)")
@@ -48,19 +35,7 @@ def _citation(repository: Path) -> dict[str, Any]:
 
 
 def write_crate(root: Path, files: Iterable[Path], repository: Path, path: Path) -> None:
-    """Write the RO-Crate metadata of a run.
-
-    Parameters
-    ----------
-    root : Path
-        Root folder of the crate.
-    files : iterable of Path
-        Files of the run, inside the root folder.
-    repository : Path
-        Folder with CITATION.cff.
-    path : Path
-        Output file, ``ro-crate-metadata.json`` in the root folder.
-    """
+    """Write the RO-Crate metadata of a run."""
     citation = _citation(repository)
     authors = [
         {"@id": f"#author-{number}", "@type": "Person" if "family-names" in person else "Organization",

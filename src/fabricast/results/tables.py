@@ -44,13 +44,7 @@ _BLOCK_ROWS = 1_000_000
 
 @cache
 def schema_statements() -> tuple[str, ...]:
-    """Return the statements of schema.sql, with comments as COMMENT statements.
-
-    Returns
-    -------
-    tuple of str
-        Types, tables and views in file order, each followed by its COMMENT statements.
-    """
+    """Return the statements of schema.sql, with comments as COMMENT statements."""
     text = resources.files("fabricast.results").joinpath("schema.sql").read_text(encoding="utf-8")
     statements: list[str] = []
     block: list[str] = []
@@ -87,23 +81,7 @@ def _statements_of_block(block: list[str]) -> list[str]:
 
 @contextmanager
 def open_run(database: Path | str) -> Iterator[duckdb.DuckDBPyConnection]:
-    """Open the database of a finished run for reading.
-
-    Parameters
-    ----------
-    database : Path or str
-        Database file.
-
-    Yields
-    ------
-    duckdb.DuckDBPyConnection
-        Read-only connection.
-
-    Raises
-    ------
-    InputError
-        If the file is missing, is not a database of fabricast, or has the schema of another version.
-    """
+    """Open the database of a finished run for reading."""
     if not Path(database).is_file():
         raise InputError("does not exist as a file; run 'snakemake' first", path=database)
     try:
@@ -128,16 +106,7 @@ def open_run(database: Path | str) -> Iterator[duckdb.DuckDBPyConnection]:
 
 
 def create_schema(connection: duckdb.DuckDBPyConnection, *, large: Collection[str] = ()) -> None:
-    """Create all types, tables and views with their comments.
-
-    Parameters
-    ----------
-    connection : duckdb.DuckDBPyConnection
-        An open database.
-    large : collection of str
-        Large tables: their primary key is documented in the comment instead of enforced by an index, which would be
-        ten times larger than the data.
-    """
+    """Create all types, tables and views with their comments."""
     # In one transaction: otherwise each statement would be written to the disk separately.
     connection.begin()
     for statement in schema_statements():
@@ -177,8 +146,6 @@ def _layout() -> dict[str, tuple[str, ...]]:
 def table_names() -> tuple[str, ...]:
     """Return the names of all tables, in the order of schema.sql.
 
-    Examples
-    --------
     >>> "claim" in table_names()
     True
     """
@@ -188,8 +155,6 @@ def table_names() -> tuple[str, ...]:
 def key_columns(table: str) -> tuple[str, ...]:
     """Return the key columns of a table.
 
-    Examples
-    --------
     >>> key_columns("communication")
     ('graph', 'communication')
     """
@@ -197,22 +162,7 @@ def key_columns(table: str) -> tuple[str, ...]:
 
 
 def write_table(frame: pd.DataFrame, table: str, path: Path | str) -> None:
-    """Validate rows with the schema and write them as Parquet in key order.
-
-    Parameters
-    ----------
-    frame : pandas.DataFrame
-        Rows of the table. Columns are matched by name; missing columns become NULL.
-    table : str
-        Name of a table in schema.sql.
-    path : Path or str
-        Parquet file, written atomically. Equal rows produce identical bytes.
-
-    Raises
-    ------
-    duckdb.ConstraintException
-        If a row violates a constraint of the schema, or if two rows have the same key.
-    """
+    """Validate rows with the schema and write them as Parquet in key order."""
     from fabricast.results.key_order import key_order  # imports pandas, which readers of a database do not need
 
     create = next(s for s in schema_statements() if re.search(rf"^CREATE TABLE {table} ", s, re.MULTILINE))
@@ -238,18 +188,7 @@ def _connect_for(frame: pd.DataFrame, path: Path) -> AbstractContextManager[duck
 
 @contextmanager
 def report_damaged_files(parts: Sequence[Path | str]) -> Iterator[None]:
-    """Convert DuckDB errors about unreadable Parquet files to errors that name the file.
-
-    Parameters
-    ----------
-    parts : sequence of Path or str
-        Files that the body of the context reads.
-
-    Raises
-    ------
-    InputError
-        If a file is missing or damaged. Other errors are not changed.
-    """
+    """Convert DuckDB errors about unreadable Parquet files to errors that name the file."""
     try:
         yield
     except duckdb.ConstraintException:
@@ -274,20 +213,7 @@ def plain_columns(connection: duckdb.DuckDBPyConnection, table: str) -> dict[str
 def read_tables(
     files: Mapping[str, Path | str | Sequence[Path | str]], *, categories: bool = False
 ) -> Callable[[str], pd.DataFrame]:
-    """Return a function that reads tables by name and caches them.
-
-    Parameters
-    ----------
-    files : mapping
-        Parquet file or files by name. Rows of a table in several files are sorted by key.
-    categories : bool, default False
-        Whether text columns are categorical, as for `read_table`.
-
-    Returns
-    -------
-    callable
-        Function of a name that returns the rows.
-    """
+    """Return a function that reads tables by name and caches them."""
 
     @cache
     def read(name: str) -> pd.DataFrame:
@@ -302,25 +228,7 @@ def read_tables(
 
 
 def read_table(*paths: Path | str, categories: bool = False) -> pd.DataFrame:
-    """Read one or more Parquet files of the same table.
-
-    Parameters
-    ----------
-    *paths : Path or str
-        Files to read, in this order.
-    categories : bool, default False
-        Whether text columns are read as categorical columns, which need less memory.
-
-    Returns
-    -------
-    pandas.DataFrame
-        Concatenated rows of the files.
-
-    Raises
-    ------
-    InputError
-        If a file is missing or is not Parquet.
-    """
+    """Read one or more Parquet files of the same table."""
     frames: list[pd.DataFrame] = []
     with connect_apart() as connection:
         with report_damaged_files(paths):

@@ -54,21 +54,6 @@ class ClaimTables:
 def judge(claim: Claim, observed: float | None) -> str:
     """Compare an observed value with a statement, regardless of the evidence.
 
-    Parameters
-    ----------
-    claim : Claim
-        Claim with the statement.
-    observed : float or None
-        Observed value in the unit of the statement; None if it cannot be computed.
-
-    Returns
-    -------
-    str
-        ``reproduced`` within the printed bounds or the authors' tolerance; ``decided_by_tolerance`` within this
-        project's tolerance only; ``deviates``; or ``not_testable``.
-
-    Examples
-    --------
     >>> claim = Claim(claim="c", study="pcie", statement="s", source="t", relation="at_least", value=95, unit="%",
     ...               evidence="own_simulator", query="SELECT 1",
     ...               tolerance={"value": 2, "reason": "ours", "because": "example"})
@@ -89,26 +74,7 @@ def judge(claim: Claim, observed: float | None) -> str:
 
 
 def evaluate_claims(claims: list[Claim], tables: dict[str, list[Path]]) -> ClaimTables:
-    """Evaluate all claims with the tables of a run.
-
-    Parameters
-    ----------
-    claims : list of Claim
-        Claims to evaluate. Each query returns one number; an empty result or NULL means that the run does not contain
-        the required data.
-    tables : dict
-        Parquet files of each table.
-
-    Returns
-    -------
-    ClaimTables
-        Verdicts of the claims, of their interpretations, of trivial baselines, and with mutated data.
-
-    Raises
-    ------
-    InputError
-        If a query fails or returns more than one number.
-    """
+    """Evaluate all claims with the tables of a run."""
     rows: dict[str, list[dict[str, Any]]] = {name: [] for name in ClaimTables.__dataclass_fields__}
     parts = [path for paths in tables.values() for path in paths]
     with connect_apart() as connection, report_damaged_files(parts):

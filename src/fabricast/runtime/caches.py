@@ -16,19 +16,6 @@ _LEAST_FREE_BYTES = 64_000_000
 def cache_folder(name: str) -> Path | None:
     """Return a writable cache folder of the user, created if necessary.
 
-    Parameters
-    ----------
-    name : str
-        Name of the folder.
-
-    Returns
-    -------
-    Path or None
-        Folder in the first writable one of ``FABRICAST_CACHE_DIR``, the user's cache folder and the temporary folder
-        whose disk is not full; None if there is none.
-
-    Examples
-    --------
     >>> cache_folder("examples").name
     'examples'
     """

@@ -24,18 +24,6 @@ def files_digest(paths: Iterable[Path | str]) -> str:
 
     Snakemake compares modification times, so it does not notice an input that is replaced by an older file.
 
-    Parameters
-    ----------
-    paths : iterable of Path or str
-        Files; one that does not exist has a digest too.
-
-    Returns
-    -------
-    str
-        16 hexadecimal digits; empty without files.
-
-    Examples
-    --------
     >>> files_digest([]), len(files_digest(["no/such/file"]))
     ('', 16)
     """
@@ -53,23 +41,6 @@ def code_digest(*places: str) -> str:
     Snakemake detects an edit to a script, but not to modules that the script imports. A rule with this digest in
     its ``params`` reruns if any file of these folders changes: code, SQL, CUDA, templates and styles.
 
-    Parameters
-    ----------
-    *places : str
-        Folders and files relative to the package, such as ``"core"``, ``"pcie"`` or ``"results/schema.sql"``.
-
-    Returns
-    -------
-    str
-        16 hexadecimal digits.
-
-    Raises
-    ------
-    FileNotFoundError
-        If a folder or file does not exist.
-
-    Examples
-    --------
     >>> code_digest("core") == code_digest("core"), code_digest("core") == code_digest("core", "inputs")
     (True, False)
     """

@@ -31,13 +31,6 @@ def kernel_sources() -> list[Path]:
 def kernel_folder() -> Path:
     """Return the cache folder for the machine code of the kernels on this processor.
 
-    Returns
-    -------
-    Path
-        Folder from `fabricast.runtime.caches.cache_folder`; a new temporary folder if none is writable.
-
-    Examples
-    --------
     >>> kernel_folder() == kernel_folder()
     True
     """

@@ -41,23 +41,7 @@ def _text(error: Any) -> str:
 
 
 def checked(result: tuple[Any, ...]) -> Any:
-    """Return the values of a driver call, or raise its error.
-
-    Parameters
-    ----------
-    result : tuple
-        Error and values, as returned by the binding.
-
-    Returns
-    -------
-    object
-        The value, a list of several values, or None.
-
-    Raises
-    ------
-    InputError
-        If the call failed; the message is the error text of CUDA.
-    """
+    """Return the values of a driver call, or raise its error."""
     error, *values = result
     if int(error) != 0:
         raise InputError(f"nothing measured: CUDA: {_text(error)}")
@@ -67,8 +51,6 @@ def checked(result: tuple[Any, ...]) -> Any:
 def c_text(found: bytes) -> str:
     r"""Decode a NUL-terminated C string.
 
-    Examples
-    --------
     >>> c_text(b"GPU\0\0")
     'GPU'
     """

@@ -15,13 +15,7 @@ __all__ = ["log_to", "progress_of"]
 
 
 def log_to(path: Path | str) -> None:
-    """Redirect stdout and stderr to the job log and report `InputError` as a single line.
-
-    Parameters
-    ----------
-    path : Path or str
-        Log file, which Snakemake shows if the job fails.
-    """
+    """Redirect stdout and stderr to the job log and report `InputError` as a single line."""
     # Jobs draw to files only. matplotlib reads the variable when it is imported.
     os.environ.setdefault("MPLBACKEND", "Agg")
     Path(path).parent.mkdir(parents=True, exist_ok=True)
@@ -36,20 +30,7 @@ def log_to(path: Path | str) -> None:
 
 @contextmanager
 def progress_of(work: str, total: int) -> Iterator[Callable[[int], None]]:
-    """Show the progress of long work: a bar on a terminal, one line per tenth in a log.
-
-    Parameters
-    ----------
-    work : str
-        Description.
-    total : int
-        Number of parts.
-
-    Yields
-    ------
-    callable
-        Accepts the number of parts finished since the last call.
-    """
+    """Show the progress of long work: a bar on a terminal, one line per tenth in a log."""
     from rich.console import Console
     from rich.progress import Progress
 

@@ -17,8 +17,6 @@ _DEVICES = Path("/sys/bus/pci/devices")
 def available_cores() -> int:
     """Return the number of cores that this process may use.
 
-    Examples
-    --------
     >>> available_cores() >= 1
     True
     """
@@ -28,8 +26,6 @@ def available_cores() -> int:
 def processor_name() -> str:
     """Return the processor name, or the architecture if the system reports no name.
 
-    Examples
-    --------
     >>> processor_name() == ""
     False
     """
@@ -43,20 +39,7 @@ def processor_name() -> str:
 
 @contextmanager
 def pin_to_local_cores(bus_id: str, devices: Path = _DEVICES) -> Iterator[str]:
-    """Pin this process to the cores next to a GPU within the block.
-
-    Parameters
-    ----------
-    bus_id : str
-        PCI address of the GPU, as CUDA prints it.
-    devices : Path, default /sys/bus/pci/devices
-        Folder in which the kernel lists PCI devices.
-
-    Yields
-    ------
-    str
-        Description of the cores. Nothing changes if the kernel lists no local cores or this process may not use them.
-    """
+    """Pin this process to the cores next to a GPU within the block."""
     try:
         text = (devices / bus_id.lower() / "local_cpulist").read_text()
         ranges = [(int(low), int(high or low)) for low, high in re.findall(r"(\d+)(?:-(\d+))?", text)]

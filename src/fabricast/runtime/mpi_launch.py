@@ -42,28 +42,7 @@ def launch(
     launcher: str = "mpiexec",
     environment: Mapping[str, str] | None = None,
 ) -> None:
-    """Run a module of this package with several ranks.
-
-    Parameters
-    ----------
-    module : str
-        Full name of the module.
-    arguments : sequence of str
-        Command-line arguments of the module.
-    ranks : int
-        Number of processes.
-    timeout_s : float
-        Time limit in s.
-    launcher : str, default 'mpiexec'
-        Command that accepts ``-n ranks``: mpiexec, mpirun or srun.
-    environment : mapping of str to str, optional
-        Additional environment variables.
-
-    Raises
-    ------
-    InputError
-        If MPI is missing, fails or exceeds the time limit.
-    """
+    """Run a module of this package with several ranks."""
     reason = unavailable_reason(launcher)
     if reason is not None:
         raise InputError(f"nothing measured: {reason}")

@@ -26,22 +26,6 @@ def over_blocks(
 
     Small blocks keep all threads busy.
 
-    Parameters
-    ----------
-    work : callable
-        Function of the first number of a block and the number after its last. It must release the interpreter lock,
-        and results must not depend on the order of blocks.
-    count : int
-        Number of numbers to process.
-    threads : int
-        Number of threads.
-    block : int
-        Numbers per block.
-    progress : callable, optional
-        Called with the count of numbers that were processed since its last call.
-
-    Examples
-    --------
     >>> squares = [0] * 5
     >>> def work(first, last):
     ...     squares[first:last] = [n * n for n in range(first, last)]
@@ -68,21 +52,6 @@ def in_order(
 ) -> list[Result]:
     """Apply a function to items in threads and return the results in order.
 
-    Parameters
-    ----------
-    work : callable
-        Function of an item; it must release the interpreter lock to benefit from threads.
-    items : iterable
-        Items to process.
-    threads : int
-        Number of threads.
-    progress : callable, optional
-        Called with the amount of work done since its last call.
-    parts : callable, optional
-        Function that returns the amount of work of a result; by default 1 per result.
-
-    Examples
-    --------
     >>> in_order(abs, [-2, 1], threads=2)
     [2, 1]
     """
@@ -99,13 +68,6 @@ def in_order(
 def prefetched(items: Iterable[Item]) -> Iterator[Item]:
     """Yield items in order while a thread prefetches the next item.
 
-    Parameters
-    ----------
-    items : iterable
-        Items, which the thread produces one after the other; its errors are raised here.
-
-    Examples
-    --------
     >>> list(prefetched(iter("ab")))
     ['a', 'b']
     """
@@ -123,17 +85,6 @@ def prefetched_map(work: Callable[[Item], Result], items: Iterable[Item], *, thr
 
     As many results are computed ahead as there are threads; with one thread, each result is computed on request.
 
-    Parameters
-    ----------
-    work : callable
-        Function of an item; its errors are raised here.
-    items : iterable
-        Items to process; the thread of the caller iterates over them.
-    threads : int
-        Number of threads.
-
-    Examples
-    --------
     >>> list(prefetched_map(abs, iter([-2, 1, -3]), threads=2))
     [2, 1, 3]
     """

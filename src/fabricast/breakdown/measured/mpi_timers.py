@@ -38,15 +38,7 @@ def _send(world: MPI.Comm, payload: bytearray, requests: list[MPI.Request]) -> N
 
 
 def main(path: str, iterations: int) -> None:
-    """Measure the timers of ranks 0 and 1 and write them as CSV.
-
-    Parameters
-    ----------
-    path : str
-        CSV file for `fabricast.breakdown.traces.read_timers`.
-    iterations : int
-        Number of samples of each region.
-    """
+    """Measure the timers of ranks 0 and 1 and write them as CSV."""
     from mpi4py import MPI
 
     world = MPI.COMM_WORLD

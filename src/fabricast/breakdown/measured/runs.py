@@ -46,20 +46,7 @@ class MeasuredTables:
 
 
 def measure_message(path: Path | str, *, iterations: int) -> None:
-    """Measure an MPI message between two processes of the local machine.
-
-    Parameters
-    ----------
-    path : Path or str
-        Output CSV file of timers, written atomically.
-    iterations : int
-        Number of samples of each region.
-
-    Raises
-    ------
-    InputError
-        If MPI is missing or fails.
-    """
+    """Measure an MPI message between two processes of the local machine."""
     with atomic_write(path) as temporary:
         launch(
             "fabricast.breakdown.measured.mpi_timers", [str(temporary), str(iterations)], ranks=2, timeout_s=_TIMEOUT_S
@@ -67,19 +54,7 @@ def measure_message(path: Path | str, *, iterations: int) -> None:
 
 
 def measured_tables(timers_file: Path | str | None) -> MeasuredTables:
-    """Convert measured timers to result tables.
-
-    Parameters
-    ----------
-    timers_file : Path, str or None
-        CSV file written by `measure_message`; None if nothing was measured.
-
-    Returns
-    -------
-    MeasuredTables
-        Components with tag ``measured``; the sum of the regions on the path of one message as prediction;
-        half the ping-pong time as reference of kind ``measured``.
-    """
+    """Convert measured timers to result tables."""
     if timers_file is None:
         return MeasuredTables(
             pd.DataFrame(columns=["system", "component"]),

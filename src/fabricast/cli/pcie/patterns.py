@@ -63,20 +63,7 @@ class Patterns:
             raise InputError(f"no copies are specified, expected a file of graphs or one of: {', '.join(patterns)}")
 
     def graphs(self, tree: PcieTree, size_bytes: float) -> CongestionGraphs:
-        """Return the graph of the pattern.
-
-        Parameters
-        ----------
-        tree : PcieTree
-            Topology.
-        size_bytes : float
-            Size of each copy in bytes, unless `all_to_all` specifies it.
-
-        Raises
-        ------
-        InputError
-            If the pattern does not fit the topology.
-        """
+        """Return the graph of the pattern."""
         from fabricast.api import graphs as patterns
         from fabricast.cli.options import size_of
         from fabricast.cli.pcie.schedule_text import parse_grid

@@ -26,20 +26,7 @@ def parse_grid(text: str) -> tuple[int, ...]:
 
 
 def schedule_lines(tree: PcieTree, search: ScheduleSearch) -> list[str]:
-    """Return the best schedules step by step, the lower bound and the gain as text.
-
-    Parameters
-    ----------
-    tree : PcieTree
-        Topology.
-    search : ScheduleSearch
-        Result of the search.
-
-    Returns
-    -------
-    list of str
-        Lines to print.
-    """
+    """Return the best schedules step by step, the lower bound and the gain as text."""
     names = tree.endpoint_names
     lines = []
     for rank, plan in enumerate(search.best, start=1):
@@ -64,17 +51,7 @@ def schedule_lines(tree: PcieTree, search: ScheduleSearch) -> list[str]:
 
 
 def write_schedules(tree: PcieTree, search: ScheduleSearch, path: Path) -> None:
-    """Write the ordered targets of each rank to a file.
-
-    Parameters
-    ----------
-    tree : PcieTree
-        Topology.
-    search : ScheduleSearch
-        Result of the search.
-    path : Path
-        CSV (schedule, source, step, target, elapsed_s) or JSON (list of schedules, targets keyed by source).
-    """
+    """Write the ordered targets of each rank to a file."""
     names = tree.endpoint_names
     if path.suffix.lower() == ".json":
         entries = [

@@ -14,18 +14,7 @@ __all__ = ["path_matrix", "tree_text"]
 
 
 def tree_text(tree: PcieTree) -> Tree:
-    """Return a drawing of the tree for the terminal.
-
-    Parameters
-    ----------
-    tree : PcieTree
-        Topology to draw.
-
-    Returns
-    -------
-    rich.tree.Tree
-        One line per vertex with name, kind, link and label, followed by memory nodes, direct links and routing rules.
-    """
+    """Return a drawing of the tree for the terminal."""
 
     def describe(name: str) -> str:
         vertex = tree.vertex(name)

@@ -36,39 +36,7 @@ def trace_file(
     pcie_only: bool = False,
     include_display: bool = False,
 ) -> list[str]:
-    """Trace the packets of one graph; write a Parquet file and a figure.
-
-    Parameters
-    ----------
-    topology : str
-        Built-in name or topology file.
-    graphs_file : Path
-        CSV with the columns ``graph,source,target[,size_bytes,start_s]``.
-    hardware : PacketHardware
-        Packets, buffers and root complex.
-    size_bytes : float
-        Size of each copy in bytes, if the file has no column ``size_bytes``.
-    generation, width, parameters_file
-        See `fabricast.pcie.packets.link_rates.hardware_on`.
-    pcie_only, include_display : bool, default False
-        See `fabricast.simulate` and `fabricast.load_topology`.
-    graph : str
-        Name of the graph to trace.
-    transmissions : int
-        Number of transmissions to trace.
-    output : Path
-        Parquet file with one row per transmission. The figure has the same name with the suffix .png.
-
-    Returns
-    -------
-    list of str
-        Completion time of each copy, and a description of the written files.
-
-    Raises
-    ------
-    InputError
-        If the graph does not exist or an argument is out of range.
-    """
+    """Trace the packets of one graph; write a Parquet file and a figure."""
     try:
         from fabricast.figures.pcie.packets import plot_packet_timeline
         from fabricast.figures.style import paper_style, save_figure

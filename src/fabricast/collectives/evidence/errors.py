@@ -54,21 +54,7 @@ def _alpha_beta(case: MeasuredCase) -> NDArray[np.float64]:
 
 
 def case_times(case: MeasuredCase, model: CollectiveModel) -> pd.DataFrame:
-    """Return measured and forecast times of a case in s.
-
-    Parameters
-    ----------
-    case : MeasuredCase
-        Case.
-    model : CollectiveModel
-        Time model of the case.
-
-    Returns
-    -------
-    pandas.DataFrame
-        One row per size: system, operation, transport, size_class, size_bytes, measured_s, forecast_s, nccl_s,
-        alpha_beta_s. NCCL's estimate is missing for operations without entries in its cost table.
-    """
+    """Return measured and forecast times of a case in s."""
     choices = model.choices(case.size_bytes)
     transport = "P2P" if all(hop.transport is Transport.P2P for hop in model.step(choices[-1][0]).hops) else "SHM"
     nccl = np.full(case.size_bytes.shape, np.nan)
@@ -97,13 +83,7 @@ def one_row_per_size(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def machine_errors(left_out: Mapping[str, Constants] | None = None) -> pd.DataFrame:
-    """Return measured and forecast times of all cases.
-
-    Parameters
-    ----------
-    left_out : mapping of str to Constants, optional
-        Constants that were fitted without each topology; by default those of the fit to all machines.
-    """
+    """Return measured and forecast times of all cases."""
     frames = []
     for case in measured_cases():
         name = measured_machine(case.system).tree.name
@@ -113,21 +93,7 @@ def machine_errors(left_out: Mapping[str, Constants] | None = None) -> pd.DataFr
 
 
 def error_table(times: pd.DataFrame, columns: Mapping[str, str]) -> pd.DataFrame:
-    """Return the errors of all_reduce by transport and size class.
-
-    Parameters
-    ----------
-    times : pandas.DataFrame
-        Times as returned by `machine_errors`.
-    columns : mapping of str to str
-        Column of times by name of the forecast.
-
-    Returns
-    -------
-    pandas.DataFrame
-        One row per transport, size class and forecast: transport, size_class, forecast, rows, machines, median,
-        within_band, worst. Errors are relative: forecast / measured - 1; median and worst are of absolute values.
-    """
+    """Return the errors of all_reduce by transport and size class."""
     rows = []
     times = times[times["operation"] == "all_reduce"]
     for transport in ("P2P", "SHM"):

@@ -38,8 +38,6 @@ def _folder() -> Path:
 def size_class(size_bytes: float) -> str:
     """Return the class of a size.
 
-    Examples
-    --------
     >>> size_class(4096), size_class(2.0**20)
     ('up to 32 KiB', 'from 1 MiB')
     """

@@ -39,8 +39,6 @@ def gpu_count() -> int:
 def unavailable_reason() -> str | None:
     r"""Return why nccl-tests cannot run here, in one line; None if it can.
 
-    Examples
-    --------
     >>> reason = unavailable_reason()
     >>> reason is None or "\\n" not in reason
     True
@@ -61,22 +59,6 @@ def measure_to_files(log: Path | str, topology: Path | str) -> str:
 
     NCCL prints its choices (``NCCL_DEBUG=INFO``) and dumps the topology (``NCCL_TOPO_DUMP_FILE``), so that the forecast
     needs no other input.
-
-    Parameters
-    ----------
-    log, topology : Path or str
-        Files to write: text of nccl-tests and of NCCL, and NCCL topology XML. If nothing can be measured, the log
-        states the reason.
-
-    Returns
-    -------
-    str
-        What was measured, or why nothing was, in one line.
-
-    Raises
-    ------
-    InputError
-        If nccl-tests fails; the message has its last line.
     """
     reason = unavailable_reason()
     if reason is not None:

@@ -49,22 +49,7 @@ class CollectiveTables:
 
 
 def user_forecast(name: str, inputs: Mapping[str, object], log: Path | str) -> CollectiveForecast:
-    """Return the forecast of one log of a user's machine.
-
-    Parameters
-    ----------
-    name : str
-        Name of the machine in the configuration, for messages.
-    inputs : mapping
-        Topology and optional pairs, cpu, gpu, numa, nccl_version and transport.
-    log : Path or str
-        Log of nccl-tests.
-
-    Raises
-    ------
-    InputError
-        If an input is invalid.
-    """
+    """Return the forecast of one log of a user's machine."""
     options = {key: value for key, value in inputs.items() if key not in ("topology", "pairs", "logs") and value}
     known = CollectiveInputs(measurements=inputs.get("pairs") or None, log=log, **options)  # type: ignore[arg-type]
     return forecast_prepared(prepare(load_tree(str(inputs["topology"])), None, known))
@@ -73,13 +58,6 @@ def user_forecast(name: str, inputs: Mapping[str, object], log: Path | str) -> C
 def collective_tables(user_supplied: Sequence[tuple[str, CollectiveForecast]] = ()) -> CollectiveTables:
     """Return the tables of the measured machines and of machines of the user.
 
-    Parameters
-    ----------
-    user_supplied : sequence of (str, CollectiveForecast)
-        Name and forecast of each log of the user.
-
-    Examples
-    --------
     >>> tables = collective_tables()
     >>> sorted(tables.collective_time["transport"].unique().tolist())
     ['P2P', 'SHM']

@@ -60,8 +60,6 @@ class Entry:
 def readings_entry(study: str) -> Entry:
     """Return the figure of claim verdicts by interpretation of the source.
 
-    Examples
-    --------
     >>> readings_entry("pcie").needs_claims
     True
     """
@@ -79,13 +77,6 @@ def readings_entry(study: str) -> Entry:
 def lazy_module(name: str) -> ModuleType:
     """Return a module that is executed at the first access to one of its attributes.
 
-    Parameters
-    ----------
-    name : str
-        Full module name.
-
-    Examples
-    --------
     >>> lazy_module("fabricast.figures.style").COLUMN_WIDTH_IN
     3.5
     """
@@ -102,15 +93,7 @@ def lazy_module(name: str) -> ModuleType:
 
 
 def figures_of(study: str, settings: Config) -> dict[str, Entry]:
-    """Return the figures of a study in a configuration, by name.
-
-    Parameters
-    ----------
-    study : str
-        Name of the study.
-    settings : Config
-        Validated configuration.
-    """
+    """Return the figures of a study in a configuration, by name."""
     entries: tuple[Entry, ...] = importlib.import_module(f"{__name__}.{study}").FIGURES
     simulated = bool(settings.pcie.simulated_sets)
     return {

@@ -23,12 +23,6 @@ def plot_port_conflicts() -> Figure:
     """Draw the congestion factors of conflicts at an upstream port and at a downstream port.
 
     The factors are those of the model of the study on a tree of two switches with four GPUs each.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-        Left copies that share an upstream port; right copies to one GPU by tau, with and without a copy that crosses
-        the root complex.
     """
     tree, model = regular_tree("two switches", (2, 4)), MODELS["congestion_factor"]
     figure, (left, right) = plt.subplots(1, 2, figsize=(PAGE_WIDTH_IN, 2.9), sharey=True, width_ratios=[1, 1.8])

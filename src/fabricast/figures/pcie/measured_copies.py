@@ -25,21 +25,7 @@ _HIGHEST = 100.0
 
 
 def plot_measured_copies(copies: pd.DataFrame, tolerance: float) -> Figure:
-    """Draw the errors of each model for every class of measured graphs.
-
-    Parameters
-    ----------
-    copies : pandas.DataFrame
-        Rows of the table measured_copy.
-    tolerance : float
-        Half width of the shaded band, as a relative error.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-        One panel per class, one row per model: a dot per graph and a bar at the median. Graphs of user-supplied
-        machines are stars.
-    """
+    """Draw the errors of each model for every class of measured graphs."""
     validated = copies[copies["judged"]]
     classes = [name for name in _CLASSES if name in set(validated["graph_class"])]
     figure, panels = plt.subplots(

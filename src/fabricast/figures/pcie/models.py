@@ -52,8 +52,6 @@ def model_look(name: str) -> tuple[str, Any]:
 
     Other interpretations of the slides are grey.
 
-    Examples
-    --------
     >>> model_look("congestion_factor"), model_look("literal")
     (('#0072B2', '-'), ('0.7', '-'))
     """
@@ -119,22 +117,7 @@ def link_load(tree: PcieTree, pairs: list[tuple[int, int]], rho: np.ndarray) -> 
 
 
 def plot_link_loads(tree: PcieTree, communication: pd.DataFrame, phase: pd.DataFrame, graph: str) -> Figure:
-    """Draw a topology with the link loads of each phase of a graph.
-
-    Parameters
-    ----------
-    tree : PcieTree
-        Topology.
-    communication, phase : pandas.DataFrame
-        Rows of the tables of these names.
-    graph : str
-        Name of the graph.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-        One panel per phase.
-    """
+    """Draw a topology with the link loads of each phase of a graph."""
     phase = phase[(phase["graph"] == graph) & (phase["model"] == _TRACED)]
     pairs_of = communication[communication["graph"] == graph].set_index("communication")
     number = tree.endpoint_number
@@ -155,20 +138,7 @@ def plot_link_loads(tree: PcieTree, communication: pd.DataFrame, phase: pd.DataF
 
 
 def plot_worked_example(communication: pd.DataFrame, phase: pd.DataFrame, graph: str) -> Figure:
-    """Draw the worked example: the congestion graph of each phase and the timeline.
-
-    Parameters
-    ----------
-    communication, phase : pandas.DataFrame
-        Rows of the tables of these names.
-    graph : str
-        Name of the graph.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-        Graphs with congestion factors above, timeline below.
-    """
+    """Draw the worked example: the congestion graph of each phase and the timeline."""
     phase = phase[(phase["graph"] == graph) & (phase["model"] == _TRACED)].sort_values(["phase", "communication"])
     ends = communication[communication["graph"] == graph].set_index("communication").sort_index()
     phases = sorted(phase["phase"].unique())
@@ -227,20 +197,7 @@ def _name_graphs(figure: Figure, graph: pd.DataFrame) -> None:
 def plot_slowdown(
     prediction: pd.DataFrame, graph: pd.DataFrame, communication: pd.DataFrame, bandwidth_bytes_per_s: float
 ) -> Figure:
-    """Draw the predicted slowdown of all copies, by model and by family of graphs.
-
-    Parameters
-    ----------
-    prediction, graph, communication : pandas.DataFrame
-        Rows of the tables of these names for one graph set.
-    bandwidth_bytes_per_s : float
-        Rate of an isolated copy in bytes/s.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-        Left the ECDF by model, right the ECDF by family for the congestion-factor model.
-    """
+    """Draw the predicted slowdown of all copies, by model and by family of graphs."""
     copies = communication.assign(item=communication["communication"].astype(str)).merge(graph[["graph", "family"]])
     copies = copies.set_index(["graph", "item"])[["size_bytes", "family"]]
 
@@ -289,20 +246,7 @@ def plot_slowdown(
 
 
 def plot_probes(comparison: pd.DataFrame, tolerance: float) -> Figure:
-    """Draw predicted against measured rates of concurrent copies.
-
-    Parameters
-    ----------
-    comparison : pandas.DataFrame
-        Rows of the table comparison with measured rates.
-    tolerance : float
-        Half width of the shaded band, as a relative error.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-        Left predicted by measured rates of the congestion-factor model, right the error by staggered distance.
-    """
+    """Draw predicted against measured rates of concurrent copies."""
     rows = comparison[
         (comparison["kind"] == "measured")
         & (comparison["quantity"] == "rate")

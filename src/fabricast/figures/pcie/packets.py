@@ -22,22 +22,7 @@ _SLIVER = 1e-3
 
 
 def plot_packet_timeline(trace: pd.DataFrame, rates: pd.DataFrame, labels: list[str]) -> Figure:
-    """Draw the first packets of each link and the rate of each copy over the run.
-
-    Parameters
-    ----------
-    trace : pandas.DataFrame
-        Columns communication, link, start_s, end_s.
-    rates : pandas.DataFrame
-        Columns communication, start_s, end_s, bytes_per_s.
-    labels : list of str
-        Legend text of each copy.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-        Above, one line per link, from sources to targets; below, rates as step functions.
-    """
+    """Draw the first packets of each link and the rate of each copy over the run."""
     # In this window the busiest link sends at most 24 packets, so that each is wide enough to be visible.
     busiest = trace["link"].value_counts().idxmax()
     busiest_end_s = trace[trace["link"] == busiest]["end_s"].sort_values().to_numpy()

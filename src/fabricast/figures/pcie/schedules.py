@@ -22,20 +22,7 @@ _MODEL = "congestion_factor"
 
 
 def plot_schedule_distribution(histogram: pd.DataFrame, summary: pd.DataFrame, reference_time_s: float) -> Figure:
-    """Draw the times of all schedules, with the published and the naive ones marked.
-
-    Parameters
-    ----------
-    histogram, summary : pandas.DataFrame
-        Rows of the tables schedule_histogram and schedule_summary.
-    reference_time_s : float
-        Time of one isolated message in seconds, the unit of the axis.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-        One panel per pattern and topology with a published schedule, both modes in each.
-    """
+    """Draw the times of all schedules, with the published and the naive ones marked."""
     rows = summary[(summary["model"] == _MODEL) & summary["published_s"].notna()]
     panels = list(dict.fromkeys(zip(rows["pattern"], rows["topology"], strict=True)))
     panels.sort(key=lambda panel: (panel[1] != "storm8", panel[1], panel[0]))
@@ -80,19 +67,7 @@ _MEASURED_GAIN = 0.056
 
 
 def plot_schedule_gain(summary: pd.DataFrame) -> Figure:
-    """Draw the time that the fastest order of sends saves, and the share of copies in a step that this implies.
-
-    Parameters
-    ----------
-    summary : pandas.DataFrame
-        Rows of the table schedule_summary.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-        Left the savings of the machine of the talk relative to the naive and the median order by pattern and mode;
-        right the measured gain divided by these savings.
-    """
+    """Draw the time that the fastest order of sends saves, and the share of copies in a step that this implies."""
     rows = summary[(summary["model"] == _MODEL) & summary["median_s"].notna()]
     of_talk = rows[rows["topology"] == "storm8"]
     rows = (rows if of_talk.empty else of_talk).sort_values(["topology", "pattern", "mode"], ascending=False)
@@ -117,20 +92,7 @@ def plot_schedule_gain(summary: pd.DataFrame) -> Figure:
 
 
 def plot_schedule_timeline(schedule: pd.DataFrame, reference_time_s: float) -> Figure:
-    """Draw the synchronised schedules of the talk on its machine, or the fastest one if none is published.
-
-    Parameters
-    ----------
-    schedule : pandas.DataFrame
-        Rows of the table schedule.
-    reference_time_s : float
-        Time of one isolated message in seconds, the unit of the axis.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-        One panel per schedule: one row per source and one column per step, each send with its target.
-    """
+    """Draw the synchronised schedules of the talk on its machine, or the fastest one if none is published."""
     rows = schedule[
         schedule["decomposition"].str.contains(" synchronised ") & schedule["decomposition"].str.endswith(_MODEL)
     ]

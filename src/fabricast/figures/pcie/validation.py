@@ -48,22 +48,7 @@ def _name_place(figure: Figure, tree: str, origin: str) -> None:
 
 
 def plot_error_distribution(histogram: pd.DataFrame, subset: str, origin: str, tolerance: float) -> Figure:
-    """Draw the validation figure of the paper: error histogram and ECDF by model.
-
-    Parameters
-    ----------
-    histogram : pandas.DataFrame
-        Rows of the table error_histogram.
-    subset, origin : str
-        Subset of graphs and hardware setting.
-    tolerance : float
-        Half width of the shaded band, as a relative error.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-        Left the histogram of the validated models, right the ECDF of absolute errors of all models.
-    """
+    """Draw the validation figure of the paper: error histogram and ECDF by model."""
     rows = histogram[(histogram["subset"] == subset) & (histogram["origin"] == origin)]
     figure = plt.figure(figsize=(PAGE_WIDTH_IN, 3.9))
     grid = figure.add_gridspec(len(VALIDATED), 2)
@@ -118,22 +103,7 @@ def _draw_histogram(axes: Axes, rows: pd.DataFrame, colour: str, tolerance: floa
 
 
 def plot_predicted_simulated(comparison: pd.DataFrame, set_name: str, origin: str, tolerance: float) -> Figure:
-    """Draw predicted against simulated times, one panel per model.
-
-    Parameters
-    ----------
-    comparison : pandas.DataFrame
-        Rows of the table comparison with simulated references.
-    set_name, origin : str
-        Graph set and hardware setting.
-    tolerance : float
-        Half width of the band, as a relative error.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-        Hexagons coloured by the number of copies.
-    """
+    """Draw predicted against simulated times, one panel per model."""
     rows = comparison[comparison["origin"] == origin]
     figure, panels = plt.subplots(1, len(VALIDATED), figsize=(PAGE_WIDTH_IN, 2.7), sharex=True, sharey=True)
     _name_place(figure, set_name, origin)
@@ -161,22 +131,7 @@ def plot_predicted_simulated(comparison: pd.DataFrame, set_name: str, origin: st
 
 
 def plot_error_by_size(error_band: pd.DataFrame, set_name: str, tolerance: float) -> Figure:
-    """Draw the share within the band by the number of copies in the graph, for every hardware setting.
-
-    Parameters
-    ----------
-    error_band : pandas.DataFrame
-        Rows of the table error_band.
-    set_name : str
-        Graph set, of whose validation graphs, or graphs of the user, the errors are shown.
-    tolerance : float
-        The study's tolerance.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-        Left the congestion-factor model, right the back-pressure model.
-    """
+    """Draw the share within the band by the number of copies in the graph, for every hardware setting."""
     rows = error_band[(error_band["kind"] == "simulated") & (error_band["tolerance"] == tolerance)]
     count = rows["subset"].str.extract(rf"^{set_name}\.(?:validation|user)\.communications\.(\d+)$")[0].astype(float)
     rows = rows.assign(count=count)[count <= _MOST_COPIES].sort_values("count")
@@ -200,22 +155,7 @@ def plot_error_by_size(error_band: pd.DataFrame, set_name: str, tolerance: float
 
 
 def plot_model_hardware(error_band: pd.DataFrame, subsets: dict[str, str], tolerance: float) -> Figure:
-    """Draw the share within the band of every model on every hardware setting.
-
-    Parameters
-    ----------
-    error_band : pandas.DataFrame
-        Rows of the table error_band.
-    subsets : dict
-        Title of each subset to show.
-    tolerance : float
-        The study's tolerance.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-        A heat map; columns are subset and hardware.
-    """
+    """Draw the share within the band of every model on every hardware setting."""
     import seaborn as sns  # imported late: the import needs 2 s of CPU time
 
     rows = error_band[(error_band["kind"] == "simulated") & (error_band["tolerance"] == tolerance)]
@@ -259,22 +199,7 @@ def plot_model_hardware(error_band: pd.DataFrame, subsets: dict[str, str], toler
 def plot_worst_case(
     tree: PcieTree, communication: pd.DataFrame, comparison: pd.DataFrame, parameter: pd.DataFrame, model: str
 ) -> Figure:
-    """Draw the graph with the largest error of a model, as link loads and times.
-
-    Parameters
-    ----------
-    tree : PcieTree
-        Topology.
-    communication, comparison, parameter : pandas.DataFrame
-        Rows of the tables of these names; the comparison must have simulated references.
-    model : str
-        Name of the model.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-        Above the link loads that the model predicts at the start, below modelled and simulated times.
-    """
+    """Draw the graph with the largest error of a model, as link loads and times."""
     rows = comparison[(comparison["model"] == model) & (comparison["kind"] == "simulated")]
     rows = rows.assign(size=rows["relative_error"].abs())
     worst = rows.sort_values(["size", "case_id", "item"], ascending=[False, True, True]).iloc[0]
@@ -311,20 +236,7 @@ def plot_worst_case(
 
 
 def plot_error_features(feature: pd.DataFrame, subset: str, origin: str) -> Figure:
-    """Draw the importance of features for the absolute error of each validated model.
-
-    Parameters
-    ----------
-    feature : pandas.DataFrame
-        Rows of the table error_feature.
-    subset, origin : str
-        Subset of graphs and hardware setting.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-        Permutation importances with their spread over folds.
-    """
+    """Draw the importance of features for the absolute error of each validated model."""
     rows = feature[(feature["subset"] == subset) & (feature["origin"] == origin)]
     order = rows.groupby("feature")["importance"].max().sort_values(ascending=False).index[:10]
     figure, axes = plt.subplots(figsize=(PAGE_WIDTH_IN, 3.1))

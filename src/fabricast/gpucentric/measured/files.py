@@ -31,22 +31,6 @@ def measure_to_file(
 
     Without a usable GPU the function copies the results of the last run. If there is no earlier run, the file contains
     only the reason and the header.
-
-    Parameters
-    ----------
-    path : Path or str
-        Output CSV file with one row per burst and cell.
-    runs : Path or str
-        Folder that archives the results of all runs.
-    sizes, bursts, seconds, power_seconds, progress
-        As for `fabricast.gpucentric.measured.runs.measure_gpu`.
-    ordinal : int, default 0
-        Index of the GPU among the visible GPUs.
-
-    Returns
-    -------
-    str or None
-        Reason why nothing was measured; None after a measurement.
     """
     reason = unavailable_reason()
     if reason is None:

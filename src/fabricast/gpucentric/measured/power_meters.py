@@ -107,27 +107,7 @@ def _from_counter(samples: np.ndarray[Any, np.dtype[np.float64]]) -> float:
 def mean_power_w(
     work: Callable[[float], None], seconds: float, gpu: GpuMeter, processors: ProcessorMeter
 ) -> dict[str, float]:
-    """Measure the mean power of the GPU and the processors during a workload.
-
-    Parameters
-    ----------
-    work : callable
-        Function that runs the workload for a time in s.
-    seconds : float
-        Duration of the measurement in s.
-    gpu, processors : GpuMeter, ProcessorMeter
-        Meters to read. A separate thread samples the GPU during the workload.
-
-    Returns
-    -------
-    dict
-        Mean power in W of ``gpu`` and, if readable, of ``processors``. Powers that are not positive are omitted.
-
-    Raises
-    ------
-    InputError
-        If NVML stops reporting the power of the GPU.
-    """
+    """Measure the mean power of the GPU and the processors during a workload."""
     done = threading.Event()
     samples: list[tuple[float, float]] = []
     failures: list[InputError] = []

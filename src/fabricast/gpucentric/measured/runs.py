@@ -50,30 +50,7 @@ def measure_gpu(
     power_seconds: float,
     progress: Callable[[int], None] | None = None,
 ) -> pd.DataFrame:
-    """Measure launch, copy, store and load times and the power of a GPU.
-
-    Parameters
-    ----------
-    gpu : Gpu
-        An open GPU.
-    sizes : sequence of int
-        Sizes of single copies in bytes.
-    bursts : int
-        Number of bursts of each cell. A burst of all cells is completed before the next burst starts.
-    seconds : float
-        Duration of each burst of a cell in s.
-    power_seconds : float
-        Duration of each power measurement in s; 0 skips the power measurements.
-    progress : callable, optional
-        Called with 1 after each burst and after the power measurements.
-
-    Returns
-    -------
-    pandas.DataFrame
-        Columns CELL_COLUMNS. Times are in s, rates in bytes/s, powers in W; p05, p50 and p95
-        are quantiles over the samples of a burst. Host times include the overhead of the calls
-        from Python, about 1 us per call.
-    """
+    """Measure launch, copy, store and load times and the power of a GPU."""
     largest = max(*sizes, LARGE_BYTES)
     bench = _Bench(gpu, largest, seconds)
     rows: list[dict[str, Any]] = []

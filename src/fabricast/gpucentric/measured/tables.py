@@ -42,24 +42,7 @@ class GpuTables:
 
 
 def read_cells(path: Path | str) -> pd.DataFrame:
-    """Read the measurements of a run and select the best burst of each cell.
-
-    Parameters
-    ----------
-    path : Path or str
-        CSV file with the columns ``gpu`` and `fabricast.gpucentric.measured.runs.CELL_COLUMNS`.
-
-    Returns
-    -------
-    pandas.DataFrame
-        Rows of the table gpucentric_measurement: the lowest median time or power or the highest
-        median rate over the bursts, and the relative range of the medians.
-
-    Raises
-    ------
-    InputError
-        If a row is invalid, or if the file has no rows because nothing was measured.
-    """
+    """Read the measurements of a run and select the best burst of each cell."""
     rows = []
     for row in read_csv(path, ("gpu", *CELL_COLUMNS)):
         numbers = {name: row.number(name) for name in _NUMBERS}
@@ -85,20 +68,7 @@ def _cell(cells: pd.DataFrame, item: str, **place: str) -> pd.DataFrame:
 
 
 def gpu_parameters(cells: pd.DataFrame) -> list[Parameter]:
-    """Return the parameters of the GPU-centric models that a run determines.
-
-    Parameters
-    ----------
-    cells : pandas.DataFrame
-        Measured cells, as returned by `read_cells`.
-
-    Returns
-    -------
-    list of Parameter
-        Parameters of the system ``this_gpu`` with the tag measured: times of a launch, of the switch back to the CPU
-        and of an event query; start-up time and rate of copies between pinned memory and the GPU; idle power, and
-        additional power of each activity. Values that are not positive are omitted.
-    """
+    """Return the parameters of the GPU-centric models that a run determines."""
     units = {row.name: row.unit for row in read_all()}
     values: dict[str, tuple[float, str]] = {}
 
@@ -148,19 +118,7 @@ def gpu_parameters(cells: pd.DataFrame) -> list[Parameter]:
 
 
 def gpu_probes(cells: pd.DataFrame) -> pd.DataFrame:
-    """Return the concurrent copies of a run as probes of the PCIe study.
-
-    Parameters
-    ----------
-    cells : pandas.DataFrame
-        Measured cells, as returned by `read_cells`.
-
-    Returns
-    -------
-    pandas.DataFrame
-        Columns of config/published/pcie_measured_probes.csv, for the topology ``host_gpu``: the
-        host is endpoint 0, the GPU endpoint 1. The rate of a single copy is the mean of both directions.
-    """
+    """Return the concurrent copies of a run as probes of the PCIe study."""
     rates = cells[cells["quantity"] == "rate"].set_index("item")["value"]
     rows = []
     for name, pairs in PATTERNS.items():
@@ -175,22 +133,7 @@ def gpu_probes(cells: pd.DataFrame) -> pd.DataFrame:
 
 
 def write_derived(cells: Path | str, parameters: Path | str, probes: Path | str) -> None:
-    """Write the parameters and probes of a run; files without rows if nothing was measured.
-
-    Parameters
-    ----------
-    cells : Path or str
-        Measurements of the run, as for `read_cells`.
-    parameters : Path or str
-        Output CSV file of parameters, for `fabricast.gpucentric.parameters.read_measured`.
-    probes : Path or str
-        Output CSV file of concurrent copies, for the PCIe study.
-
-    Raises
-    ------
-    InputError
-        If the measurements are invalid, as for `read_cells`.
-    """
+    """Write the parameters and probes of a run; files without rows if nothing was measured."""
     note = read_text(cells).partition("\n")[0]
     if note.startswith("# nothing measured"):
         write_text(parameters, f"{note}\n{','.join(PARAMETER_COLUMNS)}\n")
@@ -203,24 +146,7 @@ def write_derived(cells: Path | str, parameters: Path | str, probes: Path | str)
 
 
 def gpu_tables(path: Path | str) -> GpuTables:
-    """Return the measurements of a run as table rows.
-
-    Parameters
-    ----------
-    path : Path or str
-        Measurements of the run, as for `read_cells`.
-
-    Returns
-    -------
-    GpuTables
-        Measured cells, their parameters, and the copies as references with predictions of a fit of start-up time and
-        rate to each kind of copy.
-
-    Raises
-    ------
-    InputError
-        If the measurements are invalid, as for `read_cells`.
-    """
+    """Return the measurements of a run as table rows."""
     cells = read_cells(path)
     references, predictions = [], []
     copies = cells[(cells["quantity"] == "time") & (cells["size_bytes"] > 0) & (cells["clock"] == "host")]

@@ -38,23 +38,7 @@ _STATISTICS = ("iterations", "t_min_s", "t_p05_s", "t_p25_s", "t_p50_s", "t_p95_
 
 
 def largest_pairs(*, forced: int | None = None) -> int:
-    """Return the number of process pairs that can run without sharing cores.
-
-    Parameters
-    ----------
-    forced : int, optional
-        Number of pairs specified by the user, regardless of the cores.
-
-    Returns
-    -------
-    int
-        `forced`, or half of the cores available to this process, at least 1.
-
-    Raises
-    ------
-    InputError
-        If there is only one core and `forced` is None.
-    """
+    """Return the number of process pairs that can run without sharing cores."""
     if forced is not None:
         return forced
     cores = available_cores()
@@ -76,32 +60,7 @@ def measure_pairs(
     launcher: str = "mpiexec",
     environment: dict[str, str] | None = None,
 ) -> Path:
-    """Measure ping-pongs and save them as a new run.
-
-    Parameters
-    ----------
-    folder : Path or str
-        Folder of the runs.
-    path : {'shared_memory', 'tcp'}
-        Transport of the messages.
-    sizes : sequence of int
-        Message sizes in bytes.
-    bursts : int
-        Number of repetitions of every cell.
-    seconds : float
-        Duration of each burst in s.
-    pairs : int, optional
-        Largest number of pairs; defaults to half of the available cores.
-    launcher : str, default 'mpiexec'
-        Launcher: mpiexec, mpirun or srun.
-    environment : dict, optional
-        Additional environment variables, such as an eager limit.
-
-    Returns
-    -------
-    Path
-        CSV file of the new run.
-    """
+    """Measure ping-pongs and save them as a new run."""
     if path not in PATHS:
         raise unknown_name("path", path, PATHS)
     most = largest_pairs(forced=pairs)
@@ -119,18 +78,7 @@ def measure_pairs(
 
 
 def read_runs(files: Sequence[Path]) -> pd.DataFrame:
-    """Read measured runs.
-
-    Parameters
-    ----------
-    files : sequence of Path
-        Files written by `measure_pairs`.
-
-    Returns
-    -------
-    pandas.DataFrame
-        One row per burst: run, path, processes, size_bytes, burst and statistics.
-    """
+    """Read measured runs."""
     rows = []
     for file in files:
         for row in read_csv(file, COLUMNS):
@@ -142,20 +90,7 @@ def read_runs(files: Sequence[Path]) -> pd.DataFrame:
 
 
 def run_measurements(runs: pd.DataFrame, *, system: str) -> pd.DataFrame:
-    """Reduce runs to cells: the lowest 5 % quantile of the quiet bursts.
-
-    Parameters
-    ----------
-    runs : pandas.DataFrame
-        Rows returned by `read_runs`.
-    system : str
-        Name of the machine.
-
-    Returns
-    -------
-    pandas.DataFrame
-        Columns of the table maxrate_measurement. Cells without a quiet burst are omitted.
-    """
+    """Reduce runs to cells: the lowest 5 % quantile of the quiet bursts."""
     quiet = runs[runs["t_p50_s"] <= NOISY_RATIO * runs["t_p05_s"]]
     cells = quiet.groupby(["path", "processes", "size_bytes"], sort=True)["t_p05_s"]
     table = cells.agg(time_s="min", high="max", repetitions="count").reset_index()
@@ -168,24 +103,7 @@ def run_measurements(runs: pd.DataFrame, *, system: str) -> pd.DataFrame:
 def measure_all(
     folder: Path, paths: Sequence[str], settings: dict[str, Any], *, progress: Callable[[int], None] | None = None
 ) -> str | None:
-    """Measure every path, or report why nothing was measured.
-
-    Parameters
-    ----------
-    folder : Path
-        Folder of the runs.
-    paths : sequence of str
-        Keys of `PATHS`.
-    settings : dict
-        Additional arguments of `measure_pairs`.
-    progress : callable, optional
-        Called with 1 after every path.
-
-    Returns
-    -------
-    str or None
-        Reason why nothing was measured; None after a measurement.
-    """
+    """Measure every path, or report why nothing was measured."""
     reason = unavailable_reason(settings["launcher"])
     if reason is None:
         try:
@@ -203,17 +121,7 @@ def measure_all(
 
 
 def write_cells(folder: Path, output: Path, reason: str | None) -> None:
-    """Write the cells of all local runs as measurements.
-
-    Parameters
-    ----------
-    folder : Path
-        Folder of runs written by `measure_pairs`.
-    output : Path
-        CSV file for `fabricast.maxrate.measurements.read_measurements`.
-    reason : str or None
-        Reason why there is no new run.
-    """
+    """Write the cells of all local runs as measurements."""
     files = sorted(folder.glob("*.csv"))
     with atomic_write(output) as temporary:
         if not files:

@@ -24,15 +24,7 @@ _WARM_UP = 20
 
 
 def main(path: str, plan: str) -> None:
-    """Measure all pair counts and message sizes and write one row per burst.
-
-    Parameters
-    ----------
-    path : str
-        Output CSV file with the columns `COLUMNS`; times are full round trips of the slowest pair.
-    plan : str
-        JSON object with pairs and sizes (lists), number of bursts, and seconds per burst.
-    """
+    """Measure all pair counts and message sizes and write one row per burst."""
     from mpi4py import MPI
 
     world = MPI.COMM_WORLD

@@ -23,26 +23,6 @@ def graph_times(
     It is `fabricast.pcie.engines.forecast.copy_times` for many graphs with one deterministic program, rates without
     path classes, and no shared limits.
 
-    Parameters
-    ----------
-    tree : PcieTree
-        Topology.
-    graphs : CongestionGraphs
-        Graphs; copies are issued in their order.
-    program : CopyProgram
-        Execution engine, barriers and order of the copies, without random turns and pauses.
-    rates : LinkRates
-        Rates of a machine: of links and bidirectional pairs, `tau` and cost of bytes behind the root complex.
-    explain : bool, default False
-        Whether to determine the bottleneck of each copy.
-
-    Returns
-    -------
-    CopyTimes
-        Completion times without a range.
-
-    Examples
-    --------
     >>> from fabricast.pcie.graphs.congestion_graphs import from_pairs
     >>> from fabricast.pcie.graphs.programs import PROGRAMS
     >>> from fabricast.pcie.topology.regular import regular_tree

@@ -59,18 +59,7 @@ def reordered(links: Links, order: NDArray[np.int64]) -> Links:
 def new_ports(tree: PcieTree, links: Links, order: NDArray[np.int64], rates: LinkRates, *, keep_sets: bool) -> Ports:
     """Return the arguments of the port model for some flows.
 
-    Parameters
-    ----------
-    tree : PcieTree
-        Topology.
-    links : Links
-        Links in the order of `order`.
-    order : ndarray of int64, shape (links,)
-        Result of `link_order`.
-    rates : LinkRates
-        Rates of the machine.
-    keep_sets : bool
-        Whether the rates of sets of copies are kept. The working memory of the last set is complete only without.
+    Shapes: order (links,).
     """
     from fabricast.pcie.engines.kernels.ports import Ports
     from fabricast.pcie.models.kernels.models import Network

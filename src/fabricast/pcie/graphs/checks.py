@@ -14,18 +14,6 @@ def reject_peer_copies(tree: PcieTree, graphs: CongestionGraphs) -> None:
 
     CUDA and HIP use a direct link (NVLink, NVSwitch, xGMI) instead of PCIe, so the models of the PCIe tree do not apply
     to such copies.
-
-    Parameters
-    ----------
-    tree : PcieTree
-        Topology.
-    graphs : CongestionGraphs
-        Graphs to check.
-
-    Raises
-    ------
-    PeerLinkError
-        For the first such copy.
     """
     if not tree.peer_links:
         return

@@ -58,27 +58,6 @@ def collective_pairs(name: str, endpoints: int) -> list[list[Pair]]:
 
     The steps of a collective depend on each other. Each step is one congestion graph, whose copies start together.
 
-    Parameters
-    ----------
-    name : {'ring', 'tree', 'pairwise', 'halving'}
-        Algorithm: one step of a ring; reduction and broadcast over a binary tree; pairwise all-to-all; reduce-scatter
-        by recursive halving.
-    endpoints : int
-        Number of ranks. Rank k uses endpoint k.
-
-    Returns
-    -------
-    list of list of (int, int)
-        Source and target of each copy, one list per step.
-
-    Raises
-    ------
-    InputError
-        If the name is unknown, there are fewer than two endpoints, or recursive halving is requested for a number of
-        endpoints that is not a power of two.
-
-    Examples
-    --------
     >>> collective_pairs("ring", 4)
     [[(0, 1), (1, 2), (2, 3), (3, 0)]]
     >>> [len(step) for step in collective_pairs("tree", 8)]
@@ -96,21 +75,6 @@ def card_pairs(tree: PcieTree) -> list[Pair]:
 
     The nearest card is the one with the deepest lowest common ancestor. If several cards are equally near, the card
     with the fewest accelerators so far is used.
-
-    Parameters
-    ----------
-    tree : PcieTree
-        Topology with network cards.
-
-    Returns
-    -------
-    list of (int, int)
-        Endpoint numbers of accelerator and card, in accelerator order.
-
-    Raises
-    ------
-    InputError
-        If the topology has no network card.
     """
     cards = [name for name in tree.endpoint_names if tree.vertex(name).network_card]
     if not cards:

@@ -27,20 +27,8 @@ def divided_writes(
     On one host, the bandwidth of such posted writes was a tenth of the expected value. The contention models do not
     reproduce this. Copies of a graph count even if they do not overlap in time.
 
-    Parameters
-    ----------
-    tree : PcieTree
-        Topology.
-    graph, source, target : ndarray of int64, shape (copies,)
-        Graph number and endpoint numbers of each copy.
+    Shapes: graph, source, target (copies,).
 
-    Returns
-    -------
-    ndarray of int64
-        Numbers of these graphs in ascending order.
-
-    Examples
-    --------
     >>> from fabricast.pcie.topology.regular import regular_tree
     >>> tree = regular_tree("flat4x2", (4, 2))
     >>> divided_writes(tree, np.array([0, 0, 1, 1]), np.array([0, 1, 0, 1]), np.array([2, 4, 2, 3])).tolist()
@@ -75,15 +63,6 @@ def divided_writes(
 def divided_writes_warning(count: int, example: str) -> Warning:
     """Return the warning about graphs with such writes.
 
-    Parameters
-    ----------
-    count : int
-        Number of such graphs.
-    example : str
-        Name of one of them.
-
-    Examples
-    --------
     >>> divided_writes_warning(3, "a").text.rpartition("; ")[2]
     "affects 'a' and 2 more graphs"
     """

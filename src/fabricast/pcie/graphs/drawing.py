@@ -18,20 +18,6 @@ _BEND = 0.12
 def graph_svg(name: str, copies: Sequence[tuple[int, int]]) -> str:
     """Return the drawing of a graph.
 
-    Parameters
-    ----------
-    name : str
-        Name of the graph.
-    copies : sequence of (int, int)
-        Source and target of each copy; further copies than 240 are not drawn, and the title states it.
-
-    Returns
-    -------
-    str
-        SVG element.
-
-    Examples
-    --------
     >>> graph_svg("two", [(0, 1), (1, 0)]).count("<path")
     3
     """

@@ -27,18 +27,6 @@ def isomorphism_class(pairs: list[tuple[int, int]]) -> str:
     successors and predecessors until the partition is stable. A few graphs that are not isomorphic have the same
     string. Such graphs share a cross-validation fold, which makes the validation stricter.
 
-    Parameters
-    ----------
-    pairs : list of (int, int)
-        (source, target) pairs of the graph.
-
-    Returns
-    -------
-    str
-        Colour history, which identifies the class.
-
-    Examples
-    --------
     >>> isomorphism_class([(0, 1), (2, 1)]) == isomorphism_class([(5, 3), (4, 3)])
     True
     >>> isomorphism_class([(0, 1), (2, 1)]) == isomorphism_class([(1, 0), (1, 2)])
@@ -66,20 +54,7 @@ def isomorphism_class(pairs: list[tuple[int, int]]) -> str:
 
 
 def feature_frame(tree: PcieTree, graphs: CongestionGraphs) -> pd.DataFrame:
-    """Compute features of every copy from its graph and its route in the tree.
-
-    Parameters
-    ----------
-    tree : PcieTree
-        Topology.
-    graphs : CongestionGraphs
-        Graphs whose copies are described.
-
-    Returns
-    -------
-    pandas.DataFrame
-        One row per copy, one numeric column per feature.
-    """
+    """Compute features of every copy from its graph and its route in the tree."""
     routes = tree.routes
     case = graphs.graph_of_communication
     pair = graphs.source * routes.endpoints + graphs.target
@@ -145,22 +120,7 @@ class GraphFeatures:
 
 
 def describe_graphs(tree: PcieTree, graphs: CongestionGraphs, *, generator: np.random.Generator) -> GraphFeatures:
-    """Compute features and isomorphism classes for a sample of the copies.
-
-    Parameters
-    ----------
-    tree : PcieTree
-        Topology.
-    graphs : CongestionGraphs
-        Graphs to describe.
-    generator : numpy.random.Generator
-        Random generator that draws the sample if there are more than 12,000 copies.
-
-    Returns
-    -------
-    GraphFeatures
-        Features and isomorphism classes.
-    """
+    """Compute features and isomorphism classes for a sample of the copies."""
     rows = np.arange(graphs.source.size)
     if rows.size > _MOST_ROWS:
         rows = np.sort(generator.choice(rows, _MOST_ROWS, replace=False))
@@ -176,19 +136,7 @@ def explain_errors(features: GraphFeatures, error: NDArray[np.float64]) -> pd.Da
     A gradient-boosting regressor predicts the absolute error from the features. Its permutation importance is estimated
     by cross-validation whose folds do not share isomorphism classes.
 
-    Parameters
-    ----------
-    features : GraphFeatures
-        Features of a sample of copies.
-    error : ndarray of float64, shape (copies,)
-        Relative error of the model for every copy, not only for the sample.
-
-    Returns
-    -------
-    pandas.DataFrame
-        Columns feature, importance and spread (loss of the cross-validated R2 when the feature is permuted: mean and
-        standard deviation over folds), r2 (cross-validated by isomorphism class), sorted by importance. No rows if
-        there are fewer than 20 classes.
+    Shapes: error (copies,).
     """
     if np.unique(features.classes).size < _FEWEST_CLASSES:
         return pd.DataFrame(columns=["feature", "importance", "spread", "r2"])

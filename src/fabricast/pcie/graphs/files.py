@@ -68,30 +68,6 @@ def read_graphs(path: Path | str, tree: PcieTree, *, size_bytes: float, programs
     """Read congestion graphs from a CSV or Parquet file.
 
     A file has one row per copy. Use `graph_blocks` for files that are too large to read whole.
-
-    Parameters
-    ----------
-    path : Path or str
-        Parquet file if the name ends with ``.parquet``, else CSV, with the columns ``graph,source,target`` and
-        optionally ``size_bytes,start_s``.
-    tree : PcieTree
-        Topology whose endpoint names the file uses.
-    size_bytes : float
-        Size of each copy in bytes if the file has no column ``size_bytes``.
-    programs : bool, default False
-        Whether the file may have a column ``program`` with one copy program per graph
-        (`fabricast.pcie.graphs.programs.PROGRAMS`).
-
-    Returns
-    -------
-    CongestionGraphs
-        Graphs in the order of their first rows, with the copies of a graph in file order.
-
-    Raises
-    ------
-    InputError
-        For the first invalid row, with file and line; if a CSV file is larger than 64 MB or a Parquet file has more
-        than 10 million rows.
     """
     more = (_PROGRAM,) if programs else ()
     if Path(path).suffix.lower() == ".parquet":
@@ -106,27 +82,6 @@ def graph_blocks(path: Path | str, tree: PcieTree, *, size_bytes: float, program
     Only the rows of a block and a hash of each graph name are kept in memory. The rows of a graph must be contiguous.
     Errors are raised while the blocks are iterated.
 
-    Parameters
-    ----------
-    path, tree, size_bytes, programs
-        See `read_graphs`.
-
-    Returns
-    -------
-    GraphBlocks
-        Graphs in the same order as returned by `read_graphs`.
-
-    Raises
-    ------
-    InputError
-        For the first invalid row, or if the rows of a graph are not contiguous in a file that is too large for
-        `read_graphs`.
-    ScatteredGraphError
-        If the rows of a graph are not contiguous in a file that `read_graphs` accepts: CSV up to 64 MB, Parquet up to
-        10 million rows.
-
-    Examples
-    --------
     >>> import tempfile
     >>> from fabricast.pcie.topology.regular import regular_tree
     >>> path = Path(tempfile.mkdtemp()) / "graphs.csv"
@@ -319,27 +274,7 @@ def _with_memory(
 
 
 def read_ends(row: CsvRow | ParquetRow, tree: PcieTree, *, size_bytes: float) -> tuple[int, int, float]:
-    """Read one copy from the columns source, target and optionally size_bytes.
-
-    Parameters
-    ----------
-    row : CsvRow or ParquetRow
-        Row of the file.
-    tree : PcieTree
-        Topology whose endpoint names the file uses.
-    size_bytes : float
-        Size of the copy in bytes if the file has no column ``size_bytes``.
-
-    Returns
-    -------
-    tuple of (int, int, float)
-        Endpoint numbers of source and target, and size in bytes.
-
-    Raises
-    ------
-    InputError
-        If an endpoint is unknown, both are the same or both are host memory, or the size is out of range.
-    """
+    """Read one copy from the columns source, target and optionally size_bytes."""
     for column in ("source", "target"):
         if _number(tree, row[column]) < _NEAREST_MEMORY:
             names = tree.endpoint_names

@@ -66,27 +66,6 @@ def halo_pattern(grid: Sequence[int], endpoints: int, *, size_bytes: float | Seq
 
     Process k uses endpoint k and sends to its neighbours along each axis.
 
-    Parameters
-    ----------
-    grid : sequence of int
-        Extent of each axis. The first axis varies fastest: 4 x 2 has the rows 0 1 2 3 and 4 5 6 7.
-    endpoints : int
-        Number of endpoints of the topology.
-    size_bytes : float or sequence of float
-        Size of each copy in bytes, or one size per axis.
-
-    Returns
-    -------
-    Pattern
-        Copies to the neighbours of each process.
-
-    Raises
-    ------
-    InputError
-        If the grid has more processes than there are endpoints, or a size is not positive.
-
-    Examples
-    --------
     >>> halo_pattern((4, 2), 8, size_bytes=1.0).targets[5]
     (4, 6, 1)
     """
@@ -116,27 +95,7 @@ def halo_pattern(grid: Sequence[int], endpoints: int, *, size_bytes: float | Seq
 
 
 def read_pattern(path: Path | str, tree: PcieTree, *, size_bytes: float) -> Pattern:
-    """Read a pattern of copies whose order is free from a CSV file.
-
-    Parameters
-    ----------
-    path : Path or str
-        File with the columns ``source,target[,size_bytes]``.
-    tree : PcieTree
-        Topology whose endpoint names the file uses.
-    size_bytes : float
-        Size of each copy in bytes if the file has no column ``size_bytes``.
-
-    Returns
-    -------
-    Pattern
-        Copies by source, in file order.
-
-    Raises
-    ------
-    InputError
-        For the first invalid row.
-    """
+    """Read a pattern of copies whose order is free from a CSV file."""
     targets: list[list[int]] = [[] for _ in tree.endpoint_names]
     sizes: list[list[float]] = [[] for _ in tree.endpoint_names]
     for row in read_csv(path, ("source", "target"), ("size_bytes",)):

@@ -62,12 +62,7 @@ class CopyProgram:
         Copies with host memory or a network card are not limited: GPUs use separate engines for copies of host memory,
         and network cards execute copies themselves.
 
-        Parameters
-        ----------
-        ends : ndarray of int64, shape (copies, 2)
-            Endpoint numbers of source and target.
-        others : ndarray of bool, shape (endpoints,), optional
-            Endpoints that are not GPUs.
+        Shapes: ends (copies, 2); others (endpoints,).
         """
         column = {"source": 0, "target": 1}.get(self.executor)
         if column is None:
@@ -78,10 +73,7 @@ class CopyProgram:
     def occupancy(self, isolated: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the share of its engine that each copy occupies.
 
-        Parameters
-        ----------
-        isolated : ndarray of float64, shape (copies,)
-            Rate of each isolated copy, relative to its link.
+        Shapes: isolated (copies,).
         """
         return np.clip(isolated, 0.05, 1.0) if self.overlaps else np.ones(isolated.size)
 
@@ -90,12 +82,7 @@ class CopyProgram:
 
         A barrier is a stream of a GPU, so copies do not wait at host memory or network cards.
 
-        Parameters
-        ----------
-        ends : ndarray of int64, shape (copies, 2)
-            Endpoint numbers of source and target.
-        others : ndarray of bool, shape (endpoints,), optional
-            Endpoints that are not GPUs.
+        Shapes: ends (copies, 2); others (endpoints,).
         """
         waits = np.array([self.serialised == "both", self.serialised != "none"])
         is_gpu = np.ones(ends.shape, dtype=bool) if others is None else ~others[ends]
@@ -152,18 +139,6 @@ _ALIASES = {
 def program_of(name: str) -> CopyProgram:
     """Return a copy program by its name or by the name of a benchmark that uses it.
 
-    Parameters
-    ----------
-    name : str
-        Name of a copy program (`PROGRAMS`) or of a benchmark such as ``torch`` or ``p2pmark``.
-
-    Raises
-    ------
-    InputError
-        If the name is unknown.
-
-    Examples
-    --------
     >>> program_of("torch").name
     'ordered_writes'
     """

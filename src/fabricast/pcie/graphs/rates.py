@@ -145,26 +145,8 @@ def printed_rates(
 ) -> NDArray[np.float64]:
     """Return the rate that a benchmark prints, for each run.
 
-    Parameters
-    ----------
-    pairs : ndarray of int64, shape (flows, 2)
-        Endpoint numbers of source and target, in the order in which the benchmark lists them.
-    size_bytes : float
-        Size of all copies of each flow in bytes.
-    ends_s : ndarray of float64, shape (runs, flows)
-        Time at which the last copy of each flow ends in s.
-    statistic : {'total', 'sum_of_copies', 'sum_of_targets', 'sum_of_sources', 'last_listed'}
-        ``total``: all bytes until the last copy ends. ``sum_of_copies``: sum of the rates of the flows, each until its
-        last copy ends. ``sum_of_targets``, ``sum_of_sources``: sum of the rates of the GPUs that receive or send, each
-        until its last copy ends. ``last_listed``: all bytes until the flow that is listed last ends.
+    Shapes: pairs (flows, 2); ends_s (runs, flows); result (runs,).
 
-    Returns
-    -------
-    ndarray of float64, shape (runs,)
-        Rates in bytes/s.
-
-    Examples
-    --------
     >>> pairs, ends_s = np.array([[0, 1], [2, 1], [3, 2]]), np.array([[1.0, 2.0, 4.0]])
     >>> [printed_rates(pairs, 1.0, ends_s, name).item() for name in ("total", "sum_of_copies", "sum_of_targets")]
     [0.75, 1.75, 1.25]

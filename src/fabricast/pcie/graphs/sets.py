@@ -25,27 +25,6 @@ def exhaustive_graphs(tree: PcieTree, endpoints: Sequence[int], *, use_all: bool
     Graphs that a symmetry of the tree maps onto each other have equal copy times; the canonical form of each class is
     returned.
 
-    Parameters
-    ----------
-    tree : PcieTree
-        Topology with at most 8 endpoints.
-    endpoints : sequence of int
-        At most 4 endpoint numbers: five endpoints have over a million pair sets.
-    use_all : bool, default True
-        Keep only graphs in which each of `endpoints` sends or receives.
-
-    Returns
-    -------
-    list of list of (int, int)
-        Canonical graphs as lists of (source, target), sorted by bit mask.
-
-    Raises
-    ------
-    ValueError
-        If there are more than 4 endpoints.
-
-    Examples
-    --------
     >>> from fabricast.pcie.topology.regular import regular_tree
     >>> len(exhaustive_graphs(regular_tree("storm8", (2, 2, 2)), (0, 1, 2, 3)))
     535
@@ -71,29 +50,6 @@ def random_graphs(tree: PcieTree, count: int, *, seed: int, smallest: int = 5, l
     On topologies with at most 8 endpoints the graphs are distinct up to symmetries of the tree, and their canonical
     forms are returned. On larger topologies they differ in their (source, target) pairs.
 
-    Parameters
-    ----------
-    tree : PcieTree
-        Topology.
-    count : int
-        Number of graphs.
-    seed : int
-        Seed of the sampling.
-    smallest, largest : int, default 5
-        Range of the number of copies per graph, which is drawn uniformly.
-
-    Returns
-    -------
-    list of list of (int, int)
-        (source, target) pairs of each graph, in the order in which the graphs were drawn.
-
-    Raises
-    ------
-    InputError
-        If the range is invalid, or ``100 * count`` draws yield fewer than `count` distinct graphs.
-
-    Examples
-    --------
     >>> from fabricast.pcie.topology.regular import regular_tree
     >>> [len(pairs) for pairs in random_graphs(regular_tree("quad4", (2, 2)), 2, seed=1)]
     [5, 5]
@@ -147,28 +103,9 @@ def validation_set(tree: PcieTree, count: int, *, seed: int = VALIDATION_SEED) -
     all-to-alls, all graphs of at most 4 copies, and random graphs up to `count`. Random graphs have 5 copies. If fewer
     than twice the required number of such graphs exist, they have more copies (6 on flat4x2).
 
-    Parameters
-    ----------
-    tree : PcieTree
-        Topology with at most 8 endpoints.
-    count : int
-        Number of graphs. If it is less than the number of systematic graphs, an evenly spaced subset of these is
-        returned.
-    seed : int, default 20161113
-        Seed of the random graphs.
-
-    Returns
-    -------
-    list of (str, list of (int, int))
-        Family and (source, target) pairs of each graph. A graph of several families has the first of them.
-
-    References
-    ----------
     Martinasso et al., SC16: 22,259 graphs with about 100,000 communications in total. The composition of that set is
     not published; this set has the same number of graphs and a different composition.
 
-    Examples
-    --------
     >>> from fabricast.pcie.topology.regular import regular_tree
     >>> storm8 = regular_tree("storm8", (2, 2, 2))
     >>> graphs = validation_set(storm8, 22259)
@@ -222,22 +159,7 @@ def _small_graphs(masks: PairMasks, largest: int) -> Iterable[list[Pair]]:
 
 
 def stress_set(tree: PcieTree, count: int = 2000, *, seed: int = VALIDATION_SEED + 1) -> list[tuple[str, list[Pair]]]:
-    """Return the stress set: random graphs of 6 to 16 copies, of fewer if the topology has fewer pairs.
-
-    Parameters
-    ----------
-    tree : PcieTree
-        Topology.
-    count : int, default 2000
-        Number of graphs.
-    seed : int, default 20161114
-        Seed of the sampling.
-
-    Returns
-    -------
-    list of (str, list of (int, int))
-        Family (``"random"``) and (source, target) pairs of each graph.
-    """
+    """Return the stress set: random graphs of 6 to 16 copies, of fewer if the topology has fewer pairs."""
     endpoints = len(tree.endpoint_names)
     largest = min(16, endpoints * (endpoints - 1))
     pairs_of_graphs = random_graphs(tree, count, seed=seed, smallest=min(6, largest), largest=largest)

@@ -25,24 +25,7 @@ _PROGRAM = "independent"
 def staged_copies(tree: PcieTree, graphs: CongestionGraphs, transport: str) -> NDArray[np.bool_]:
     """Return which copies pass through host memory.
 
-    Parameters
-    ----------
-    tree : PcieTree
-        Topology; its ``staged_pairs`` have no peer access.
-    graphs : CongestionGraphs
-        Copies.
-    transport : {'auto', 'p2p', 'staged'}
-        That of each pair of the topology, or one for all copies.
-
-    Returns
-    -------
-    ndarray of bool, shape (copies,)
-        True for staged copies.
-
-    Raises
-    ------
-    InputError
-        If the transport is unknown.
+    Shapes: result (copies,).
     """
     if transport not in TRANSPORTS:
         raise unknown_name("transport", transport, TRANSPORTS)
@@ -64,22 +47,6 @@ def staged_graphs(
     The driver copies chunk by chunk, so that the copy to host memory and the copy from it overlap: a staged copy
     becomes two copies in a row, and the slower half determines the time.
 
-    Parameters
-    ----------
-    tree : PcieTree
-        Topology with host memory as endpoints.
-    graphs : CongestionGraphs
-        Copies between GPUs.
-    is_staged : ndarray of bool, optional
-        Which copies are staged; by default all.
-
-    Raises
-    ------
-    InputError
-        If a copy has host memory at one end.
-
-    Examples
-    --------
     >>> from fabricast.pcie.graphs.congestion_graphs import from_pairs
     >>> from fabricast.pcie.topology.memory import with_host_memory
     >>> from fabricast.pcie.topology.regular import regular_tree
@@ -114,8 +81,6 @@ def chunk_overhead_s() -> float:
     It is the difference of the times per byte of staged and of direct single copies, the median over the pairs of
     ``config/published/pcie_staged_copies.csv`` whose direct copies are the faster ones.
 
-    Examples
-    --------
     >>> 4e-12 < chunk_overhead_s() < 7e-12
     True
     """

@@ -63,20 +63,7 @@ class PairMasks:
 
 
 def canonical_forms(tree: PcieTree, graphs: Sequence[Iterable[Pair]]) -> list[list[Pair]]:
-    """Return the canonical forms of several graphs; see `canonical_form`.
-
-    Parameters
-    ----------
-    tree : PcieTree
-        Topology with at most 8 endpoints.
-    graphs : sequence of iterables of (int, int)
-        Distinct (source, target) pairs of each graph.
-
-    Returns
-    -------
-    list of list of (int, int)
-        Canonical form of each graph.
-    """
+    """Return the canonical forms of several graphs; see `canonical_form`."""
     masks = PairMasks(tree)
     return [masks.unmask(mask) for mask in masks.canonical([masks.mask(pairs) for pairs in graphs])]
 
@@ -87,25 +74,6 @@ def canonical_form(tree: PcieTree, pairs: Iterable[Pair]) -> list[Pair]:
     Two graphs have the same canonical form if and only if a permutation of the endpoints that preserves the tree maps
     one onto the other. Their copy times are then equal, too.
 
-    Parameters
-    ----------
-    tree : PcieTree
-        Topology with at most 8 endpoints.
-    pairs : iterable of (int, int)
-        Distinct (source, target) pairs.
-
-    Returns
-    -------
-    list of (int, int)
-        Image of the graph with the smallest bit mask.
-
-    Raises
-    ------
-    InputError
-        If the topology has more than 8 endpoints.
-
-    Examples
-    --------
     >>> from fabricast.pcie.topology.regular import regular_tree
     >>> storm8 = regular_tree("storm8", (2, 2, 2))
     >>> canonical_form(storm8, [(6, 7)]) == canonical_form(storm8, [(1, 0)])
@@ -119,20 +87,6 @@ def subset_orbits(tree: PcieTree, size: int) -> list[tuple[int, ...]]:
 
     Two subsets are in one orbit if a symmetry of the tree maps one onto the other.
 
-    Parameters
-    ----------
-    tree : PcieTree
-        Topology.
-    size : int
-        Number of endpoints in the subset.
-
-    Returns
-    -------
-    list of tuple of int
-        Lexicographically smallest subset of each orbit, in ascending order.
-
-    Examples
-    --------
     >>> from fabricast.pcie.topology.regular import regular_tree
     >>> subset_orbits(regular_tree("storm8", (2, 2, 2)), 2)
     [(0, 1), (0, 2), (0, 4)]
@@ -154,20 +108,6 @@ def count_graphs(tree: PcieTree, communications: int) -> int:
     Graphs are counted by Burnside's lemma: the number of orbits is the mean number of graphs that a symmetry leaves
     unchanged.
 
-    Parameters
-    ----------
-    tree : PcieTree
-        Topology with at most 8 endpoints.
-    communications : int
-        Number of distinct (source, target) pairs in a graph.
-
-    Returns
-    -------
-    int
-        Number of orbits.
-
-    Examples
-    --------
     >>> from fabricast.pcie.topology.regular import regular_tree
     >>> [count_graphs(regular_tree("storm8", (2, 2, 2)), k) for k in range(1, 7)]
     [3, 43, 406, 4187, 36772, 287470]

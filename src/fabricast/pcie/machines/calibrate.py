@@ -79,18 +79,6 @@ def rate_limited_by_links(
     The capacity of links between root complexes, the duplex cost and slower copies across the root complex are
     ignored. A measurement that exceeds these limits contradicts a forecast; a measurement that exceeds the result of
     this function contradicts the topology.
-
-    Parameters
-    ----------
-    tree : PcieTree
-        Topology.
-    flows : sequence of (int, int)
-        Source and target of each copy as endpoint numbers.
-    bytes_per_s : float
-        Rate of a link of capacity 1.
-    statistic : str, default 'sum_of_copies'
-        Rate that the benchmark prints. The rate until the copy that is listed last ends may be that of all copies at
-        the rate of a link.
     """
     if statistic == "last_listed":
         return len(flows) * bytes_per_s
@@ -106,27 +94,6 @@ def calibrate_machine(
     """Calibrate a machine from isolated copies, bidirectional pairs and marked rows.
 
     Graphs whose rate exceeds the link rates of the tree are ignored.
-
-    Parameters
-    ----------
-    tree : PcieTree
-        Topology with host memory.
-    graphs : iterable of MeasuredGraph
-        All measured graphs of the machine.
-    one_way_bytes_per_s : float, optional
-        Rate of an isolated copy in bytes/s if none was measured, such as the payload share of the links.
-    one_way_source : str, optional
-        Source of that rate.
-
-    Returns
-    -------
-    Calibration
-        Rates and limits from graphs with the role ``calibration``, isolated copies and bidirectional pairs.
-
-    Raises
-    ------
-    InputError
-        If the rate of an isolated copy cannot be determined.
     """
     isolated: dict[PathClass, list[IsolatedCopy]] = {path_class: [] for path_class in _CLASSES}
     bidirectional: dict[PathClass, list[IsolatedCopy]] = {path_class: [] for path_class in _CLASSES}
@@ -404,18 +371,6 @@ _FASTER = 0.05
 def calibrating_class(alone: Mapping[PathClass, Sequence[float]]) -> PathClass | None:
     """Return the path class whose single copies calibrate the link rate.
 
-    Parameters
-    ----------
-    alone : mapping of str to sequence of float
-        Rates of single copies in bytes/s by path class; ``host_in`` also has those of copies to host memory.
-
-    Returns
-    -------
-    str or None
-        None if no single copy was measured.
-
-    Examples
-    --------
     >>> calibrating_class({"local": [], "crossing": [9.9e9], "host_in": [22e9], "between_roots": []})
     'host_in'
     >>> calibrating_class({"local": [13e9], "crossing": [9.9e9], "host_in": [13e9], "between_roots": []})

@@ -138,21 +138,7 @@ class Calibration:
         }  # fmt: skip
 
     def unknown(self, tree: PcieTree, flows: Sequence[tuple[str, str]]) -> list[Exclusion]:
-        """Return the limits of some copies that neither a probe nor the topology determines.
-
-        Parameters
-        ----------
-        tree : PcieTree
-            Topology with host memory.
-        flows : sequence of (str, str)
-            Names of the source and target of each copy.
-
-        Returns
-        -------
-        list of Exclusion
-            One per unknown limit: of the link between sockets, of host memory, of the root complex; empty if all are
-            known.
-        """
+        """Return the limits of some copies that neither a probe nor the topology determines."""
         missing = []
         if not self._inter_socket_known(tree, flows):
             text = "no probe measured the capacity of the link between root complexes for these copies"
@@ -324,16 +310,6 @@ def by_links(
 def uncalibrated(machine: MachineParameters, *, ports: bool = True) -> Calibration:
     """Return the calibration of a machine without measurements of concurrent copies.
 
-    Parameters
-    ----------
-    machine : MachineParameters
-        Bandwidth of a single copy, cost of bytes behind the root complex, and `tau`.
-    ports : bool, default True
-        Whether the port model uses `tau` and the cost of bytes. Otherwise the cost reduces the rate of copies across
-        the root complex.
-
-    Examples
-    --------
     >>> from fabricast.pcie.models.parameters import machine_parameters
     >>> from fabricast.pcie.topology.regular import regular_tree
     >>> machine = machine_parameters(regular_tree("flat4x2", (2, 4)), bandwidth_bytes_per_s=51.5e9)

@@ -33,24 +33,7 @@ _NAMED = 4
 
 
 def causes(tree: PcieTree, graphs: Sequence[MeasuredGraph], rows: pd.DataFrame, rates: LinkRates) -> Iterator[Warning]:
-    """Yield the probable causes of measured rates that contradict the topology or each other.
-
-    Parameters
-    ----------
-    tree : PcieTree
-        Topology of the machine.
-    graphs : sequence of MeasuredGraph
-        Measured graphs.
-    rows : pandas.DataFrame
-        Forecasts of these graphs, in the same order.
-    rates : LinkRates
-        Calibrated rates.
-
-    Yields
-    ------
-    Warning
-        Cause and the command that checks it.
-    """
+    """Yield the probable causes of measured rates that contradict the topology or each other."""
     yield from slow_link_warnings(rates)
     explained = copies_over(tree, [flow for graph in graphs for flow in graph.flows], rates.link_rates)
     is_other = np.array([explained.isdisjoint(graph.flows) for graph in graphs], dtype=bool)

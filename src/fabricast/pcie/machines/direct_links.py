@@ -19,22 +19,6 @@ def calibrated_links(
 ) -> tuple[PeerLink, ...]:
     """Return direct links with the rates that single copies reached over them.
 
-    Parameters
-    ----------
-    links : sequence of PeerLink
-        Direct links of the topology.
-    alone : mapping of (str, str) to sequence of float
-        Rates of single copies in bytes/s, by source and target.
-
-    Returns
-    -------
-    tuple of PeerLink
-        Links with calibrated rates. All GPUs of an NVSwitch have the median rate. Each other pair has its measured
-        rate, because pairs may be joined by different numbers of links. A pair without a measurement has the rate
-        in the topology, times the median ratio of measured to specified rates; None if the topology specifies none.
-
-    Examples
-    --------
     >>> links = [PeerLink("NVLink", ("0", "1"), 50e9), PeerLink("NVLink", ("1", "2"), 100e9)]
     >>> [link.bytes_per_s for link in calibrated_links(links, {("0", "1"): [45e9]})]
     [45000000000.0, 90000000000.0]

@@ -157,33 +157,7 @@ class EngineModel:
         self, graphs: CongestionGraphs, *, explain: bool = False, warn: bool = True,
         progress: Callable[[int], None] | None = None,
     ) -> CopyTimes:  # fmt: skip
-        """Return the completion times of the copies of some graphs.
-
-        Parameters
-        ----------
-        graphs : CongestionGraphs
-            The graphs; copies are issued in their order.
-        explain : bool, default False
-            Whether to determine the bottleneck of each copy.
-        warn : bool, default True
-            Whether the graphs count in warnings; graphs that are evaluated again without some copies do not.
-        progress : callable, optional
-            Called with 1 after each graph, unless all graphs are evaluated at once.
-
-        Returns
-        -------
-        CopyTimes
-            Completion times from time 0 with their range over draws of the order. If the capacity of an inter-socket
-            link is unknown, the range includes the times with an unlimited link and, with measured copies, those with
-            a link at the rate of a single copy.
-
-        Raises
-        ------
-        PeerLinkError
-            If a copy uses a direct link of unknown rate.
-        InputError
-            If a graph has too many copies.
-        """
+        """Return the completion times of the copies of some graphs."""
         before = self._counts.copy(), dict(self._examples), dict(self._last)
         found = self._times(graphs, explain, progress)
         if not warn:

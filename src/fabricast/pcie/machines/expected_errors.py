@@ -50,8 +50,6 @@ class ExpectedError(NamedTuple):
 def expected_errors() -> dict[tuple[str, str], ExpectedError]:
     """Return the errors by class of graphs and name of the model.
 
-    Examples
-    --------
     >>> expected_errors()["few copies", "ports_and_engines"].within_band > 0.9
     True
     """
@@ -78,8 +76,6 @@ class UnprobedError(NamedTuple):
 def unprobed_errors() -> dict[str, UnprobedError]:
     """Return the ratios by the limit that no probe measured.
 
-    Examples
-    --------
     >>> unprobed_errors()["host memory"].lowest > 0.9
     True
     """
@@ -95,20 +91,6 @@ def unprobed_errors() -> dict[str, UnprobedError]:
 def graph_classes(tree: PcieTree, graphs: CongestionGraphs) -> set[str]:
     """Return the classes of some graphs.
 
-    Parameters
-    ----------
-    tree : PcieTree
-        Topology of the graphs.
-    graphs : CongestionGraphs
-        Congestion graphs.
-
-    Returns
-    -------
-    set of str
-        Classes as in `fabricast.pcie.measurements.measured_graph.graph_class`.
-
-    Examples
-    --------
     >>> import fabricast as fc
     >>> tree = fc.load_topology("storm8")
     >>> graph_classes(tree, fc.all_to_all(tree)), graph_classes(tree, fc.graph([(0, 1), (0, 4)]))
@@ -154,17 +136,6 @@ def _between_sockets(tree: PcieTree) -> np.ndarray:
 def expected_error_text(model: str, classes: set[str], unprobed: Collection[str] = ()) -> str:
     """Return the expected error of a model for some classes of graphs in one line.
 
-    Parameters
-    ----------
-    model : str
-        Name of the model.
-    classes : set of str
-        Classes of the graphs.
-    unprobed : collection of str
-        Limits that no probe measured: `HOST_MEMORY`, `INTER_SOCKET_LINK`.
-
-    Examples
-    --------
     >>> expected_error_text("congestion_factor", {"host copies"})
     'expected error of congestion_factor: host copies: unknown, no public measurements'
     >>> expected_error_text("ports_and_engines", {"host copies"}, ["host memory"]).partition(" took")[0]

@@ -70,18 +70,6 @@ def slow_groups(measured: Sequence[IsolatedCopy]) -> dict[str, float]:
 
     Only GPUs with the widest links count, because narrow links limit the others.
 
-    Parameters
-    ----------
-    measured : sequence of IsolatedCopy
-        Isolated copies of one path class.
-
-    Returns
-    -------
-    dict of str to float
-        Median rate in bytes/s of each group that is more than 10 % slower than the fastest.
-
-    Examples
-    --------
     >>> slow_groups([IsolatedCopy(1.0, 44.2e9, "0"), IsolatedCopy(1.0, 25.4e9, "4"), IsolatedCopy(1.0, 43.9e9, "1")])
     {'4': 25400000000.0}
     """
@@ -102,20 +90,6 @@ def slow_links(tree: PcieTree, measured: Mapping[PathClass, Sequence[IsolatedCop
     one after the other, the slowest first, so that a fault does not hide another. Copies are compared with the fastest
     quarter of their path class: if fewer copies of a class avoid all slow links, its slow links are not detected.
 
-    Parameters
-    ----------
-    tree : PcieTree
-        Topology.
-    measured : mapping of str to sequence of IsolatedCopy
-        Isolated copies by path class; those of host memory are ignored.
-
-    Returns
-    -------
-    dict of str to float
-        Median rate in bytes/s by link, as in `fabricast.pcie.topology.paths.link_labels`.
-
-    Examples
-    --------
     >>> from fabricast.pcie.topology.regular import regular_tree
     >>> pairs = [(source, target) for source in "012" for target in "012" if source != target]
     >>> copies = [IsolatedCopy(1.0, 3.95e9 if ends[0] == "2" else 26e9, "", *ends) for ends in pairs]
@@ -188,13 +162,6 @@ def without_slow_links(
 def slow_link_warnings(rates: LinkRates) -> list[Warning]:
     """Return one warning for each GPU or link that slows all its copies.
 
-    Parameters
-    ----------
-    rates : LinkRates
-        Calibrated rates, with the result of `slow_links`.
-
-    Examples
-    --------
     >>> rates = LinkRates(26e9, 24e9, link_rates={"endpoint 6 sends": 3.93e9, "link S1 > RC": 13e9})
     >>> slow_link_warnings(rates)[1].text.partition(":")[0]
     'all single copies through link S1 > RC reach 13 GB/s, others 26 GB/s'
@@ -222,22 +189,7 @@ def slow_link_warnings(rates: LinkRates) -> list[Warning]:
 
 
 def _with_neighbours(tree: PcieTree, slow: Mapping[str, float], measured: Sequence[IsolatedCopy]) -> dict[str, float]:
-    """Add the GPUs without a measurement whose root complex has only slow GPUs, with the median rate of these.
-
-    Parameters
-    ----------
-    tree : PcieTree
-        Topology with host memory.
-    slow : mapping of str to float
-        Result of `slow_groups`.
-    measured : sequence of IsolatedCopy
-        Isolated copies of the same path class.
-
-    Returns
-    -------
-    dict of str to float
-        Rate in bytes/s of each slow GPU.
-    """
+    """Add the GPUs without a measurement whose root complex has only slow GPUs, with the median rate of these."""
     known: dict[str, set[str]] = {}
     for copy in measured:
         if copy.group:
@@ -255,17 +207,7 @@ def rates_of_groups(
     slow: Mapping[PathClass, Mapping[str, float]],
     measured: Mapping[PathClass, Sequence[IsolatedCopy]],
 ) -> dict[tuple[str, PathClass], float]:
-    """Return the rates in bytes/s of all slow groups, by group and path class.
-
-    Parameters
-    ----------
-    tree : PcieTree
-        Topology with host memory.
-    slow : mapping of str to mapping of str to float
-        Result of `slow_groups` for each path class.
-    measured : mapping of str to sequence of IsolatedCopy
-        Isolated copies of each path class.
-    """
+    """Return the rates in bytes/s of all slow groups, by group and path class."""
     rates: dict[tuple[str, PathClass], float] = {}
     for way, of_group in slow.items():
         every = of_group if way == "crossing" else _with_neighbours(tree, of_group, measured[way])
@@ -286,15 +228,6 @@ def group_rate_sources(
 ) -> dict[str, str]:
     """Return the rate of each slow group in GB/s as text, by the name of the parameter in `group_rate_values`.
 
-    Parameters
-    ----------
-    rates : mapping of (str, str) to float
-        Result of `rates_of_groups`.
-    measured : mapping of str to sequence of IsolatedCopy
-        Isolated copies of each path class. The rate of a group without one is that of its neighbours.
-
-    Examples
-    --------
     >>> rates = {("4", "host_in"): 25.4e9, ("5", "host_in"): 25.4e9}
     >>> group_rate_sources(rates, {"host_in": [IsolatedCopy(1.0, 25.4e9, "4")]})
     {'host_in_of_slow_groups': 'single copies are slower for: 4 (25.4 GB/s), 5 (assumed 25.4 GB/s)'}

@@ -88,17 +88,6 @@ INTER_SOCKET_LIMITS = {Limit.ROOT_COMPLEX_LINK: False, Limit.REMOTE_MEMORY: True
 def memory_limit(tree: PcieTree, memory: str, reads: Sequence[bool]) -> Limit:
     """Return the host-memory limit of some copies: of reads, of writes, or of both.
 
-    Parameters
-    ----------
-    tree : PcieTree
-        Topology with host memory.
-    memory : str
-        Name of an endpoint of host memory.
-    reads : sequence of bool
-        Whether each copy reads from this memory.
-
-    Examples
-    --------
     >>> from fabricast.pcie.topology.memory import with_host_memory
     >>> from fabricast.pcie.topology.regular import regular_tree
     >>> memory_limit(with_host_memory(regular_tree("flat4x2", (2, 4))), "H@RC", [True, True])
@@ -127,15 +116,6 @@ def inter_socket_routes(
     """Return source and target socket of each copy between sockets, as names of vertices below the system.
 
     Copies within one socket and copies over direct links are omitted.
-
-    Parameters
-    ----------
-    tree : PcieTree
-        Topology with host memory.
-    flows : sequence of (str, str)
-        Names of the source and target of each copy.
-    of_memory : bool, optional
-        Use only copies of host memory (True) or only copies between GPUs (False); by default both.
     """
     chosen = [flow for flow in flows if of_memory is None or is_host(tree, [flow]) is of_memory]
     crossing = [ends_of(tree, flow) for flow in chosen if is_inter_socket(tree, flow)]
@@ -193,22 +173,7 @@ def host_link_capacity(tree: PcieTree, flow: tuple[str, str]) -> float:
 
 
 def limit_of_probe(tree: PcieTree, graph: MeasuredGraph, *, opposite: bool) -> tuple[Limit, float] | None:
-    """Return the limit that a calibration graph measures, and its factor in the total rate.
-
-    Parameters
-    ----------
-    tree : PcieTree
-        Topology with host memory.
-    graph : MeasuredGraph
-        Concurrent copies with the role ``calibration``.
-    opposite : bool
-        Whether the copies are a bidirectional pair.
-
-    Returns
-    -------
-    (Limit, float) or None
-        None if the graph measures no limit.
-    """
+    """Return the limit that a calibration graph measures, and its factor in the total rate."""
     if len(graph.flows) < 2:
         return None
     between = inter_socket_limits(tree, graph.flows)

@@ -37,29 +37,7 @@ class MeasuredCalibration(NamedTuple):
 def measured_calibration(
     tree: PcieTree, path: Path | str, *, system: str | None, one_way_bytes_per_s: float | None
 ) -> MeasuredCalibration:
-    """Return the calibration of a machine from a file of measured copies.
-
-    Parameters
-    ----------
-    tree : PcieTree
-        Topology of the machine.
-    path : Path or str
-        File that `fabricast.pcie.measurements.files.read_measured_copies` reads.
-    system : str or None
-        Read only rows of this system.
-    one_way_bytes_per_s : float or None
-        Rate of a single copy in bytes/s if none was measured.
-
-    Returns
-    -------
-    MeasuredCalibration
-        Calibration, graphs and warnings.
-
-    Raises
-    ------
-    InputError
-        If the file is invalid, or the rate of a single copy cannot be determined.
-    """
+    """Return the calibration of a machine from a file of measured copies."""
     copies = copies_of_machine(tree, path, system=system)
     calibration = calibrate_machine(with_host_memory(tree), copies.graphs, one_way_bytes_per_s=one_way_bytes_per_s)
     return MeasuredCalibration(calibration, tuple(copies.graphs), copies.warnings)
@@ -105,18 +83,7 @@ class MeasuredRates:
         return bool(self._isolated or self._graphs)
 
     def compare(self, flows: Iterable[tuple[int, int]], printed_bytes_per_s: float | None, program: str) -> None:
-        """Compare the forecast of each isolated copy, and that of all copies together, with their measured rates.
-
-        Parameters
-        ----------
-        flows : iterable of (int, int)
-            Endpoint numbers of the copies of a graph.
-        printed_bytes_per_s : float or None
-            Forecast total rate in bytes/s; None if the copies differ in size or start time.
-        program : str
-            Copy program of the forecast. Measurements with the same program are compared with the rate of repeated
-            copies, others with `printed_bytes_per_s`.
-        """
+        """Compare the forecast of each isolated copy, and that of all copies together, with their measured rates."""
         pairs = tuple(sorted(flows))
         for pair in set(pairs):
             source, target = (self._tree.endpoint_names[end] for end in pair)

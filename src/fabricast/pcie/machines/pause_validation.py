@@ -53,22 +53,6 @@ class ValidatedMachine:
 def left_out_rates(machines: Sequence[ValidatedMachine], *, seed: int = 0) -> list[NDArray[np.float64]]:
     """Forecast many copies of a GPU with the pauses that fit all other machines best.
 
-    Parameters
-    ----------
-    machines : sequence of ValidatedMachine
-        All machines.
-    seed : int, default 0
-        Seed of programs with a random order.
-
-    Returns
-    -------
-    list of ndarray of float64, shape (graphs,)
-        Total rates of the graphs of each machine in bytes/s. They are NaN for graphs that the pause does not affect,
-        and if no other machine has affected graphs. A few machines do not determine a single best pause: each rate is
-        the mean over all pauses whose mean absolute error is at most 10 % above the smallest.
-
-    Examples
-    --------
     >>> left_out_rates([])
     []
     """

@@ -29,22 +29,6 @@ def limits_of(
 
     If an inter-socket limit is measured, it replaces the capacity that the tree assumes for these links.
 
-    Parameters
-    ----------
-    calibration : Calibration
-        Calibration with the limits of the machine.
-    tree : PcieTree
-        Topology with host memory.
-    flows : sequence of (str, str)
-        Names of the source and target of each copy.
-
-    Returns
-    -------
-    (PcieTree, tuple of SharedLimit)
-        Tree and limits. A limit of two directions applies only while both directions have copies.
-
-    Examples
-    --------
     >>> from fabricast.pcie.graphs.rates import LinkRates
     >>> from fabricast.pcie.machines.calibration import Estimate
     >>> from fabricast.pcie.topology.memory import with_host_memory

@@ -38,24 +38,7 @@ _NAMED_LINKS = 4
 def machine_warnings(
     tree: PcieTree, graphs: Sequence[MeasuredGraph], rows: pd.DataFrame, calibration: Calibration
 ) -> Iterable[Warning]:
-    """Yield warnings about measurements that contradict a topology, and missing probes.
-
-    Parameters
-    ----------
-    tree : PcieTree
-        Topology with host memory.
-    graphs : sequence of MeasuredGraph
-        Measurements of the machine.
-    rows : pandas.DataFrame
-        Rows as returned by `fabricast.pcie.machines.validation.validate_machine`.
-    calibration : Calibration
-        Calibration of the machine.
-
-    Yields
-    ------
-    Warning
-        At most one warning per kind.
-    """
+    """Yield warnings about measurements that contradict a topology, and missing probes."""
     by_name = {graph.name: graph for graph in graphs}
     exceeding = rows[rows["reason_code"] == Reason.BEYOND_LINKS]
     if len(exceeding):

@@ -26,13 +26,6 @@ _ROCM = re.compile(r"^\s*Device:\s+\d+,.*,\s*([0-9a-fA-F]{1,4}:[0-9a-fA-F.:]+)\s
 def printed_addresses(text: str) -> dict[str, str]:
     """Return the PCI address of each GPU number in benchmark output.
 
-    Parameters
-    ----------
-    text : str
-        Output of a bandwidth program; some programs print no addresses.
-
-    Examples
-    --------
     >>> printed_addresses("Device: 0, NVIDIA A100, pciBusID: 3b, pciDeviceID: 0, pciDomainID:1")
     {'0': '1:3b:0.0'}
     """
@@ -49,13 +42,6 @@ _NAMES = re.compile(
 def known_gpus(text: str) -> list[str]:
     """Return the different product names of the GPUs in benchmark output, without models that are not listed.
 
-    Parameters
-    ----------
-    text : str
-        Output of a bandwidth program; only p2pBandwidthLatencyTest and nvbandwidth print names.
-
-    Examples
-    --------
     >>> known_gpus("Device: 0, NVIDIA A100-PCIE-40GB, pciBusID: 3b, pciDeviceID: 0, pciDomainID:1")
     ['NVIDIA A100-PCIE-40GB']
     """
@@ -66,8 +52,6 @@ def known_gpus(text: str) -> list[str]:
 def common_model(names: Sequence[str]) -> str | None:
     """Return a product name if all names are of one GPU model; None without names.
 
-    Examples
-    --------
     >>> common_model(["NVIDIA L40S", "NVIDIA H100"]) is None
     True
     """
@@ -76,28 +60,7 @@ def common_model(names: Sequence[str]) -> str | None:
 
 
 def by_address(tree: PcieTree, graphs: Sequence[MeasuredGraph], addresses: Mapping[str, str]) -> list[MeasuredGraph]:
-    """Rename the GPUs of measured copies to the endpoints of a topology by PCI address.
-
-    Parameters
-    ----------
-    tree : PcieTree
-        The machine.
-    graphs : sequence of MeasuredGraph
-        Copies between GPU numbers of a program.
-    addresses : mapping of str to str
-        PCI address of each number, as `printed_addresses` returns it.
-
-    Returns
-    -------
-    list of MeasuredGraph
-        Renamed graphs. They are unchanged if the topology has none of the addresses, because it may describe another
-        machine of the same build.
-
-    Raises
-    ------
-    InputError
-        If the topology has only some of the addresses.
-    """
+    """Rename the GPUs of measured copies to the endpoints of a topology by PCI address."""
     names = endpoints_of_numbers(tree, addresses)
     return [
         replace(
@@ -108,20 +71,7 @@ def by_address(tree: PcieTree, graphs: Sequence[MeasuredGraph], addresses: Mappi
 
 
 def endpoints_of_numbers(tree: PcieTree, addresses: Mapping[str, str]) -> dict[str, str]:
-    """Return the endpoint of each GPU number of a program; empty if numbers are the names of endpoints.
-
-    Parameters
-    ----------
-    tree : PcieTree
-        The machine.
-    addresses : mapping of str to str
-        PCI address of each number, as `printed_addresses` returns it.
-
-    Raises
-    ------
-    InputError
-        If the topology has only some of the addresses.
-    """
+    """Return the endpoint of each GPU number of a program; empty if numbers are the names of endpoints."""
     places = _places(tree)
     endpoints = {number: places.get(pci_address(bus_id)) for number, bus_id in addresses.items()}
     names = {number: name for number, name in endpoints.items() if name is not None}
@@ -139,17 +89,7 @@ def endpoints_of_numbers(tree: PcieTree, addresses: Mapping[str, str]) -> dict[s
 def address_warnings(
     tree: PcieTree, addresses: Mapping[str, str], *, of: str = "the measurements"
 ) -> tuple[Warning, ...]:
-    """Return a warning if the topology has none of the printed PCI addresses.
-
-    Parameters
-    ----------
-    tree : PcieTree
-        The machine.
-    addresses : mapping of str to str
-        PCI address of each GPU number, as `printed_addresses` returns it.
-    of : str, default 'the measurements'
-        Origin of the addresses, in words.
-    """
+    """Return a warning if the topology has none of the printed PCI addresses."""
     places = _places(tree)
     if not addresses or () in places or any(pci_address(bus_id) in places for bus_id in addresses.values()):
         return ()

@@ -100,8 +100,6 @@ class BenchmarkOutput:
 def programs_in(text: str) -> tuple[str, ...]:
     """Return the bandwidth programs whose output a text contains, with the versions that they print.
 
-    Examples
-    --------
     >>> programs_in("RocmBandwidthTest Version: 2.6.0")
     ('rocm_bandwidth_test 2.6.0',)
     """
@@ -113,19 +111,7 @@ def programs_in(text: str) -> tuple[str, ...]:
 
 
 def read_benchmark_output(path: Path | str) -> BenchmarkOutput:
-    """Read the output of bandwidth programs and recognise the programs.
-
-    Parameters
-    ----------
-    path : Path or str
-        Output of nvbandwidth (text or JSON), p2pBandwidthLatencyTest, p2pmark, rocm_bandwidth_test or TransferBench.
-        Lines of other programs are permitted between their parts.
-
-    Raises
-    ------
-    InputError
-        If the file cannot be read or no program is recognised.
-    """
+    """Read the output of bandwidth programs and recognise the programs."""
     path = Path(path)
     text = clean_text(read_text(path))
     if re.search(r"\d\.\s*\Z", text):
@@ -142,11 +128,6 @@ def copies_in(output: BenchmarkOutput) -> list[MeasuredGraph]:
     """Return the copies in the output of bandwidth programs.
 
     Single copies and bidirectional pairs have the role ``calibration``.
-
-    Raises
-    ------
-    InputError
-        If the output is damaged or has no copies between GPUs or of pinned host memory.
     """
     graphs: list[MeasuredGraph] = []
     for program in _PROGRAMS:
@@ -156,36 +137,13 @@ def copies_in(output: BenchmarkOutput) -> list[MeasuredGraph]:
 
 
 def concurrent_copies(output: BenchmarkOutput) -> list[MeasuredGraph]:
-    """Return the copies of programs without matrices that several copies at a time reached, in the order of the text.
-
-    Parameters
-    ----------
-    output : BenchmarkOutput
-        Output of bandwidth programs.
-    """
+    """Return the copies of programs without matrices that several copies at a time reached, in the order of the text."""
     programs = [one for one in _PROGRAMS if one.read is not _read_matrices and one.recognises(output.text)]
     return [graph for one in programs for graph in _copies_of(one, output) if len(graph.flows) > 1]
 
 
 def bandwidth_table(output: BenchmarkOutput) -> pd.DataFrame:
-    """Return the printed rates and latencies of isolated copies.
-
-    Parameters
-    ----------
-    output : BenchmarkOutput
-        Output of bandwidth programs.
-
-    Returns
-    -------
-    pandas.DataFrame
-        Columns program, test, row, column, value, unit (bytes/s or s) and line: the matrices of nvbandwidth and
-        p2pBandwidthLatencyTest, and the copies of other programs with the test ``isolated copies``.
-
-    Raises
-    ------
-    InputError
-        If the output is damaged or has no matrix and no copies.
-    """
+    """Return the printed rates and latencies of isolated copies."""
     tables = []
     for program in _PROGRAMS:
         if not program.recognises(output.text):
@@ -203,13 +161,7 @@ def bandwidth_table(output: BenchmarkOutput) -> pd.DataFrame:
 
 
 def isolated_copies(table: pd.DataFrame) -> list[tuple[str, str, float]]:
-    """Return source, target and rate in bytes/s of the isolated copies by copy engines between GPUs.
-
-    Parameters
-    ----------
-    table : pandas.DataFrame
-        Table as returned by `bandwidth_table`.
-    """
+    """Return source, target and rate in bytes/s of the isolated copies by copy engines between GPUs."""
     others = table[table["test"] == _ISOLATED]
     copies = [
         *((*graph.flows[0], graph.total_bytes_per_s) for graph in copies_in_matrices(table) if len(graph.flows) == 1),

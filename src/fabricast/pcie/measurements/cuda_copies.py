@@ -72,13 +72,7 @@ class MachineGpus:
         checked(self._driver.cuCtxSetCurrent(self._contexts[ordinal]))
 
     def ordinals(self, tree: PcieTree) -> dict[str, int]:
-        """Map endpoints of a topology to CUDA ordinals by PCI address.
-
-        Raises
-        ------
-        InputError
-            If no endpoint has the PCI address of a GPU of this machine.
-        """
+        """Map endpoints of a topology to CUDA ordinals by PCI address."""
         ordinal_at = {pci_address(bus_id): ordinal for ordinal, bus_id in enumerate(self.bus_ids)}
         endpoints = {
             name: ordinal_at[address]
@@ -148,23 +142,6 @@ class MachineGpus:
     ) -> list[float]:
         """Start four copies of each flow at the same moment and return their times.
 
-        Parameters
-        ----------
-        flows : sequence of (int or None, int or None)
-            Ordinals of source and target GPU; None is host memory.
-        size_bytes : int
-            Bytes of each copy.
-        read : bool, default False
-            Whether copies run on streams of the target GPU instead of the source GPU.
-
-        Returns
-        -------
-        list of float
-            Time from the common start until the four copies of each flow end, in seconds, by the clock of the executing
-            GPU.
-
-        Notes
-        -----
         All copies are first queued behind a flag in host memory, so that host calls do not stagger them. Times count
         from an event that precedes all copies of a GPU: an event at the start of each stream would wait for the engine,
         as an H100 showed, and hide that the copies of one engine run one after the other.

@@ -87,25 +87,7 @@ _MOST_NAMES = 20
 
 
 def flows_of(tree: PcieTree, graph: MeasuredGraph) -> list[tuple[int, int]]:
-    """Return the endpoint numbers of source and target of each copy.
-
-    Parameters
-    ----------
-    tree : PcieTree
-        Topology with host memory as endpoints, if the graph copies host memory.
-    graph : MeasuredGraph
-        Graph whose copies name endpoints of the tree.
-
-    Returns
-    -------
-    list of (int, int)
-        Endpoint numbers in the order of the copies.
-
-    Raises
-    ------
-    InputError
-        If the tree has no endpoint of a name, or a copy is between two host memories.
-    """
+    """Return the endpoint numbers of source and target of each copy."""
     number = tree.endpoint_number
     numbers = []
     for flow in graph.flows:

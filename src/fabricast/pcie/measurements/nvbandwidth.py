@@ -47,19 +47,7 @@ _Tests = dict[str, list[_Cell]]
 
 
 def copies_in_matrices(table: pd.DataFrame) -> list[MeasuredGraph]:
-    """Return the single copies and bidirectional pairs in bandwidth matrices.
-
-    Parameters
-    ----------
-    table : pandas.DataFrame
-        Table as returned by `fabricast.inputs.bandwidth_matrices.parse_bandwidths`.
-
-    Returns
-    -------
-    list of MeasuredGraph
-        Copies between GPUs and copies of host memory. Single copies and bidirectional pairs have the role
-        ``calibration``. The list is empty if no test uses copy engines.
-    """
+    """Return the single copies and bidirectional pairs in bandwidth matrices."""
     tests: _Tests = {}
     for row in table.to_dict("records"):
         if row["unit"] == "bytes/s":

@@ -43,29 +43,8 @@ def read_p2pmark_output(text: str) -> list[MeasuredGraph]:
 
     Versions before March 2026 read from the peers, later versions write to them and also measure a ring.
 
-    Parameters
-    ----------
-    text : str
-        Output of p2pmark.
-
-    Returns
-    -------
-    list of MeasuredGraph
-        Isolated copies, one graph per distance of the staggered copies, one graph per GPU that copies from or to all
-        others, the ring, and one graph in which all GPUs copy from or to all others. Concurrent copies have the program
-        ``unordered_reads`` or ``unordered_writes``.
-
-    Raises
-    ------
-    ValueError
-        If the output is of another mode or is damaged.
-
-    References
-    ----------
     Output of lukealonso/p2pmark, p2pmark.cu at 3c39f36d (reads) and 3ac174be (writes).
 
-    Examples
-    --------
     >>> text = '''Found 2 GPUs
     ... === Sequential P2P bandwidth (GB/s) ===
     ... Dst->  GPU0     GPU1

@@ -61,25 +61,6 @@ def is_pair_table(path: Path | str) -> bool:
 def read_pair_table(tree: PcieTree, path: Path | str, *, system: str | None = None) -> PairTable:
     r"""Read a table of pairs of one machine.
 
-    Parameters
-    ----------
-    tree : PcieTree
-        Topology of the machine.
-    path : Path or str
-        CSV with the columns ``source``, ``target`` (endpoints, ``H`` for host memory, ``*`` for every GPU), ``kind``
-        (``one_way``, ``both_ways``, ``latency``, also with ``_same_socket`` or ``_across_sockets`` for all pairs of a
-        class; ``host_to_device`` and ``device_to_host``, also with ``_all_total``), ``value``, ``unit`` (GB/s or us),
-        and optionally ``machine``. Rows of other kinds are counted and omitted.
-    system : str, optional
-        Use only rows of this machine; without it, all rows must be of one machine.
-
-    Raises
-    ------
-    InputError
-        For the first invalid row, an unknown endpoint or machine, or a table without a usable row.
-
-    Examples
-    --------
     >>> import tempfile
     >>> from fabricast.pcie.topology.regular import regular_tree
     >>> path = Path(tempfile.mkdtemp()) / "pairs.csv"
@@ -172,17 +153,7 @@ def _host_copies(tree: PcieTree, row: CsvRow) -> MeasuredGraph:
 def pair_latencies(
     tree: PcieTree, path: Path | str, *, system: str | None = None
 ) -> dict[tuple[str, str], float]:  # fmt: skip
-    """Return the measured latency of copies between pairs of GPUs in s; empty if a file has none.
-
-    Parameters
-    ----------
-    tree : PcieTree
-        Topology of the machine.
-    path : Path or str
-        Table of pairs, or output of p2pBandwidthLatencyTest or nvbandwidth.
-    system : str, optional
-        Use only rows of this machine.
-    """
+    """Return the measured latency of copies between pairs of GPUs in s; empty if a file has none."""
     if is_pair_table(path):
         return read_pair_table(tree, path, system=system).latency_s
     if is_table(path):

@@ -26,20 +26,7 @@ _STAGED, _STAGED_BOTH_WAYS = "Unidirectional P2P=Disabled", "Bidirectional P2P=D
 
 
 def with_measured_access(tree: PcieTree, path: Path | str) -> PcieTree:
-    """Return a topology with the peer access that a file states: pairs without it are staged through host memory.
-
-    Parameters
-    ----------
-    tree : PcieTree
-        Topology.
-    path : Path or str
-        Measured copies; only p2pBandwidthLatencyTest prints peer access.
-
-    Raises
-    ------
-    InputError
-        If the file cannot be read, or contradicts a measured peer access of the topology.
-    """
+    """Return a topology with the peer access that a file states: pairs without it are staged through host memory."""
     if is_table(path):
         return tree
     text = clean_text(read_text(path))
@@ -58,22 +45,7 @@ def with_measured_access(tree: PcieTree, path: Path | str) -> PcieTree:
 
 
 def with_granted_access(tree: PcieTree, text: str, path: Path | str) -> PcieTree:
-    """Return a topology in which pairs with peer access, according to a text, are not staged.
-
-    Parameters
-    ----------
-    tree : PcieTree
-        Topology.
-    text : str
-        Output of p2pBandwidthLatencyTest, without the decoration of its lines.
-    path : Path or str
-        File, for messages.
-
-    Raises
-    ------
-    InputError
-        If another program states that such a pair has no peer access.
-    """
+    """Return a topology in which pairs with peer access, according to a text, are not staged."""
     granted = {pair for pair in _pairs(tree, text, pairs_with_access(text)) if tree.transport(*pair) == "staged"}
     if not granted:
         return tree
@@ -110,22 +82,7 @@ def has_direct_copies(path: Path | str) -> bool:
 
 
 def staged_rates(tree: PcieTree, path: Path | str, *, both_ways: bool = False) -> dict[tuple[str, str], float]:
-    """Return the measured rates of single copies, or of pairs of copies, through host memory.
-
-    Parameters
-    ----------
-    tree : PcieTree
-        Topology of the machine.
-    path : Path or str
-        Measured copies; only p2pBandwidthLatencyTest measures such copies (P2P=Disabled).
-    both_ways : bool, default False
-        Whether a rate is the total of two copies in both directions.
-
-    Returns
-    -------
-    dict of (str, str) to float
-        Rate in bytes/s by source and target; empty if the file has none.
-    """
+    """Return the measured rates of single copies, or of pairs of copies, through host memory."""
     if is_table(path):
         return {}
     return printed_staged_rates(tree, clean_text(read_text(path)), Path(path), both_ways=both_ways)

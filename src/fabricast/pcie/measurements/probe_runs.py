@@ -42,32 +42,7 @@ def measure_probes(
     width: float = 0.01,
     progress: Callable[[int], None] | None = None,
 ) -> tuple[pd.DataFrame, list[str]]:
-    """Measure probes on this machine.
-
-    Parameters
-    ----------
-    gpus : MachineGpus
-        GPUs, entered as a context manager.
-    tree : PcieTree
-        Topology of this machine.
-    probes : sequence of Probe
-        Probes to measure.
-    size_bytes : int
-        Bytes of each copy.
-    seconds : float
-        Longest time per probe in seconds; at least five repetitions are run.
-    width : float, default 0.01
-        Relative half width of the interval of the mean total rate (95 %, normal) at which a probe ends early.
-    progress : callable, optional
-        Called with 1 after every probe.
-
-    Returns
-    -------
-    pandas.DataFrame
-        Measured copies with the columns `COPY_COLUMNS`.
-    list of str
-        Skipped probes, each with the reason.
-    """
+    """Measure probes on this machine."""
     ordinals = gpus.ordinals(tree)
     memory = {node.name for node in tree.memory_nodes}
     rows: list[tuple[Any, ...]] = []
@@ -141,20 +116,6 @@ def _repeated(
 def measured_text(rows: pd.DataFrame, text: str) -> str:
     """Return measured copies as CSV for `fabricast validate`.
 
-    Parameters
-    ----------
-    rows : pandas.DataFrame
-        Measured copies with the columns `COPY_COLUMNS`.
-    text : str
-        Summary of the measurement, or the reason why nothing was measured; written as a comment.
-
-    Returns
-    -------
-    str
-        Content of the CSV file.
-
-    Examples
-    --------
     >>> print(measured_text(pd.DataFrame(columns=list(COPY_COLUMNS)), "nothing measured: no GPU"), end="")
     # nothing measured: no GPU
     graph,source,target,size_bytes,elapsed_s,repetition,program,role
@@ -174,20 +135,6 @@ def probes_to_file(
 
     If nothing can be measured and both files exist, they are kept. If one is missing, an empty topology file and a CSV
     file without rows are written.
-
-    Parameters
-    ----------
-    topology : Path or str
-        hwloc XML file to write.
-    copies : Path or str
-        CSV file of measured copies to write.
-    size_bytes, seconds, progress
-        As for `measure_probes`.
-
-    Returns
-    -------
-    str
-        Summary of the measurement in one line, or the reason why nothing was measured.
     """
     topology, copies = Path(topology), Path(copies)
     exporter = next(filter(None, map(shutil.which, _LSTOPO)), None)

@@ -53,21 +53,6 @@ class Probe:
 def proposed_probes(tree: PcieTree) -> list[Probe]:
     """Propose calibration and test probes that apply to a machine.
 
-    Parameters
-    ----------
-    tree : PcieTree
-        Topology of the machine.
-
-    Returns
-    -------
-    list of Probe
-        Isolated writes, isolated reads and bidirectional copies of each path class, and pairs with shared or separate
-        uplinks. One GPU with a near and a far target, all-to-all below one switch at two sizes, isolated and concurrent
-        copies over direct links, and disjoint pairs across a root complex. Copies of host memory with one, two and all
-        GPUs of each root complex, copies between root complexes, and copies of memory of another socket.
-
-    Examples
-    --------
     >>> from fabricast.pcie.topology.regular import regular_tree
     >>> [probe.graph for probe in proposed_probes(regular_tree("flat4x2", (2, 4)))][:3]
     ['alone PIX', 'both ways PIX', 'back PIX']

@@ -31,27 +31,8 @@ def read_rocm_output(text: str) -> list[MeasuredGraph]:
     Copies within one device are skipped. If the program lists one processor, its memory is `HOST`, the memory next to
     the GPU of the copy; otherwise it is named after its NUMA node (``NUMA0``).
 
-    Parameters
-    ----------
-    text : str
-        Output of rocm_bandwidth_test 2.0 to 2.6.
-
-    Returns
-    -------
-    list of MeasuredGraph
-        Graphs in the order of the text.
-
-    Raises
-    ------
-    ValueError
-        If the output is damaged or incomplete.
-
-    References
-    ----------
     Format as printed in the documentation and issues of ROCm/rocm_bandwidth_test.
 
-    Examples
-    --------
     >>> text = '''RocmBandwidthTest Version: 2.6.0
     ... Device: 0,  AMD EPYC 9554
     ... Device: 1,  AMD Instinct MI210,  05:0.0

@@ -66,13 +66,7 @@ class _Matrix:
         self.rows[device] = rates[: len(self.columns)]
 
     def cells(self) -> Iterator[tuple[str, str, float]]:
-        """Yield source, target and rate of each copy between different devices.
-
-        Raises
-        ------
-        ValueError
-            If rows are missing.
-        """
+        """Yield source, target and rate of each copy between different devices."""
         if list(self.rows) != self.columns:
             name = {"Uni": "the unidirectional matrix", "Bi": "the bidirectional matrix"}.get(self.kind, "the summary")
             raise ValueError(
@@ -99,31 +93,8 @@ def read_transfer_bench_output(text: str) -> list[MeasuredGraph]:
     memory (C, B). Host memory is named after its NUMA node (``NUMA0``). The topology must define this node unless it
     has only one memory.
 
-    Parameters
-    ----------
-    text : str
-        Output of TransferBench 1.00 to 1.6x, as text or CSV: tests of a configuration file, the matrices of the
-        preset ``p2p``, or the summary of the preset ``a2a``.
-
-    Returns
-    -------
-    list of MeasuredGraph
-        Graphs in the order of the text. All transfers of a test run concurrently. Their total rate is all bytes divided
-        by the last completion time. Of bidirectional matrices, only pairs of GPUs are read: the copies of processors
-        run on their cores. The summary of ``a2a`` is one graph of concurrent copies with the sum of their rates; it is
-        omitted if the text also has its test.
-
-    Raises
-    ------
-    ValueError
-        If the output is damaged, incomplete, of several ranks, or has copies by network cards.
-
-    References
-    ----------
     ROCm/TransferBench, 1.00 (07ac2dc) to 1.6x, and outputs in its documentation and issues.
 
-    Examples
-    --------
     >>> text = '''SRC\\DST  GPU 00     GPU 01        STotal      Actual
     ... GPU 00      N/A     20.000        20.000     20.000
     ... GPU 01   21.000        N/A        21.000     21.000

@@ -144,13 +144,6 @@ MODELS = {model.name: model for model in (*_MAIN, *_SINGLE_OPTIONS)}
 def named_model(name: str) -> Model:
     """Return a model by its name.
 
-    Raises
-    ------
-    InputError
-        If there is no model with this name.
-
-    Examples
-    --------
     >>> named_model("max_min").name
     'max_min'
     """

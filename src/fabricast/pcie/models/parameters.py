@@ -50,11 +50,6 @@ class MachineParameters:
         """Return warnings about default values and about unused parameters.
 
         A default value was neither measured, user-supplied nor published.
-
-        Parameters
-        ----------
-        model : Model
-            Model for which the parameters are; there are no warnings about defaults that it does not use.
         """
         used = model.parameters
         warnings = [
@@ -74,26 +69,7 @@ class MachineParameters:
 
 
 def read_machine_parameters(path: Path | str, system: str) -> dict[str, Parameter]:
-    """Read the calibrated parameters of one machine.
-
-    Parameters
-    ----------
-    path : Path or str
-        CSV file that `calibrate` wrote, with the columns study, system, name, value, unit, tag, source and,
-        optionally, ci_low and ci_high.
-    system : str
-        Name of the topology that was calibrated.
-
-    Returns
-    -------
-    dict
-        Parameters by name: bandwidth and, if the probes determined them, tau and crossing_cost.
-
-    Raises
-    ------
-    InputError
-        If the file is of another machine or contains a value out of range.
-    """
+    """Read the calibrated parameters of one machine."""
     parameters: dict[str, Parameter] = {}
     for row, parameter in read_parameter_rows(path):
         if (parameter.study, parameter.system) != ("pcie", system):
@@ -130,29 +106,6 @@ def machine_parameters(
 ) -> MachineParameters:
     """Return the parameters of a machine with their provenance.
 
-    Parameters
-    ----------
-    tree : PcieTree
-        Topology; published values apply only to built-in machines.
-    bandwidth_bytes_per_s, tau, crossing_cost : float, optional
-        User-supplied values; bandwidth in bytes/s.
-    parameters_file : Path or str, optional
-        File that `calibrate` wrote for this machine.
-
-    Returns
-    -------
-    MachineParameters
-        Values, tags and sources.
-
-    Raises
-    ------
-    UnknownSpeedError
-        If the bandwidth is unknown.
-    InputError
-        If a value is out of range, or the bandwidth exceeds the rate of the links.
-
-    Examples
-    --------
     >>> from fabricast.pcie.topology.files import load_tree
     >>> machine_parameters(load_tree("storm8")).tau
     0.1735

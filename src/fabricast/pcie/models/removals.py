@@ -57,28 +57,8 @@ def removals(
     Each graph is evaluated again without each of its copies. For a slow copy that no single removal shortens, copies
     are removed together: all others first, and then each is restored if the copy stays shorter without it.
 
-    Parameters
-    ----------
-    graphs : CongestionGraphs
-        Congestion graphs.
-    elapsed_s : ndarray of float64, shape (copies,)
-        Elapsed time of each copy in s.
-    slow : ndarray of bool, shape (copies,)
-        Copies that other copies may limit; graphs without such a copy are not evaluated again.
-    times : callable
-        Function that returns the elapsed time in s of each copy of a set of graphs.
-    tolerance : float, default 1e-9
-        Relative change of a time up to which it counts as equal.
-    most_copies : int or ndarray of int64, shape (graphs,), default 256
-        Maximum number of copies of a graph that is evaluated again.
+    Shapes: elapsed_s (copies,); slow (copies,).
 
-    Returns
-    -------
-    Removals
-        Larger graphs have no entries.
-
-    Examples
-    --------
     >>> from fabricast.pcie.graphs.congestion_graphs import from_pairs
     >>> from fabricast.pcie.models.catalogue import MODELS
     >>> from fabricast.pcie.models.evaluation import evaluate
@@ -180,23 +160,6 @@ def _part(
 def removal_texts(tree: PcieTree, graphs: CongestionGraphs, found: Removals) -> pd.Categorical[str]:
     """Return the copies that limit each copy as text.
 
-    Parameters
-    ----------
-    tree : PcieTree
-        Topology.
-    graphs : CongestionGraphs
-        Congestion graphs.
-    found : Removals
-        Copies that limit each copy.
-
-    Returns
-    -------
-    pandas.Categorical
-        Copies such as ``"2>5 3>5"``, largest effect first; at most eight, followed by the number of others. A set that
-        limits a copy only together is joined by ``+``.
-
-    Examples
-    --------
     >>> from fabricast.pcie.graphs.congestion_graphs import from_pairs
     >>> from fabricast.pcie.topology.regular import regular_tree
     >>> graphs = from_pairs([[(0, 1), (2, 1), (0, 3)]], size_bytes=1.0)

@@ -43,31 +43,6 @@ def simulate(
     Each graph runs in three phases. If completion times differ by more than 0.1 %, the graph runs in nine phases.
     Completion times of copies that are equivalent by a symmetry of tree and graph are pooled.
 
-    Parameters
-    ----------
-    tree : PcieTree
-        Topology.
-    graphs : CongestionGraphs
-        Graphs to simulate. Sizes are rounded up to whole packets.
-    hardware : PacketHardware
-        Packets, links, buffers and root complex.
-    threads : int, default 1
-        Number of threads.
-    progress : callable, optional
-        Called with the number of graphs finished since its last call.
-
-    Returns
-    -------
-    CopyTimes
-        Completion times, independent of the order of rows, the names of endpoints and the number of threads.
-
-    Raises
-    ------
-    InputError
-        See `fabricast.pcie.packets.equivalent_runs.simulate_ends`.
-
-    Examples
-    --------
     >>> from fabricast.pcie.graphs.congestion_graphs import from_pairs
     >>> from fabricast.pcie.packets.hardware import HARDWARE
     >>> from fabricast.pcie.topology.regular import regular_tree

@@ -25,30 +25,7 @@ def hardware_on(
     width: int | None = None,
     parameters: Path | str | None = None,
 ) -> tuple[PacketHardware, list[Warning]]:
-    """Return hardware with the link rate of a topology or of calibrated parameters.
-
-    Parameters
-    ----------
-    tree : PcieTree
-        Topology.
-    hardware : PacketHardware
-        Packets, buffers and root complex.
-    generation, width : int, optional
-        PCIe generation and lanes of a link of capacity 1, for topologies without link speeds.
-    parameters : Path or str, optional
-        File with calibrated parameters of this machine, as written by `calibrate`. The link rate is then chosen such
-        that an isolated copy reaches the calibrated bandwidth.
-
-    Returns
-    -------
-    (PacketHardware, list of Warning)
-        Hardware with the link rate, and warnings for the user.
-
-    Raises
-    ------
-    InputError
-        If the link rate is unknown, or if parameters, generation or width contradict the topology.
-    """
+    """Return hardware with the link rate of a topology or of calibrated parameters."""
     if parameters is not None:
         if generation is not None or width is not None:
             raise InputError("excludes generation and width: both specify the link rate", argument="parameters")

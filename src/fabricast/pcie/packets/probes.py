@@ -18,20 +18,6 @@ def simulate_probes(tree: PcieTree, hardware: PacketHardware, *, size_bytes: flo
 
     The probes are an isolated local copy, an isolated crossing copy, and a conflict of a local and a crossing copy with
     one target. The result is input for `fabricast.pcie.models.calibration.calibrate`.
-
-    Parameters
-    ----------
-    tree : PcieTree
-        Topology.
-    hardware : PacketHardware
-        Packets, links, buffers and root complex.
-    size_bytes : float
-        Size of each copy in bytes.
-
-    Returns
-    -------
-    pandas.DataFrame
-        Columns `fabricast.pcie.models.calibration.PROBE_COLUMNS`. Probes that the topology does not permit are omitted.
     """
     names = tree.endpoint_names
     pairs = [(s, t) for s in range(len(names)) for t in range(len(names)) if s != t]

@@ -28,18 +28,6 @@ _PHASES = 3
 def hardware_with_rates(rates: LinkRates) -> PacketHardware:
     """Return hardware on which isolated copies and bidirectional pairs reach measured rates.
 
-    Parameters
-    ----------
-    rates : LinkRates
-        Calibrated link rates of the machine.
-
-    Returns
-    -------
-    PacketHardware
-        Hardware with a payload of 256 bytes. Link rate and link-layer share follow from the rates.
-
-    Examples
-    --------
     >>> hardware = hardware_with_rates(LinkRates(56e9, 50e9))
     >>> round(hardware.raw_bytes_per_s / 1e9, 2), hardware.link_layer_share
     (61.25, 0.12)
@@ -88,39 +76,6 @@ def simulate_program(
 
     It is the packet-level counterpart of `fabricast.pcie.engines.forecast.total_rate`.
 
-    Parameters
-    ----------
-    tree : PcieTree
-        Topology.
-    flows : sequence of (int, int)
-        Source and target of each flow as endpoint numbers, in the order in which the program issues them.
-    program : CopyProgram
-        Execution engine, barriers and order of the copies.
-    rates : LinkRates
-        Calibrated link rates of the machine. Link rate and link-layer share of the hardware follow from them.
-    repeats : int, default 8
-        Copies of each flow.
-    draws : int, default 9
-        Number of runs with different random numbers; a deterministic program runs once.
-    size_bytes : float, default 256 KiB
-        Size of each copy in bytes.
-    seed : int, default 0
-        Seed of the draws.
-    statistic : str, default 'total'
-        Rate that the benchmark prints, see `fabricast.pcie.graphs.rates.printed_rates`.
-
-    Returns
-    -------
-    TotalRate
-        Aggregate rate with its range over draws.
-
-    Raises
-    ------
-    InputError
-        If there are no flows, a flow has the same source and target, or there are too many copies to simulate.
-
-    Examples
-    --------
     One source copies to a near and a far destination, and its single engine alternates.
 
     >>> from fabricast.pcie.graphs.programs import PROGRAMS
@@ -173,32 +128,6 @@ def simulate_copies(
 ) -> CopyTimes:
     """Simulate graphs with copy programs at packet level. Each copy runs once.
 
-    Parameters
-    ----------
-    tree : PcieTree
-        Topology.
-    graphs : CongestionGraphs
-        Graphs with a program each. Copies are issued in the order of rows.
-    hardware : PacketHardware
-        Packets, links, buffers and root complex.
-    draws : int, default 31
-        Number of runs with different random numbers. A deterministic program has three runs with different arbitration
-        phases instead.
-    seed : int, default 0
-        Seed of the draws.
-
-    Returns
-    -------
-    CopyTimes
-        Mean completion time of each copy over draws, with its range.
-
-    Raises
-    ------
-    InputError
-        If a graph is too wide or too long to simulate.
-
-    Examples
-    --------
     Two copies from one engine run one after the other.
 
     >>> from dataclasses import replace
@@ -251,19 +180,6 @@ def simulate_graphs(
 ) -> CopyTimes:
     """Simulate graphs with and without copy programs at packet level.
 
-    Parameters
-    ----------
-    tree, graphs, hardware, threads, progress
-        See `fabricast.pcie.packets.arbiter_phases.simulate`.
-
-    Returns
-    -------
-    CopyTimes
-        Result of `fabricast.pcie.packets.programs.simulate_copies` for graphs with a program, and of
-        `fabricast.pcie.packets.arbiter_phases.simulate` for other graphs.
-
-    Examples
-    --------
     >>> from dataclasses import replace
     >>> from fabricast.pcie.graphs.congestion_graphs import from_pairs
     >>> from fabricast.pcie.topology.regular import regular_tree

@@ -42,26 +42,6 @@ def trace_packets(
 ) -> PacketTrace:
     """Trace the first transmissions and the payload rates of one graph.
 
-    Parameters
-    ----------
-    tree : PcieTree
-        Topology.
-    graphs : CongestionGraphs
-        Set of graphs that contains the traced graph.
-    graph : int
-        Number of the graph to trace.
-    hardware : PacketHardware
-        Packets, links, buffers and root complex.
-    transmissions : int
-        Maximum number of transmissions to record.
-
-    Returns
-    -------
-    PacketTrace
-        Transmissions in chronological order, and rates of the whole run.
-
-    Examples
-    --------
     >>> from fabricast.pcie.graphs.congestion_graphs import from_pairs
     >>> from fabricast.pcie.packets.hardware import HARDWARE
     >>> from fabricast.pcie.topology.regular import regular_tree

@@ -30,17 +30,7 @@ def asynchronous_times_s(run: Run, space: Space) -> NDArray[np.float64]:
 
     Each source starts its next copy when its previous one ends.
 
-    Parameters
-    ----------
-    run : Run
-        Model, topology and parameters.
-    space : Space
-        Space of the schedules.
-
-    Returns
-    -------
-    ndarray of float64, shape (schedules,)
-        Time at which the last copy of each schedule ends in s; infinite if a copy never ends.
+    Shapes: result (schedules,).
     """
     from fabricast.pcie.schedules.kernels.asynchronous import asynchronous_times
 

@@ -38,24 +38,6 @@ def search_schedules(
     changed schedule that is not slower replaces its predecessor. Schedules without progress are replaced by the best
     one. The search ends early if a schedule reaches the proved lower bound and is therefore optimal.
 
-    Parameters
-    ----------
-    tree, pattern, mode, model, bandwidth_bytes_per_s, tau, crossing_cost, latency_s, top, threads
-        See `enumerate_schedules`.
-    evaluations : int, default 40000
-        Number of schedules after which the search ends.
-    seed : int
-        Root seed of the search.
-    progress : callable, optional
-        Called with the number of schedules evaluated since its last call.
-
-    Returns
-    -------
-    ScheduleSearch
-        Fastest schedules; `gap` is 0 if they are proved optimal.
-
-    Examples
-    --------
     >>> from fabricast.pcie.graphs.patterns import halo_pattern
     >>> from fabricast.pcie.topology.regular import regular_tree
     >>> storm8 = regular_tree("storm8", (2, 2, 2))

@@ -44,20 +44,6 @@ def forecast_errors(machines: Sequence[Machine], *, seed: int = 20161113) -> pd.
     Many copies of a GPU are listed by pattern, too. The models of the SC16 paper run each copy once, with the bandwidth
     of an isolated copy of the machine and without a penalty for the root complex. They support neither direct links nor
     host memory.
-
-    Parameters
-    ----------
-    machines : sequence of Machine
-        Machines with measurements.
-    seed : int, default 20161113
-        Seed of programs with a random order; by default that of the default study.
-
-    Returns
-    -------
-    pandas.DataFrame
-        Columns graph_class, model, graphs, median, within_band (share of graphs within 15 %), worst, and
-        sharing_median: the median of fair sharing of links at the measured rates of the machine, for the same graphs.
-        Errors are relative and absolute.
     """
     errors: list[tuple[str, str, float, float]] = []
     for machine in machines:
@@ -83,20 +69,6 @@ def unprobed_errors(machines: Sequence[Machine], *, seed: int = 20161113) -> pd.
 
     Such a forecast has a bound: the limit that no probe measured is assumed not to be a bottleneck. For this comparison
     all host copies that ran together are left out of the calibration.
-
-    Parameters
-    ----------
-    machines : sequence of Machine
-        Machines with measurements.
-    seed : int, default 20161113
-        Seed of programs with a random order; by default that of the default study.
-
-    Returns
-    -------
-    pandas.DataFrame
-        One row per missing probe: limit, machines, graphs, in_range (share of graphs within the range of the forecast;
-        NaN without a lower bound of the rate), and lowest, median and highest ratio of the measured time to the
-        earliest.
     """
     rows = []
     for machine in machines:

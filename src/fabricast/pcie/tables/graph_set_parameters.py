@@ -18,27 +18,7 @@ __all__ = ["graph_set_parameters", "parameter_rows"]
 
 
 def graph_set_parameters(name: str, entry: Mapping[str, Any], tree: PcieTree) -> MachineParameters:
-    """Return the model parameters of a graph set.
-
-    Parameters
-    ----------
-    name : str
-        Name of the graph set, used in messages.
-    entry : mapping
-        Configuration of the graph set: topology, parameters, bandwidth_gib_per_s, tau, crossing_cost.
-    tree : PcieTree
-        Topology of the graph set.
-
-    Returns
-    -------
-    MachineParameters
-        Values with their provenance tags and sources.
-
-    Raises
-    ------
-    InputError
-        As raised by `fabricast.pcie.models.parameters.machine_parameters`.
-    """
+    """Return the model parameters of a graph set."""
     bandwidth = entry["bandwidth_gib_per_s"]
     try:
         return machine_parameters(
@@ -51,18 +31,5 @@ def graph_set_parameters(name: str, entry: Mapping[str, Any], tree: PcieTree) ->
 
 
 def parameter_rows(name: str, parameters: MachineParameters) -> pd.DataFrame:
-    """Return the parameters of a graph set as rows of the table parameter.
-
-    Parameters
-    ----------
-    name : str
-        Name of the graph set.
-    parameters : MachineParameters
-        Parameters of the graph set.
-
-    Returns
-    -------
-    pandas.DataFrame
-        Rows of the system ``graph_set.NAME``.
-    """
+    """Return the parameters of a graph set as rows of the table parameter."""
     return parameter_table([replace(row, system=f"graph_set.{name}") for row in parameters.rows])

@@ -31,24 +31,7 @@ class GraphTables:
 
 
 def graph_tables(tree: PcieTree, graphs: CongestionGraphs, *, subset: str, seed: int | None = None) -> GraphTables:
-    """Return congestion graphs as rows of the tables graph and communication.
-
-    Parameters
-    ----------
-    tree : PcieTree
-        Topology of the graphs.
-    graphs : CongestionGraphs
-        Graphs to convert.
-    subset : str
-        Name of the set to which the graphs belong.
-    seed : int, optional
-        Random seed with which graphs of the family ``random`` were drawn.
-
-    Returns
-    -------
-    GraphTables
-        One row per graph and one per communication.
-    """
+    """Return congestion graphs as rows of the tables graph and communication."""
     names = np.array(tree.endpoint_names, dtype=object)
     classes = np.array(
         [["" if s == t else tree.path_class(s, t) for t in tree.endpoint_names] for s in tree.endpoint_names],
@@ -89,30 +72,7 @@ def generate_graph_set(
     seed: int,
     user_tree: PcieTree | None = None,
 ) -> GraphTables:
-    """Generate the graphs of one configured set.
-
-    Parameters
-    ----------
-    name : str
-        Name of the graph set, used as the first part of the graph names.
-    tree : PcieTree
-        Topology of the graphs.
-    validation_graphs, random_graphs : int
-        Number of graphs to generate for each set.
-    graphs_file : Path, str or None
-        CSV file with user-supplied graphs.
-    size_bytes : float
-        Size of each generated copy in bytes, and of user-supplied copies without a size.
-    seed : int
-        Seed of random graphs; the stress set uses ``seed + 1``.
-    user_tree : PcieTree, optional
-        Topology of user-supplied graphs, such as one with host memory; by default `tree`.
-
-    Returns
-    -------
-    GraphTables
-        Rows of the generated and the user-supplied graphs.
-    """
+    """Generate the graphs of one configured set."""
     parts = []
     sets = {
         "validation": (validation_graphs, seed, validation_set),
@@ -141,20 +101,7 @@ def generate_graph_set(
 
 
 def graphs_from_rows(tree: PcieTree, communication: pd.DataFrame) -> CongestionGraphs:
-    """Return the congestion graphs in rows of the table communication.
-
-    Parameters
-    ----------
-    tree : PcieTree
-        Topology of all graphs.
-    communication : pandas.DataFrame
-        Rows ordered by graph and communication.
-
-    Returns
-    -------
-    CongestionGraphs
-        The graphs, all of the family ``user``.
-    """
+    """Return the congestion graphs in rows of the table communication."""
     codes, names = pd.factorize(communication["graph"])
     counts = np.bincount(codes, minlength=len(names))
     numbers = pd.Series(tree.endpoint_number)

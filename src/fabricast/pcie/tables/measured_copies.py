@@ -77,16 +77,6 @@ def public_machines(path: Path | str) -> list[Machine]:
     """Return the machines in a file of published measurements.
 
     Each distinct pair of the columns system and topology is one machine. Machines are in the order of their first rows.
-
-    Parameters
-    ----------
-    path : Path or str
-        CSV file of measured copies with the columns system and topology.
-
-    Returns
-    -------
-    list of Machine
-        Machines of the file.
     """
     optional = ("graph", "communications", "program", "total_gb_per_s", "kind", "role", "source")
     systems = dict.fromkeys(
@@ -96,25 +86,7 @@ def public_machines(path: Path | str) -> list[Machine]:
 
 
 def measured_copy_tables(machines: list[Machine], *, seed: int) -> MeasuredCopyTables:
-    """Validate forecasts against the measured copies of every machine.
-
-    Parameters
-    ----------
-    machines : list of Machine
-        Machines. Each machine is calibrated only on its measured copies.
-    seed : int
-        Root seed.
-
-    Returns
-    -------
-    MeasuredCopyTables
-        Rows of all machines.
-
-    Raises
-    ------
-    InputError
-        If a file is invalid or names an unknown endpoint.
-    """
+    """Validate forecasts against the measured copies of every machine."""
     seed %= 2**31
     frames, histograms, features, parameters = [], [], [], []
     warnings: list[tuple[str, int, bool, str, str]] = []

@@ -33,20 +33,7 @@ def _errors(rows: pd.DataFrame, column: str) -> pd.Series:
 
 
 def error_rows(rows: pd.DataFrame, machine: str) -> pd.DataFrame:
-    """Return error histograms of all validated graphs and of each graph class.
-
-    Parameters
-    ----------
-    rows : pandas.DataFrame
-        Rows of the table measured_copy of one machine.
-    machine : str
-        Name of the machine.
-
-    Returns
-    -------
-    pandas.DataFrame
-        Rows of the table error_histogram.
-    """
+    """Return error histograms of all validated graphs and of each graph class."""
     frames = []
     for column, model in FORECASTS.items():
         error = _errors(rows, column)
@@ -63,24 +50,7 @@ def error_rows(rows: pd.DataFrame, machine: str) -> pd.DataFrame:
 def feature_rows(
     tree: PcieTree, graphs: Sequence[MeasuredGraph], rows: pd.DataFrame, machine: str
 ) -> pd.DataFrame:  # fmt: skip
-    """Return the graph features that explain the forecast errors on a machine.
-
-    Parameters
-    ----------
-    tree : PcieTree
-        Topology of the machine.
-    graphs : sequence of MeasuredGraph
-        Measurements of the machine.
-    rows : pandas.DataFrame
-        Rows of the table measured_copy, in the order of `graphs`.
-    machine : str
-        Name of the machine.
-
-    Returns
-    -------
-    pandas.DataFrame
-        Rows of the table error_feature; empty if validated graphs form fewer than 20 isomorphism classes.
-    """
+    """Return the graph features that explain the forecast errors on a machine."""
     whole = with_host_memory(tree)
     pairs = [list(flows_of(whole, graph)) for graph in graphs]
     # A measured rate belongs to a whole graph, so each feature is the maximum over the copies of the graph.

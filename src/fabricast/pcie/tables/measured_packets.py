@@ -19,27 +19,7 @@ __all__ = ["simulate_machine"]
 def simulate_machine(
     tree: PcieTree, graphs: Sequence[MeasuredGraph], validation: MachineValidation, *, seed: int = 0
 ) -> pd.DataFrame:
-    """Simulate the validated copies between GPUs of a machine.
-
-    Parameters
-    ----------
-    tree : PcieTree
-        Topology of the machine.
-    graphs : sequence of MeasuredGraph
-        Measured graphs of the machine.
-    validation : MachineValidation
-        Result of `fabricast.pcie.machines.validation.validate_machine` for these graphs.
-    seed : int, default 0
-        Seed of programs with a random order.
-
-    Returns
-    -------
-    pandas.DataFrame
-        One row per graph with ``packets_bytes_per_s``, ``packets_low_bytes_per_s`` and ``packets_high_bytes_per_s``:
-        median and range over draws. Values are missing for graphs that are excluded from validation and for copies
-        that the simulator does not support: copies of host memory, copies over direct links, and copies between
-        sockets if single copies are slower there.
-    """
+    """Simulate the validated copies between GPUs of a machine."""
     whole = with_host_memory(tree)
     calibration = validation.calibration
     rows: list[tuple[float | None, ...]] = []

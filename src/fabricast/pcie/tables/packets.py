@@ -25,23 +25,7 @@ def origin_of(hardware: str) -> str:
 
 
 def choose_graphs(graph: pd.DataFrame, count: int | None, *, seed: int) -> pd.DataFrame:
-    """Choose the graphs to simulate: all graphs or a stratified sample.
-
-    Parameters
-    ----------
-    graph : pandas.DataFrame
-        Rows of the table graph.
-    count : int or None
-        Number of graphs to choose; None for all.
-    seed : int
-        Root seed.
-
-    Returns
-    -------
-    pandas.DataFrame
-        Chosen rows in the order of `graph`. Graphs of one stratum have the same set, family and number of copies;
-        the sample contains at least one graph of each stratum.
-    """
+    """Choose the graphs to simulate: all graphs or a stratified sample."""
     if count is None or count >= len(graph):
         return graph
     generator = random_generator(seed, "pcie.simulated_sample")
@@ -56,24 +40,7 @@ def choose_graphs(graph: pd.DataFrame, count: int | None, *, seed: int) -> pd.Da
 def chosen_graphs(
     graph: pd.DataFrame, count: int | None, hardware: Mapping[str, int | None], *, seed: int
 ) -> dict[str, list[str]]:
-    """Return the graphs to simulate with each hardware setting.
-
-    Parameters
-    ----------
-    graph : pandas.DataFrame
-        Rows of the table graph.
-    count : int or None
-        Number of graphs of the set to simulate; None for all.
-    hardware : mapping
-        Number of these graphs to simulate with each hardware setting; None for all.
-    seed : int
-        Root seed.
-
-    Returns
-    -------
-    dict of list of str
-        Names of the graphs of each setting, in the order of the table.
-    """
+    """Return the graphs to simulate with each hardware setting."""
     candidates = choose_graphs(graph, count, seed=seed)
     return {name: choose_graphs(candidates, sample, seed=seed)["graph"].tolist() for name, sample in hardware.items()}
 
@@ -81,24 +48,7 @@ def chosen_graphs(
 def graphs_of_job(
     tree: PcieTree, communication: pd.DataFrame, chosen: Mapping[str, list[str]], *, shard: int, shards: int
 ) -> dict[str, list[str]]:
-    """Return the graphs that one of several jobs simulates with each setting.
-
-    Parameters
-    ----------
-    tree : PcieTree
-        Topology.
-    communication : pandas.DataFrame
-        Rows of the table communication, ordered by its key.
-    chosen : mapping
-        Names of the graphs that all jobs together simulate with each hardware setting.
-    shard, shards : int
-        Index of this job, and number of jobs.
-
-    Returns
-    -------
-    dict of list of str
-        Names of the graphs of each setting, in the order of the table.
-    """
+    """Return the graphs that one of several jobs simulates with each setting."""
     if shards == 1:
         return dict(chosen)
     names_of_setting = {}
@@ -121,26 +71,7 @@ def simulated_rows(
     threads: int,
     progress: Callable[[int], None] | None = None,
 ) -> pd.DataFrame:
-    """Simulate graphs and return the elapsed times as references.
-
-    Parameters
-    ----------
-    tree : PcieTree
-        Topology.
-    communication : pandas.DataFrame
-        Rows of the table communication, ordered by its key.
-    chosen : mapping
-        Names of the graphs to simulate with each hardware setting.
-    threads : int
-        Number of threads.
-    progress : callable, optional
-        Progress callback as for `fabricast.pcie.packets.arbiter_phases.simulate`.
-
-    Returns
-    -------
-    pandas.DataFrame
-        Rows of the table reference of kind ``simulated``.
-    """
+    """Simulate graphs and return the elapsed times as references."""
     frames = []
     every = communication
     for name, names in chosen.items():
@@ -169,24 +100,7 @@ def simulated_rows(
 
 
 def calibration_rows(tree: PcieTree, hardware: list[str], *, size_bytes: float, seed: int) -> pd.DataFrame:
-    """Calibrate the models on simulated probes of each hardware setting.
-
-    Parameters
-    ----------
-    tree : PcieTree
-        Topology.
-    hardware : list of str
-        Names of hardware settings.
-    size_bytes : float
-        Size of each probe copy in bytes.
-    seed : int
-        Root seed.
-
-    Returns
-    -------
-    pandas.DataFrame
-        Rows of the table parameter, of the systems ``TOPOLOGY.packets.SETTING``.
-    """
+    """Calibrate the models on simulated probes of each hardware setting."""
     frames = []
     for name in hardware:
         times = simulate_probes(tree, HARDWARE[name].on(tree), size_bytes=size_bytes)

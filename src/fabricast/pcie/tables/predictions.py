@@ -24,26 +24,7 @@ def elapsed_rows(
     crossing_cost: float = 1.0,
     threads: int = 1,
 ) -> pd.DataFrame:
-    """Predict the elapsed time of every copy with every model.
-
-    Parameters
-    ----------
-    tree : PcieTree
-        Topology.
-    communication : pandas.DataFrame
-        Rows of the table communication, ordered by its key.
-    models : list of str
-        Names of the models.
-    bandwidth_bytes_per_s, tau, crossing_cost : float
-        Model parameters: bandwidth in bytes/s, root-complex penalty, and cost of crossing the root complex.
-    threads : int, default 1
-        Number of threads.
-
-    Returns
-    -------
-    pandas.DataFrame
-        Rows of the table prediction with the quantity ``elapsed``; text columns are categorical.
-    """
+    """Predict the elapsed time of every copy with every model."""
     graphs = graphs_from_rows(tree, communication)
     rows, count = len(communication), len(models)
     elapsed_s = np.empty((count, rows))

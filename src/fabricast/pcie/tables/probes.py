@@ -63,24 +63,7 @@ class Probe:
 
 
 def read_probes(path: Path | str) -> list[Probe]:
-    """Read measured probes from CSV; lines that start with ``#`` are comments.
-
-    Parameters
-    ----------
-    path : Path or str
-        File with the columns system, topology, pattern, communications (such as
-        ``0>1 1>2``), statistic, measured_gb_per_s, solo_gb_per_s, source.
-
-    Returns
-    -------
-    list of Probe
-        In file order.
-
-    Raises
-    ------
-    InputError
-        If a row is invalid; the first such row is reported.
-    """
+    """Read measured probes from CSV; lines that start with ``#`` are comments."""
     probes = []
     for row in read_csv(path, _COLUMNS):
         try:
@@ -120,25 +103,7 @@ class ProbeTables:
 
 
 def probe_tables(probes: list[Probe], models: list[str], *, size_bytes: float, tau: float) -> ProbeTables:
-    """Predict the rate of every probe with every model.
-
-    Parameters
-    ----------
-    probes : list of Probe
-        Measured patterns.
-    models : list of str
-        Names of the models.
-    size_bytes : float
-        Nominal size of each copy in bytes; the rate does not depend on it.
-    tau : float
-        Root-complex penalty of the measured hosts.
-
-    Returns
-    -------
-    ProbeTables
-        Table rows. The predicted rate is the mean over all copies of size divided by elapsed time
-        (``mean_per_flow``), or all bytes divided by the last completion time (``total``).
-    """
+    """Predict the rate of every probe with every model."""
     frames, predictions, references = [], [], []
     for probe in probes:
         tree = load_tree(probe.topology)

@@ -79,29 +79,7 @@ def case_tables(
     tree: PcieTree, pattern: Pattern, model: str, search: ScheduleSearch, fastest: SchedulePlan | None,
     others: Sequence[SchedulePlan] = (),
 ) -> ScheduleTables:  # fmt: skip
-    """Return the table rows of one topology, pattern, mode and model.
-
-    Parameters
-    ----------
-    tree : PcieTree
-        Topology.
-    pattern : Pattern
-        Copies whose order is scheduled.
-    model : str
-        Name of the model.
-    search : ScheduleSearch
-        Result of the search.
-    fastest : SchedulePlan or None
-        Schedule of the same pattern that the talk presents as the fastest.
-    others : sequence of SchedulePlan, optional
-        Other schedules of the talk.
-
-    Returns
-    -------
-    ScheduleTables
-        The 100 fastest schedules, the slowest and the published ones; summary statistics; histogram of all elapsed
-        times if the search recorded them.
-    """
+    """Return the table rows of one topology, pattern, mode and model."""
     decomposition = f"{tree.name} {pattern.name} {search.mode} {model}"
     plans = dict(enumerate(search.best, start=1))
     if search.worst is not None:
@@ -178,36 +156,7 @@ def schedule_tables(
     threads: int,
     progress: Callable[[int], None] | None = None,
 ) -> ScheduleTables:
-    """Evaluate the schedules of all configured cases.
-
-    Parameters
-    ----------
-    topologies : iterable of str
-        Topologies on which every grid is enumerated, in both modes and with every model.
-    grids : iterable of tuple of int
-        Process grids.
-    searched : iterable of (str, tuple of int)
-        Pairs of topology and grid whose schedules are searched with the first model. An empty grid means all-to-all.
-    models : iterable of str
-        Names of the models.
-    published : list of PublishedSchedule
-        Published schedules to rank.
-    size_bytes, bandwidth_bytes_per_s, tau, crossing_cost : float
-        Size of each copy in bytes, bandwidth in bytes/s, root-complex penalty, and cost of crossing the root complex.
-    evaluations : int
-        Largest number of schedules that a search evaluates.
-    seed : int
-        Root seed.
-    threads : int
-        Number of threads.
-    progress : callable, optional
-        Called with 1 after every case.
-
-    Returns
-    -------
-    ScheduleTables
-        Rows of all cases.
-    """
+    """Evaluate the schedules of all configured cases."""
     parts: list[ScheduleTables] = []
     keywords: dict[str, Any] = {
         "bandwidth_bytes_per_s": bandwidth_bytes_per_s,

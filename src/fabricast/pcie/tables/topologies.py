@@ -48,20 +48,7 @@ def vertex_rows(trees: list[PcieTree]) -> pd.DataFrame:
 
 
 def link_rows(trees: list[PcieTree], *, bandwidth_bytes_per_s: float) -> pd.DataFrame:
-    """Return the rows of the table link, one per directed link.
-
-    Parameters
-    ----------
-    trees : list of PcieTree
-        Topologies.
-    bandwidth_bytes_per_s : float
-        Bandwidth of a link of capacity 1 in bytes/s, for topologies without recorded link speeds.
-
-    Returns
-    -------
-    pandas.DataFrame
-        Rows of the table ``link``. The latency is NULL because the study does not model it.
-    """
+    """Return the rows of the table link, one per directed link."""
     rows = []
     for tree in trees:
         reference = tree.link_bytes_per_s or tree.bandwidth_bytes_per_s or bandwidth_bytes_per_s

@@ -56,20 +56,7 @@ class ValidationTables:
 def design_half(tree: PcieTree, graphs: CongestionGraphs, subset: NDArray[np.object_]) -> NDArray[np.bool_]:
     """Return a mask of the graphs that may have been used to design a model.
 
-    Parameters
-    ----------
-    tree : PcieTree
-        Topology of the graphs.
-    graphs : CongestionGraphs
-        Graphs to classify.
-    subset : ndarray of object, shape (graphs,)
-        Name of the set of each graph.
-
-    Returns
-    -------
-    ndarray of bool, shape (graphs,)
-        True for graphs whose canonical form hashes to an even number, and for graphs of storm8's validation set that
-        the author inspected. All other graphs are held out.
+    Shapes: subset (graphs,); result (graphs,).
     """
     forms = [sorted(set(graphs.pairs(graph))) for graph in range(len(graphs))]
     if len(tree.endpoint_names) <= 8:
@@ -128,31 +115,6 @@ def validate_models(
 
     Hardware settings may simulate different samples of the graph set. The statistics of each setting cover only the
     graphs that were simulated with it.
-
-    Parameters
-    ----------
-    set_name : str
-        Name of the graph set, used as the first part of the subset names.
-    tree : PcieTree
-        Topology.
-    graph, communication, reference, parameter : pandas.DataFrame
-        Rows of the tables of that name; graphs without a reference are excluded.
-    models : iterable of str
-        Names of the models.
-    tolerance : float
-        Half width of the error band of the study, as a relative error.
-    resamples : int
-        Number of bootstrap resamples of each interval.
-    seed : int
-        Root seed.
-    threads : int, default 1
-        Number of threads.
-
-    Returns
-    -------
-    ValidationTables
-        Comparisons of the validated models, and statistics of all models. The models use the parameters that were
-        calibrated for each hardware setting.
     """
     every = graphs_from_rows(tree, communication)
     design = design_half(tree, every, graph["subset"].to_numpy(dtype=object))

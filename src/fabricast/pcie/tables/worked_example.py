@@ -70,23 +70,7 @@ class ExampleTables:
 def example_tables(
     tree: PcieTree, models: list[str], *, size_bytes: float, bandwidth_bytes_per_s: float, tau: float
 ) -> ExampleTables:
-    """Evaluate the examples of the slides, which use ``tau = 0.2``.
-
-    Parameters
-    ----------
-    tree : PcieTree
-        The topology storm8.
-    models : list of str
-        Names of the models to evaluate.
-    size_bytes, bandwidth_bytes_per_s, tau : float
-        Size of each copy in bytes, bandwidth in bytes/s, and root-complex penalty of the examples.
-
-    Returns
-    -------
-    ExampleTables
-        Phases under the interpretation of the slides. For the complete example also phases under interpretations that
-        stop at an earlier column, and under simple alternatives. Predictions of all models and published times.
-    """
+    """Evaluate the examples of the slides, which use ``tau = 0.2``."""
     graphs = from_pairs(
         [example.pairs for example in EXAMPLES],
         size_bytes=size_bytes,

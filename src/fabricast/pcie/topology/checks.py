@@ -31,21 +31,7 @@ _SLOWEST_PEER, _FASTEST_PEER = 1e6, 1e13
 
 
 def check_memory_nodes(nodes: Sequence[MemoryNode], kinds: Mapping[str, str]) -> None:
-    """Check the names, parents and capacities of memory nodes.
-
-    Parameters
-    ----------
-    nodes : sequence of MemoryNode
-        Nodes to check.
-    kinds : mapping of str to str
-        Kind of each vertex of the tree by name.
-
-    Raises
-    ------
-    InputError
-        For the first node whose name is not unique among nodes and vertices, whose parent is not a root complex, or
-        whose capacity is out of range.
-    """
+    """Check the names, parents and capacities of memory nodes."""
     names = [node.name for node in nodes]
     for node in nodes:
         item = "memory_nodes", node.name
@@ -64,20 +50,7 @@ def check_memory_nodes(nodes: Sequence[MemoryNode], kinds: Mapping[str, str]) ->
 
 
 def check_peer_links(links: Sequence[PeerLink], endpoints: Sequence[str]) -> None:
-    """Check the kinds, endpoints and rates of direct links.
-
-    Parameters
-    ----------
-    links : sequence of PeerLink
-        Links to check.
-    endpoints : sequence of str
-        Names of the endpoints of the tree.
-
-    Raises
-    ------
-    InputError
-        For the first link of unknown kind, without two different endpoints of the tree, or with a rate out of range.
-    """
+    """Check the kinds, endpoints and rates of direct links."""
     for link in links:
         unknown = [name for name in link.endpoints if name not in endpoints]
         if unknown or link.kind not in _PEER_LINK_KINDS or len(set(link.endpoints)) < 2:
@@ -93,13 +66,7 @@ def check_peer_links(links: Sequence[PeerLink], endpoints: Sequence[str]) -> Non
 
 
 def check_staged_pairs(pairs: Sequence[tuple[str, str]], accelerators: Sequence[str]) -> None:
-    """Check that pairs without peer access are different accelerators.
-
-    Raises
-    ------
-    InputError
-        For the first pair with an unknown endpoint or equal ends.
-    """
+    """Check that pairs without peer access are different accelerators."""
     known = set(accelerators)
     for source, target in pairs:
         if source == target or not {source, target} <= known:
@@ -107,13 +74,7 @@ def check_staged_pairs(pairs: Sequence[tuple[str, str]], accelerators: Sequence[
 
 
 def check_rates(name: str, link: float | None, copy_rate: float | None) -> None:
-    """Check the rates of links and isolated copies of a tree with this name, in bytes/s.
-
-    Raises
-    ------
-    InputError
-        If a rate is out of range, or a copy is faster than a link.
-    """
+    """Check the rates of links and isolated copies of a tree with this name, in bytes/s."""
     for key, rate in (("link_bytes_per_s", link), ("bandwidth_bytes_per_s", copy_rate)):
         if rate is not None and not SLOWEST_BYTES_PER_S <= rate <= FASTEST_BYTES_PER_S:
             raise InputError(
@@ -127,24 +88,7 @@ def check_rates(name: str, link: float | None, copy_rate: float | None) -> None:
 
 
 def check_vertex(vertex: Vertex, parent_kind: str | None, children: int, endpoints_below: Sequence[str]) -> None:
-    """Check the place, capacity and uplinks of a vertex of a tree.
-
-    Parameters
-    ----------
-    vertex : Vertex
-        Vertex to check.
-    parent_kind : str or None
-        Kind of the vertex above it; None for the root.
-    children : int
-        Number of vertices below it.
-    endpoints_below : sequence of str
-        Endpoints below a vertex with uplink groups.
-
-    Raises
-    ------
-    InputError
-        If the vertex is below an endpoint, has no child, a capacity out of range or invalid uplink groups.
-    """
+    """Check the place, capacity and uplinks of a vertex of a tree."""
     item = "vertices", vertex.name
     if parent_kind == "endpoint":
         raise InputError(f"endpoint '{vertex.parent}' has the child '{vertex.name}', expected a leaf", item=item)

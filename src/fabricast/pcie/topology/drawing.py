@@ -55,15 +55,6 @@ _LINK, _END = re.compile(r"link (\S+) > (\S+?)(?: \(.*)?"), re.compile(r"endpoin
 def saturated_vertices(tree: DrawnTree, labels: Iterable[str]) -> set[str]:
     """Return the vertices whose link to the parent is named in labels of forecasts, such as 'link S1 > S0'.
 
-    Parameters
-    ----------
-    tree : PcieTree
-        Topology.
-    labels : iterable of str
-        Values of the columns bottleneck and caused_by.
-
-    Examples
-    --------
     >>> from fabricast.pcie.topology.files import load_tree
     >>> sorted(saturated_vertices(load_tree("storm8"), ["link S1 > S0", "endpoint 4 receives", ""]))
     ['4', 'S1']
@@ -83,20 +74,6 @@ def tree_svg(tree: DrawnTree, saturated: Iterable[str] = ()) -> str:
 
     Vertices are arranged by level. Links are labelled with PCIe generation, width and rate if these are known.
 
-    Parameters
-    ----------
-    tree : PcieTree
-        Topology to draw.
-    saturated : iterable of str, default ()
-        Vertices whose link to the parent is saturated; it is thick and orange.
-
-    Returns
-    -------
-    str
-        HTML with an SVG element, whose title describes the tree for screen readers.
-
-    Examples
-    --------
     >>> from fabricast.pcie.topology.files import load_tree
     >>> tree_svg(load_tree("storm8")).count("<rect")
     15

@@ -109,28 +109,6 @@ def builtin_names() -> list[str]:
 def load_tree(topology: str | Path, *, include_display: bool = False, network_cards: bool = False) -> PcieTree:
     """Load a built-in topology or read one from a file.
 
-    Parameters
-    ----------
-    topology : str or Path
-        Built-in name, or file: ``.yaml``, ``.yml``, hwloc or NCCL ``.xml``, or ``.txt``, ``.log`` or ``.out`` of a
-        program that `fabricast.pcie.topology.listings.importing.import_machine` reads.
-    include_display : bool, default False
-        Whether NVIDIA and AMD display controllers (class 0300) count as accelerators.
-    network_cards : bool, default False
-        Whether network cards in XML files become endpoints. YAML files list their endpoints explicitly.
-
-    Returns
-    -------
-    PcieTree
-        Topology.
-
-    Raises
-    ------
-    InputError
-        If the name is unknown or the file does not describe a valid tree.
-
-    Examples
-    --------
     >>> len(load_tree("storm8").endpoint_names)
     8
     """
@@ -156,23 +134,7 @@ def load_tree(topology: str | Path, *, include_display: bool = False, network_ca
 
 
 def load_trees(paths: Iterable[str | Path]) -> list[PcieTree]:
-    """Load several topologies, which must have different names.
-
-    Parameters
-    ----------
-    paths : iterable of str or Path
-        Files or built-in names. Repeated paths are loaded once.
-
-    Returns
-    -------
-    list of PcieTree
-        Topologies in the order of `paths`.
-
-    Raises
-    ------
-    InputError
-        If the topologies of two files have the same name.
-    """
+    """Load several topologies, which must have different names."""
     loaded: dict[str, tuple[str, PcieTree]] = {}
     for path in dict.fromkeys(map(str, paths)):
         tree = load_tree(path)
@@ -270,15 +232,6 @@ def _line_of(item: tuple[str, str | int] | None, entry: _TreeFile, lines: dict[t
 def write_tree(tree: PcieTree, path: Path | str) -> None:
     """Write a topology as a YAML file, which `load_tree` can read.
 
-    Parameters
-    ----------
-    tree : PcieTree
-        Topology to write.
-    path : Path or str
-        Output file.
-
-    Examples
-    --------
     >>> from fabricast.pcie.topology.regular import regular_tree
     >>> import tempfile
     >>> file = Path(tempfile.mkdtemp()) / "copy.yaml"

@@ -16,24 +16,7 @@ __all__ = ["read_hwloc"]
 
 
 def read_hwloc(root: Element, include_display: bool, network_cards: bool, path: Path) -> Machine:
-    """Read one device tree per package and the direct links.
-
-    Parameters
-    ----------
-    root : Element
-        Root element of the file.
-    include_display : bool
-        Whether NVIDIA and AMD display controllers count as accelerators.
-    network_cards : bool
-        Whether network cards become endpoints.
-    path : Path
-        XML file, for error messages.
-
-    Returns
-    -------
-    Machine
-        Content of the file.
-    """
+    """Read one device tree per package and the direct links."""
     packages: dict[int, Device] = {}
     others = 0
     # Bus id of every PCI device, keyed by the `gp_index` of the device and of the OS devices below it. Distance

@@ -39,19 +39,6 @@ def with_host_memory(tree: PcieTree) -> PcieTree:
     does not have exactly one NUMA node gets an additional endpoint, ``H@`` followed by its name, for host memory whose
     NUMA node is unknown.
 
-    Parameters
-    ----------
-    tree : PcieTree
-        Topology.
-
-    Returns
-    -------
-    PcieTree
-        Copy of the tree with additional endpoints marked `host_memory`, after all others; the tree itself if it has
-        such endpoints.
-
-    Examples
-    --------
     >>> from fabricast.pcie.topology.regular import regular_tree
     >>> with_host_memory(regular_tree("flat4x2", (2, 4))).endpoint_names[-1]
     'H@RC'
@@ -110,20 +97,6 @@ def nearest_memory(tree: PcieTree) -> NDArray[np.int64]:
 def ends_of(tree: PcieTree, flow: tuple[str, str]) -> tuple[str, str]:
     """Return the endpoints of a copy; `HOST` is replaced by the nearest memory.
 
-    Parameters
-    ----------
-    tree : PcieTree
-        Topology with host memory as endpoints.
-    flow : tuple of (str, str)
-        Names of source and target. `HOST` is the memory nearest to the other endpoint.
-
-    Returns
-    -------
-    tuple of (str, str)
-        Names of the endpoints of the tree.
-
-    Examples
-    --------
     >>> from fabricast.pcie.topology.regular import regular_tree
     >>> ends_of(with_host_memory(regular_tree("flat4x2", (2, 4))), ("H", "3"))
     ('H@RC', '3')
@@ -143,20 +116,7 @@ def _memory_called(tree: PcieTree, name: str) -> str:
 
 
 def memory_of_flows(tree: PcieTree, flows: Iterable[tuple[str, str]]) -> dict[str, list[bool]]:
-    """Return the host memory that copies use.
-
-    Parameters
-    ----------
-    tree : PcieTree
-        Topology with host memory as endpoints.
-    flows : iterable of (str, str)
-        Names of source and target of each copy.
-
-    Returns
-    -------
-    dict of str to list of bool
-        For each host memory, one element per copy that uses it: True if the copy reads the memory.
-    """
+    """Return the host memory that copies use."""
     used: dict[str, list[bool]] = {}
     for flow in flows:
         for position, name in enumerate(ends_of(tree, flow)):

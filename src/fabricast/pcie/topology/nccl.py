@@ -22,24 +22,7 @@ __all__ = ["read_nccl"]
 
 
 def read_nccl(root: Element, include_display: bool, network_cards: bool, path: Path) -> Machine:
-    """Read one device tree per CPU and the direct links.
-
-    Parameters
-    ----------
-    root : Element
-        Root element of the file.
-    include_display : bool
-        Whether NVIDIA and AMD display controllers count as accelerators.
-    network_cards : bool
-        Whether network cards become endpoints.
-    path : Path
-        XML file, for error messages.
-
-    Returns
-    -------
-    Machine
-        Content of the file.
-    """
+    """Read one device tree per CPU and the direct links."""
     # NCCL writes max_link_speed of the operating system.
     machine = Machine([], 0, bridges_of_a_switch=1, has_maximum_speeds=True)
     hosts: dict[str, int] = {}

@@ -123,8 +123,6 @@ def direct_rates(links: Sequence[PeerLink]) -> dict[tuple[str, str], float]:
 
     Links of unknown bandwidth are omitted.
 
-    Examples
-    --------
     >>> direct_rates([PeerLink("NVLink", ("0", "1"), 50e9), PeerLink("xGMI", ("2", "3"))])
     {('0', '1'): 50000000000.0, ('1', '0'): 50000000000.0}
     """
@@ -201,8 +199,6 @@ class RouteRule:
 def imported_name(text: str) -> str:
     """Return the name of an imported tree: a file name without characters that names do not permit.
 
-    Examples
-    --------
     >>> imported_name("my machine (2)"), imported_name("")
     ('my_machine__2_', 'imported')
     """
@@ -212,8 +208,6 @@ def imported_name(text: str) -> str:
 def pairs_without_link(endpoints: Sequence[str], links: Sequence[PeerLink]) -> tuple[tuple[str, str], ...]:
     """Return the ordered pairs of endpoints without a direct link.
 
-    Examples
-    --------
     >>> pairs_without_link(("0", "1", "2"), (PeerLink("NVLink", ("0", "1")),))
     (('0', '2'), ('1', '2'), ('2', '0'), ('2', '1'))
     """
@@ -226,18 +220,6 @@ def pci_address(bus_id: str) -> tuple[int, ...]:
 
     CUDA and hwloc write the domain with different numbers of digits or omit it, so addresses are compared as numbers.
 
-    Parameters
-    ----------
-    bus_id : str
-        PCI address with or without domain, such as ``0000:3B:00.0``.
-
-    Returns
-    -------
-    tuple of int
-        Four numbers; empty if `bus_id` is not a PCI address.
-
-    Examples
-    --------
     >>> pci_address("0000:3B:00.0"), pci_address("3b:00.0"), pci_address("S0")
     ((0, 59, 0, 0), (0, 59, 0, 0), ())
     """

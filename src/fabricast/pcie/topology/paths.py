@@ -58,15 +58,6 @@ PATH_CLASS_WORDS: dict[PathClass, str] = {
 def path_class_of(tree: PcieTree, source: int, target: int) -> PathClass:
     """Return the path class of a copy, which determines its rate as an isolated copy.
 
-    Parameters
-    ----------
-    tree : PcieTree
-        Topology.
-    source, target : int
-        Endpoint numbers.
-
-    Examples
-    --------
     >>> from fabricast.pcie.topology.regular import regular_tree
     >>> tree = regular_tree("flat4x2", (2, 4))
     >>> path_class_of(tree, 0, 1), path_class_of(tree, 0, 4)
@@ -86,18 +77,6 @@ def path_class_of(tree: PcieTree, source: int, target: int) -> PathClass:
 def link_labels(tree: PcieTree) -> list[str]:
     """Return a label for each directed link: an endpoint that sends or receives, or a link between two vertices.
 
-    Parameters
-    ----------
-    tree : PcieTree
-        Topology.
-
-    Returns
-    -------
-    list of str
-        Labels by link number.
-
-    Examples
-    --------
     >>> from fabricast.pcie.topology.regular import regular_tree
     >>> link_labels(regular_tree("pair", (2,)))
     ['endpoint 0 sends', 'endpoint 1 sends', 'endpoint 0 receives', 'endpoint 1 receives']

@@ -15,28 +15,6 @@ __all__ = ["regular_tree"]
 def regular_tree(name: str, branching: Sequence[int], *, sockets: int = 1) -> PcieTree:
     """Generate a tree in which all vertices of a level have equally many children.
 
-    Parameters
-    ----------
-    name : str
-        Name of the topology.
-    branching : sequence of int
-        Number of children of each root complex, of each switch below it, and so on. The last level consists of the
-        endpoints.
-    sockets : int, default 1
-        Number of root complexes. A system vertex connects several root complexes.
-
-    Returns
-    -------
-    PcieTree
-        Tree with endpoints numbered from 0, from left to right.
-
-    Raises
-    ------
-    InputError
-        If `branching` is empty, or one of the numbers is not positive.
-
-    Examples
-    --------
     >>> len(regular_tree("flat4x2", (2, 4)).endpoint_names)
     8
     >>> regular_tree("storm16", (2, 2, 2), sockets=2).path_class("0", "8")

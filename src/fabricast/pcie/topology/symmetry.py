@@ -51,19 +51,7 @@ def _rules_naming(tree: PcieTree, name: str) -> list[tuple[str, int]]:
 def shape_arrays(tree: PcieTree) -> tuple[NDArray[np.int64], NDArray[np.uint64], NDArray[np.int64]]:
     """Return parents, subtree shapes and endpoints of a tree as arrays for kernels.
 
-    Parameters
-    ----------
-    tree : PcieTree
-        Topology.
-
-    Returns
-    -------
-    parent : ndarray of int64, shape (vertices,)
-        Number of the parent of each vertex, -1 for the root.
-    shape : ndarray of uint64, shape (vertices,)
-        Shape number of the subtree at each vertex. Sibling subtrees with equal numbers can be exchanged.
-    endpoint : ndarray of int64, shape (endpoints,)
-        Vertex number of each endpoint.
+    Shapes: parent (vertices,); shape (vertices,); endpoint (endpoints,).
     """
     shapes = {name: repr(shape) for name, shape in _shapes(tree).items()}
     vertex_number = {vertex.name: number for number, vertex in enumerate(tree.vertices)}
@@ -82,8 +70,6 @@ def automorphism_count(tree: PcieTree) -> int:
 
     The number is the product, over all vertices, of the factorials of the numbers of children with equal shape.
 
-    Examples
-    --------
     >>> from fabricast.pcie.topology.regular import regular_tree
     >>> automorphism_count(regular_tree("storm8", (2, 2, 2)))
     128
@@ -100,23 +86,8 @@ def automorphism_count(tree: PcieTree) -> int:
 def automorphisms(tree: PcieTree) -> NDArray[np.int64]:
     """Return all endpoint permutations that preserve a tree.
 
-    Parameters
-    ----------
-    tree : PcieTree
-        Topology.
+    Shapes: result (automorphisms, endpoints).
 
-    Returns
-    -------
-    ndarray of int64, shape (automorphisms, endpoints)
-        Row `a` maps endpoint `e` to endpoint ``automorphisms[a, e]``. Rows are sorted lexicographically.
-
-    Raises
-    ------
-    ValueError
-        If there are more than 100,000 permutations.
-
-    Examples
-    --------
     >>> from fabricast.pcie.topology.regular import regular_tree
     >>> automorphisms(regular_tree("flat2x1", (2, 1))).tolist()
     [[0, 1], [1, 0]]

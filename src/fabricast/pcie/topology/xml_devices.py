@@ -147,8 +147,6 @@ class _Reader(xml.sax.ContentHandler):
 def xml_range(text: str) -> tuple[int, int] | None:
     r"""Return where XML of hwloc or NCCL begins and ends in a text, such as a pasted terminal; None if there is none.
 
-    Examples
-    --------
     >>> xml_range("$ cat topo.xml\n<system>\n</system>\n$ exit"), xml_range("GPU0 GPU1")
     ((15, 33), None)
     """
@@ -161,23 +159,7 @@ def xml_range(text: str) -> tuple[int, int] | None:
 
 
 def parse(path: Path) -> Element:
-    """Parse the XML in a file with limits for untrusted input; other lines before and after it are ignored.
-
-    Parameters
-    ----------
-    path : Path
-        XML file.
-
-    Returns
-    -------
-    Element
-        Root element.
-
-    Raises
-    ------
-    InputError
-        If the file is not XML, declares entities, or exceeds the limits of nesting and size.
-    """
+    """Parse the XML in a file with limits for untrusted input; other lines before and after it are ignored."""
     content = read_bytes(path)
     # Latin-1 has one character per byte.
     begin, end = xml_range(content.decode("latin-1")) or (0, len(content))

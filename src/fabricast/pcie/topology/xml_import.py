@@ -54,30 +54,6 @@ def import_xml(path: Path | str, *, include_display: bool = False, network_cards
     """Import a topology from hwloc or NCCL XML.
 
     The root element of the file determines the format.
-
-    Parameters
-    ----------
-    path : Path or str
-        XML file.
-    include_display : bool, default False
-        Whether NVIDIA and AMD display controllers (class 0300) count as accelerators.
-    network_cards : bool, default False
-        Whether network cards become endpoints. Their names are those that programs use (``mlx5_0``), or ``NIC0``,
-        ``NIC1``, ... if the file has no names.
-
-    Returns
-    -------
-    PcieTree
-        Topology. GPUs have the numbers of the file (hwloc: devices of CUDA, NVML or ROCm SMI; NCCL: `dev`), or are
-        numbered in the order of their bus ids. Link capacities are multiples of the most frequent link rate of
-        accelerators, which is also assumed for missing speeds. The warnings of the tree list these assumptions.
-
-    Raises
-    ------
-    InputError
-        If the file is not valid hwloc or NCCL XML.
-    NoAcceleratorError
-        If the file has no accelerator.
     """
     path = Path(path)
     root = parse(path)
@@ -97,22 +73,7 @@ def import_xml(path: Path | str, *, include_display: bool = False, network_cards
 
 
 def build_machine(path: Path, machine: Machine, dialect: str) -> PcieTree:
-    """Return the tree of the devices in a file.
-
-    Parameters
-    ----------
-    path : Path
-        File, for messages and the name of the tree.
-    machine : Machine
-        Devices by socket.
-    dialect : str
-        Format of the file.
-
-    Raises
-    ------
-    NoAcceleratorError
-        If the file has no accelerator.
-    """
+    """Return the tree of the devices in a file."""
     machine.sockets = [pruned for socket in machine.sockets if (pruned := _prune(socket)) is not None]
     if not any(device.is_accelerator for socket in machine.sockets for device in _devices(socket)):
         classes = ", ".join(ACCELERATOR_CLASSES)

@@ -378,22 +378,7 @@ def _run(flows, network, done, busy, state):
 def run_packets(flows, network, done, busy):
     """Simulate until every packet has arrived.
 
-    Parameters
-    ----------
-    flows : Flows
-        Arrays of int64: router pairs, sorted by source, and their packet counts.
-    network : Network
-        Gateways, int64 of shape (groups, groups, stripes); ticks per packet of links and of injections;
-        latency of a hop in ticks; largest number of packets in flight per router.
-    done : ndarray of int64, shape (flows,)
-        Output: arrival tick of the last packet of each flow.
-    busy : ndarray of int64, shape (links,)
-        Output: busy ticks of each link.
-
-    Returns
-    -------
-    (int, int)
-        Tick of the last event and number of hops.
+    Shapes: done (flows,); busy (links,).
     """
     state = _new_state(flows, network)
     _run(flows, network, done, busy, state)

@@ -256,28 +256,7 @@ def run_program(
 ) -> NDArray[np.float64]:  # fmt: skip
     """Return the completion time of each flow in s.
 
-    Parameters
-    ----------
-    links : Links
-        Routes and capacities in bytes/s.
-    program : Program
-        Engines, barriers and order. Engines and barriers are endpoint numbers, or -1 for none.
-    endpoints : int
-        Number of endpoints.
-    alone : ndarray of float64, shape (flows,)
-        Rate of an isolated copy of each flow in bytes/s. Pauses are relative to the time of an isolated copy; infinite
-        for flows without pauses.
-    seed : int
-        Seed of random order and pauses.
-    ports : Ports
-        Port model; a reference rate of 0 selects max-min fair rates.
-    explanation : Explanation
-        Waiting times, to which those of this run are added.
-
-    Returns
-    -------
-    ndarray of float64, shape (flows,)
-        Time at which the last copy of each flow ends.
+    Shapes: alone (flows,); result (flows,).
     """
     flows, without_engine = program.engine.size, np.sum(program.engine < 0)
     state = _State(

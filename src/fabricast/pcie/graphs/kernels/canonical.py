@@ -16,17 +16,7 @@ def canonical_masks(masks, pair_images):
     Exhaustive search: the set bits of a mask are listed once, then every symmetry maps them to an image, and the
     numerically smallest image is kept. The cost is O(masks * symmetries * pairs per mask).
 
-    Parameters
-    ----------
-    masks : ndarray of uint64, shape (masks,)
-        Pair sets, one bit per pair.
-    pair_images : ndarray of int64, shape (symmetries, pairs)
-        ``pair_images[a, b]`` is the bit to which symmetry `a` maps bit `b`.
-
-    Returns
-    -------
-    ndarray of uint64, shape (masks,)
-        Canonical form of each pair set.
+    Shapes: masks (masks,); pair_images (symmetries, pairs); result (masks,).
     """
     result = np.empty_like(masks)
     bits = np.empty(64, dtype=np.int64)

@@ -16,17 +16,7 @@ def links_in_use(links, route_offset, route_link):
     One pass over the routes sets bit ``link % 64`` of word ``link // 64``. The bit sets make it cheap to test whether
     routes share a link: the bitwise AND of two rows is nonzero.
 
-    Parameters
-    ----------
-    links : int
-        Number of links.
-    route_offset, route_link : ndarray of int64
-        Routes of all pairs, as `offset` and `link` of `fabricast.pcie.topology.parts.Routes`.
-
-    Returns
-    -------
-    ndarray of uint64, shape (pairs, ceil(links / 64))
-        Bit set of the links of each pair.
+    Shapes: result (pairs, ceil(links / 64).
     """
     uses = np.zeros((route_offset.size - 1, (links + 63) // 64), dtype=np.uint64)
     for pair in range(route_offset.size - 1):

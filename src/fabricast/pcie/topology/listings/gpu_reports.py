@@ -62,8 +62,6 @@ class GpuReport(NamedTuple):
 def is_gpu_report(text: str) -> bool:
     """Return whether a text contains output of ``nvidia-smi`` about GPUs.
 
-    Examples
-    --------
     >>> is_gpu_report("GPU 0: NVIDIA L4 (UUID: GPU-1)"), is_gpu_report("nvidia-smi topo -m")
     (True, False)
     """
@@ -75,20 +73,6 @@ def is_gpu_report(text: str) -> bool:
 def read_gpu_report(text: str, path: Path) -> list[GpuReport]:
     """Read the GPUs of a report, in the order of their numbers.
 
-    Parameters
-    ----------
-    text : str
-        Output of ``nvidia-smi``, ``nvidia-smi -q`` or ``nvidia-smi -L``, with other lines around it.
-    path : Path
-        File, for messages.
-
-    Raises
-    ------
-    InputError
-        If the report has no GPU.
-
-    Examples
-    --------
     >>> [report] = read_gpu_report("GPU 0: NVIDIA L4 (UUID: GPU-1)", Path("gpus.txt"))
     >>> report.name
     'NVIDIA L4'
@@ -154,8 +138,6 @@ def _common_model(reports: Sequence[GpuReport]) -> str | None:
 def model_without_access(reports: Sequence[GpuReport]) -> str | None:
     """Return the first model whose unmodified driver permits no direct copies; None if there is none.
 
-    Examples
-    --------
     >>> model_without_access([GpuReport("NVIDIA L4"), GpuReport("NVIDIA GeForce RTX 4090")])
     'NVIDIA GeForce RTX 4090'
     """
@@ -167,22 +149,6 @@ def with_gpu_report(tree: PcieTree, reports: Sequence[GpuReport], path: Path, or
     """Return a tree with the links of a report.
 
     Link speeds are added if the tree has none: those that were printed, or those of the GPU model.
-
-    Parameters
-    ----------
-    tree : PcieTree
-        Topology.
-    reports : sequence of GpuReport
-        Result of `read_gpu_report`.
-    path : Path
-        File of the report, for messages.
-    origin : str
-        File and program of the topology, for messages.
-
-    Raises
-    ------
-    InputError
-        If the number of GPUs or the width of a link contradicts the topology.
     """
     names = tree.accelerator_names
     if len(reports) != len(names):

@@ -65,13 +65,6 @@ _KEPT_WARNINGS = (WarningCode.ACCESS_CONTROL, WarningCode.DOWNGRADED_LINK, Warni
 def link_rate(link: str | None, gpu: str | None) -> float | None:
     """Return the raw rate of a link in bytes/s from text such as gen4x16, or that of a GPU model.
 
-    Raises
-    ------
-    InputError
-        If the text is not a link of PCIe, or the GPU is unknown.
-
-    Examples
-    --------
     >>> round(link_rate("gen4x16", None) / 1e9, 3), round(link_rate(None, "RTX 5090") / 1e9, 3)
     (31.508, 63.015)
     """
@@ -106,33 +99,7 @@ def import_machine(
     include_display: bool = False,
     network_cards: bool = False,
 ) -> PcieTree:
-    """Import the topology of one machine from one or several files.
-
-    Parameters
-    ----------
-    paths : sequence of Path or str
-        hwloc XML, NCCL topology XML, output of ``nvidia-smi topo -m``, ``rocm-smi --showtopo``, ``lspci -vv`` or
-        ``lspci -tv``, or logs of NCCL with NCCL_DEBUG_SUBSYS=GRAPH; besides, ``nvidia-smi topo -p2p r`` and
-        ``nvidia-smi -q``, ``nvidia-smi`` or ``nvidia-smi -L``.
-    link : str, optional
-        Link of each GPU such as ``gen4x16``, if no file has link speeds.
-    gpu : str, optional
-        GPU model such as ``RTX 4090``, whose link is used if no file has link speeds, and whose driver decides about
-        direct copies if no file has peer access.
-    include_display, network_cards : bool
-        Whether display controllers are accelerators, and network cards endpoints.
-
-    Returns
-    -------
-    PcieTree
-        Tree of the most detailed file; others are compared with it, and add link speeds and peer access. Its warnings
-        list what no file determines.
-
-    Raises
-    ------
-    InputError
-        If no known program wrote a file, or two files contradict each other.
-    """
+    """Import the topology of one machine from one or several files."""
     if not paths:
         raise InputError("is empty, expected at least one file", argument="files")
     rate = link_rate(link, gpu)
@@ -221,13 +188,7 @@ _Access = tuple[Path | str, dict[tuple[int, int], str] | None]
 
 
 def _beside_topologies(paths: Sequence[Path]) -> tuple[_Access, dict[Path, list[GpuReport]], list[Path]]:
-    """Return file and content of the matrix of peer access, the reports of GPUs, and the files with a topology.
-
-    Raises
-    ------
-    InputError
-        If two matrices differ, or no file has a topology.
-    """
+    """Return file and content of the matrix of peer access, the reports of GPUs, and the files with a topology."""
     access: _Access = ("", None)
     reports: dict[Path, list[GpuReport]] = {}
     described = []

@@ -127,25 +127,7 @@ def is_lspci_tree(text: str) -> bool:
 
 
 def read_lspci(text: str, path: Path) -> list[PciDevice]:
-    """Read the devices of ``lspci -vv``.
-
-    Parameters
-    ----------
-    text : str
-        Output of the program (run as root: other users see no capabilities).
-    path : Path
-        File, for messages.
-
-    Returns
-    -------
-    list of PciDevice
-        Devices without a bridge above them, with those below them.
-
-    Raises
-    ------
-    InputError
-        If a device is a duplicate, or the file has none.
-    """
+    """Read the devices of ``lspci -vv``."""
     devices: list[PciDevice] = []
     addresses: set[str] = set()
     for number, line in clean_lines(text):
@@ -202,20 +184,7 @@ _TOKEN = re.compile(r"\[([0-9a-f]{4}):([0-9a-f]{2})\]|([0-9a-f]{2})\.([0-7])(?:-
 
 
 def read_lspci_tree(text: str, path: Path) -> list[PciDevice]:
-    """Read the devices of ``lspci -tv``, which prints no link speeds.
-
-    Parameters
-    ----------
-    text : str
-        Output of the program.
-    path : Path
-        File, for messages.
-
-    Raises
-    ------
-    InputError
-        If the file has no device.
-    """
+    """Read the devices of ``lspci -tv``, which prints no link speeds."""
     roots: list[PciDevice] = []
     # Device from which the branch of a column descends: '+' and '\\' continue it on later lines.
     branch: dict[int, PciDevice] = {}
@@ -264,15 +233,6 @@ def lspci_machine(
 
     GPUs of one NUMA node are below one socket; without NUMA nodes, all are below one. The speed of a link is what both
     of its ends can do, and its width is that in use: idle GPUs reduce the speed of their link, never its width.
-
-    Parameters
-    ----------
-    devices : list of PciDevice
-        Devices as returned by `read_lspci` or `read_lspci_tree`.
-    path : Path
-        File, for messages.
-    include_display, network_cards : bool
-        Whether display controllers are accelerators, and network cards endpoints.
     """
     warnings: list[Warning] = []
     sockets: dict[int | None, Device] = {}

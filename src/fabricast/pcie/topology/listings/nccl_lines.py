@@ -27,22 +27,7 @@ def has_nccl_tree(text: str) -> bool:
 
 
 def read_nccl_tree(text: str, path: Path, *, network_cards: bool = False) -> Machine:
-    """Read the first machine of a log.
-
-    Parameters
-    ----------
-    text : str
-        Log with NCCL_DEBUG=INFO and NCCL_DEBUG_SUBSYS=GRAPH.
-    path : Path
-        File, for messages.
-    network_cards : bool, default False
-        Whether network cards become endpoints.
-
-    Raises
-    ------
-    InputError
-        If the machine has no processor or a link is out of range.
-    """
+    """Read the first machine of a log."""
     sockets: list[Device] = []
     # Device of each depth, by the column of its link.
     above: dict[int, Device] = {}

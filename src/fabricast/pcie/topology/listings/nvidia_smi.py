@@ -36,20 +36,7 @@ def is_topology_matrix(text: str) -> bool:
 
 
 def read_topology_matrix(text: str, path: Path) -> ClassMatrix:
-    """Read the matrix of ``nvidia-smi topo -m``.
-
-    Parameters
-    ----------
-    text : str
-        Output of the program, with or without network cards, affinities, a legend and other lines around it.
-    path : Path
-        File, for messages.
-
-    Raises
-    ------
-    InputError
-        If the matrix is not square or symmetric, or a cell is unknown.
-    """
+    """Read the matrix of ``nvidia-smi topo -m``."""
     rows: dict[str, tuple[int, list[str]]] = {}
     columns: list[str] = []
     card_names: dict[str, str] = {}
@@ -152,20 +139,7 @@ def is_rocm_matrix(text: str) -> bool:
 
 
 def read_rocm_matrix(text: str, path: Path) -> ClassMatrix:
-    """Read the link types and NUMA nodes of ``rocm-smi --showtopo``.
-
-    Parameters
-    ----------
-    text : str
-        Output of the program.
-    path : Path
-        File, for messages.
-
-    Raises
-    ------
-    InputError
-        If the matrix of link types is missing or not square.
-    """
+    """Read the link types and NUMA nodes of ``rocm-smi --showtopo``."""
     in_types, columns = False, 0
     rows: dict[int, tuple[int, list[str]]] = {}
     nodes: dict[int, int] = {}

@@ -59,28 +59,7 @@ def tree_of_classes(
     matrix: ClassMatrix, path: Path, program: str, *, link_bytes_per_s: float | None,
     peer_link_bytes_per_s: float | None = None, network_cards: bool = False,
 ) -> PcieTree:  # fmt: skip
-    """Return the tree of a matrix of path classes, up to what the classes leave open.
-
-    Parameters
-    ----------
-    matrix : ClassMatrix
-        Path classes.
-    path : Path
-        File, for messages and the name of the tree.
-    program : str
-        Program that printed the matrix.
-    link_bytes_per_s : float or None
-        Raw rate of the links of GPUs in bytes/s; None if unknown.
-    peer_link_bytes_per_s : float or None
-        Rate of one direct link in one direction in bytes/s.
-    network_cards : bool, default False
-        Whether network cards become endpoints.
-
-    Raises
-    ------
-    InputError
-        If the classes contradict each other: two pairs with a common device determine the farthest class of the third.
-    """
+    """Return the tree of a matrix of path classes, up to what the classes leave open."""
     warnings = list(matrix.warnings)
     classes = _completed(matrix, warnings)
     _check_consistent(matrix, classes, path)

@@ -52,8 +52,6 @@ def _blocks(text: str) -> Iterator[tuple[int, dict[str, tuple[int, list[str]]]]]
 def has_access_matrix(text: str) -> bool:
     r"""Return whether a text contains the matrix of ``nvidia-smi topo -p2p r``.
 
-    Examples
-    --------
     >>> has_access_matrix("\tGPU0\tGPU1\n GPU0\tX\tCNS\n GPU1\tCNS\tX\n")
     True
     """
@@ -74,26 +72,6 @@ def without_access_matrix(text: str) -> str:
 def read_access_matrix(text: str, path: Path) -> dict[tuple[int, int], str]:
     r"""Read the reason of each pair without peer access.
 
-    Parameters
-    ----------
-    text : str
-        Output of ``nvidia-smi topo -p2p r`` (reads) or ``-p2p w`` (writes), with other lines around it. Of several
-        matrices, the first one is read.
-    path : Path
-        File, for messages.
-
-    Returns
-    -------
-    dict of (int, int) to str
-        Reason by source and target; pairs with access are missing.
-
-    Raises
-    ------
-    InputError
-        If the matrix is not square.
-
-    Examples
-    --------
     >>> read_access_matrix("  GPU0 GPU1\n GPU0 X CNS\n GPU1 OK X\n", Path("p2p.txt"))
     {(0, 1): 'chipset not supported'}
     """
@@ -118,22 +96,6 @@ def with_peer_access(
     """Return a tree with the pairs whose copies pass through host memory.
 
     Pairs with direct links need no peer access over PCIe.
-
-    Parameters
-    ----------
-    tree : PcieTree
-        Topology.
-    access : dict of (int, int) to str or None
-        Result of `read_access_matrix`; None if no file has a matrix.
-    gpu : str or None
-        GPU model, which decides if no file has a matrix.
-    path : Path or str
-        File of the matrix, for the warning.
-
-    Raises
-    ------
-    InputError
-        If the matrix has GPUs that the topology lacks.
     """
     names = tree.accelerator_names
     possible = pairs_without_link(names, tree.peer_links)

@@ -14,21 +14,7 @@ __all__ = ["with_sockets"]
 
 
 def with_sockets(tree: PcieTree, classes: PcieTree) -> PcieTree:
-    """Return a tree whose root complexes are on the sockets of another tree of the same machine.
-
-    Parameters
-    ----------
-    tree : PcieTree
-        Tree of one socket with several root complexes, such as that of ``lspci -tv``.
-    classes : PcieTree
-        Tree with the same GPUs in the same order; pairs of class SYS are on different sockets.
-
-    Returns
-    -------
-    PcieTree
-        Tree with a system above the sockets; the tree itself if it has one root complex, or if GPUs of one root complex
-        are on different sockets.
-    """
+    """Return a tree whose root complexes are on the sockets of another tree of the same machine."""
     roots = [vertex.name for vertex in tree.vertices if vertex.kind == "root_complex"]
     number = {name: place for place, name in enumerate(tree.accelerator_names)}
     others = classes.accelerator_names
