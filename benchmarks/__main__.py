@@ -104,9 +104,13 @@ class Work:
     def by_simgrid(self, program: Path) -> tuple[float, np.ndarray]:
         """Return CPU seconds and end times of SimGrid."""
         return run_simgrid_peer(
-            program, endpoints=len(self.tree.endpoint_names), capacity=[BANDWIDTH] * len(self.tree.link_names),
-            routes=self.route_of, graphs=self.pairs, size_bytes=SIZE,
-        )  # fmt: skip
+            program,
+            endpoints=len(self.tree.endpoint_names),
+            capacity=[BANDWIDTH] * len(self.tree.link_names),
+            routes=self.route_of,
+            graphs=self.pairs,
+            size_bytes=SIZE,
+        )
 
     def largest_error(self, model: str, sample: list[int], oracle: Callable[[int], list[Any]]) -> float:
         """Return the largest relative error of the end times with respect to an oracle."""
@@ -122,9 +126,13 @@ class Work:
         options = MODELS["congestion_factor"].options
         count = len(self.pairs[i])
         return reference_model.end_times(
-            self.tree, self.pairs[i], [1] * count, [0] * count, Fraction(1),
+            self.tree,
+            self.pairs[i],
+            [1] * count,
+            [0] * count,
+            Fraction(1),
             lambda tree, pairs: reference_model.congestion_factors(tree, pairs, options, TAU),
-        )  # fmt: skip
+        )
 
 
 def measure(work: Work, simgrid: Path | None) -> tuple[dict[str, list[float]], np.ndarray | None]:
@@ -143,18 +151,28 @@ def measure(work: Work, simgrid: Path | None) -> tuple[dict[str, list[float]], n
 
 
 def line(
-    benchmark: str, work: str, ours: list[float], peer: str = "-", theirs: list[float] | None = None,
+    benchmark: str,
+    work: str,
+    ours: list[float],
+    peer: str = "-",
+    theirs: list[float] | None = None,
     error: float | None = None,
-) -> dict[str, object]:  # fmt: skip
+) -> dict[str, object]:
     """Return one line of the result; its state is void if the error is above the bound."""
     void = error is not None and error > ERROR_BOUND
     ours_s, peer_s = statistics.median(ours), statistics.median(theirs) if theirs else None
     return {
-        "benchmark": benchmark, "work": work, "ours_s": ours_s, "low_s": min(ours), "high_s": max(ours),
-        "peer": peer, "peer_s": peer_s, "ratio": None if void or peer_s is None else peer_s / ours_s,
+        "benchmark": benchmark,
+        "work": work,
+        "ours_s": ours_s,
+        "low_s": min(ours),
+        "high_s": max(ours),
+        "peer": peer,
+        "peer_s": peer_s,
+        "ratio": None if void or peer_s is None else peer_s / ours_s,
         "largest_error": error,
         "state": "void" if void else "absent" if peer != "-" and peer_s is None else "ok",
-    }  # fmt: skip
+    }
 
 
 def schedule_lines(work: Work) -> list[dict[str, object]]:

@@ -9,10 +9,7 @@ __all__ = ["completion_time_s", "max_min_rates"]
 
 
 def max_min_rates(
-    offset: NDArray[np.int64],
-    link: NDArray[np.int64],
-    capacity: NDArray[np.float64],
-    weight: NDArray[np.float64],
+    offset: NDArray[np.int64], link: NDArray[np.int64], capacity: NDArray[np.float64], weight: NDArray[np.float64]
 ) -> NDArray[np.float64]:
     """Return weighted max-min fair rates.
 
@@ -46,16 +43,25 @@ def max_min_rates(
     first = np.searchsorted(link[order], np.arange(capacity.size + 1)).astype(np.int64)
     rate = np.full(offset.size - 1, np.inf)
     fill(
-        np.asarray(offset, dtype=np.int64), np.asarray(link, dtype=np.int64), capacity.astype(np.float64),
-        weight.astype(np.float64), first, owner[order].astype(np.int64), rate,
-    )  # fmt: skip
+        np.asarray(offset, dtype=np.int64),
+        np.asarray(link, dtype=np.int64),
+        capacity.astype(np.float64),
+        weight.astype(np.float64),
+        first,
+        owner[order].astype(np.int64),
+        rate,
+    )
     return rate
 
 
 def completion_time_s(
-    offset: NDArray[np.int64], link: NDArray[np.int64], capacity: NDArray[np.float64], size_bytes: NDArray[np.float64],
-    *, weighted: bool = False,
-) -> float:  # fmt: skip
+    offset: NDArray[np.int64],
+    link: NDArray[np.int64],
+    capacity: NDArray[np.float64],
+    size_bytes: NDArray[np.float64],
+    *,
+    weighted: bool = False,
+) -> float:
     """Return the completion time of flows that start together with fair sharing.
 
     Parameters

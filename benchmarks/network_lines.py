@@ -57,11 +57,13 @@ def numpy_loads(
     across = first_group != second_group
     out = network.gateways[first_group[across], second_group[across], 0]
     into = network.gateways[second_group[across], first_group[across], 0]
-    links = np.concatenate([
-        (first_group[inside] * size + a[inside]) * size + b[inside],
-        (first_group[across] * size + a[across]) * size + out,
-        (second_group[across] * size + into) * size + b[across],
-    ])  # fmt: skip
+    links = np.concatenate(
+        [
+            (first_group[inside] * size + a[inside]) * size + b[inside],
+            (first_group[across] * size + a[across]) * size + out,
+            (second_group[across] * size + into) * size + b[across],
+        ]
+    )
     link = np.bincount(links, minlength=groups * size * size).reshape(groups, size, size)
     link[:, np.arange(size), np.arange(size)] = 0
     between = np.bincount(first_group[across] * groups + second_group[across], minlength=groups * groups).reshape(
@@ -94,11 +96,15 @@ def simgrid_line(line: Callable[..., dict[str, object]], simgrid: Path | None) -
     pairs = list(zip(source.tolist(), target.tolist(), strict=True))
     peer = [
         run_simgrid_peer(
-            simgrid, endpoints=network.routers, capacity=capacity, routes=dict(zip(pairs, paths, strict=True)),
-            graphs=[pairs], size_bytes=workload.size_bytes,
+            simgrid,
+            endpoints=network.routers,
+            capacity=capacity,
+            routes=dict(zip(pairs, paths, strict=True)),
+            graphs=[pairs],
+            size_bytes=workload.size_bytes,
         )
         for _ in range(ROUNDS)
-    ]  # fmt: skip
+    ]
     return line(
         "B8", title, our_seconds, "SimGrid (C++)", [cpu_s for cpu_s, _ in peer], abs(our_time / peer[0][1].max() - 1)
     )
@@ -126,9 +132,11 @@ def network_lines(line: Callable[..., dict[str, object]], simgrid: Path | None) 
         loads = ours(workload, router)
         link, between = numpy_loads(first, second, network)
         error = float(
-            max(np.abs(loads.link / workload.size_bytes - link).max(),
-                np.abs(loads.between / workload.size_bytes - between).max())
-        )  # fmt: skip
+            max(
+                np.abs(loads.link / workload.size_bytes - link).max(),
+                np.abs(loads.between / workload.size_bytes - between).max(),
+            )
+        )
         own, peer = [], []
         for _ in range(ROUNDS):
             own.append(cpu_seconds(partial(ours, workload, router)))

@@ -66,9 +66,11 @@ def write_cells(folder: Path) -> int:
     """Write message times as CSV and Parquet; return the number of rows."""
     number = np.arange(CELLS)
     table = {
-        "dataset": np.array([f"d{set_of}" for set_of in number // 400], dtype=object), "processes": 1 + number % 20,
-        "size_bytes": 2 ** (number // 20 % 20), "time_s": 1e-6 * (1 + number % 7),
-    }  # fmt: skip
+        "dataset": np.array([f"d{set_of}" for set_of in number // 400], dtype=object),
+        "processes": 1 + number % 20,
+        "size_bytes": 2 ** (number // 20 % 20),
+        "time_s": 1e-6 * (1 + number % 7),
+    }
     _write(pd.DataFrame(table), folder / "cells")
     return CELLS
 
@@ -118,8 +120,9 @@ def table_lines(line: Callable[..., dict[str, object]]) -> list[dict[str, object
         }
         for name, (rows, by_us) in read.items():
             for suffix, peer, by_peer in (
-                (".csv", "pandas, texts only", read_by_pandas), (".parquet", "DuckDB, frame only", read_by_duckdb),
-            ):  # fmt: skip
+                (".csv", "pandas, texts only", read_by_pandas),
+                (".parquet", "DuckDB, frame only", read_by_duckdb),
+            ):
                 path = (folder / name).with_suffix(suffix)
                 by_us(path)
                 times: dict[Callable[[Path], object], list[float]] = {by_us: [], by_peer: []}

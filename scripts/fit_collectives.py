@@ -26,10 +26,18 @@ from fabricast.nccl.costs import Operation
 
 #: Start values: the specification's trial.
 START = {
-    "launch_s": 9.9e-6, "start_s": 3.3e-6, "ll_step_s": 1.05e-6, "ll_latency": 1.25, "simple_latency": 6.1,
-    "hidden_ratio": 7.2, "turn_latency": 0.92, "gen4_efficiency": 0.95, "gen5_efficiency": 0.83,
-    "host_efficiency": 0.6, "host_one_way_efficiency": 0.9,
-}  # fmt: skip
+    "launch_s": 9.9e-6,
+    "start_s": 3.3e-6,
+    "ll_step_s": 1.05e-6,
+    "ll_latency": 1.25,
+    "simple_latency": 6.1,
+    "hidden_ratio": 7.2,
+    "turn_latency": 0.92,
+    "gen4_efficiency": 0.95,
+    "gen5_efficiency": 0.83,
+    "host_efficiency": 0.6,
+    "host_one_way_efficiency": 0.9,
+}
 UNITS = {name: "s" if name.endswith("_s") else "1" for name in START}
 #: Rows that are not used: another timer measures short operations (wrx90-A), and assumed latencies or transports decide
 #: short operations of asus8. Operations without a model of their own kernels (alltoall) are not used either.

@@ -30,46 +30,59 @@ STUDIES = {
     "pcie": (
         "Martinasso et al.: A PCIe congestion-aware performance model for densely populated accelerator servers, SC16",
         "10.1109/SC.2016.62",
-        ("The paper reports 95 % of copies within 15 %. Our packet simulator finds {value} ({low} to {high}, depending "
-        "on how the slides are read)."),
+        (
+            "The paper reports 95 % of copies within 15 %. Our packet simulator finds {value} ({low} to {high}, "
+            "depending on how the slides are read)."
+        ),
     ),
     "breakdown": (
         "Zambre et al.: Breaking Band: A breakdown of high-performance communication, ICPP 2019",
         "10.1145/3337821.3337910",
-        ("The modelled latency is {value} off; the paper states 5 %. All component times are quoted from memory, so "
-        "the agreement tests nothing."),
+        (
+            "The modelled latency is {value} off; the paper states 5 %. All component times are quoted from memory, so "
+            "the agreement tests nothing."
+        ),
     ),
     "maxrate": (
-        ("Gropp, Olson, Samfass: Modeling MPI communication performance on SMP nodes: Is it time to retire the ping "
-        "pong test, EuroMPI 2016"),
+        (
+            "Gropp, Olson, Samfass: Modeling MPI communication performance on SMP nodes: Is it time to retire the ping "
+            "pong test, EuroMPI 2016"
+        ),
         "10.1145/2966884.2966919",
-        ("The slides state 5.7 GB/s, as bytes per time of a round trip, for an adjacent node of Blue Waters. Public "
-        "runs of others have {value} at the same router, and up to {high} at one hop."),
+        (
+            "The slides state 5.7 GB/s, as bytes per time of a round trip, for an adjacent node of Blue Waters. Public "
+            "runs of others have {value} at the same router, and up to {high} at one hop."
+        ),
     ),
     "gpucentric": (
-        ("Froening: Towards efficient communication methods and models for scalable GPU-centric computing systems, "
-        "GTC 2016 (S6357, a talk)"),
+        (
+            "Froening: Towards efficient communication methods and models for scalable GPU-centric computing systems, "
+            "GTC 2016 (S6357, a talk)"
+        ),
         "",
-        ("The talk states that MPI beats transfers that the GPU starts for large payloads. This holds in {value} of "
-        "random draws of the parameters that we assume."),
+        (
+            "The talk states that MPI beats transfers that the GPU starts for large payloads. This holds in {value} of "
+            "random draws of the parameters that we assume."
+        ),
     ),
     "percs": (
-        "Bhatele et al.: Avoiding hot-spots on two-level direct networks, SC11", "10.1145/2063384.2063486",
-        ("The paper states that random nodes are the best mapping with direct routes. The time of the best other "
-        "mapping is {value} that of random nodes ({low} to {high}, depending on the reading; above 1 confirms)."),
+        "Bhatele et al.: Avoiding hot-spots on two-level direct networks, SC11",
+        "10.1145/2063384.2063486",
+        (
+            "The paper states that random nodes are the best mapping with direct routes. The time of the best other "
+            "mapping is {value} that of random nodes ({low} to {high}, depending on the reading; above 1 confirms)."
+        ),
     ),
-}  # fmt: skip
+}
 #: Classes of measured copies in README.md, with their model and the baseline that shares links fairly.
 COPIES = {
     "few copies": "few copies (at most 2 from and 2 to a GPU)",
     "many copies of a GPU": "many copies of a GPU (all-to-all, one GPU from or to all)",
     "direct links": "8 GPUs with NVSwitch (one machine)",
     "host copies": "host memory and one GPU (H100, H200; measured by us)",
-}  # fmt: skip
+}
 #: Columns of the table of errors in README.md after the class and its number of cases.
-ERROR_COLUMNS = (
-    "median error", "within 15 %", "worst", "median error of a simpler forecast", "fitted constants",
-)  # fmt: skip
+ERROR_COLUMNS = ("median error", "within 15 %", "worst", "median error of a simpler forecast", "fitted constants")
 
 
 def export(database: Path) -> None:
@@ -106,9 +119,12 @@ def results(claims: list[dict[str, str]]) -> str:
         counts = Counter(row["verdict"] for row in rows)
         if rows:
             lines.append(f"| {stories()[study].short} | {' | '.join(str(counts[v] or '') for v in verdicts)} |")
-    for title, verdict in (("Contradicted by the source's numbers or by measurements", "source_contradicted"),
-                           ("Our model differs", "model_differs"), ("Depends on the reading", "depends_on_reading"),
-                           ("Reproduced", "reproduced")):  # fmt: skip
+    for title, verdict in (
+        ("Contradicted by the source's numbers or by measurements", "source_contradicted"),
+        ("Our model differs", "model_differs"),
+        ("Depends on the reading", "depends_on_reading"),
+        ("Reproduced", "reproduced"),
+    ):
         subset = [row for row in published_claims if row["verdict"] == verdict]
         lines += ["", f"## {title}", "", *_table(subset)]
     lines += ["", "## Targets of this project", "", *_table([row for row in claims if row["is_target"] == "true"])]
@@ -124,11 +140,12 @@ def _table(rows: list[dict[str, str]]) -> list[str]:
         spread = "" if low is None or low == high else f"{observed_text(low, '')} to {observed_text(high, unit)}"
         holds = holds_text(int(row["readings"]), _number(row["holds_in"]), _number(row["share_of_draws"]))
         cells = [
-            row["statement"], bound_text(row["relation"], _number(row["low"]), _number(row["high"]), unit),
+            row["statement"],
+            bound_text(row["relation"], _number(row["low"]), _number(row["high"]), unit),
             observed_text(_number(row["observed"]), unit) + {"missed": " (missed)"}.get(row["verdict"], ""),
             "; ".join(filter(None, (spread, f"holds in {holds}" if holds else ""))),
             row["evidence"].replace("_", " "),
-        ]  # fmt: skip
+        ]
         lines.append(f"| {' | '.join(cells)} |")
     return lines
 
@@ -139,10 +156,7 @@ def _number(text: str) -> float | None:
 
 def errors(claims: list[dict[str, str]]) -> str:
     """Return the table of the errors of forecasts on measured machines."""
-    lines = [
-        f"| measured | cases | {' | '.join(ERROR_COLUMNS)} |",
-        "|---|---|---|---|---|---|---|",
-    ]
+    lines = [f"| measured | cases | {' | '.join(ERROR_COLUMNS)} |", "|---|---|---|---|---|---|---|"]
     names = ["graph_class", "model", "graphs", "median", "within_band", "worst", "sharing_median"]
     rows = read_csv(published() / "forecast_errors.csv", names)
     copies = {row["graph_class"]: row for row in rows if row["model"] == "ports_and_engines"}

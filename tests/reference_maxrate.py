@@ -36,8 +36,12 @@ def _start_up(form, values, beyond, n, k):
         further = np.where(beyond["k0"], k - values["k0"], 0.0)
         each = values["s2"] + n / values["r_x"]
         return values["s0"] + k * values["s1"] + further * each, {
-            "s0": one, "s1": k, "s2": further, "k0": -each * beyond["k0"], "r_x": -further * n / values["r_x"] ** 2,
-        }  # fmt: skip
+            "s0": one,
+            "s1": k,
+            "s2": further,
+            "k0": -each * beyond["k0"],
+            "r_x": -further * n / values["r_x"] ** 2,
+        }
     return values["s"] * one, {"s": one}
 
 
@@ -58,7 +62,15 @@ def fitted_by_scipy(form, values, beyond, free, low, high, cells, times, soft):
 
     start = np.clip(np.log([values[name] for name in names]), low, high)
     fit = least_squares(
-        residuals, start, jac=slopes, bounds=(low, high), loss="soft_l1", f_scale=soft, ftol=1e-12, xtol=1e-12,
-        gtol=1e-12, max_nfev=500,
-    )  # fmt: skip
+        residuals,
+        start,
+        jac=slopes,
+        bounds=(low, high),
+        loss="soft_l1",
+        f_scale=soft,
+        ftol=1e-12,
+        xtol=1e-12,
+        gtol=1e-12,
+        max_nfev=500,
+    )
     return float(fit.cost)

@@ -69,9 +69,7 @@ def simulate(pairs, network, routing, packet_bytes, window, seed):
         return max(1, round(packet_bytes / rate * TICKS_PER_S))
 
     latency = max(1, round(network.hop_latency_s * TICKS_PER_S))
-    routers = [
-        Router([n for n, source in enumerate(sources) if source == q], packets) for q in range(network.routers)
-    ]  # fmt: skip
+    routers = [Router([n for n, source in enumerate(sources) if source == q], packets) for q in range(network.routers)]
     links = capacity.size
     queues, busy = [deque() for _ in range(links)], [0] * links
     done, hops, drawn, sent = [0] * len(sources), 0, 0, 0

@@ -18,8 +18,11 @@ def copy_project(folder):
     """
     listed = subprocess.run(
         ["git", "ls-files", "--cached", "--others", "--exclude-standard"],
-        cwd=REPOSITORY, capture_output=True, text=True, check=True,
-    ).stdout  # fmt: skip
+        cwd=REPOSITORY,
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "src").symlink_to(REPOSITORY / "src")
     for name in listed.splitlines():
@@ -40,8 +43,13 @@ def start(folder, *arguments, **keywords):
     environment = os.environ | {"PYTHONPATH": str(REPOSITORY / "tests"), "MPLBACKEND": "module://figure_lint_backend"}
     return subprocess.Popen(
         [sys.executable, "-m", "snakemake", *arguments],
-        cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, **keywords,
-    )  # fmt: skip
+        cwd=folder,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        **keywords,
+    )
 
 
 def snakemake(folder, *arguments):

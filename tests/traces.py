@@ -98,19 +98,73 @@ def generate_trace(
         covered = (number + 1) % writes_per_ack == 0
         kept_acks = covered & (generator.random(last.size) >= lost_acks)
         kept = generator.random(last.size) >= lost_completions
-        frames.append(pd.DataFrame({"run_id": run, "t_ns": t_post, "direction": "down", "tlp_type": "MWr",
-                                    "payload_b": 64.0, "seq_num": np.arange(posts), "role": "post"}))  # fmt: skip
-        frames.append(pd.DataFrame({"run_id": run, "t_ns": t_completion[kept], "direction": "up", "tlp_type": "MWr",
-                                    "payload_b": 64.0, "seq_num": number[kept], "role": "completion"}))  # fmt: skip
-        frames.append(pd.DataFrame({"run_id": run, "t_ns": t_ack[kept_acks], "direction": "down", "tlp_type": "ACK",
-                                    "acked_seq": number[kept_acks], "role": "other"}))  # fmt: skip
+        frames.append(
+            pd.DataFrame(
+                {
+                    "run_id": run,
+                    "t_ns": t_post,
+                    "direction": "down",
+                    "tlp_type": "MWr",
+                    "payload_b": 64.0,
+                    "seq_num": np.arange(posts),
+                    "role": "post",
+                }
+            )
+        )
+        frames.append(
+            pd.DataFrame(
+                {
+                    "run_id": run,
+                    "t_ns": t_completion[kept],
+                    "direction": "up",
+                    "tlp_type": "MWr",
+                    "payload_b": 64.0,
+                    "seq_num": number[kept],
+                    "role": "completion",
+                }
+            )
+        )
+        frames.append(
+            pd.DataFrame(
+                {
+                    "run_id": run,
+                    "t_ns": t_ack[kept_acks],
+                    "direction": "down",
+                    "tlp_type": "ACK",
+                    "acked_seq": number[kept_acks],
+                    "role": "other",
+                }
+            )
+        )
     answer = 2 * pcie + system.time_ns("rc_to_mem") + system.time_ns("llp_prog") + system.total_ns("llp_post")
     t_payload = np.arange(1, posts + 1) * 4 * answer
     t_answer = t_payload + vary(answer, posts)
-    frames.append(pd.DataFrame({"run_id": "ping_pong", "t_ns": t_payload, "direction": "up", "tlp_type": "MWr",
-                                "payload_b": 8.0, "seq_num": np.arange(posts), "role": "payload"}))  # fmt: skip
-    frames.append(pd.DataFrame({"run_id": "ping_pong", "t_ns": t_answer, "direction": "down", "tlp_type": "MWr",
-                                "payload_b": 64.0, "seq_num": np.arange(posts), "role": "post"}))  # fmt: skip
+    frames.append(
+        pd.DataFrame(
+            {
+                "run_id": "ping_pong",
+                "t_ns": t_payload,
+                "direction": "up",
+                "tlp_type": "MWr",
+                "payload_b": 8.0,
+                "seq_num": np.arange(posts),
+                "role": "payload",
+            }
+        )
+    )
+    frames.append(
+        pd.DataFrame(
+            {
+                "run_id": "ping_pong",
+                "t_ns": t_answer,
+                "direction": "down",
+                "tlp_type": "MWr",
+                "payload_b": 64.0,
+                "seq_num": np.arange(posts),
+                "role": "post",
+            }
+        )
+    )
     trace = pd.concat(frames, ignore_index=True).sort_values(["run_id", "t_ns"], kind="stable", ignore_index=True)
     trace["seq"] = np.arange(len(trace), dtype=np.float64)
     return trace[list(TRACE_COLUMNS)]

@@ -88,10 +88,18 @@ def _parameters(study: str) -> str:
 
 #: Symbols of the constants in the formulas of the page on collectives.
 _SYMBOLS = {
-    "launch_s": "$a_0$", "start_s": "$a$", "ll_step_s": "$l_0$", "ll_latency": "$l_1$", "simple_latency": "$s$",
-    "hidden_ratio": "$x$", "turn_latency": "$h$", "gen4_efficiency": "$e_4$", "gen5_efficiency": "$e_5$",
-    "host_efficiency": "$e_h$", "host_one_way_efficiency": "$e_1$",
-}  # fmt: skip
+    "launch_s": "$a_0$",
+    "start_s": "$a$",
+    "ll_step_s": "$l_0$",
+    "ll_latency": "$l_1$",
+    "simple_latency": "$s$",
+    "hidden_ratio": "$x$",
+    "turn_latency": "$h$",
+    "gen4_efficiency": "$e_4$",
+    "gen5_efficiency": "$e_5$",
+    "host_efficiency": "$e_h$",
+    "host_one_way_efficiency": "$e_1$",
+}
 
 
 def _constants() -> str:
@@ -162,10 +170,12 @@ def _copy_errors() -> str:
 
 #: Uses of measured rows, by the code of the reason for which they are not validated.
 _USES = {
-    "": "validated", "calibration": "calibration", "excluded_by_file": "excluded: the publisher doubts the row",
+    "": "validated",
+    "calibration": "calibration",
+    "excluded_by_file": "excluded: the publisher doubts the row",
     "no_inter_socket_probe": "excluded: the link between sockets has no probe",
     "no_memory_probe": "excluded: host memory has no probe",
-}  # fmt: skip
+}
 
 
 def _measured_rows() -> str:
@@ -185,10 +195,15 @@ def _unprobed() -> str:
     """Ratios of measured times to the earliest time of forecasts that lack a probe."""
     names = ["limit", "machines", "graphs", "in_range", "lowest", "median", "highest"]
     rows = [
-        (row["limit"], row["machines"], row["graphs"], f"{row.number('in_range'):.0%}" if row["in_range"] else "",
-         *(f"{row.number(name):.2f}" for name in names[4:]))
+        (
+            row["limit"],
+            row["machines"],
+            row["graphs"],
+            f"{row.number('in_range'):.0%}" if row["in_range"] else "",
+            *(f"{row.number(name):.2f}" for name in names[4:]),
+        )
         for row in read_csv(published() / "unprobed_errors.csv", names)
-    ]  # fmt: skip
+    ]
     columns = ["limit without a probe", "machines", "graphs", "within the range", "lowest", "median", "highest ratio"]
     return _markdown_table(columns, rows)
 
@@ -273,9 +288,17 @@ def _queries(entry: Entry) -> list[str]:
 
 #: What figures ask of a run before they read.
 _VALUES = {
-    "bandwidth_bytes_per_s": 1.0, "reference_time_s": 1.0, "tolerance": 0.1, "simulated_set": "storm8",
-    "simulated_topology": "storm8", "held_out": ["storm8"], "origin": "", "system": "", "dataset": "", "workloads": [],
-}  # fmt: skip
+    "bandwidth_bytes_per_s": 1.0,
+    "reference_time_s": 1.0,
+    "tolerance": 0.1,
+    "simulated_set": "storm8",
+    "simulated_topology": "storm8",
+    "held_out": ["storm8"],
+    "origin": "",
+    "system": "",
+    "dataset": "",
+    "workloads": [],
+}
 
 
 def _gallery(static: Path) -> str:
@@ -316,10 +339,14 @@ def _tables() -> str:
             ).fetchone()
             keys = set(key[0]) if key else set()
             rows = [
-                (f"**{column}**" if column in keys else column, kind if len(kind) < 40 else "ENUM",
-                 "may be NULL" if nullable else "", text)
+                (
+                    f"**{column}**" if column in keys else column,
+                    kind if len(kind) < 40 else "ENUM",
+                    "may be NULL" if nullable else "",
+                    text,
+                )
                 for column, kind, nullable, text in columns
-            ]  # fmt: skip
+            ]
             parts.append(f"## {name}\n\n{comment}\n\n" + _markdown_table(["column", "type", "", "meaning, unit"], rows))
         views = connection.execute(
             "SELECT view_name, coalesce(comment, '') FROM duckdb_views() WHERE NOT internal ORDER BY view_name"
@@ -328,9 +355,7 @@ def _tables() -> str:
 
 
 #: Tables whose rows are things that rows of other tables are about.
-ENTITIES = (
-    "study", "topology", "vertex", "graph", "communication", "network_case", "schedule_summary",
-)  # fmt: skip
+ENTITIES = ("study", "topology", "vertex", "graph", "communication", "network_case", "schedule_summary")
 
 
 def _links() -> list[tuple[str, str, str]]:

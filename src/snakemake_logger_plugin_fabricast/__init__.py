@@ -24,9 +24,11 @@ _LOG_LINES = 15
 _SHOWN = ("fabricast: ", "Nothing to be done")
 #: Messages that repeat the error of a job.
 _REPEATED = (
-    "Exiting because a job execution failed", "Shutting down, this might take", "RuleException:",
+    "Exiting because a job execution failed",
+    "Shutting down, this might take",
+    "RuleException:",
     "WorkflowError:\nAt least one job",
-)  # fmt: skip
+)
 
 
 class LogHandler(LogHandlerBase):
@@ -39,9 +41,14 @@ class LogHandler(LogHandlerBase):
         self._running: dict[int, tuple[str, float]] = {}
         self._done = self._total = 0
         self._progress = Progress(
-            BarColumn(bar_width=24), MofNCompleteColumn(), TimeElapsedColumn(),
-            TextColumn("{task.description}", markup=False), console=self._console, transient=True, refresh_per_second=4,
-        )  # fmt: skip
+            BarColumn(bar_width=24),
+            MofNCompleteColumn(),
+            TimeElapsedColumn(),
+            TextColumn("{task.description}", markup=False),
+            console=self._console,
+            transient=True,
+            refresh_per_second=4,
+        )
         self._task = self._progress.add_task("", total=None)
 
     @property

@@ -111,13 +111,26 @@ PARAMETERS = """study,system,name,value,unit,tag,source,ci_low,ci_high
 pcie,storm8,bandwidth,12.0e9,bytes/s,measured,probes.csv,11.9e9,12.1e9
 pcie,storm8,tau,0.12,1,measured,probes.csv,0.1,0.13
 """
-NVBANDWIDTH = json.dumps({"nvbandwidth": {"testcases": [
-    {"name": "device_to_device_memcpy_write_ce", "status": "Passed",
-     "bandwidth_description": "memcpy CE GPU(row) -> GPU(column) bandwidth (GB/s)",
-     "bandwidth_matrix": [["N/A", "20.5", "20.4"], ["20.5", "N/A", "20.1"], ["20.3", "20.5", "N/A"]]},
-    {"name": "device_to_device_latency_sm", "bandwidth_description": "latency (ns)",
-     "bandwidth_matrix": [["N/A", "800"], ["820", "N/A"]]},
-]}}, indent=1)  # fmt: skip
+NVBANDWIDTH = json.dumps(
+    {
+        "nvbandwidth": {
+            "testcases": [
+                {
+                    "name": "device_to_device_memcpy_write_ce",
+                    "status": "Passed",
+                    "bandwidth_description": "memcpy CE GPU(row) -> GPU(column) bandwidth (GB/s)",
+                    "bandwidth_matrix": [["N/A", "20.5", "20.4"], ["20.5", "N/A", "20.1"], ["20.3", "20.5", "N/A"]],
+                },
+                {
+                    "name": "device_to_device_latency_sm",
+                    "bandwidth_description": "latency (ns)",
+                    "bandwidth_matrix": [["N/A", "800"], ["820", "N/A"]],
+                },
+            ]
+        }
+    },
+    indent=1,
+)
 NVBANDWIDTH_TEXT = """nvbandwidth Version: v0.8
 Running device_to_device_memcpy_read_ce.
 memcpy CE GPU(row) <- GPU(column) bandwidth (GB/s)
@@ -140,11 +153,18 @@ MEASUREMENTS = "processes,size_bytes,time_s,dataset,convention,repetitions,sprea
 TIMERS = "run_id,region,iter,raw_ns,overhead_ns\n" + "".join(
     f"r,{region},{i},{time + i % 3},30\n"
     for region, time in {
-        "mpi_isend": 330, "uct_post": 220, "md_setup": 60, "md_barrier": 50, "dbc_barrier": 55, "pio_copy": 70,
-        "uct_progress": 90, "send_progress": 95, "receive_progress": 160,
+        "mpi_isend": 330,
+        "uct_post": 220,
+        "md_setup": 60,
+        "md_barrier": 50,
+        "dbc_barrier": 55,
+        "pio_copy": 70,
+        "uct_progress": 90,
+        "send_progress": 95,
+        "receive_progress": 160,
     }.items()
     for i in range(4)
-)  # fmt: skip
+)
 TRACE = "run_id,seq,t_ns,direction,tlp_type,payload_b,seq_num,acked_seq,role\n" + "".join(
     f"injection,{4 * i},{300 * i},down,MWr,64,{i},,post\ninjection,{4 * i + 1},{300 * i + 120},up,MWr,64,{i},,completion\n"
     f"injection,{4 * i + 2},{300 * i + 260},down,ACK,,,{i},other\n"
@@ -155,19 +175,35 @@ PAIRS = "source,target,size_bytes\n0,1,5000\n1,2,200\n2,3,70000\n"
 MARKET = "%%MatrixMarket matrix coordinate real general\n4 4 3\n1 2 5000\n2 3 70\n4 1 6\n"
 HOSTS = "".join(f"node{i:03d}\n" for i in range(16))
 HOST_FORMS = (
-    "".join(f"node{i:03d} slots=4\n" for i in range(16)), "node[000-015]\n",
-    "".join(f"SwitchName=s{i} Nodes=node[{4 * i:03d}-{4 * i + 3:03d}]\n" for i in range(4)) + "SwitchName=t Switches=s[0-3]\n",
-)  # fmt: skip
+    "".join(f"node{i:03d} slots=4\n" for i in range(16)),
+    "node[000-015]\n",
+    "".join(f"SwitchName=s{i} Nodes=node[{4 * i:03d}-{4 * i + 3:03d}]\n" for i in range(4))
+    + "SwitchName=t Switches=s[0-3]\n",
+)
 SYSTEM = """system: mine
 posts_per_completion: 64
 components:
 """ + "".join(
     f"  {name}: {{time_ns: {20 + i}.5, spread_ns: 1.0, tag: measured, source: timers}}\n"
     for i, name in enumerate(
-        ("md_setup", "md_barrier", "dbc_barrier", "pio_copy", "llp_post_other", "llp_prog", "hlp_post", "hlp_tx_prog",
-         "hlp_rx_prog", "injection_misc", "pcie", "wire", "switch", "rc_to_mem")
+        (
+            "md_setup",
+            "md_barrier",
+            "dbc_barrier",
+            "pio_copy",
+            "llp_post_other",
+            "llp_prog",
+            "hlp_post",
+            "hlp_tx_prog",
+            "hlp_rx_prog",
+            "injection_misc",
+            "pcie",
+            "wire",
+            "switch",
+            "rc_to_mem",
+        )
     )
-)  # fmt: skip
+)
 NETWORK = """groups: 4
 drawers_per_group: 1
 routers_per_drawer: 4
@@ -270,60 +306,199 @@ def _door(name, file, samples, arguments, beside=None, output=None):
 
 NET = {"network.yaml": NETWORK}
 DOORS = (
-    _door("topology YAML", "mine.yaml", [TREE],
-          lambda f, o: ["predict", f, "graphs.csv", "-o", o], {"graphs.csv": GRAPHS.replace("1,4", "1,3")}, "out.csv"),
-    _door("topology YAML, simulated", "mine.yaml", [TREE],
-          lambda f, o: ["simulate", f, "graphs.csv", "-o", o], {"graphs.csv": GRAPHS.replace("1,4", "1,3")}, "out.csv"),
-    _door("topology XML", "machine.xml", [NCCL, HWLOC], lambda f, o: ["topology", "import", f, "-o", o], {}, "out.yaml"),
-    _door("peer access", "topo.txt", [CLASSES + ACCESS],
-          lambda f, o: ["topology", "import", f, "--link", "gen4x16", "-o", o], {}, "out.yaml"),
-    _door("listings", "machine.txt", [
-        CLASSES, ROCM_TOPOLOGY, LSPCI_TREE, lspci(), NCCL_LOG, CLASSES + query(FULL, FULL), CLASSES + table("L4", "L4"),
-    ],
-          lambda f, o: ["topology", "import", f, "--link", "gen4x16", "-o", o], {}, "out.yaml"),
-    _door("NCCL log", "run.log", [NCCL_LOG, TABLE, NCCL_LOG + TABLE],
-          lambda f, o: ["collective", "machine.yaml", "--log", f, "--gpu", "L40S", "--cpu", "amd", "-o", o],
-          {"machine.yaml": FOUR_GPUS}, "out.csv"),
-    _door("NCCL graph", "graph.xml", [(COLLECTIVES / "graph.xml").read_text()],
-          lambda f, o: ["collective", "machine.yaml", "--nccl-graph", f, "--gpu", "L40S", "--cpu", "amd", "-o", o],
-          {"machine.yaml": FOUR_GPUS}, "out.csv"),
+    _door(
+        "topology YAML",
+        "mine.yaml",
+        [TREE],
+        lambda f, o: ["predict", f, "graphs.csv", "-o", o],
+        {"graphs.csv": GRAPHS.replace("1,4", "1,3")},
+        "out.csv",
+    ),
+    _door(
+        "topology YAML, simulated",
+        "mine.yaml",
+        [TREE],
+        lambda f, o: ["simulate", f, "graphs.csv", "-o", o],
+        {"graphs.csv": GRAPHS.replace("1,4", "1,3")},
+        "out.csv",
+    ),
+    _door(
+        "topology XML", "machine.xml", [NCCL, HWLOC], lambda f, o: ["topology", "import", f, "-o", o], {}, "out.yaml"
+    ),
+    _door(
+        "peer access",
+        "topo.txt",
+        [CLASSES + ACCESS],
+        lambda f, o: ["topology", "import", f, "--link", "gen4x16", "-o", o],
+        {},
+        "out.yaml",
+    ),
+    _door(
+        "listings",
+        "machine.txt",
+        [
+            CLASSES,
+            ROCM_TOPOLOGY,
+            LSPCI_TREE,
+            lspci(),
+            NCCL_LOG,
+            CLASSES + query(FULL, FULL),
+            CLASSES + table("L4", "L4"),
+        ],
+        lambda f, o: ["topology", "import", f, "--link", "gen4x16", "-o", o],
+        {},
+        "out.yaml",
+    ),
+    _door(
+        "NCCL log",
+        "run.log",
+        [NCCL_LOG, TABLE, NCCL_LOG + TABLE],
+        lambda f, o: ["collective", "machine.yaml", "--log", f, "--gpu", "L40S", "--cpu", "amd", "-o", o],
+        {"machine.yaml": FOUR_GPUS},
+        "out.csv",
+    ),
+    _door(
+        "NCCL graph",
+        "graph.xml",
+        [(COLLECTIVES / "graph.xml").read_text()],
+        lambda f, o: ["collective", "machine.yaml", "--nccl-graph", f, "--gpu", "L40S", "--cpu", "amd", "-o", o],
+        {"machine.yaml": FOUR_GPUS},
+        "out.csv",
+    ),
     _door("bug report", "report.txt", [CLASSES + ACCESS], lambda f, o: ["diagnose", f]),
-    _door("bug report with a log", "report.txt", [NCCL_LOG + TABLE],
-          lambda f, o: ["diagnose", "machine.yaml", f], {"machine.yaml": FOUR_GPUS}),
+    _door(
+        "bug report with a log",
+        "report.txt",
+        [NCCL_LOG + TABLE],
+        lambda f, o: ["diagnose", "machine.yaml", f],
+        {"machine.yaml": FOUR_GPUS},
+    ),
     _door("graphs CSV", "graphs.csv", [GRAPHS], lambda f, o: ["predict", "storm8", f, "-o", o], {}, "out.parquet"),
-    _door("pattern CSV", "pattern.csv", ["source,target,size_bytes\n0,1,5\n1,4,6\n4,0,7\n"],
-          lambda f, o: ["schedule", "storm8", "--communications", f, "-o", o], {}, "out.json"),
+    _door(
+        "pattern CSV",
+        "pattern.csv",
+        ["source,target,size_bytes\n0,1,5\n1,4,6\n4,0,7\n"],
+        lambda f, o: ["schedule", "storm8", "--communications", f, "-o", o],
+        {},
+        "out.json",
+    ),
     _door("probes", "probes.csv", [PROBES], lambda f, o: ["calibrate", "storm8", f, "-o", o], {}, "out.csv"),
-    _door("machine parameters", "p.csv", [PARAMETERS],
-          lambda f, o: ["predict", "storm8", "graphs.csv", "--parameters", f, "-o", o], {"graphs.csv": GRAPHS}, "out.csv"),
-    _door("nvbandwidth", "nv.json", [NVBANDWIDTH, NVBANDWIDTH_TEXT], lambda f, o: ["bandwidth", f, "-o", o], {}, "out.csv"),
-    _door("benchmark output", "osu.out", [OSU, NODECOMM, IB_LATENCY, IB_BANDWIDTH, UCX_LATENCY, UCX_BANDWIDTH, BENCHPRESS, IMB, NETGAUGE], lambda f, o: ["collect", f, "-o", o], {}, "out.csv"),
-    _door("breakdown benchmarks", "ib.out", [IB_LATENCY, UCX_LATENCY],
-          lambda f, o: ["breakdown", "compare", "thunderx2", f]),
+    _door(
+        "machine parameters",
+        "p.csv",
+        [PARAMETERS],
+        lambda f, o: ["predict", "storm8", "graphs.csv", "--parameters", f, "-o", o],
+        {"graphs.csv": GRAPHS},
+        "out.csv",
+    ),
+    _door(
+        "nvbandwidth", "nv.json", [NVBANDWIDTH, NVBANDWIDTH_TEXT], lambda f, o: ["bandwidth", f, "-o", o], {}, "out.csv"
+    ),
+    _door(
+        "benchmark output",
+        "osu.out",
+        [OSU, NODECOMM, IB_LATENCY, IB_BANDWIDTH, UCX_LATENCY, UCX_BANDWIDTH, BENCHPRESS, IMB, NETGAUGE],
+        lambda f, o: ["collect", f, "-o", o],
+        {},
+        "out.csv",
+    ),
+    _door(
+        "breakdown benchmarks",
+        "ib.out",
+        [IB_LATENCY, UCX_LATENCY],
+        lambda f, o: ["breakdown", "compare", "thunderx2", f],
+    ),
     _door("measurements", "m.csv", [MEASUREMENTS], lambda f, o: ["collect", f, "-o", o], {}, "out.csv"),
-    _door("measured copies", "copies.csv", [COPIES, COPIES_ONE_BY_ONE],
-          lambda f, o: ["validate", "direct8", f, "-o", o], {}, "out.csv"),
-    _door("printed copies", "printed.txt",
-          [P2PMARK, P2PMARK_WRITES, ROCM_BANDWIDTH_TEST, PEER, TRANSFER_BENCH, NVBANDWIDTH_TEXT, OLD_PEER_COPIES, OLD_PEER_LIST],
-          lambda f, o: ["validate", "direct8", f, "-o", o], {}, "out.csv"),
+    _door(
+        "measured copies",
+        "copies.csv",
+        [COPIES, COPIES_ONE_BY_ONE],
+        lambda f, o: ["validate", "direct8", f, "-o", o],
+        {},
+        "out.csv",
+    ),
+    _door(
+        "printed copies",
+        "printed.txt",
+        [
+            P2PMARK,
+            P2PMARK_WRITES,
+            ROCM_BANDWIDTH_TEST,
+            PEER,
+            TRANSFER_BENCH,
+            NVBANDWIDTH_TEXT,
+            OLD_PEER_COPIES,
+            OLD_PEER_LIST,
+        ],
+        lambda f, o: ["validate", "direct8", f, "-o", o],
+        {},
+        "out.csv",
+    ),
     _door("pairs", "pairs.csv", [PAIR_TABLE], lambda f, o: ["validate", "direct8", f, "-o", o], {}, "out.csv"),
-    _door("printed concurrent copies", "printed.txt", [ALL_TO_ALL],
-          lambda f, o: ["validate", "pcie5_four_switches", f, "-o", o], {}, "out.csv"),
+    _door(
+        "printed concurrent copies",
+        "printed.txt",
+        [ALL_TO_ALL],
+        lambda f, o: ["validate", "pcie5_four_switches", f, "-o", o],
+        {},
+        "out.csv",
+    ),
     _door("timers", "timers.csv", [TIMERS], lambda f, o: ["breakdown", "derive", "--timers", f, "--name", "mine"]),
-    _door("PCIe trace", "trace.csv", [TRACE],
-          lambda f, o: ["breakdown", "derive", "--timers", "timers.csv", "--trace", f, "--name", "mine",
-                        "--posts-per-completion", "1"], {"timers.csv": TIMERS}),
-    _door("matrix CSV", "matrix.csv", [MATRIX, PAIRS],
-          lambda f, o: ["network", "loads", f, "--network", "network.yaml"], NET),
-    _door("monitored messages", "all.prof", [MONITORED],
-          lambda f, o: ["network", "loads", f, "--network", "network.yaml"], NET),
-    _door("MatrixMarket", "matrix.mtx", [MARKET], lambda f, o: ["network", "loads", f, "--network", "network.yaml"], NET),
-    _door("hosts", "hosts.txt", [HOSTS, *HOST_FORMS],
-          lambda f, o: ["map", "matrix.csv", "--network", "network.yaml", "--hosts", f, "--proposals", "1000", "-o", o],
-          NET | {"matrix.csv": MATRIX}, "best.hosts"),
+    _door(
+        "PCIe trace",
+        "trace.csv",
+        [TRACE],
+        lambda f, o: [
+            "breakdown",
+            "derive",
+            "--timers",
+            "timers.csv",
+            "--trace",
+            f,
+            "--name",
+            "mine",
+            "--posts-per-completion",
+            "1",
+        ],
+        {"timers.csv": TIMERS},
+    ),
+    _door(
+        "matrix CSV",
+        "matrix.csv",
+        [MATRIX, PAIRS],
+        lambda f, o: ["network", "loads", f, "--network", "network.yaml"],
+        NET,
+    ),
+    _door(
+        "monitored messages",
+        "all.prof",
+        [MONITORED],
+        lambda f, o: ["network", "loads", f, "--network", "network.yaml"],
+        NET,
+    ),
+    _door(
+        "MatrixMarket", "matrix.mtx", [MARKET], lambda f, o: ["network", "loads", f, "--network", "network.yaml"], NET
+    ),
+    _door(
+        "hosts",
+        "hosts.txt",
+        [HOSTS, *HOST_FORMS],
+        lambda f, o: ["map", "matrix.csv", "--network", "network.yaml", "--hosts", f, "--proposals", "1000", "-o", o],
+        NET | {"matrix.csv": MATRIX},
+        "best.hosts",
+    ),
     _door("system YAML", "system.yaml", [SYSTEM], lambda f, o: ["whatif", f, "--reduce", "pio_copy=50%"]),
-    _door("network YAML", "network.yaml", [NETWORK], lambda f, o: ["network", "loads", "matrix.csv", "--network", f],
-          {"matrix.csv": MATRIX}),
-    _door("GPU parameters", "gpu.csv", [GPU],
-          lambda f, o: ["select", "--system", "k20_extoll", "--size", "4KiB", "--measured", f]),
-)  # fmt: skip
+    _door(
+        "network YAML",
+        "network.yaml",
+        [NETWORK],
+        lambda f, o: ["network", "loads", "matrix.csv", "--network", f],
+        {"matrix.csv": MATRIX},
+    ),
+    _door(
+        "GPU parameters",
+        "gpu.csv",
+        [GPU],
+        lambda f, o: ["select", "--system", "k20_extoll", "--size", "4KiB", "--measured", f],
+    ),
+)

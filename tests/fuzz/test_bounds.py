@@ -29,9 +29,14 @@ def call(folder, *arguments, stdin=None):
     before = processor_seconds()
     done = subprocess.run(
         [sys.executable, "-m", "fabricast.cli", *arguments],
-        cwd=folder, capture_output=True, text=True, input=stdin, preexec_fn=limited, timeout=300,
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        input=stdin,
+        preexec_fn=limited,
+        timeout=300,
         env=os.environ | {"NUMBA_NUM_THREADS": "1"},
-    )  # fmt: skip
+    )
     assert processor_seconds() - before < MOST_SECONDS
     return done
 
@@ -59,11 +64,20 @@ def folder(tmp_path):
     return tmp_path
 
 
-@pytest.mark.parametrize("arguments", [
-    ["predict", "storm8", "/dev/zero"], ["topology", "import", "zero.xml"], ["predict", "zero.yaml", "graphs.csv"],
-    ["bandwidth", "/dev/zero"], ["fit", "/dev/zero"], ["fit", "zero.csv"], ["network", "loads", "zero.mtx", "--groups", "4"],
-    ["map", "matrix.csv", "--network", "network.yaml", "--hosts", "/dev/zero"], ["calibrate", "storm8", "/dev/random"],
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["predict", "storm8", "/dev/zero"],
+        ["topology", "import", "zero.xml"],
+        ["predict", "zero.yaml", "graphs.csv"],
+        ["bandwidth", "/dev/zero"],
+        ["fit", "/dev/zero"],
+        ["fit", "zero.csv"],
+        ["network", "loads", "zero.mtx", "--groups", "4"],
+        ["map", "matrix.csv", "--network", "network.yaml", "--hosts", "/dev/zero"],
+        ["calibrate", "storm8", "/dev/random"],
+    ],
+)
 def test_devices_are_rejected(folder, arguments):
     for ending in ("xml", "yaml", "csv", "mtx"):
         (folder / f"zero.{ending}").symlink_to("/dev/zero")
@@ -81,26 +95,46 @@ def test_standard_input_and_pipes_are_read_like_files(folder):
 
 BOMBS = {
     "long.csv": (lambda: b"graph,source,target\n" + b"a" * 200_000_000, ["predict", "storm8"], "larger than 64 MB"),
-    "empty.xml": (lambda: b"<topology>" + b"<a/>" * 5_000_000 + b"</topology>", ["topology", "import"], "300,000 elements"),
+    "empty.xml": (
+        lambda: b"<topology>" + b"<a/>" * 5_000_000 + b"</topology>",
+        ["topology", "import"],
+        "300,000 elements",
+    ),
     "deep.json": (lambda: b'{"a":' + b"[" * 4_000_000, ["bandwidth"], "the nesting is too deep"),
-    "many.json": (lambda: b'{"testcases": [' + b"{}," * 5_000_000 + b"{}]}", ["bandwidth"], "contains no bandwidth matrix"),
+    "many.json": (
+        lambda: b'{"testcases": [' + b"{}," * 5_000_000 + b"{}]}",
+        ["bandwidth"],
+        "contains no bandwidth matrix",
+    ),
     "large.json": (lambda: b'{"testcases": [' + b"[]," * 15_000_000 + b"1]}", ["bandwidth"], "larger than 16 MB"),
     "large.yaml": (lambda: b"- 1\n" * 12_000_000, ["topology", "show"], "larger than 1 MB"),
     "half.json": (
-        lambda: b'{"testcases": [{"name": "a\\ud800", "bandwidth_matrix": [["1.0"]]}]}', ["bandwidth"], "surrogates not allowed"
+        lambda: b'{"testcases": [{"name": "a\\ud800", "bandwidth_matrix": [["1.0"]]}]}',
+        ["bandwidth"],
+        "surrogates not allowed",
     ),
     "half.yaml": (lambda: b'name: "a\\ud800"\nvertices: 1\n', ["topology", "show"], "found invalid Unicode character"),
     "digits.yaml": (lambda: b"name: " + b"9" * 5000 + b"\nvertices: 1\n", ["topology", "show"], "is not a valid int"),
-    "rows.csv": (lambda: b"graph,source,target\n" + b"g,0,1\n" * 9_000_000, ["predict", "storm8"], "more than 3,000,000 rows"),
+    "rows.csv": (
+        lambda: b"graph,source,target\n" + b"g,0,1\n" * 9_000_000,
+        ["predict", "storm8"],
+        "more than 3,000,000 rows",
+    ),
     "dense.mtx": (
-        lambda: b"%%MatrixMarket matrix array real general\n200000 200000\n1\n", ["network", "loads"], "declares 200,000 ranks"
+        lambda: b"%%MatrixMarket matrix array real general\n200000 200000\n1\n",
+        ["network", "loads"],
+        "declares 200,000 ranks",
     ),
     "endpoints.yaml": (
-        lambda: (TREE.partition("vertices:")[0].partition("peer_links")[0] + "vertices:\n  - {name: RC, kind: root_complex}\n"
-                 + "".join(f"  - {{name: g{n}, kind: endpoint, parent: RC}}\n" for n in range(3000))).encode(),
-        ["topology", "show"], "3,000 endpoints, expected 1 to 256",
+        lambda: (
+            TREE.partition("vertices:")[0].partition("peer_links")[0]
+            + "vertices:\n  - {name: RC, kind: root_complex}\n"
+            + "".join(f"  - {{name: g{n}, kind: endpoint, parent: RC}}\n" for n in range(3000))
+        ).encode(),
+        ["topology", "show"],
+        "3,000 endpoints, expected 1 to 256",
     ),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", BOMBS)
@@ -119,19 +153,28 @@ def test_many_rows_are_predicted_within_the_limits(folder):
     assert (folder / "out.parquet").stat().st_size > 1_000_000
 
 
-@pytest.mark.parametrize(("arguments", "message"), [
-    (["network", "loads", "matrix.csv", "--network", "network.yaml", "--seed", "-1"], "--seed is -1"),
-    (["map", "matrix.csv", "--network", "network.yaml", "--seed", "-1"], "--seed is -1"),
-    (["network", "simulate", "matrix.csv", "--network", "network.yaml", "--seed", "-1"], "--seed is -1"),
-    (["calibrate", "storm8", "graphs.csv", "--seed", "-1"], "--seed is -1"),
-    (["schedule", "storm8", "--halo", "4x2", "--top", "99999999"], "--top is 1e+08"),
-    (["predict", "storm8", "--all-to-all", "--size", "64MiB"], "--all-to-all is '--size', expected the size of each"),
-    (["schedule", "storm8", "--halo", "9" * 400 + "x2"], "--halo is '999"),
-    (["simulate", "storm8", "graphs.csv", "--hop-latency-ns", "inf"], "hop_latency_ns is inf"),
-    (["simulate", "storm8", "graphs.csv", "--data-credits", "9" * 15], "data_credits is"),
-    (["predict", "storm8", "--all-to-all", "1MiB", "--size", "2MiB"], "--size cannot be combined with --all-to-all"),
-    (["predict", "x" * 5000, "graphs.csv"], "xxx..."),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["network", "loads", "matrix.csv", "--network", "network.yaml", "--seed", "-1"], "--seed is -1"),
+        (["map", "matrix.csv", "--network", "network.yaml", "--seed", "-1"], "--seed is -1"),
+        (["network", "simulate", "matrix.csv", "--network", "network.yaml", "--seed", "-1"], "--seed is -1"),
+        (["calibrate", "storm8", "graphs.csv", "--seed", "-1"], "--seed is -1"),
+        (["schedule", "storm8", "--halo", "4x2", "--top", "99999999"], "--top is 1e+08"),
+        (
+            ["predict", "storm8", "--all-to-all", "--size", "64MiB"],
+            "--all-to-all is '--size', expected the size of each",
+        ),
+        (["schedule", "storm8", "--halo", "9" * 400 + "x2"], "--halo is '999"),
+        (["simulate", "storm8", "graphs.csv", "--hop-latency-ns", "inf"], "hop_latency_ns is inf"),
+        (["simulate", "storm8", "graphs.csv", "--data-credits", "9" * 15], "data_credits is"),
+        (
+            ["predict", "storm8", "--all-to-all", "1MiB", "--size", "2MiB"],
+            "--size cannot be combined with --all-to-all",
+        ),
+        (["predict", "x" * 5000, "graphs.csv"], "xxx..."),
+    ],
+)
 def test_out_of_range_options_are_rejected(folder, arguments, message):
     refused(call(folder, *arguments), message)
 
@@ -140,8 +183,11 @@ def test_full_device_is_reported(folder):
     with open("/dev/full", "w") as full:
         done = subprocess.run(
             [sys.executable, "-m", "fabricast.cli", "predict", "storm8", "graphs.csv"],
-            cwd=folder, stdout=full, stderr=subprocess.PIPE, text=True,
-        )  # fmt: skip
+            cwd=folder,
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
     assert done.returncode == 2
     assert done.stderr == "fabricast: error: cannot write: No space left on device\n"
 

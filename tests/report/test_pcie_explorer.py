@@ -45,13 +45,22 @@ def test_page_results_are_bitwise_identical_to_the_package(finished, browser, tr
     for model in models[1:]:
         graphs = random_graphs(generator, len(tree.endpoint_names), 2000 // len(TREES))
         values = {"bandwidth": 12.455e9, "tau": 0.1735, "crossing_cost": 1.12}
-        given = {"offset": graphs.offset.tolist(), "source": graphs.source.tolist(), "target": graphs.target.tolist(),
-                 "size_bytes": graphs.size_bytes.tolist()}  # fmt: skip
+        given = {
+            "offset": graphs.offset.tolist(),
+            "source": graphs.source.tolist(),
+            "target": graphs.target.tolist(),
+            "size_bytes": graphs.size_bytes.tolist(),
+        }
         ends, factors, phases, bottlenecks, causes = page.evaluate(EVALUATE, [tree_name, model, given, values])
         expected = evaluate(
-            tree, graphs, MODELS[model], bandwidth_bytes_per_s=values["bandwidth"], tau=values["tau"],
-            crossing_cost=values["crossing_cost"], explain=True,
-        )  # fmt: skip
+            tree,
+            graphs,
+            MODELS[model],
+            bandwidth_bytes_per_s=values["bandwidth"],
+            tau=values["tau"],
+            crossing_cost=values["crossing_cost"],
+            explain=True,
+        )
         assert ends == expected.end_s.tolist(), model
         assert factors == expected.initial_rho.tolist(), model
         assert phases == expected.phases.tolist(), model
@@ -70,13 +79,22 @@ def test_the_recommended_model_is_the_default_with_the_results_of_predict(finish
         tree = load_tree(name)
         graphs = random_graphs(generator, len(tree.endpoint_names), 30)
         values = {"bandwidth": 12.455e9, "tau": 0.1735, "crossing_cost": 1.12}
-        given = {"offset": graphs.offset.tolist(), "source": graphs.source.tolist(), "target": graphs.target.tolist(),
-                 "size_bytes": graphs.size_bytes.tolist()}  # fmt: skip
+        given = {
+            "offset": graphs.offset.tolist(),
+            "source": graphs.source.tolist(),
+            "target": graphs.target.tolist(),
+            "size_bytes": graphs.size_bytes.tolist(),
+        }
         ends, _, _, bottlenecks, causes = page.evaluate(EVALUATE, [name, "ports_and_engines", given, values])
         expected = fc.predict(
-            tree, graphs, bandwidth=values["bandwidth"], tau=values["tau"], crossing_cost=values["crossing_cost"],
-            pcie_only=True, limited_by=False,
-        )  # fmt: skip
+            tree,
+            graphs,
+            bandwidth=values["bandwidth"],
+            tau=values["tau"],
+            crossing_cost=values["crossing_cost"],
+            pcie_only=True,
+            limited_by=False,
+        )
         labels = link_labels(tree)
         assert ends == pytest.approx(expected["elapsed_s"].tolist(), rel=1e-12), name
         assert [labels[link] for link in bottlenecks] == expected["bottleneck"].astype(str).tolist(), name

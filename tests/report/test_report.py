@@ -221,11 +221,25 @@ def test_snakemake_report_opens_offline(finished, browser, tmp_path):
 def test_script_tags_in_names_are_escaped(browser, tmp_path):
     hostile = "<script>window.hostile = 1</script>"
     claim = {
-        "claim": "c", "study": "pcie", "statement": hostile, "source": "s", "verdict": "model_differs", "note": hostile, "primary_reading": "",
+        "claim": "c",
+        "study": "pcie",
+        "statement": hostile,
+        "source": "s",
+        "verdict": "model_differs",
+        "note": hostile,
+        "primary_reading": "",
         "source_words": hostile,
-        "relation": "equals", "low": 1.0, "high": 1.0, "unit": hostile, "rounding": 0.0, "observed": 2.0,
-        "evidence": "definition", "readings": 1, "holds_in": 0.0, "shown_to_fail": True,
-    }  # fmt: skip
+        "relation": "equals",
+        "low": 1.0,
+        "high": 1.0,
+        "unit": hostile,
+        "rounding": 0.0,
+        "observed": 2.0,
+        "evidence": "definition",
+        "readings": 1,
+        "holds_in": 0.0,
+        "shown_to_fail": True,
+    }
     write_table(pd.DataFrame([claim]), "claim", tmp_path / "claim.parquet")
     study = {"study": "pcie", "title": hostile, "authors": "a", "year": 2016, "venue": "v", "tolerance": 0.1}
     write_table(pd.DataFrame([study]), "study", tmp_path / "study.parquet")

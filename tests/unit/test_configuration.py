@@ -74,11 +74,19 @@ def test_sets_without_a_number_of_random_graphs_use_the_common_one():
         configuration.checked_config(base | {"pcie": base["pcie"] | {"random_graphs": -1}})
 
 
-@pytest.mark.parametrize(("study", "key", "value"), [
-    ("pcie", "size_mib", math.inf), ("pcie", "bandwidth_gib_per_s", math.inf), ("pcie", "crossing_cost", 1e308),
-    ("pcie", "tau", math.nan), ("percs", "seeds", 10**9), ("percs", "packet_kib", math.inf),
-    ("maxrate", "draws", 10**12), ("breakdown", "samples", 10**18),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("study", "key", "value"),
+    [
+        ("pcie", "size_mib", math.inf),
+        ("pcie", "bandwidth_gib_per_s", math.inf),
+        ("pcie", "crossing_cost", 1e308),
+        ("pcie", "tau", math.nan),
+        ("percs", "seeds", 10**9),
+        ("percs", "packet_kib", math.inf),
+        ("maxrate", "draws", 10**12),
+        ("breakdown", "samples", 10**18),
+    ],
+)
 def test_out_of_range_numbers_in_the_configuration_are_rejected(study, key, value):
     values = load_model(REPOSITORY / "config" / "config.yaml", configuration.Config).model_dump(mode="json")
     values[study][key] = value

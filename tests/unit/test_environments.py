@@ -7,8 +7,12 @@ import yaml
 
 from tests.conftest import REPOSITORY
 
-CONDA_NAMES = {"python-duckdb": "duckdb", "matplotlib-base": "matplotlib", "snakemake-minimal": "snakemake",
-               "cuda-nvrtc": "nvidia-cuda-nvrtc"}  # fmt: skip
+CONDA_NAMES = {
+    "python-duckdb": "duckdb",
+    "matplotlib-base": "matplotlib",
+    "snakemake-minimal": "snakemake",
+    "cuda-nvrtc": "nvidia-cuda-nvrtc",
+}
 
 
 def locked_versions():

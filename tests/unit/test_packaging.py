@@ -38,9 +38,10 @@ def test_the_command_line_needs_no_package_of_the_workflow(tmp_path):
     shown = fabricast("topology", "show", "storm8", "-o", "tree.svg", folder=tmp_path)
     assert shown.returncode == 0 and (tmp_path / "tree.svg").stat().st_size > 1000
     assert fabricast("models", folder=tmp_path).returncode == 0
-    (tmp_path / "rates.csv").write_text("processes,size_bytes,time_s\n" + "".join(
-        f"{k},{n},{1e-6 + k * n / min(6e9, k * 2e9)}\n" for k in (1, 2, 4, 8) for n in (8, 1024, 65536)
-    ))  # fmt: skip
+    (tmp_path / "rates.csv").write_text(
+        "processes,size_bytes,time_s\n"
+        + "".join(f"{k},{n},{1e-6 + k * n / min(6e9, k * 2e9)}\n" for k in (1, 2, 4, 8) for n in (8, 1024, 65536))
+    )
     fitted = fabricast("fit", "rates.csv", folder=tmp_path)
     assert fitted.returncode == 0, fitted.stderr
 

@@ -27,10 +27,13 @@ PART = ("results/breakdown/all.error_band.parquet", *SMOKE)
 
 #: Targets with sharded simulations, comparisons and figures that interrupted runs build in acceptable time.
 KILLED = (
-    "results/pcie/storm8.error_band.parquet", "results/pcie/halos.schedule.parquet",
-    "results/percs/all.error_band.parquet", "results/gpucentric/all.error_band.parquet",
-    "reports/figures/breakdown.totals.svg", *SMOKE,
-)  # fmt: skip
+    "results/pcie/storm8.error_band.parquet",
+    "results/pcie/halos.schedule.parquet",
+    "results/percs/all.error_band.parquet",
+    "results/gpucentric/all.error_band.parquet",
+    "reports/figures/breakdown.totals.svg",
+    *SMOKE,
+)
 
 
 def leaves(pid):
@@ -139,17 +142,19 @@ def in_mounted(folder, mount, *arguments):
     command = ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c", script, "sh"]
     result = subprocess.run(
         [*command, sys.executable, "-m", "snakemake", *arguments],
-        cwd=folder, env=os.environ | {"PYTHONPATH": ""}, capture_output=True, text=True, timeout=300,
-    )  # fmt: skip
+        cwd=folder,
+        env=os.environ | {"PYTHONPATH": ""},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
     return result.returncode, result.stdout + result.stderr, (folder / "found.txt").read_text().split()
 
 
 def test_full_disk_is_one_error_line_without_partial_files(own_mounts, tmp_path):
     folder = copy_project(tmp_path)
     target = "results/pcie/storm8.prediction.parquet"
-    code, output, files = in_mounted(
-        folder, "mount -t tmpfs -o size=48k tmpfs results", target, *SMOKE, "--cores", "1"
-    )  # fmt: skip
+    code, output, files = in_mounted(folder, "mount -t tmpfs -o size=48k tmpfs results", target, *SMOKE, "--cores", "1")
     assert code != 0
     shown = [line.strip().removeprefix("| ") for line in output.splitlines()]
     errors = [line for line in shown if line.startswith("error:")]
@@ -166,7 +171,7 @@ def test_read_only_results_are_one_error_line(own_mounts, tmp_path):
     folder = copy_project(tmp_path)
     code, output, _ = in_mounted(
         folder, "mount -t tmpfs -o ro tmpfs results", "results/pcie/kernels.txt", *SMOKE, "--cores", "1"
-    )  # fmt: skip
+    )
     assert code != 0
     assert re.search(r"^.*Read-only file system: .*results", output, re.MULTILINE), output
     assert "Traceback" not in output
@@ -198,8 +203,10 @@ def test_database_of_another_version_is_recognised(finished, tmp_path):
     older = tmp_path / "older.duckdb"
     shutil.copy(finished / "results" / "fabricast.duckdb", older)
     command = [sys.executable, "-m", "fabricast.cli", "claims", "--database", str(older)]
-    for change, digest in (("UPDATE run SET schema_digest = '0123abcd'", "0123abcd"),
-                           ("ALTER TABLE run DROP COLUMN schema_digest", "an older one")):  # fmt: skip
+    for change, digest in (
+        ("UPDATE run SET schema_digest = '0123abcd'", "0123abcd"),
+        ("ALTER TABLE run DROP COLUMN schema_digest", "an older one"),
+    ):
         with duckdb.connect(str(older)) as connection:
             connection.execute(change)
         result = subprocess.run(command, capture_output=True, text=True, cwd=REPOSITORY)
@@ -264,10 +271,26 @@ def test_full_disk_during_database_build_is_one_error_line(own_mounts, finished,
     (tmp_path / "full").mkdir()
     script = f'mount -t tmpfs -o size={size} tmpfs full && exec "$@"'
     result = subprocess.run(
-        ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c", script, "sh", sys.executable, "-c", program,
-         str(finished / "results")],
-        cwd=tmp_path, env=os.environ | {"PYTHONPATH": str(finished / "src")}, capture_output=True, text=True, timeout=120,
-    )  # fmt: skip
+        [
+            "unshare",
+            "--user",
+            "--map-root-user",
+            "--mount",
+            "sh",
+            "-c",
+            script,
+            "sh",
+            sys.executable,
+            "-c",
+            program,
+            str(finished / "results"),
+        ],
+        cwd=tmp_path,
+        env=os.environ | {"PYTHONPATH": str(finished / "src")},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
     assert result.returncode == 0, result.stderr
     assert re.fullmatch(r"full/fabricast.duckdb: cannot be written: No space left on device \[\]\n", result.stdout)
 

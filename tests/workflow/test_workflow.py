@@ -156,10 +156,12 @@ def test_shards_do_not_change_results(finished, tmp_path):
     shutil.copytree(finished, folder, symlinks=True)
     (folder / "shards.yaml").write_text("pcie:\n  shards: 3\npercs:\n  shards: 2\n")
     targets = [
-        "results/pcie/storm8.comparison.parquet", "results/pcie/storm8.error_band.parquet",
-        "results/percs/packets.error_feature.parquet", "results/percs/all.comparison.parquet",
+        "results/pcie/storm8.comparison.parquet",
+        "results/pcie/storm8.error_band.parquet",
+        "results/percs/packets.error_feature.parquet",
+        "results/percs/all.comparison.parquet",
         "reports/figures/percs.usage_4d.svg",
-    ]  # fmt: skip
+    ]
     code, output = snakemake(folder, *targets, *SMOKE, "shards.yaml")
     assert code == 0, output
     for part in ("pcie/storm8.2.reference", "percs/loads.1.network_case", "percs/shards/1.reference"):

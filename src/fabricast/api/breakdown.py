@@ -23,12 +23,13 @@ _MOST_BYTES = 64
 _SEVERAL = 2
 #: Totals that bound each measured time: the layers between MPI and the network card have no times of their own.
 _TOTALS = {
-    "osu_latency": ("latency", "latency"), "imb_pingpong": ("latency", "latency"),
+    "osu_latency": ("latency", "latency"),
+    "imb_pingpong": ("latency", "latency"),
     "osu_bandwidth": ("injection", "injection"),
     **dict.fromkeys(("tag_latency", "ucp_latency", "ucx_latency"), ("latency_llp", "latency")),
     **dict.fromkeys(("transport_latency", "ib_write_lat", "ib_send_lat"), ("latency_llp", "latency_llp")),
     **dict.fromkeys(("transport_bandwidth", "ib_write_bw", "ib_send_bw"), ("injection_llp", "injection_llp")),
-}  # fmt: skip
+}
 
 
 @dataclass(frozen=True)
@@ -126,13 +127,17 @@ def what_if(system: str | Path | System, *, metric: str = "latency", **reduction
     weights = form(metric, machine.posts_per_completion)
     parts = [name for name, members in GROUPS.items() if any(member in weights for member in members)]
     return WhatIf(
-        system=machine.system, metric=metric, before_ns=outcome.before_ns, after_ns=outcome.after_ns,
-        share_removed=outcome.share_removed, speedup=outcome.speedup_ratio,
+        system=machine.system,
+        metric=metric,
+        before_ns=outcome.before_ns,
+        after_ns=outcome.after_ns,
+        share_removed=outcome.share_removed,
+        speedup=outcome.speedup_ratio,
         shares=pd.DataFrame({"part": parts, "share": [share_of(machine, metric, name) for name in parts]}),
         assumed=tuple(
             name for name in weights if name in machine.components and machine.components[name].tag == "assumed"
         ),
-    )  # fmt: skip
+    )
 
 
 @with_checked_types
@@ -199,9 +204,14 @@ def _compared(machine: System, path: Path) -> list[dict[str, object]]:
         nearest = min(max(measured, low), high)
         rows.append(
             {
-                "file": str(path), "test": test, "size_bytes": size, "measured_ns": measured,
-                "total": " to ".join(dict.fromkeys(bounds)), "low_ns": low, "high_ns": high,
+                "file": str(path),
+                "test": test,
+                "size_bytes": size,
+                "measured_ns": measured,
+                "total": " to ".join(dict.fromkeys(bounds)),
+                "low_ns": low,
+                "high_ns": high,
                 "deviation": measured / nearest - 1,
             }
-        )  # fmt: skip
+        )
     return rows

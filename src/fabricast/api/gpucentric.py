@@ -81,10 +81,16 @@ def select_method(
     """
     rates = gpu_node_rates(system) if gpus > 1 and system in systems()[1:] else None
     return select(
-        system, to_bytes(size), nodes=nodes, overlap=overlap, compute_s=compute_s,
+        system,
+        to_bytes(size),
+        nodes=nodes,
+        overlap=overlap,
+        compute_s=compute_s,
         objective=objective,  # type: ignore[arg-type]  # checked there
-        gpus=gpus, rates=rates, measured=None if measured is None else read_measured(Path(measured)),
-    )  # fmt: skip
+        gpus=gpus,
+        rates=rates,
+        measured=None if measured is None else read_measured(Path(measured)),
+    )
 
 
 @cache
@@ -108,6 +114,5 @@ def gpu_node_rates(system: str) -> NodeRates:
     times = rows["time_s"].to_numpy(dtype=np.float64) / rows["convention"].map(CONVENTIONS).to_numpy(dtype=np.float64)
     parameters = MaxRateRegressor("refined", _STARTS).fit(cells, times).parameters_
     return NodeRates(
-        r_n=parameters["r_n"], r_b=parameters["r_b"], r_i=parameters["r_i"],
-        most_processes=int(rows["processes"].max()),
-    )  # fmt: skip
+        r_n=parameters["r_n"], r_b=parameters["r_b"], r_i=parameters["r_i"], most_processes=int(rows["processes"].max())
+    )

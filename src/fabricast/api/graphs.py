@@ -287,9 +287,10 @@ def network_card_copies(tree: PcieTree, *, from_cards: bool = False, size: float
     """
     pairs = card_pairs(tree)
     return graph(
-        [(card, gpu) for gpu, card in pairs] if from_cards else pairs, size=size,
+        [(card, gpu) for gpu, card in pairs] if from_cards else pairs,
+        size=size,
         name="from_network_cards" if from_cards else "to_network_cards",
-    )  # fmt: skip
+    )
 
 
 @with_checked_types
@@ -322,9 +323,10 @@ def host_copies(tree: PcieTree, *, to_host: bool = False, size: float | str = _S
     memory_of_endpoint = nearest_memory(with_host_memory(tree)).tolist()
     pairs = [(memory_of_endpoint[rank], rank) for rank in _ranks(tree, least=1)]
     return graph(
-        [(rank, memory) for memory, rank in pairs] if to_host else pairs, size=size,
+        [(rank, memory) for memory, rank in pairs] if to_host else pairs,
+        size=size,
         name="all_to_host" if to_host else "host_to_all",
-    )  # fmt: skip
+    )
 
 
 @with_checked_types
@@ -400,15 +402,12 @@ def check_endpoints(tree: PcieTree, graphs: CongestionGraphs, argument: str = "g
         is_memory = number < len(with_host_memory(tree).endpoint_names)
         memory = ", which is host memory (only models with engines of 'predict' support it)" if is_memory else ""
         raise InputError(
-            f"contains endpoint number {number}{memory}, expected 0 to {count - 1} of '{tree.name}'",
-            argument=argument,
+            f"contains endpoint number {number}{memory}, expected 0 to {count - 1} of '{tree.name}'", argument=argument
         )
 
 
 def graphs_of(
-    tree: PcieTree,
-    graphs: CongestionGraphs | str | Path | Iterable[tuple[int | str, int | str]],
-    size: float | str,
+    tree: PcieTree, graphs: CongestionGraphs | str | Path | Iterable[tuple[int | str, int | str]], size: float | str
 ) -> CongestionGraphs:
     """Return congestion graphs from graphs, a file, or the pairs of one graph.
 

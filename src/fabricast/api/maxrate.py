@@ -158,11 +158,17 @@ def fit_max_rate(
             low, high = (np.nan, np.nan) if interval is None else interval
             records.append(
                 {
-                    "dataset": fit.dataset, "model": model, "convention": fit.convention, "parameter": name,
-                    "value": np.nan if interval is None else value, "unit": _UNITS[name[0]], "low": low, "high": high,
+                    "dataset": fit.dataset,
+                    "model": model,
+                    "convention": fit.convention,
+                    "parameter": name,
+                    "value": np.nan if interval is None else value,
+                    "unit": _UNITS[name[0]],
+                    "low": low,
+                    "high": high,
                     "determined": interval is not None,
                 }
-            )  # fmt: skip
+            )
     return pd.DataFrame(records)
 
 

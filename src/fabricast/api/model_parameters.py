@@ -7,12 +7,7 @@ from pathlib import Path
 
 from fabricast.core.errors import InputError, unknown_name
 from fabricast.core.quantities import to_bytes_per_s
-from fabricast.pcie.machines.engine_model import (
-    ENDPOINT_ENGINES,
-    ENGINE_MODELS,
-    PORTS_AND_ENGINES,
-    EngineModel,
-)
+from fabricast.pcie.machines.engine_model import ENDPOINT_ENGINES, ENGINE_MODELS, PORTS_AND_ENGINES, EngineModel
 from fabricast.pcie.machines.measured_rates import measured_calibration
 from fabricast.pcie.measurements.peer_access import has_direct_copies, staged_rates, with_measured_access
 from fabricast.pcie.models.catalogue import MODELS, Model
@@ -139,6 +134,10 @@ class ModelInputs:
         )
         tree = replace(tree, warnings=(*tree.warnings, *found.warnings))
         return EngineModel(
-            tree, found.calibration, program=self.program, pcie_only=self.pcie_only, model=self.name,
+            tree,
+            found.calibration,
+            program=self.program,
+            pcie_only=self.pcie_only,
+            model=self.name,
             measured=found.graphs,
-        )  # fmt: skip
+        )

@@ -82,9 +82,13 @@ def link_loads(
     check_count("multiplicity", multiplicity, 65_536)
     check_seed(seed)
     machine = load_network(
-        str(pattern), groups=groups, gateway=gateway, multiplicity=multiplicity,
-        file=None if network is None else Path(network), ranks_per_node=ranks_per_node,
-    )  # fmt: skip
+        str(pattern),
+        groups=groups,
+        gateway=gateway,
+        multiplicity=multiplicity,
+        file=None if network is None else Path(network),
+        ranks_per_node=ranks_per_node,
+    )
     traffic, _, _ = mapped_traffic(str(pattern), mapping, machine, seed, tiles)
     rows = []
     # Indirect routes pass through a third group.
@@ -94,18 +98,27 @@ def link_loads(
         for name, load in loads.by_class.items():
             rows.append(
                 {
-                    "routing": routing, "class": name, "links": load.size, "used": int((load > 0).sum()),
+                    "routing": routing,
+                    "class": name,
+                    "links": load.size,
+                    "used": int((load > 0).sum()),
                     "mean_bytes": float(load.mean()) if load.size else 0.0,
-                    "max_bytes": loads.busiest_bytes[name], "time_s": times[name],
+                    "max_bytes": loads.busiest_bytes[name],
+                    "time_s": times[name],
                     "bottleneck": name == loads.limit[1],
                 }
-            )  # fmt: skip
+            )
         for name, load in (("injection", loads.injected), ("ejection", loads.ejected)):
             rows.append(
                 {
-                    "routing": routing, "class": name, "links": load.size, "used": int((load > 0).sum()),
-                    "mean_bytes": float(load.mean()), "max_bytes": float(load.max()),
-                    "time_s": loads.node_times_s()[name], "bottleneck": name == loads.limit[1],
+                    "routing": routing,
+                    "class": name,
+                    "links": load.size,
+                    "used": int((load > 0).sum()),
+                    "mean_bytes": float(load.mean()),
+                    "max_bytes": float(load.max()),
+                    "time_s": loads.node_times_s()[name],
+                    "bottleneck": name == loads.limit[1],
                 }
-            )  # fmt: skip
+            )
     return pd.DataFrame(rows)

@@ -158,9 +158,15 @@ def predict(
 
 
 def predict_staged(
-    tree: PcieTree, graphs: CongestionGraphs, inputs: ModelInputs, is_staged: NDArray[np.bool_], *,
-    explain: bool = True, limited_by: bool = False, threads: int = 1,
-) -> Prediction:  # fmt: skip
+    tree: PcieTree,
+    graphs: CongestionGraphs,
+    inputs: ModelInputs,
+    is_staged: NDArray[np.bool_],
+    *,
+    explain: bool = True,
+    limited_by: bool = False,
+    threads: int = 1,
+) -> Prediction:
     """Predict graphs in which some copies pass through host memory; see `predict`."""
     if not inputs.is_engine_model:
         text = f"is staged for {int(is_staged.sum()):,} copies, which only {' and '.join(ENGINE_MODELS)} support"
@@ -202,9 +208,13 @@ def _contradicted_pairs(table: Prediction, measured: Mapping[tuple[str, str], fl
 
 
 def _folded(
-    halves: pd.DataFrame, tree: PcieTree, graphs: CongestionGraphs, is_staged: NDArray[np.bool_],
-    rates: Mapping[tuple[str, str], float], elapsed_s: Times,
-) -> Prediction:  # fmt: skip
+    halves: pd.DataFrame,
+    tree: PcieTree,
+    graphs: CongestionGraphs,
+    is_staged: NDArray[np.bool_],
+    rates: Mapping[tuple[str, str], float],
+    elapsed_s: Times,
+) -> Prediction:
     """Return one row per copy from the rows of both halves of staged copies.
 
     The halves overlap: ``elapsed_s`` is the time of the slower one and the time that the driver needs for its chunks.

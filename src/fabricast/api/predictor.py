@@ -11,13 +11,7 @@ from numpy.typing import NDArray
 
 from fabricast.api.graphs import check_endpoints
 from fabricast.api.model_parameters import ModelInputs
-from fabricast.api.prediction_table import (
-    Prediction,
-    communications,
-    isolated_times,
-    link_columns,
-    text_columns,
-)
+from fabricast.api.prediction_table import Prediction, communications, isolated_times, link_columns, text_columns
 from fabricast.core.errors import InputError
 from fabricast.core.quantities import MOST_THREADS, check_count
 from fabricast.core.warnings import Warning, WarningCode
@@ -73,8 +67,8 @@ class Predictor:
     """
 
     def __init__(
-        self, tree: PcieTree, inputs: ModelInputs, *, explain: bool = True, limited_by: bool = False, threads: int = 1,
-    ) -> None:  # fmt: skip
+        self, tree: PcieTree, inputs: ModelInputs, *, explain: bool = True, limited_by: bool = False, threads: int = 1
+    ) -> None:
         check_count("threads", threads, MOST_THREADS)
         self._pcie_only, self._explain, self._threads = inputs.pcie_only, explain, threads
         check_explanation(explain, limited_by)
@@ -199,9 +193,15 @@ class Predictor:
 
         def evaluation(some: CongestionGraphs, *, explain: bool) -> Evaluation:
             return evaluate(
-                tree, some, self._model, bandwidth_bytes_per_s=machine.bandwidth_bytes_per_s, tau=machine.tau,
-                crossing_cost=machine.crossing_cost, threads=threads, explain=explain,
-            )  # fmt: skip
+                tree,
+                some,
+                self._model,
+                bandwidth_bytes_per_s=machine.bandwidth_bytes_per_s,
+                tau=machine.tau,
+                crossing_cost=machine.crossing_cost,
+                threads=threads,
+                explain=explain,
+            )
 
         def times(some: CongestionGraphs) -> NDArray[np.float64]:
             return evaluation(some, explain=False).end_s - some.start_s
@@ -227,10 +227,7 @@ class Predictor:
             return {}
         slow = elapsed_s > isolated_s * (1 + _SAME)
         found = removals(graphs, elapsed_s, slow, times, most_copies=self._most_copies(graphs))
-        return {
-            "limited_by": removal_texts(self._tree, graphs, found),
-            "elapsed_without_s": found.elapsed_without_s,
-        }
+        return {"limited_by": removal_texts(self._tree, graphs, found), "elapsed_without_s": found.elapsed_without_s}
 
     def _most_copies(self, graphs: CongestionGraphs) -> NDArray[np.int64]:
         """Return the number of copies of each graph up to which limiting copies are determined."""
@@ -278,8 +275,5 @@ class Predictor:
             text = "limited_by and elapsed_without_s are omitted; request them with limited_by (--limited-by)"
             add(WarningCode.LIMITING_COPIES_OMITTED, text)
         if self._starves:
-            add(
-                WarningCode.STARVATION,
-                f"model '{self._model.name}' starves some copies: their elapsed_s is infinite",
-            )
+            add(WarningCode.STARVATION, f"model '{self._model.name}' starves some copies: their elapsed_s is infinite")
         return warnings

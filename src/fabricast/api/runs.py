@@ -54,8 +54,13 @@ class Run:
     def tables(self) -> tuple[str, ...]:
         """Names of all tables and views."""
         with self.connect() as connection:
-            return tuple(row[0] for row in connection.execute("SELECT table_name FROM duckdb_tables() UNION "
-                         "SELECT view_name FROM duckdb_views() WHERE NOT internal ORDER BY 1").fetchall())  # fmt: skip
+            return tuple(
+                row[0]
+                for row in connection.execute(
+                    "SELECT table_name FROM duckdb_tables() UNION "
+                    "SELECT view_name FROM duckdb_views() WHERE NOT internal ORDER BY 1"
+                ).fetchall()
+            )
 
     @contextmanager
     def connect(self) -> Iterator[duckdb.DuckDBPyConnection]:

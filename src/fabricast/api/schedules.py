@@ -148,23 +148,35 @@ def fastest_schedule(
     if not pcie_only:
         reject_peer_copies(tree, from_pairs([pattern.pairs], size_bytes=1.0, names=[pattern.name]))
     machine = machine_parameters(
-        tree, bandwidth_bytes_per_s=None if bandwidth is None else to_bytes_per_s(bandwidth), tau=tau,
-        crossing_cost=crossing_cost, parameters_file=parameters,
-    )  # fmt: skip
+        tree,
+        bandwidth_bytes_per_s=None if bandwidth is None else to_bytes_per_s(bandwidth),
+        tau=tau,
+        crossing_cost=crossing_cost,
+        parameters_file=parameters,
+    )
     keywords = {
-        "model": chosen, "bandwidth_bytes_per_s": machine.bandwidth_bytes_per_s, "tau": machine.tau,
-        "crossing_cost": machine.crossing_cost, "latency_s": latency_s, "top": top, "threads": threads,
-    }  # fmt: skip
+        "model": chosen,
+        "bandwidth_bytes_per_s": machine.bandwidth_bytes_per_s,
+        "tau": machine.tau,
+        "crossing_cost": machine.crossing_cost,
+        "latency_s": latency_s,
+        "top": top,
+        "threads": threads,
+    }
     checked_mode: Literal["synchronised", "asynchronous"] = mode  # type: ignore[assignment]  # checked above
     if can_enumerate(pattern):
         result = enumerate_schedules(tree, pattern, checked_mode, **keywords)  # type: ignore[arg-type]
     else:
         result = search_schedules(tree, pattern, checked_mode, evaluations=EVALUATIONS, progress=progress, **keywords)  # type: ignore[arg-type]
     return FastestSchedule(
-        steps=_steps(tree, result), elapsed_s=result.best[0].elapsed_s, naive_s=result.naive.elapsed_s,
-        bound_s=result.bound_s, optimal=result.elapsed_s is not None or result.gap <= 1e-9, search=result,
+        steps=_steps(tree, result),
+        elapsed_s=result.best[0].elapsed_s,
+        naive_s=result.naive.elapsed_s,
+        bound_s=result.bound_s,
+        optimal=result.elapsed_s is not None or result.gap <= 1e-9,
+        search=result,
         warnings=(*tree.warnings, *machine.warnings(chosen)),
-    )  # fmt: skip
+    )
 
 
 def _pattern(tree: PcieTree, graphs: CongestionGraphs) -> Pattern:

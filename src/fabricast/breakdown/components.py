@@ -275,9 +275,11 @@ def read_systems(path: Path | str) -> list[System]:
     for row in read_csv(path, ["system", "component", "time_ns", "spread_ns", "tag", "source"]):
         try:
             component = Component(
-                time_ns=row.number("time_ns"), spread_ns=row.number("spread_ns"), tag=row["tag"],  # type: ignore[arg-type]
+                time_ns=row.number("time_ns"),
+                spread_ns=row.number("spread_ns"),
+                tag=row["tag"],  # type: ignore[arg-type]
                 source=row["source"],
-            )  # fmt: skip
+            )
         except ValidationError as error:
             raise row.error(f"is not a component: {error}") from error
         if row["component"] in components.setdefault(row["system"], {}):

@@ -27,10 +27,20 @@ REDUCTIONS = (0.1, 0.2, 0.3, 0.5, 0.7, 0.9, 1.0)
 CHARTS = {
     "injection": ("hlp", "llp", "llp_post", "pio_copy", "hlp_tx_prog", "hlp_post", "llp_prog"),
     "latency": (
-        "hlp", "llp", "hlp_rx_prog", "llp_post", "pio_copy", "hlp_post", "llp_prog",
-        "integrated_nic", "pcie", "rc_to_mem", "wire", "switch",
+        "hlp",
+        "llp",
+        "hlp_rx_prog",
+        "llp_post",
+        "pio_copy",
+        "hlp_post",
+        "llp_prog",
+        "integrated_nic",
+        "pcie",
+        "rc_to_mem",
+        "wire",
+        "switch",
     ),
-}  # fmt: skip
+}
 
 
 @dataclass(frozen=True)
@@ -66,9 +76,15 @@ def read_percentages(path: Path | str) -> list[Percentage]:
             if name not in form_names():
                 raise row.error(f"'{name}' is not a linear form of the model")
         percentages.append(
-            Percentage(row["figure"], row["label"], row.number("published_percent") / 100,
-                       len(percent.partition(".")[2]), row["part"], row["whole"])
-        )  # fmt: skip
+            Percentage(
+                row["figure"],
+                row["label"],
+                row.number("published_percent") / 100,
+                len(percent.partition(".")[2]),
+                row["part"],
+                row["whole"],
+            )
+        )
     return percentages
 
 
@@ -120,21 +136,31 @@ def _agreement(share: float, published: float, digits: int) -> str:
 def _component_rows(system: System) -> list[dict[str, object]]:
     return [
         {
-            "system": system.system, "component": name, "parent": kind.parent, "layer": kind.layer, "side": kind.side,
-            "time_ns": component.time_ns, "tag": component.tag, "source": component.source or "no source",
+            "system": system.system,
+            "component": name,
+            "parent": kind.parent,
+            "layer": kind.layer,
+            "side": kind.side,
+            "time_ns": component.time_ns,
+            "tag": component.tag,
+            "source": component.source or "no source",
             "spread_ns": component.spread_ns,
         }
         for name, kind in COMPONENTS.items()
         if (component := system.components.get(name)) is not None
-    ]  # fmt: skip
+    ]
 
 
 def _posts_row(system: System, *, published: bool) -> dict[str, object]:
     return {
-        "study": "breakdown", "system": system.system, "name": "posts_per_completion",
-        "value": float(system.posts_per_completion), "unit": "1", "tag": "recalled" if published else "assumed",
+        "study": "breakdown",
+        "system": system.system,
+        "name": "posts_per_completion",
+        "value": float(system.posts_per_completion),
+        "unit": "1",
+        "tag": "recalled" if published else "assumed",
         "source": "attributed to arXiv 2002.02563" if published else "system file",
-    }  # fmt: skip
+    }
 
 
 def breakdown_tables(
@@ -157,12 +183,15 @@ def breakdown_tables(
             printed = system.system == published_system
             parts["breakdown_share"].append(
                 {
-                    "system": system.system, "figure": percentage.figure, "component": percentage.label,
-                    "share": share, "published_share": percentage.published_share if printed else None,
+                    "system": system.system,
+                    "figure": percentage.figure,
+                    "component": percentage.label,
+                    "share": share,
+                    "published_share": percentage.published_share if printed else None,
                     "difference": share - percentage.published_share if printed else None,
                     "agreement": _agreement(share, percentage.published_share, percentage.digits) if printed else None,
                 }
-            )  # fmt: skip
+            )
         draws = sample_totals(system, samples=samples, seed=seed)
         seen = observed[observed["system"] == system.system].set_index("metric")
         for metric in METRICS:
@@ -171,12 +200,19 @@ def breakdown_tables(
             model_ns = system.total_ns(metric)
             low, high = np.percentile(draws[metric], [2.5, 97.5])
             row: dict[str, object] = {
-                "system": system.system, "metric": metric, "model_ns": model_ns,
-                "model_low_ns": float(low), "model_high_ns": float(high),
-            }  # fmt: skip
+                "system": system.system,
+                "metric": metric,
+                "model_ns": model_ns,
+                "model_low_ns": float(low),
+                "model_high_ns": float(high),
+            }
             common = {
-                "study": "breakdown", "case_id": system.system, "item": "", "quantity": QUANTITY[metric], "unit": "s",
-            }  # fmt: skip
+                "study": "breakdown",
+                "case_id": system.system,
+                "item": "",
+                "quantity": QUANTITY[metric],
+                "unit": "s",
+            }
             parts["prediction"].append(common | {"model": "breakdown", "value": model_ns * 1e-9})
             if metric in seen.index:
                 value = float(seen["observed_ns"].to_dict()[metric])
@@ -188,9 +224,13 @@ def breakdown_tables(
                 tag = str(seen.loc[metric, "tag"])
                 parts["reference"].append(
                     common
-                    | {"kind": "measured" if tag == "measured" else "published", "origin": tag, "tag": tag,
-                       "value": value * 1e-9}
-                )  # fmt: skip
+                    | {
+                        "kind": "measured" if tag == "measured" else "published",
+                        "origin": tag,
+                        "tag": tag,
+                        "value": value * 1e-9,
+                    }
+                )
             parts["breakdown_total"].append(row)
         for metric, names in CHARTS.items():
             weights = form(metric, system.posts_per_completion)
@@ -199,8 +239,12 @@ def breakdown_tables(
                     outcome = reduce_components(system, metric, {name: reduction})
                     parts["what_if"].append(
                         {
-                            "system": system.system, "metric": metric, "component": name, "reduction": reduction,
-                            "share_removed": outcome.share_removed, "speedup_ratio": outcome.speedup_ratio,
+                            "system": system.system,
+                            "metric": metric,
+                            "component": name,
+                            "reduction": reduction,
+                            "share_removed": outcome.share_removed,
+                            "speedup_ratio": outcome.speedup_ratio,
                         }
-                    )  # fmt: skip
+                    )
     return BreakdownTables(**{name: pd.DataFrame(rows) for name, rows in parts.items()})

@@ -90,12 +90,22 @@ def collective(
     check_output(write_graph, ".xml", option="--write-graph", inputs=inputs)
     shown = printed_format(format_, output)
     forecast = forecast_collective(
-        load_tree(topology, include_display=include_display), operation, sizes=None if sizes is None else sizes.split(),
-        measurements=measurements, system=system, log=log,
+        load_tree(topology, include_display=include_display),
+        operation,
+        sizes=None if sizes is None else sizes.split(),
+        measurements=measurements,
+        system=system,
+        log=log,
         ranks=None if ranks is None else ranks.replace(",", " ").split(),
-        cpu=cpu, gpu=gpu, numa=_integers(numa), nccl_version=nccl_version, transport=transport,
-        env=_environment(env or []), graph_file=nccl_graph, table=table,
-    )  # fmt: skip
+        cpu=cpu,
+        gpu=gpu,
+        numa=_integers(numa),
+        nccl_version=nccl_version,
+        transport=transport,
+        env=_environment(env or []),
+        graph_file=nccl_graph,
+        table=table,
+    )
     findings = diagnose_collective(forecast)
     texts = {}
     if write_tuner is not None:
@@ -204,7 +214,7 @@ def _lines(forecast: CollectiveForecast) -> list[str]:
         "bus GB/s": [f"{rate:.3g}" for rate in table["bus_gb_per_s"]],
         "NCCL's choice": [f"{row.algorithm} {row.protocol}, {row.channels} ch" for row in table.itertuples()],
         "limited by": table["limit"].tolist(),
-    }  # fmt: skip
+    }
     if "measured_us" in table:
         columns["measured us"] = [_time_text(time) for time in table["measured_us"]]
         columns["measured/forecast"] = [f"{ratio:.2f}" for ratio in table["measured_over_forecast"]]
@@ -245,17 +255,25 @@ def _document(forecast: CollectiveForecast, findings: list[Finding]) -> dict[str
     """Return the forecast as a JSON document."""
     rows = json.loads(forecast.table.to_json(orient="records"))
     return {
-        "operation": str(forecast.operation), "ranks": list(forecast.machine.ranks), "sizes": rows,
-        "rings": [list(order) for order in forecast.plan.orders], "source": forecast.plan.source,
-        "transports": forecast.transports, "bottleneck": forecast.bottleneck, "shared_by": list(forecast.shared_by),
+        "operation": str(forecast.operation),
+        "ranks": list(forecast.machine.ranks),
+        "sizes": rows,
+        "rings": [list(order) for order in forecast.plan.orders],
+        "source": forecast.plan.source,
+        "transports": forecast.transports,
+        "bottleneck": forecast.bottleneck,
+        "shared_by": list(forecast.shared_by),
         "gain_of_order": forecast.gain_of_order,
         "best_order": None if forecast.orders is None else list(forecast.orders.best),
         "findings": [
             {
-                "cause": str(one.cause), "text": one.text, "remedy": one.remedy, "gain": one.gain,
+                "cause": str(one.cause),
+                "text": one.text,
+                "remedy": one.remedy,
+                "gain": one.gain,
                 "sizes": list(one.sizes),
             }
             for one in findings
         ],
         "warnings": [{"code": str(one.code), "text": one.text} for one in forecast.warnings],
-    }  # fmt: skip
+    }

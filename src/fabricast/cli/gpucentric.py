@@ -53,10 +53,16 @@ def select(
 
         rates = gpu_node_rates(system)
     choice = choose(
-        system, parse_bytes(size, "--size"), nodes=nodes, overlap=overlap, compute_s=compute_us * 1e-6,
+        system,
+        parse_bytes(size, "--size"),
+        nodes=nodes,
+        overlap=overlap,
+        compute_s=compute_us * 1e-6,
         objective=objective,  # type: ignore[arg-type]  # checked there
-        gpus=gpus, rates=rates, measured=None if measured is None else read_measured(measured),
-    )  # fmt: skip
+        gpus=gpus,
+        rates=rates,
+        measured=None if measured is None else read_measured(measured),
+    )
     typer.echo(f"{choice.method} ({choice.path} path): {choice.time_s * 1e6:.2f} us")
     typer.echo(f"second: {choice.second}, {choice.margin:.1%} more {objective}{'; a tie' if choice.tie else ''}")
 

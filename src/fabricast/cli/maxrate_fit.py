@@ -113,7 +113,7 @@ def _rates_together(
         fit = MaxRateRegressor("postal").fit(all_bytes, times[selected])
         intervals = parameter_intervals(
             fit, all_bytes, times[selected], draws=draws, generator=random_generator(seed, f"maxrate.{dataset}.{count}")
-        )  # fmt: skip
+        )
         rates[count] = (fit.parameters_["r_c"], intervals["r_c"])
     return rates
 

@@ -51,9 +51,12 @@ DISPLAY = typer.Option("--include-display", help="Include NVIDIA and AMD graphic
 
 
 def check_output(
-    output: Path | None, *endings: str, option: str = "--output", inputs: Iterable[Path | str | None] = (),
+    output: Path | None,
+    *endings: str,
+    option: str = "--output",
+    inputs: Iterable[Path | str | None] = (),
     outputs: Iterable[Path | None] = (),
-) -> None:  # fmt: skip
+) -> None:
     """Check before a long computation that a file can be written, and is neither an input nor another output."""
     if output is None:
         return

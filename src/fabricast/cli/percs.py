@@ -39,13 +39,7 @@ _RANKS = typer.Option(
 
 
 def _network(
-    pattern: str,
-    groups: int | None,
-    gateway: str,
-    multiplicity: int,
-    file: Path | None,
-    ranks: int | None,
-    tiles: int,
+    pattern: str, groups: int | None, gateway: str, multiplicity: int, file: Path | None, ranks: int | None, tiles: int
 ) -> TwoLevelNetwork:
     from fabricast.percs.network_files import load_network
 
@@ -116,9 +110,15 @@ def network_simulate(
     check_range("--window", window, 1, 1 << 20)
     machine = _network(pattern, groups, gateway, multiplicity, network, ranks_per_node, tiles)
     lines = simulate_lines(
-        pattern, mapping, machine, routing,  # type: ignore[arg-type]  # checked there
-        packet_bytes=None if packet is None else parse_bytes(packet, "--packet"), window=window, seed=seed, tiles=tiles,
-    )  # fmt: skip
+        pattern,
+        mapping,
+        machine,
+        routing,  # type: ignore[arg-type]  # checked there
+        packet_bytes=None if packet is None else parse_bytes(packet, "--packet"),
+        window=window,
+        seed=seed,
+        tiles=tiles,
+    )
     _print(lines, machine, assumed=network is None)
 
 

@@ -154,7 +154,7 @@ def map_lines(
     with progress_of("searching a mapping", proposals) as advance:
         search = search_mapping(
             pairs, chosen.positions[best], network, proposals=proposals, seed=seed, progress=advance
-        )  # fmt: skip
+        )
     moved = (search.position[pairs[0]], search.position[pairs[1]], pairs[2])
     order = np.lexsort((moved[1], moved[0]))
     ordered: Pairs = (moved[0][order], moved[1][order], moved[2][order])

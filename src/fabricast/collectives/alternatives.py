@@ -34,14 +34,16 @@ def setting_gains(forecast: CollectiveForecast) -> pd.DataFrame:
     small = np.flatnonzero(size <= 2.0**19)
     places = {"gain_small": int(np.median(small)) if small.size else None, "gain_large": size.size - 1}
     changes: dict[str, dict[str, object]] = {
-        "NCCL_P2P_LEVEL=SYS": {"p2p_level": PathType.SYS}, "NCCL_P2P_DISABLE=1": {"has_peer_access": False},
+        "NCCL_P2P_LEVEL=SYS": {"p2p_level": PathType.SYS},
+        "NCCL_P2P_DISABLE=1": {"has_peer_access": False},
         "NCCL_PROTO=LL": {"protocols": frozenset({Protocol.LL})},
         "NCCL_PROTO=Simple": {"protocols": frozenset({Protocol.SIMPLE})},
         "NCCL_ALGO=Ring": {"algorithms": frozenset({Algorithm.RING})},
         "NCCL_ALGO=Tree": {"algorithms": frozenset({Algorithm.TREE})},
-        "NCCL_MIN_NCHANNELS=8": {"least_channels": 8}, "NCCL_BUFFSIZE=1048576": {"buffer_size": 1 << 20},
+        "NCCL_MIN_NCHANNELS=8": {"least_channels": 8},
+        "NCCL_BUFFSIZE=1048576": {"buffer_size": 1 << 20},
         "NCCL_BUFFSIZE=8388608": {"buffer_size": 8 << 20},
-    }  # fmt: skip
+    }
     rows = []
     for name, change in changes.items():
         if forecast.operation is not Operation.ALL_REDUCE and "NCCL_ALGO" in name:

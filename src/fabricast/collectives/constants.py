@@ -55,9 +55,11 @@ class Constants:
         """Return the share of the rate of copies by transport and use of both directions."""
         direct = self.gen5_efficiency if is_gen5 else self.gen4_efficiency
         return {
-            (Transport.P2P, True): direct, (Transport.P2P, False): direct,
-            (Transport.SHM, True): self.host_efficiency, (Transport.SHM, False): self.host_one_way_efficiency,
-        }  # fmt: skip
+            (Transport.P2P, True): direct,
+            (Transport.P2P, False): direct,
+            (Transport.SHM, True): self.host_efficiency,
+            (Transport.SHM, False): self.host_one_way_efficiency,
+        }
 
 
 def from_values(values: Mapping[str, float]) -> Constants:

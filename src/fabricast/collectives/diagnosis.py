@@ -83,9 +83,20 @@ def diagnose_collective(forecast: CollectiveForecast) -> list[Finding]:
     """Return the causes of lost time, largest gain first."""
     case = _Case(forecast)
     rules: Sequence[Callable[[_Case], Iterator[Finding]]] = (
-        _transport, _choice, _order, _slow_pairs, _divided, _sockets, _host_rate, _root_ports, _shared, _chunk,
-        _contradictions, _slower, _faster,
-    )  # fmt: skip
+        _transport,
+        _choice,
+        _order,
+        _slow_pairs,
+        _divided,
+        _sockets,
+        _host_rate,
+        _root_ports,
+        _shared,
+        _chunk,
+        _contradictions,
+        _slower,
+        _faster,
+    )
     found = [finding for rule in rules for finding in rule(case)]
     return sorted(found, key=lambda finding: -finding.gain)
 
@@ -233,9 +244,11 @@ def _slow_pairs(case: _Case) -> Iterator[Finding]:
     if raw is None or machine.model.calibration.measured_classes is None:
         return
     below = [
-        f"{one}>{other}" for one in machine.ranks for other in machine.ranks
+        f"{one}>{other}"
+        for one in machine.ranks
+        for other in machine.ranks
         if one != other and tree.path_class(one, other) in ("PIX", "PXB")
-    ]  # fmt: skip
+    ]
     reached = min(rates.one_way_bytes_per_s, rates.two_way_bytes_per_s)
     if below and reached < _SLOW_PAIR * raw:
         text = (
@@ -284,9 +297,10 @@ def _sockets(case: _Case) -> Iterator[Finding]:
     machine, step = case.machine, case.forecast.step
     tree = machine.tree
     crossing = [
-        number for number, hop in enumerate(step.hops)
+        number
+        for number, hop in enumerate(step.hops)
         if tree.path_class(machine.ranks[hop.source], machine.ranks[hop.target]) == "SYS"
-    ]  # fmt: skip
+    ]
     others = [rate for number, rate in enumerate(step.bytes_per_s) if number not in crossing]
     if not crossing or not others:
         return
@@ -330,9 +344,10 @@ def _root_ports(case: _Case) -> Iterator[Finding]:
         return
     tree = machine.tree
     direct = [
-        hop for hop in case.forecast.step.hops
+        hop
+        for hop in case.forecast.step.hops
         if hop.transport is Transport.P2P and tree.is_crossing(machine.ranks[hop.source], machine.ranks[hop.target])
-    ]  # fmt: skip
+    ]
     if len(direct) < 3:
         return
     text = (
@@ -348,10 +363,9 @@ def _shared(case: _Case) -> Iterator[Finding]:
     forecast = case.forecast
     if len(forecast.shared_by) < 2 or forecast.gain_of_order > _GAIN:
         return
-    text = (
-        f"{len(forecast.shared_by)} copies share {forecast.bottleneck}: {_listed(forecast.shared_by)}"
-        + ("; no ring order avoids it" if forecast.orders is not None else "")
-    )  # fmt: skip
+    text = f"{len(forecast.shared_by)} copies share {forecast.bottleneck}: {_listed(forecast.shared_by)}" + (
+        "; no ring order avoids it" if forecast.orders is not None else ""
+    )
     remedy = "move a GPU to another uplink, or use fewer GPUs below this one"
     yield Finding(Cause.SHARED_LINK, text, remedy, 1.0, (_MEBIBYTE, case.everything[1]))
 
@@ -417,6 +431,4 @@ def _slower(case: _Case) -> Iterator[Finding]:
             text = f"{words} sizes ({_range(affected)}) last {factor:.2f} times as long as the forecast (median)"
             remedy = "check the transport and rings in a log with NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,GRAPH,TUNING, "
             remedy += "and link widths with 'lspci -vv'"
-            yield Finding(
-                Cause.SLOWER_THAN_FORECAST, text, remedy, 1.0, (float(affected[0]), float(affected[-1]))
-            )  # fmt: skip
+            yield Finding(Cause.SLOWER_THAN_FORECAST, text, remedy, 1.0, (float(affected[0]), float(affected[-1])))

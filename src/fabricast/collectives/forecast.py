@@ -110,14 +110,20 @@ def forecast_operation(
     channels = [int(model.channels(choice, size[place : place + 1])[0]) for place, choice in enumerate(chosen)]
     table = pd.DataFrame(
         {
-            "size_bytes": size.astype(np.int64), "time_us": time_s * 1e6, "algorithm_gb_per_s": size / time_s / 1e9,
-            "bus_gb_per_s": size / time_s * factor / 1e9, "algorithm": [str(choice[0]) for choice in chosen],
-            "protocol": [str(choice[1]) for choice in chosen], "channels": channels,
+            "size_bytes": size.astype(np.int64),
+            "time_us": time_s * 1e6,
+            "algorithm_gb_per_s": size / time_s / 1e9,
+            "bus_gb_per_s": size / time_s * factor / 1e9,
+            "algorithm": [str(choice[0]) for choice in chosen],
+            "protocol": [str(choice[1]) for choice in chosen],
+            "channels": channels,
             "limit": [str(limit) for limit in model.limits(chosen, size)],
-            "best_algorithm": [str(choice[0]) for choice in best], "best_protocol": [str(choice[1]) for choice in best],
-            "best_time_us": best_s * 1e6, "gain": time_s / best_s,
+            "best_algorithm": [str(choice[0]) for choice in best],
+            "best_protocol": [str(choice[1]) for choice in best],
+            "best_time_us": best_s * 1e6,
+            "gain": time_s / best_s,
         }
-    )  # fmt: skip
+    )
     if model.costs is not None:
         estimates = {choice: model.costs.time_us(*choice, size) for choice in set(chosen)}
         table["nccl_time_us"] = [estimates[choice][place] for place, choice in enumerate(chosen)]
@@ -134,17 +140,29 @@ def forecast_operation(
         gain = _gain_of_order(model, orders, size[-1:], chosen[-1])
     slowest = model.slowest_hop(chosen[-1][0])
     return CollectiveForecast(
-        table, operation, machine, plan, step, step.bottlenecks[slowest], step.sharers[slowest], orders, gain,
+        table,
+        operation,
+        machine,
+        plan,
+        step,
+        step.bottlenecks[slowest],
+        step.sharers[slowest],
+        orders,
+        gain,
         (*machine.warnings, *_warnings(model, log)),
-    )  # fmt: skip
+    )
 
 
 def forecast_prepared(prepared: Prepared, sizes: Sequence[float] = DEFAULT_SIZES) -> CollectiveForecast:
     """Forecast an operation from the inputs of a user, with the choices that their log states."""
     return forecast_operation(
-        prepared.machine, prepared.operation, sizes=sizes, plan=prepared.plan, log=prepared.log,
+        prepared.machine,
+        prepared.operation,
+        sizes=sizes,
+        plan=prepared.plan,
+        log=prepared.log,
         choices=prepared.choices,
-    )  # fmt: skip
+    )
 
 
 def _best(
@@ -161,9 +179,7 @@ def _best(
     return best, best_s
 
 
-def _gain_of_order(
-    model: CollectiveModel, orders: OrderSearch, size: NDArray[np.float64], choice: Choice
-) -> float:  # fmt: skip
+def _gain_of_order(model: CollectiveModel, orders: OrderSearch, size: NDArray[np.float64], choice: Choice) -> float:
     """Return how much faster the best order is than that of the plan at one size."""
     current = max((orders.rate_of(order) for order in model.plan.orders), default=orders.best_bytes_per_s)
     if current >= orders.best_bytes_per_s * 0.99 or choice[0] is not Algorithm.RING:

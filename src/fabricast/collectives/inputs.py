@@ -276,9 +276,12 @@ def _settings(
         assume(f"the version of NCCL is unknown: {'.'.join(map(str, NEWEST))} is assumed; specify nccl_version")
     environment = _environment(inputs, debug)
     settings = NcclSettings(
-        cpu=Cpu.UNKNOWN if inputs.cpu is None else cpu_of(inputs.cpu), capability=capability, version=version,
-        numa_nodes=_numa(inputs, tree), has_peer_access=True,
-    )  # fmt: skip
+        cpu=Cpu.UNKNOWN if inputs.cpu is None else cpu_of(inputs.cpu),
+        capability=capability,
+        version=version,
+        numa_nodes=_numa(inputs, tree),
+        has_peer_access=True,
+    )
     if inputs.transport is not None:
         if inputs.transport.lower() not in ("p2p", "shm"):
             raise unknown_name("transport", inputs.transport, ("p2p", "shm"))

@@ -144,9 +144,7 @@ def collective_machine(
     if measurements is not None:
         copies = copies_of_machine(tree, measurements, system=system)
         with_memory = with_host_memory(tree)
-        rates = calibrate_machine(
-            with_memory, copies.graphs, one_way_bytes_per_s=single_copy_rate_of(tree)
-        )  # fmt: skip
+        rates = calibrate_machine(with_memory, copies.graphs, one_way_bytes_per_s=single_copy_rate_of(tree))
         warnings += copies.warnings
         both_ways = _both_ways(copies.graphs)
         warnings += _contradictions(copies.graphs, both_ways)

@@ -140,9 +140,13 @@ class CollectiveModel:
         if self.operation in _DIRECT:
             return np.full(size_bytes.shape, _CHANNELS_PER_PEER, dtype=np.int64)
         return channels_in_use(
-            self.operation, *choice, size_bytes, ranks=self.ranks, channels=self.plan.channels,
+            self.operation,
+            *choice,
+            size_bytes,
+            ranks=self.ranks,
+            channels=self.plan.channels,
             ring_gb_per_s=self.plan.rings.total_gb_per_s,
-        )  # fmt: skip
+        )
 
     def times(
         self, choice: Choice, size_bytes: NDArray[np.float64], *, step: StepTimes | None = None
@@ -150,10 +154,15 @@ class CollectiveModel:
         """Return the time of an algorithm and protocol at each size in s."""
         size_bytes = np.asarray(size_bytes, dtype=np.float64)
         return operation_times(
-            self.operation, *choice, size_bytes, ranks=self.ranks, channels=self.channels(choice, size_bytes),
-            step=self.step_times(choice[0]) if step is None else step, known=self.known,
+            self.operation,
+            *choice,
+            size_bytes,
+            ranks=self.ranks,
+            channels=self.channels(choice, size_bytes),
+            step=self.step_times(choice[0]) if step is None else step,
+            known=self.known,
             buffer_size=self.machine.settings.buffer_size,
-        )  # fmt: skip
+        )
 
     def chosen_times(self, choices: Sequence[Choice], size_bytes: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the time of the choice of each size in s."""

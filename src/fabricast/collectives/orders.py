@@ -88,9 +88,11 @@ def ring_orders(ranks: int, *, seed: int = 0) -> tuple[NDArray[np.int64], bool]:
 
 
 def search_orders(
-    machine: CollectiveMachine, *, transports: Mapping[tuple[int, int], Transport] | None = None,
+    machine: CollectiveMachine,
+    *,
+    transports: Mapping[tuple[int, int], Transport] | None = None,
     orders: Sequence[Sequence[int]] = (),
-) -> OrderSearch:  # fmt: skip
+) -> OrderSearch:
     """Evaluate ring orders with the recommended PCIe model.
 
     Orders with the same number of copies on each link have the same rate, so that one of them is evaluated.
@@ -112,7 +114,7 @@ def search_orders(
 
 def _rate(
     machine: CollectiveMachine, order: list[int], transports: Mapping[tuple[int, int], Transport] | None
-) -> float:  # fmt: skip
+) -> float:
     return step_rate(machine, ring_hops(machine, order, transports)).slowest_bytes_per_s
 
 

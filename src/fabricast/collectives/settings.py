@@ -14,24 +14,51 @@ from fabricast.nccl.system import NEWEST, Cpu, PathType, Version
 __all__ = ["NcclSettings", "cpu_of", "with_environment"]
 
 _LEVELS = {
-    "LOC": PathType.LOC, "NVL": PathType.NVB, "PIX": PathType.PIX, "PXB": PathType.PXB, "PHB": PathType.PHB,
-    "SYS": PathType.SYS, "0": PathType.LOC, "1": PathType.PIX, "2": PathType.PXB, "3": PathType.PHB,
-    "4": PathType.SYS, "5": PathType.SYS,
-}  # fmt: skip
+    "LOC": PathType.LOC,
+    "NVL": PathType.NVB,
+    "PIX": PathType.PIX,
+    "PXB": PathType.PXB,
+    "PHB": PathType.PHB,
+    "SYS": PathType.SYS,
+    "0": PathType.LOC,
+    "1": PathType.PIX,
+    "2": PathType.PXB,
+    "3": PathType.PHB,
+    "4": PathType.SYS,
+    "5": PathType.SYS,
+}
 #: Variables that change a forecast. Others are listed in a warning.
 _KNOWN = (
-    "NCCL_P2P_LEVEL", "NCCL_P2P_DISABLE", "NCCL_ALGO", "NCCL_PROTO", "NCCL_BUFFSIZE", "NCCL_MIN_NCHANNELS",
-    "NCCL_MAX_NCHANNELS", "NCCL_MIN_CTAS", "NCCL_MAX_CTAS",
-)  # fmt: skip
+    "NCCL_P2P_LEVEL",
+    "NCCL_P2P_DISABLE",
+    "NCCL_ALGO",
+    "NCCL_PROTO",
+    "NCCL_BUFFSIZE",
+    "NCCL_MIN_NCHANNELS",
+    "NCCL_MAX_NCHANNELS",
+    "NCCL_MIN_CTAS",
+    "NCCL_MAX_CTAS",
+)
 _MOST_CHANNELS = 32
 #: Words in the name of a processor, in the order in which they are searched.
 _CPU_WORDS = (
-    ("epyc", Cpu.AMD), ("threadripper", Cpu.AMD), ("ryzen", Cpu.AMD), ("amd", Cpu.AMD),
-    ("emerald", Cpu.INTEL_EMERALD_RAPIDS), ("sapphire", Cpu.INTEL_SAPPHIRE_RAPIDS),
-    ("broadwell", Cpu.INTEL_BROADWELL), ("e5-", Cpu.INTEL_BROADWELL), ("xeon", Cpu.INTEL_SKYLAKE),
-    ("intel", Cpu.INTEL_SKYLAKE), ("power9", Cpu.POWER9), ("yongfeng", Cpu.YONGFENG), ("zhaoxin", Cpu.ZHAOXIN),
-    ("arm", Cpu.ARM), ("grace", Cpu.ARM), ("ampere altra", Cpu.ARM),
-)  # fmt: skip
+    ("epyc", Cpu.AMD),
+    ("threadripper", Cpu.AMD),
+    ("ryzen", Cpu.AMD),
+    ("amd", Cpu.AMD),
+    ("emerald", Cpu.INTEL_EMERALD_RAPIDS),
+    ("sapphire", Cpu.INTEL_SAPPHIRE_RAPIDS),
+    ("broadwell", Cpu.INTEL_BROADWELL),
+    ("e5-", Cpu.INTEL_BROADWELL),
+    ("xeon", Cpu.INTEL_SKYLAKE),
+    ("intel", Cpu.INTEL_SKYLAKE),
+    ("power9", Cpu.POWER9),
+    ("yongfeng", Cpu.YONGFENG),
+    ("zhaoxin", Cpu.ZHAOXIN),
+    ("arm", Cpu.ARM),
+    ("grace", Cpu.ARM),
+    ("ampere altra", Cpu.ARM),
+)
 #: Model of a Xeon Scalable processor; its second digit is the generation: 4 Sapphire Rapids, 5 Emerald Rapids.
 _XEON = re.compile(r"\b[3-9]([1-6])\d\d(?!\d)")
 #: Model of a Granite Rapids processor, which NCCL counts as Sapphire Rapids.

@@ -112,9 +112,12 @@ def ring_hops(
 
 
 def chain_hops(
-    machine: CollectiveMachine, order: Sequence[int], *, both_ways: bool = False,
+    machine: CollectiveMachine,
+    order: Sequence[int],
+    *,
+    both_ways: bool = False,
     transports: Mapping[tuple[int, int], Transport] | None = None,
-) -> tuple[Hop, ...]:  # fmt: skip
+) -> tuple[Hop, ...]:
     """Return the hops of a chain: the ring without its last hop, or both directions of each hop for a tree."""
     hops = ring_hops(machine, order, transports)[:-1]
     several = both_ways or len(hops) > 1

@@ -77,9 +77,13 @@ def ring_times(protocol: Protocol, chunks: Chunks, step: StepTimes, known: Const
 
 
 def _pipeline_times(
-    protocol: Protocol, size: NDArray[np.float64], channels: NDArray[np.int64], hops: int, step: StepTimes,
+    protocol: Protocol,
+    size: NDArray[np.float64],
+    channels: NDArray[np.int64],
+    hops: int,
+    step: StepTimes,
     known: Constants,
-) -> NDArray[np.float64]:  # fmt: skip
+) -> NDArray[np.float64]:
     """Return the time of a chain of hops in s: the first chunk passes all hops, the others follow."""
     chunk = np.minimum(size, channels * float(_PIPELINE_CHUNK[protocol]))
     if protocol is Protocol.SIMPLE:
@@ -131,9 +135,16 @@ def operation_times(
 
 
 def _times(
-    operation: Operation, algorithm: Algorithm, protocol: Protocol, size_bytes: NDArray[np.float64], ranks: int,
-    channels: NDArray[np.int64], step: StepTimes, known: Constants, buffer_size: int | None,
-) -> NDArray[np.float64]:  # fmt: skip
+    operation: Operation,
+    algorithm: Algorithm,
+    protocol: Protocol,
+    size_bytes: NDArray[np.float64],
+    ranks: int,
+    channels: NDArray[np.int64],
+    step: StepTimes,
+    known: Constants,
+    buffer_size: int | None,
+) -> NDArray[np.float64]:
     """Return the time of an operation in s, without the launch of its kernels."""
     if operation in (Operation.BROADCAST, Operation.REDUCE):
         return _pipeline_times(protocol, size_bytes, channels, ranks - 1, step, known)

@@ -60,11 +60,17 @@ def nccl_system(tree: PcieTree, ranks: Sequence[str], settings: NcclSettings) ->
             f"has {len(settings.numa_nodes)} NUMA nodes, expected one for each of {len(ranks)} ranks", argument="numa"
         )
     return NcclSystem(
-        tuple(parents), tuple(above),
-        tuple(link_gb_per_s(tree.vertex(name).capacity * raw) for name in ranks), tuple(rates),
-        settings.numa_nodes or default_numa_nodes(tree, ranks), settings.cpu, settings.capability, settings.version,
-        settings.p2p_level, settings.has_peer_access,
-    )  # fmt: skip
+        tuple(parents),
+        tuple(above),
+        tuple(link_gb_per_s(tree.vertex(name).capacity * raw) for name in ranks),
+        tuple(rates),
+        settings.numa_nodes or default_numa_nodes(tree, ranks),
+        settings.cpu,
+        settings.capability,
+        settings.version,
+        settings.p2p_level,
+        settings.has_peer_access,
+    )
 
 
 def default_numa_nodes(tree: PcieTree, ranks: Sequence[str]) -> tuple[int, ...]:

@@ -15,8 +15,7 @@ class PairsConfig(Section):
     """Measurement of messages between pairs of processes on this machine."""
 
     paths: list[Literal["shared_memory", "tcp"]] = Field(
-        default=["shared_memory", "tcp"],
-        description="Transports to measure: shared memory, loopback TCP.",
+        default=["shared_memory", "tcp"], description="Transports to measure: shared memory, loopback TCP."
     )
     sizes: list[int] = Field(
         default_factory=lambda: [2**i for i in range(3, 22)], description="Message sizes in bytes."

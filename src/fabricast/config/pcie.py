@@ -31,10 +31,7 @@ class GraphSet(Section):
         0, ge=0, le=_MOST_GRAPHS, description="Number of validation graphs: exhaustive, collective and random ones."
     )
     random_graphs: int = Field(
-        0,
-        ge=0,
-        le=_MOST_GRAPHS,
-        description="Number of random graphs of 6 to 16 copies; if omitted, that of `pcie`.",
+        0, ge=0, le=_MOST_GRAPHS, description="Number of random graphs of 6 to 16 copies; if omitted, that of `pcie`."
     )
     graphs_file: str | None = Field(
         None, description="CSV file of user-supplied graphs with columns graph,source,target[,size_bytes,start_s]."
@@ -74,8 +71,7 @@ class GraphSet(Section):
         "topology, 1 for a file.",
     )
     pcie_only: bool = Field(
-        False,
-        description="Route copies between directly linked GPUs (NVLink, NVSwitch, xGMI) over PCIe.",
+        False, description="Route copies between directly linked GPUs (NVLink, NVSwitch, xGMI) over PCIe."
     )
     simulated_graphs: int | None = Field(
         None,
@@ -103,11 +99,25 @@ class GraphSet(Section):
 
 HardwareName = Literal["no_split", "split_256_128", "split_128_64", "split_256_64"]
 ModelName = Literal[
-    "back_pressure", "congestion_factor", "round_robin_upstream", "without_head_of_line", "without_tau", "literal",
-    "max_min", "busiest_link", "no_contention", "solo_crossing_penalty", "coupling_minimum", "group_demand_maximum",
-    "group_split_equal", "crossing_bonus_literal", "all_crossing_penalised", "root_complex_ignored",
-    "not_work_conserving", "two_rounds",
-]  # fmt: skip
+    "back_pressure",
+    "congestion_factor",
+    "round_robin_upstream",
+    "without_head_of_line",
+    "without_tau",
+    "literal",
+    "max_min",
+    "busiest_link",
+    "no_contention",
+    "solo_crossing_penalty",
+    "coupling_minimum",
+    "group_demand_maximum",
+    "group_split_equal",
+    "crossing_bonus_literal",
+    "all_crossing_penalised",
+    "root_complex_ignored",
+    "not_work_conserving",
+    "two_rounds",
+]
 
 
 class SearchedPattern(Section):
@@ -182,9 +192,12 @@ class PcieConfig(Section):
         11.6, description="Rate of an isolated copy on built-in topologies in GiB/s."
     )
     tau: float = Field(
-        0.1735, ge=0, lt=1, allow_inf_nan=False,
+        0.1735,
+        ge=0,
+        lt=1,
+        allow_inf_nan=False,
         description="Relative performance reduction for crossing the root complex, on built-in topologies.",
-    )  # fmt: skip
+    )
 
     crossing_cost: float = Field(
         1.0,

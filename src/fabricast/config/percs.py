@@ -11,8 +11,8 @@ from fabricast.config.section import Section
 __all__ = ["PercsConfig"]
 
 WorkloadName = Literal[
-    "2D-64", "4D-64", "MChalf-64", "MCnear-64", "MCrand-64", "MCstride-64", "2D-300", "4D-300", "MChalf-300",
-]  # fmt: skip
+    "2D-64", "4D-64", "MChalf-64", "MCnear-64", "MCrand-64", "MCstride-64", "2D-300", "4D-300", "MChalf-300"
+]
 BlockedName = Literal["2D-64", "4D-64", "MChalf-64", "2D-300", "4D-300", "MChalf-300"]
 
 
@@ -20,18 +20,26 @@ class PercsConfig(Section):
     """The study of two-level direct networks (Bhatele et al., SC11)."""
 
     workloads: list[WorkloadName] = Field(
-        default=["2D-64", "4D-64", "MChalf-64", "MCnear-64", "MCrand-64", "MCstride-64", "2D-300", "4D-300",
-                 "MChalf-300"],
-        min_length=1, description="Patterns on 64 or 300 supernodes; 4D-64 is required.",
-    )  # fmt: skip
+        default=[
+            "2D-64",
+            "4D-64",
+            "MChalf-64",
+            "MCnear-64",
+            "MCrand-64",
+            "MCstride-64",
+            "2D-300",
+            "4D-300",
+            "MChalf-300",
+        ],
+        min_length=1,
+        description="Patterns on 64 or 300 supernodes; 4D-64 is required.",
+    )
     seeds: int = Field(default=30, ge=1, le=1000, description="Number of random mappings of each kind.")
     sensitivity: bool = Field(
         default=True, description="Also vary gateway rules, parallel links, open grids and placements."
     )
     simulated: list[BlockedName] = Field(
-        default=["2D-64", "4D-64", "MChalf-64"],
-        min_length=1,
-        description="Patterns to simulate at packet level.",
+        default=["2D-64", "4D-64", "MChalf-64"], min_length=1, description="Patterns to simulate at packet level."
     )
     simulated_seeds: int = Field(
         default=2, ge=1, le=1000, description="Number of random mappings of each kind to simulate."

@@ -23,9 +23,17 @@ _P = ParamSpec("_P")
 _R = TypeVar("_R")
 
 _WORDS: dict[Any, str] = {
-    str: "text", Path: "a path", float: "a number", int: "an integer", bool: "True or False", type(None): "None",
-    Mapping: "a mapping", Sequence: "a sequence", Iterable: "a sequence", Callable: "a function",
-}  # fmt: skip
+    str: "text",
+    Path: "a path",
+    float: "a number",
+    int: "an integer",
+    bool: "True or False",
+    type(None): "None",
+    Mapping: "a mapping",
+    Sequence: "a sequence",
+    Iterable: "a sequence",
+    Callable: "a function",
+}
 _CONTAINERS = (Sequence, Iterable)
 
 

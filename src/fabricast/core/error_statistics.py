@@ -101,6 +101,10 @@ def error_statistics(error: NDArray[np.float64]) -> dict[str, float]:
     p05, median, p95 = np.percentile(error, [5, 50, 95]).tolist()
     absolute = np.abs(error)
     return {
-        "n": error.size, "median": median, "p05": p05, "p95": p95,
-        "mean_absolute": float(absolute.mean()), "max_absolute": float(absolute.max()),
-    }  # fmt: skip
+        "n": error.size,
+        "median": median,
+        "p05": p05,
+        "p95": p95,
+        "mean_absolute": float(absolute.mean()),
+        "max_absolute": float(absolute.max()),
+    }

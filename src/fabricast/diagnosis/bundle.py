@@ -143,10 +143,15 @@ def diagnose(
         warnings.append(Warning(WarningCode.LOG_ROWS_EXCLUDED, text))
     ranked = sorted(_unique(findings), key=lambda one: -one.cost)
     return Diagnosis(
-        tree, tuple(str(source) for source in sources), tuple(ranked[:MOST_FINDINGS]),
-        max(len(ranked) - MOST_FINDINGS, 0), tuple(dict.fromkeys(warnings)), with_copies + all_tables, compared,
+        tree,
+        tuple(str(source) for source in sources),
+        tuple(ranked[:MOST_FINDINGS]),
+        max(len(ranked) - MOST_FINDINGS, 0),
+        tuple(dict.fromkeys(warnings)),
+        with_copies + all_tables,
+        compared,
         sum(source.problem is not None for source in sources),
-    )  # fmt: skip
+    )
 
 
 def _tree_of(
@@ -254,8 +259,9 @@ def _of_copies(tree: PcieTree, source: Source) -> Iterator[Evidence]:
             f"{len(refused)} pairs have no direct copies (for example GPU {refused[0][0]} to {refused[0][1]}): data "
             "pass through host memory, in two copies",
             f"{source.path}:{first}",
-            "check driver, IOMMU, ACS and virtualisation; 'nvidia-smi topo -p2p r' names the reason", ACCESS,
-        )  # fmt: skip
+            "check driver, IOMMU, ACS and virtualisation; 'nvidia-smi topo -p2p r' names the reason",
+            ACCESS,
+        )
     try:
         copies = copies_of_machine(tree, source.path)
     except InputError:
@@ -294,9 +300,12 @@ def _line_of(warning: Warning, graphs: Sequence[MeasuredGraph]) -> int:
 
 #: Codes of causes that name a GPU, a direction or a transport.
 _SPECIFIC = (
-    WarningCode.SLOW_ENDPOINT, WarningCode.SLOW_DIRECTION, WarningCode.SLOWER_THAN_STAGED,
-    WarningCode.SLOW_BELOW_SWITCH, WarningCode.SLOW_BETWEEN_SOCKETS,
-)  # fmt: skip
+    WarningCode.SLOW_ENDPOINT,
+    WarningCode.SLOW_DIRECTION,
+    WarningCode.SLOWER_THAN_STAGED,
+    WarningCode.SLOW_BELOW_SWITCH,
+    WarningCode.SLOW_BETWEEN_SOCKETS,
+)
 _REPEAT = "check 'lspci -vv' (LnkSta, ACSCtl) while the GPUs copy, and measure again"
 _COPY_REMEDIES = {
     WarningCode.SLOW_BELOW_SWITCH: "disable ACS of the switch (BIOS, or 'setpci' on ACSCtl) and the IOMMU",

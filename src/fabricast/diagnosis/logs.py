@@ -30,17 +30,19 @@ def wrong_results(source: Source, table: NcclTestsTable) -> Iterator[Evidence]:
             f"{source.path}:{table.wrong_lines[0]}",
             _CHECK_DIRECT_COPIES,
             FIRST,
-        )  # fmt: skip
+        )
 
 
 def later_wrong_results(source: Source) -> Iterator[Evidence]:
     """Return wrong results after the tables that are read."""
     if source.more_tables and not any(table.wrong_lines for table in source.tables) and _WRONG.search(source.text):
         yield Evidence(
-            "wrong_results", "a table after those that are compared has wrong results", place(source, _WRONG),
+            "wrong_results",
+            "a table after those that are compared has wrong results",
+            place(source, _WRONG),
             _CHECK_DIRECT_COPIES,
             FIRST,
-        )  # fmt: skip
+        )
 
 
 def log_findings(source: Source) -> Iterator[Evidence]:
@@ -58,16 +60,17 @@ def log_findings(source: Source) -> Iterator[Evidence]:
             "permit shared memory: unset NCCL_SHM_DISABLE and NCCL_P2P_DISABLE; in a container --ipc=host or a larger "
             "--shm-size",
             FIRST,
-        )  # fmt: skip
+        )
     if log.disabled_pairs:
         one, other = log.disabled_pairs[0]
         yield Evidence(
             "no_peer_access",
             f"NCCL states that direct copies are disabled between {len(log.disabled_pairs)} pairs (for example {one} "
             f"and {other}): data pass through host memory",
-            place(source, _STATES_NO_ACCESS), "check driver, IOMMU and ACS; 'nvidia-smi topo -p2p r' names the reason",
+            place(source, _STATES_NO_ACCESS),
+            "check driver, IOMMU and ACS; 'nvidia-smi topo -p2p r' names the reason",
             ACCESS,
-        )  # fmt: skip
+        )
     elif log.uses_p2p and not any(log.uses_p2p.values()) and not source.tables:
         # With a table, the forecast states the cause and the time that it costs.
         settings = [f"{name}={log.environment[name]}" for name in _P2P_SETTINGS if name in log.environment]
@@ -75,5 +78,7 @@ def log_findings(source: Source) -> Iterator[Evidence]:
         yield Evidence(
             "no_direct_copies",
             f"NCCL uses host memory (SHM) for all {len(log.uses_p2p)} hops of its log: no copy between GPUs is direct",
-            place(source, _STATES_NO_ACCESS), f"remove {' and '.join(settings)}" if settings else remedy, ACCESS,
-        )  # fmt: skip
+            place(source, _STATES_NO_ACCESS),
+            f"remove {' and '.join(settings)}" if settings else remedy,
+            ACCESS,
+        )

@@ -17,11 +17,20 @@ from fabricast.figures.style import PAGE_WIDTH_IN, ink_on
 __all__ = ["plot_accuracy", "plot_sensitivity", "plot_shares", "plot_totals", "plot_what_if"]
 
 _TITLES = {
-    "hlp": "HLP", "llp": "LLP", "llp_post": "LLP post", "pio_copy": "PIO copy", "hlp_tx_prog": "HLP send progress",
-    "hlp_post": "HLP post", "llp_prog": "LLP progress", "hlp_rx_prog": "HLP receive progress",
-    "integrated_nic": "PCIe and RC to memory", "pcie": "PCIe", "rc_to_mem": "RC to memory", "wire": "wire",
+    "hlp": "HLP",
+    "llp": "LLP",
+    "llp_post": "LLP post",
+    "pio_copy": "PIO copy",
+    "hlp_tx_prog": "HLP send progress",
+    "hlp_post": "HLP post",
+    "llp_prog": "LLP progress",
+    "hlp_rx_prog": "HLP receive progress",
+    "integrated_nic": "PCIe and RC to memory",
+    "pcie": "PCIe",
+    "rc_to_mem": "RC to memory",
+    "wire": "wire",
     "switch": "switch",
-}  # fmt: skip
+}
 _CHARTS = (
     ("injection", "injection", ("hlp", "llp", "llp_post", "pio_copy", "hlp_tx_prog", "hlp_post", "llp_prog")),
     ("latency", "latency, CPU", ("hlp", "llp", "hlp_rx_prog", "llp_post", "pio_copy", "hlp_post", "llp_prog")),
@@ -37,15 +46,28 @@ _COMPONENT_COLOURS = dict(zip(COMPONENTS, [*COLOURS[3:7], *MORE_COLOURS], strict
 #: Greys for groups of components; two groups that form a whole get different greys.
 _DARK, _PALE = "#595959", "#a6a6a6"
 _GROUP_COLOURS = {
-    "hlp": _DARK, "llp": _PALE, "llp_post": "#7f7f7f", "integrated_nic": _DARK, "post": _PALE, "progress": _DARK,
-    "initiator": _DARK, "target": _PALE,
-}  # fmt: skip
+    "hlp": _DARK,
+    "llp": _PALE,
+    "llp_post": "#7f7f7f",
+    "integrated_nic": _DARK,
+    "post": _PALE,
+    "progress": _DARK,
+    "initiator": _DARK,
+    "target": _PALE,
+}
 #: Component names as printed on the slides.
 _SLIDE_NAMES = {
-    "MD setup": "md_setup", "Barrier for MD": "md_barrier", "Barrier for DBC": "dbc_barrier", "PIO copy": "pio_copy",
-    "Other": "llp_post_other", "PCIe": "pcie", "RC-to-MEM": "rc_to_mem", "Wire": "wire", "Switch": "switch",
+    "MD setup": "md_setup",
+    "Barrier for MD": "md_barrier",
+    "Barrier for DBC": "dbc_barrier",
+    "PIO copy": "pio_copy",
+    "Other": "llp_post_other",
+    "PCIe": "pcie",
+    "RC-to-MEM": "rc_to_mem",
+    "Wire": "wire",
+    "Switch": "switch",
     "Misc": "injection_misc",
-}  # fmt: skip
+}
 
 
 def plot_totals(component: pd.DataFrame, what_if: pd.DataFrame) -> Figure:
@@ -67,12 +89,27 @@ def plot_totals(component: pd.DataFrame, what_if: pd.DataFrame) -> Figure:
                 used.add(name)
                 assumed = times.loc[(system, name), "tag"] == "assumed"
                 colour = _COMPONENT_COLOURS[name]
-                axes.bar(x, value, bottom=bottom, width=0.92, edgecolor="white", linewidth=0.5, color=colour,
-                         hatch=_ASSUMED_HATCH if assumed else None)  # fmt: skip
+                axes.bar(
+                    x,
+                    value,
+                    bottom=bottom,
+                    width=0.92,
+                    edgecolor="white",
+                    linewidth=0.5,
+                    color=colour,
+                    hatch=_ASSUMED_HATCH if assumed else None,
+                )
                 if value > 0.04 * _total(times, whole, system, metric):
-                    axes.text(x, bottom + value / 2, f"{COMPONENTS[name].title} {value:.0f}", ha="center",
-                              va="center", fontsize=7, color=ink_on(colour),
-                              bbox={"facecolor": colour, "edgecolor": "none", "pad": 0.8})  # fmt: skip
+                    axes.text(
+                        x,
+                        bottom + value / 2,
+                        f"{COMPONENTS[name].title} {value:.0f}",
+                        ha="center",
+                        va="center",
+                        fontsize=7,
+                        color=ink_on(colour),
+                        bbox={"facecolor": colour, "edgecolor": "none", "pad": 0.8},
+                    )
                 bottom += value
             axes.text(x, bottom, f"{bottom:.1f}", ha="center", va="bottom", fontsize=7)
         axes.set_xticks(range(len(systems)), [SYSTEM_TITLES.get(name, name) for name in systems])
@@ -122,8 +159,13 @@ def plot_shares(share: pd.DataFrame, system: str, figures: Sequence[str]) -> Fig
     axes.grid(axis="y", visible=False)
     if unnamed:
         handles = [Patch(color=colour, label=text) for text, colour in unnamed.items()]
-        figure.legend(handles=handles, ncols=3, loc="outside lower center",
-                      title="components too narrow for a label", title_fontsize=7)  # fmt: skip
+        figure.legend(
+            handles=handles,
+            ncols=3,
+            loc="outside lower center",
+            title="components too narrow for a label",
+            title_fontsize=7,
+        )
     return figure
 
 
@@ -143,18 +185,27 @@ def plot_what_if(what_if: pd.DataFrame, system: str) -> Figure:
     rows = what_if[(what_if["system"] == system) & (what_if["reduction"] < 1.0)]
     figure, panels = plt.subplot_mosaic(
         [["injection", "latency, CPU"], ["injection", "latency, I/O"], ["injection", "latency, network"]],
-        figsize=(PAGE_WIDTH_IN, 3.6), height_ratios=[len(names) for _, title, names in _CHARTS if title != "injection"],
-    )  # fmt: skip
+        figsize=(PAGE_WIDTH_IN, 3.6),
+        height_ratios=[len(names) for _, title, names in _CHARTS if title != "injection"],
+    )
     for metric, title, names in _CHARTS:
         part = rows[(rows["metric"] == metric) & rows["component"].isin(names)]
         shares = 100 * part.pivot(index="component", columns="reduction", values="share_removed")
         shares = shares.sort_values(shares.columns[-1], ascending=False, kind="stable")
         axes = panels[title]
         sns.heatmap(
-            shares.rename(index=_TITLES, columns=lambda reduction: f"{100 * reduction:.0f}"), ax=axes, annot=True,
-            fmt=".1f", annot_kws={"fontsize": 7}, cmap="Blues", vmin=0, vmax=1.6 * _AXIS_LIMITS[metric], cbar=False,
-            linewidths=0.5, yticklabels=True,
-        )  # fmt: skip
+            shares.rename(index=_TITLES, columns=lambda reduction: f"{100 * reduction:.0f}"),
+            ax=axes,
+            annot=True,
+            fmt=".1f",
+            annot_kws={"fontsize": 7},
+            cmap="Blues",
+            vmin=0,
+            vmax=1.6 * _AXIS_LIMITS[metric],
+            cbar=False,
+            linewidths=0.5,
+            yticklabels=True,
+        )
         axes.set(title=f"{title}: share removed (%)", xlabel="", ylabel="")
         axes.tick_params(length=0)
         axes.tick_params(axis="y", rotation=0)

@@ -43,8 +43,16 @@ def pcie_card(communication: pd.DataFrame, phase: pd.DataFrame, graph: str) -> F
     for row in rows.to_dict("records"):
         y, start, duration = order[row["communication"]], 1e3 * row["start_s"], 1e3 * row["duration_s"]
         axes.barh(y, duration, left=start, height=0.85 * row["rho"], color=COLOURS[row["communication"]])
-        axes.text(start + duration / 2, y, f"{row['rho']:.2g}", ha="center", va="center", fontsize=7,
-                  color="black", bbox={"facecolor": "white", "edgecolor": "none", "pad": 1})  # fmt: skip
+        axes.text(
+            start + duration / 2,
+            y,
+            f"{row['rho']:.2g}",
+            ha="center",
+            va="center",
+            fontsize=7,
+            color="black",
+            bbox={"facecolor": "white", "edgecolor": "none", "pad": 1},
+        )
     axes.set_yticks(list(order.values()), [f"{ends.loc[n, 'source']}→{ends.loc[n, 'target']}" for n in order])
     axes.set_xlabel("time in ms; height: share of the link")
     axes.grid(axis="y", visible=False)
@@ -80,8 +88,13 @@ def maxrate_card(measurement: pd.DataFrame, fit: pd.DataFrame, dataset: str) -> 
     processes = np.linspace(1, float(size_rows["processes"].max()), 100)
     messages = CONVENTIONS[str(size_rows["convention"].iloc[0])]
     rate = node_rate_gb_per_s(size_rows)
-    axes.plot(processes, processes * rate.iloc[0] / size_rows["processes"].iloc[0], "--", color=ASSUMED_COLOUR,
-              label="one process × number")  # fmt: skip
+    axes.plot(
+        processes,
+        processes * rate.iloc[0] / size_rows["processes"].iloc[0],
+        "--",
+        color=ASSUMED_COLOUR,
+        label="one process × number",
+    )
     values = fitted_parameters(fit, dataset, "maxrate", "large")
     time = predict_time("maxrate", values, np.full(100, size), processes)
     axes.plot(processes, messages * processes * size / time / 1e9, color=MODEL_COLOURS["maxrate"], label="max-rate")
@@ -104,12 +117,14 @@ def gpucentric_card(statement: pd.DataFrame) -> Figure:
     firm = ~certain & (rows["share_of_draws"] >= _FIRM).to_numpy()
     x = np.arange(len(rows))
     for chosen, colour, label in (
-        (certain, ASSUMED_COLOUR, "by construction"), (firm, COLOURS[0], "95 % of samples or more"),
+        (certain, ASSUMED_COLOUR, "by construction"),
+        (firm, COLOURS[0], "95 % of samples or more"),
         (~certain & ~firm, COLOURS[1], "fewer"),
-    ):  # fmt: skip
+    ):
         axes.vlines(x[chosen], 0, 100 * rows["share_of_draws"].to_numpy()[chosen], color=colour, linewidth=2)
-        axes.plot(x[chosen], 100 * rows["share_of_draws"].to_numpy()[chosen], "o", color=colour, markersize=4,
-                  label=label)  # fmt: skip
+        axes.plot(
+            x[chosen], 100 * rows["share_of_draws"].to_numpy()[chosen], "o", color=colour, markersize=4, label=label
+        )
     axes.set_xticks([])
     axes.set_xlabel(f"the {len(rows)} statements of the talk, most robust first", fontsize=7)
     axes.set_ylabel("holds in share of samples (%)")
@@ -133,8 +148,14 @@ def percs_card(case: pd.DataFrame, search: pd.DataFrame) -> Figure:
     for y, name in enumerate(names):
         colour = {"DEF": COLOURS[1], "searched": COLOURS[2]}.get(name, COLOURS[0])
         axes.plot(1e3 * times[name], y, "o", color=colour, markersize=5)
-        axes.annotate(f"{1e3 * times[name]:.3g}", (1e3 * times[name], y), (6, 0), textcoords="offset points",
-                      va="center", fontsize=7)  # fmt: skip
+        axes.annotate(
+            f"{1e3 * times[name]:.3g}",
+            (1e3 * times[name], y),
+            (6, 0),
+            textcoords="offset points",
+            va="center",
+            fontsize=7,
+        )
     axes.set_yticks(range(len(names)), [MAPPING_TITLES.get(name, name) for name in names])
     axes.set_xscale("log")
     axes.margins(x=0.22)

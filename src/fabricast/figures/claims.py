@@ -46,10 +46,18 @@ def plot_claim_readings(reading: pd.DataFrame, claim: pd.DataFrame) -> Figure:
     axes.spines[["left", "right", "top"]].set_visible(False)
     handles = [
         Line2D([], [], marker="o", linestyle="", color=COLOURS[0], markersize=4, label="readings that the words allow"),
-        Line2D([], [], marker="o", linestyle="", color=COLOURS[0], markerfacecolor="white", markersize=4,
-               label="other readings"),
+        Line2D(
+            [],
+            [],
+            marker="o",
+            linestyle="",
+            color=COLOURS[0],
+            markerfacecolor="white",
+            markersize=4,
+            label="other readings",
+        ),
         Patch(facecolor="0.88", label="statement holds"),
-    ]  # fmt: skip
+    ]
     has_others = not values.loc[values["claim"].isin([row["claim"] for row in shown]), "is_default"].all()
     figure.legend(handles=handles if has_others else handles[::2], loc="outside upper left", ncols=3)
     return figure
@@ -76,8 +84,15 @@ def _draw_range(axes: Axes, row: dict[Any, Any], values: pd.DataFrame, middle: f
     primary = values["is_default"].to_numpy(bool)
     axes.plot([places.min(), places.max()], [middle, middle], color=COLOURS[0], linewidth=0.8)
     # Other readings are below the line, so that none covers a primary one.
-    axes.plot(places[~primary], [middle + 0.17] * int((~primary).sum()), "o", color=COLOURS[0], mfc="white",
-              markersize=3.2, markeredgewidth=0.7)  # fmt: skip
+    axes.plot(
+        places[~primary],
+        [middle + 0.17] * int((~primary).sum()),
+        "o",
+        color=COLOURS[0],
+        mfc="white",
+        markersize=3.2,
+        markeredgewidth=0.7,
+    )
     axes.plot(places[primary], [middle] * int(primary.sum()), "o", color=COLOURS[0], markersize=3.2)
     held = int((values["verdict"] != "deviates").sum())
     axes.text(_LIMITS[1] + 0.06, middle, f"{held} of {len(values)}", va="center", fontsize=7)

@@ -18,15 +18,18 @@ from fabricast.figures.style import COLUMN_WIDTH_IN, PAGE_WIDTH_IN, size_name
 __all__ = ["plot_bandwidth", "plot_card", "plot_choices", "plot_errors"]
 
 _FORECASTS = {
-    "forecast_s": ("forecast", COLOURS[0], "-"), "nccl_s": ("NCCL's estimate", COLOURS[1], "--"),
+    "forecast_s": ("forecast", COLOURS[0], "-"),
+    "nccl_s": ("NCCL's estimate", COLOURS[1], "--"),
     "alpha_beta_s": ("alpha-beta", COLOURS[2], ":"),
-}  # fmt: skip
+}
 _PROTOCOLS = {"ll": COLOURS[1], "simple": COLOURS[0], "ll128": COLOURS[2]}
 _CLASSES = ("up to 32 KiB", "64 to 512 KiB", "from 1 MiB")
 _NAMES = {
-    "fabricast": ("forecast", COLOURS[0]), "fabricast_left_out": ("machine left out of the fit", COLOURS[5]),
-    "nccl_estimate": ("NCCL's estimate", COLOURS[1]), "alpha_beta": ("alpha-beta", COLOURS[2]),
-}  # fmt: skip
+    "fabricast": ("forecast", COLOURS[0]),
+    "fabricast_left_out": ("machine left out of the fit", COLOURS[5]),
+    "nccl_estimate": ("NCCL's estimate", COLOURS[1]),
+    "alpha_beta": ("alpha-beta", COLOURS[2]),
+}
 _COLUMNS = 3
 #: Binary logarithm of the ratio of sizes above which every tenth power of two has a label.
 _WIDE = 17
@@ -74,10 +77,8 @@ def _all_reduce(time: pd.DataFrame, machine: pd.DataFrame) -> list[tuple[str, pd
     ranks = machine.set_index("system")["ranks"]
     rows = time[time["operation"] == "all_reduce"]
     return [
-        (str(system), part, int(ranks[system]))
-        for system, part in rows.groupby("system", sort=True)
-        if len(part) > 1
-    ]  # fmt: skip
+        (str(system), part, int(ranks[system])) for system, part in rows.groupby("system", sort=True) if len(part) > 1
+    ]
 
 
 def plot_bandwidth(time: pd.DataFrame, machine: pd.DataFrame) -> Figure:
@@ -135,8 +136,11 @@ def plot_choices(time: pd.DataFrame) -> Figure:
     used = [name for name in _PROTOCOLS if name in set(rows["protocol"])]
     axes.legend(
         handles=[Patch(color=_PROTOCOLS[name], label=name.upper() if name != "simple" else "Simple") for name in used],
-        fontsize=7, ncols=3, loc="lower center", bbox_to_anchor=(0.5, 1.0),
-    )  # fmt: skip
+        fontsize=7,
+        ncols=3,
+        loc="lower center",
+        bbox_to_anchor=(0.5, 1.0),
+    )
     return figure
 
 

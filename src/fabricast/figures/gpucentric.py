@@ -14,13 +14,7 @@ from matplotlib.patches import Patch
 
 from fabricast.figures.colours import ASSUMED_COLOUR, COLOURS
 from fabricast.figures.style import PAGE_WIDTH_IN, size_name, statements_at_left
-from fabricast.gpucentric.methods import (
-    METHODS,
-    allreduce_time_s,
-    message_time_s,
-    powers_w,
-    without_peer_limit,
-)
+from fabricast.gpucentric.methods import METHODS, allreduce_time_s, message_time_s, powers_w, without_peer_limit
 from fabricast.gpucentric.statements import ALLREDUCE_NODES
 
 __all__ = [
@@ -40,9 +34,10 @@ _STEPS = 16
 _ASSUMED = "uses assumed parameters"
 #: Panel titles of systems with their MPI library.
 _TITLES = {
-    "lassen_mvapich": "Lassen, MVAPICH", "lassen_spectrum": "Lassen, Spectrum MPI",
+    "lassen_mvapich": "Lassen, MVAPICH",
+    "lassen_spectrum": "Lassen, Spectrum MPI",
     "summit_spectrum": "Summit, Spectrum MPI",
-}  # fmt: skip
+}
 #: Colours of the components of a node.
 _PART_COLOURS = (COLOURS[5], COLOURS[4], COLOURS[2], COLOURS[3])
 #: One colour per method in all figures.
@@ -100,9 +95,15 @@ def plot_allreduce_power(parameter: pd.DataFrame) -> Figure:
         idle = sum(watts[0] for watts in parts.values())
         energy_mj, rest_mj = below * ends[name] / 1e3, idle * (max(ends.values()) - ends[name]) / 1e3
         axes.fill_between(
-            [ends[name], max(ends.values())], 0, idle, facecolor="none", edgecolor="0.6", hatch="////", linewidth=0,
+            [ends[name], max(ends.values())],
+            0,
+            idle,
+            facecolor="none",
+            edgecolor="0.6",
+            hatch="////",
+            linewidth=0,
             label="idle node",
-        )  # fmt: skip
+        )
         also = f" ({energy_mj + rest_mj:.3g} mJ until {names[0].upper()} ends)" if rest_mj > 0 else ""
         axes.set_title(f"{METHODS[name].title}\n{energy_mj:.3g} mJ{also}")
         axes.set_xlabel("time (µs)")
@@ -118,8 +119,10 @@ def plot_robustness(statement: pd.DataFrame) -> Figure:
     """Draw the share of samples of the assumed parameters in which each statement holds."""
     rows = statement.sort_values("statement", ascending=False).to_dict("records")
     looks = {
-        "assumed values": (COLOURS[0], "o"), "structure": (ASSUMED_COLOUR, "s"), "published numbers": ("0.35", "^"),
-    }  # fmt: skip
+        "assumed values": (COLOURS[0], "o"),
+        "structure": (ASSUMED_COLOUR, "s"),
+        "published numbers": ("0.35", "^"),
+    }
     texts = [textwrap.fill(f"{row['statement']} {row['text']}", 68) for row in rows]
     # Two lines of text need more space than one.
     heights = [1.0 + 0.65 * text.count("\n") for text in texts]
@@ -137,8 +140,17 @@ def plot_robustness(statement: pd.DataFrame) -> Figure:
         Line2D([], [], marker=marker, color=colour, label=f"decided by {name}")
         for name, (colour, marker) in looks.items()
     ]
-    handles.append(Line2D([], [], marker="o", linestyle="", color="black", markerfacecolor="white",
-                          label="fails with the default values"))  # fmt: skip
+    handles.append(
+        Line2D(
+            [],
+            [],
+            marker="o",
+            linestyle="",
+            color="black",
+            markerfacecolor="white",
+            label="fails with the default values",
+        )
+    )
     figure.legend(handles=handles, loc="outside lower center", ncols=2)
     return figure
 
@@ -153,10 +165,16 @@ def plot_map(choice: pd.DataFrame, system: str) -> Figure:
         number = objective_rows.pivot(index="overlap", columns="size_bytes", values="number")
         tie = objective_rows.pivot(index="overlap", columns="size_bytes", values="tie").to_numpy(dtype=bool)
         axes.pcolormesh(
-            np.arange(number.shape[1] + 1), np.arange(number.shape[0] + 1), number.to_numpy(), vmin=-0.5,
-            vmax=len(methods) - 0.5, cmap=ListedColormap([_METHOD_COLOURS[name] for name in methods]),
-            edgecolors="white", linewidth=0.4, alpha=np.where(tie, 0.4, 1.0),
-        )  # fmt: skip
+            np.arange(number.shape[1] + 1),
+            np.arange(number.shape[0] + 1),
+            number.to_numpy(),
+            vmin=-0.5,
+            vmax=len(methods) - 0.5,
+            cmap=ListedColormap([_METHOD_COLOURS[name] for name in methods]),
+            edgecolors="white",
+            linewidth=0.4,
+            alpha=np.where(tie, 0.4, 1.0),
+        )
         sizes = number.columns.to_numpy(dtype=np.float64)
         axes.set_xticks(np.arange(0, number.shape[1], 4) + 0.5, [size_name(size) for size in sizes[::4]])
         axes.set_yticks(np.arange(number.shape[0]) + 0.5, [f"{v:g}" for v in number.index])
@@ -196,10 +214,13 @@ def plot_measured_paths(path: pd.DataFrame) -> Figure:
 
 
 _CLASSES = {
-    "host_to_device.pinned": "to the GPU, pinned", "device_to_host.pinned": "to the host, pinned",
-    "host_to_device.pageable": "to the GPU, pageable", "device_to_host.pageable": "to the host, pageable",
-    "device_to_device": "within the GPU", "peer": "to the next GPU",
-}  # fmt: skip
+    "host_to_device.pinned": "to the GPU, pinned",
+    "device_to_host.pinned": "to the host, pinned",
+    "host_to_device.pageable": "to the GPU, pageable",
+    "device_to_host.pageable": "to the host, pageable",
+    "device_to_device": "within the GPU",
+    "peer": "to the next GPU",
+}
 
 
 def plot_this_gpu(measurement: pd.DataFrame, prediction: pd.DataFrame) -> Figure:
@@ -248,9 +269,15 @@ def plot_feasible(feasible: pd.DataFrame, parameter: pd.DataFrame) -> Figure:
     colours = ("#dddddd", COLOURS[5], COLOURS[4], COLOURS[2])
     figure, axes = plt.subplots(figsize=(PAGE_WIDTH_IN, 3.2))
     axes.pcolormesh(
-        table.columns.to_numpy() / 1e9, table.index.to_numpy() / 1e9, table.to_numpy(), vmin=-0.5, vmax=3.5,
-        cmap=ListedColormap(list(colours)), shading="nearest", rasterized=True,
-    )  # fmt: skip
+        table.columns.to_numpy() / 1e9,
+        table.index.to_numpy() / 1e9,
+        table.to_numpy(),
+        vmin=-0.5,
+        vmax=3.5,
+        cmap=ListedColormap(list(colours)),
+        shading="nearest",
+        rasterized=True,
+    )
     value = _values(parameter)
     axes.plot(value["store_rate"] / 1e9, value["peer_rate_large"] / 1e9, "k*", markersize=9, label="default (assumed)")
     axes.set_xscale("log")

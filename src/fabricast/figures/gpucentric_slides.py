@@ -31,13 +31,21 @@ _LEAST_RATIO, _HIGHEST_RATIO = 0.3, 3.0
 _LIMIT = {"performance": 1.0, "energy": 1.2}
 #: Workloads with their titles, in the order of slide 24 and in that of slide 25.
 _PANELS = {
-    "nbody_small": "n-body, small", "nbody_large": "n-body, large", "sum_small": "sum, small",
-    "sum_large": "sum, large", "himeno": "Himeno", "random_access": "random access",
-}  # fmt: skip
+    "nbody_small": "n-body, small",
+    "nbody_large": "n-body, large",
+    "sum_small": "sum, small",
+    "sum_large": "sum, large",
+    "himeno": "Himeno",
+    "random_access": "random access",
+}
 _BARS = {
-    "nbody_small": "n-body,\nsmall", "nbody_large": "n-body,\nlarge", "sum_small": "sum,\nsmall",
-    "sum_large": "sum,\nlarge", "random_access": "random\naccess", "himeno": "Himeno",
-}  # fmt: skip
+    "nbody_small": "n-body,\nsmall",
+    "nbody_large": "n-body,\nlarge",
+    "sum_small": "sum,\nsmall",
+    "sum_large": "sum,\nlarge",
+    "random_access": "random\naccess",
+    "himeno": "Himeno",
+}
 _METHODS = {"ggas": COLOURS[1], "rma": COLOURS[2]}
 _OBSERVED = ("n-body", "himeno", "global sum", "random access")
 
@@ -63,7 +71,7 @@ def plot_controls(control: pd.DataFrame) -> Figure:
     handles += [
         Line2D([], [], color="0.3", linestyle="--", linewidth=0.8, label="CPU control"),
         Line2D([], [], color="black", linewidth=1, label="range over varied assumptions"),
-    ]  # fmt: skip
+    ]
     figure.legend(handles=handles, loc="outside lower center", ncols=5)
     return figure
 
@@ -84,12 +92,14 @@ def plot_workload_performance(workload: pd.DataFrame) -> Figure:
     for axes in panels:
         axes.set_xlabel("nodes")
     figure.suptitle(f"{_ASSUMED} 24", fontsize=8)
-    handles: list[Artist] = [Line2D([], [], color=colour, marker=marker, markersize=3.5, label=method.upper())
-               for (method, colour), marker in zip(_METHODS.items(), "s^", strict=True)]  # fmt: skip
+    handles: list[Artist] = [
+        Line2D([], [], color=colour, marker=marker, markersize=3.5, label=method.upper())
+        for (method, colour), marker in zip(_METHODS.items(), "s^", strict=True)
+    ]
     handles += [
         Line2D([], [], color="0.3", linestyle="--", linewidth=0.8, label="MPI"),
         Patch(color="0.93", label="axis of the slide"),
-    ]  # fmt: skip
+    ]
     figure.legend(handles=handles, loc="outside lower center", ncols=4)
     return figure
 
@@ -107,8 +117,15 @@ def plot_workload_energy(workload: pd.DataFrame) -> Figure:
             if value > 1.2:
                 axes.text(at, 1.17, f"{value:.2f}\n↑", ha="center", va="top", fontsize=7, color=ink_on(colour))
             else:
-                axes.text(at, value + 0.015, f"{value:.2f}", ha="center", va="bottom", fontsize=7,
-                          bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.6})  # fmt: skip
+                axes.text(
+                    at,
+                    value + 0.015,
+                    f"{value:.2f}",
+                    ha="center",
+                    va="bottom",
+                    fontsize=7,
+                    bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.6},
+                )
     axes.axhline(1, color="0.3", linestyle="--", linewidth=0.8, label="MPI", zorder=1)
     axes.set_xticks(range(len(table)), [*_BARS.values(), "mean"])
     axes.set(ylim=(0, 1.2), yticks=(0, 0.4, 0.8, 1.2), ylabel="energy / MPI")

@@ -75,14 +75,26 @@ def plot_rates(measurement: pd.DataFrame, fit: pd.DataFrame, dataset: str) -> Fi
     messages = CONVENTIONS[str(rows["convention"].iloc[0])]
     for size, colour, marker in zip(sorted(set(rows["size_bytes"]))[-3:], COLOURS, "os^", strict=False):
         size_rows = rows[rows["size_bytes"] == size].sort_values("processes")
-        left.plot(size_rows["processes"], node_rate_gb_per_s(size_rows), marker, color=colour,
-                  markersize=3.5, label=size_name(size))  # fmt: skip
+        left.plot(
+            size_rows["processes"],
+            node_rate_gb_per_s(size_rows),
+            marker,
+            color=colour,
+            markersize=3.5,
+            label=size_name(size),
+        )
     processes = np.linspace(1, float(rows["processes"].max()), 120)
     largest = float(rows["size_bytes"].max())
     for name, style in zip(SINGLE_FORMS, _STYLES, strict=True):
         time = predict_time(name, fitted_parameters(fit, dataset, name, "large"), np.full(120, largest), processes)
-        left.plot(processes, messages * processes * largest / time / 1e9, color="black", linestyle=style, linewidth=1,
-                  label=FORMS[name].title)  # fmt: skip
+        left.plot(
+            processes,
+            messages * processes * largest / time / 1e9,
+            color="black",
+            linestyle=style,
+            linewidth=1,
+            label=FORMS[name].title,
+        )
     left.set_ylim(0, 1.15 * float(node_rate_gb_per_s(rows).max()))
     left.xaxis.set_major_locator(MaxNLocator(integer=True))
     left.set_xlabel("processes on the node")
@@ -94,8 +106,16 @@ def plot_rates(measurement: pd.DataFrame, fit: pd.DataFrame, dataset: str) -> Fi
         colour, again = (*COLOURS[:4], COLOURS[6])[number % 5], number // 5 % 3
         big = part[part["size_bytes"] == part["size_bytes"].max()].sort_values("processes")
         rate = node_rate_gb_per_s(big)
-        right.plot(big["processes"], rate / rate.max(), color=colour, marker="o^s"[again], markersize=3, linewidth=0.9,
-                   linestyle=("-", "--", ":")[again], label=dataset_title(str(label)))  # fmt: skip
+        right.plot(
+            big["processes"],
+            rate / rate.max(),
+            color=colour,
+            marker="o^s"[again],
+            markersize=3,
+            linewidth=0.9,
+            linestyle=("-", "--", ":")[again],
+            label=dataset_title(str(label)),
+        )
     right.set_xscale("log", base=2)
     right.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     right.set_xlabel("processes on the node")
@@ -162,8 +182,15 @@ def plot_model_errors(fit: pd.DataFrame) -> Figure:
         if np.isfinite(value):
             text, best = f"{value:.1f}", f"{np.nanmin(values[row]):.1f}"
             is_best = text == best
-            axes.text(column, row, text, ha="center", va="center", weight="bold" if is_best else "normal",
-                      color="white" if norm(value) > 0.6 else "black")  # fmt: skip
+            axes.text(
+                column,
+                row,
+                text,
+                ha="center",
+                va="center",
+                weight="bold" if is_best else "normal",
+                color="white" if norm(value) > 0.6 else "black",
+            )
     titles = [textwrap.fill(MODEL_TITLES[str(name)], 14) for name in table.columns]
     axes.set_xticks(range(len(titles)), titles)
     axes.tick_params(axis="x", labeltop=True, labelbottom=False, length=0)
@@ -184,9 +211,14 @@ def _surface(axes: Axes, values: pd.DataFrame, norm: Normalize, title: str, colo
     """Draw a table of message sizes by process counts as coloured cells."""
     table = values.pivot(index="processes", columns="size_bytes", values="value")
     shown = axes.pcolormesh(
-        np.arange(table.shape[1] + 1), np.arange(table.shape[0] + 1), table.to_numpy(), cmap=colours, norm=norm,
-        edgecolors="white", linewidth=0.2,
-    )  # fmt: skip
+        np.arange(table.shape[1] + 1),
+        np.arange(table.shape[0] + 1),
+        table.to_numpy(),
+        cmap=colours,
+        norm=norm,
+        edgecolors="white",
+        linewidth=0.2,
+    )
     every = slice(None, None, 3)
     columns = [size_name(float(value)) for value in table.columns]
     axes.set_xticks((np.arange(table.shape[1]) + 0.5)[every], columns[every], rotation=45)
@@ -200,8 +232,9 @@ def _surface(axes: Axes, values: pd.DataFrame, norm: Normalize, title: str, colo
 def _modelled(prediction: pd.DataFrame, dataset: str, model: str) -> pd.DataFrame:
     rows = prediction[(prediction["model"] == model) & prediction["case_id"].str.startswith(f"{dataset}/")]
     parts = rows["case_id"].str.rsplit("/", n=2, expand=True)
-    return pd.DataFrame({"processes": parts[1].astype(int), "size_bytes": parts[2].astype(float),
-                         "value": rows["value"] * 1e6})  # fmt: skip
+    return pd.DataFrame(
+        {"processes": parts[1].astype(int), "size_bytes": parts[2].astype(float), "value": rows["value"] * 1e6}
+    )
 
 
 def plot_time_surfaces(
@@ -233,25 +266,12 @@ def plot_time_curves(measurement: pd.DataFrame, prediction: pd.DataFrame, datase
     """Draw time by message size for several process counts."""
     rows = measurement[measurement["dataset"] == dataset]
     counts = sorted(set(rows["processes"]))
-    chosen = sorted(
-        {
-            counts[0],
-            counts[len(counts) // 4],
-            counts[len(counts) // 2],
-            counts[-1],
-        }
-    )
+    chosen = sorted({counts[0], counts[len(counts) // 4], counts[len(counts) // 2], counts[-1]})
     figure, axes = plt.subplots(figsize=(PAGE_WIDTH_IN, 3.0))
     points: list[Line2D] = []
     for k, colour, marker in zip(chosen, COLOURS, "os^D", strict=False):
         process_rows = rows[rows["processes"] == k].sort_values("size_bytes")
-        axes.plot(
-            process_rows["size_bytes"],
-            process_rows["time_s"] * 1e6,
-            marker,
-            color=colour,
-            markersize=3.5,
-        )
+        axes.plot(process_rows["size_bytes"], process_rows["time_s"] * 1e6, marker, color=colour, markersize=3.5)
         points.append(_points(colour, marker, "1 process" if k == 1 else f"{k} processes"))
         for model, style in (("refined", "--"), (_CHOSEN, "-")):
             modelled = _modelled(prediction, dataset, model)
@@ -277,8 +297,15 @@ def plot_parameter_intervals(fit: pd.DataFrame, measurement: pd.DataFrame) -> Fi
     for panel, (name, title) in zip(axes, titles.items(), strict=True):
         for y, (_, row) in enumerate(rows.iterrows()):
             if name not in list(row["identifiable"]):
-                panel.text(0.03, y, "not determined", fontsize=7, va="center", transform=panel.get_yaxis_transform(),
-                         bbox={"facecolor": "white", "edgecolor": "none", "pad": 1})  # fmt: skip
+                panel.text(
+                    0.03,
+                    y,
+                    "not determined",
+                    fontsize=7,
+                    va="center",
+                    transform=panel.get_yaxis_transform(),
+                    bbox={"facecolor": "white", "edgecolor": "none", "pad": 1},
+                )
                 continue
             scale = 1e-9 * CONVENTIONS[conventions[row["dataset"]]]
             ends = [scale * row[f"{name}_low"], scale * row[f"{name}_high"]]
@@ -303,8 +330,15 @@ def plot_this_machine(measurement: pd.DataFrame) -> Figure:
         path_rows = rows[rows["path"] == path]
         for k, style in zip(sorted(set(path_rows["processes"])), ("-", "--", ":", "-.") * 4, strict=False):
             part = path_rows[path_rows["processes"] == k].sort_values("size_bytes")
-            axes.plot(part["size_bytes"], part["time_s"] * 1e6, style, marker="o", markersize=3, color=colour,
-                      label=f"{path.replace('_', ' ')}, {k} pair{'s' if k > 1 else ''}")  # fmt: skip
+            axes.plot(
+                part["size_bytes"],
+                part["time_s"] * 1e6,
+                style,
+                marker="o",
+                markersize=3,
+                color=colour,
+                label=f"{path.replace('_', ' ')}, {k} pair{'s' if k > 1 else ''}",
+            )
     axes.set_xscale("log", base=2)
     axes.set_yscale("log")
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: size_name(value)))

@@ -36,11 +36,15 @@ _ORDER = ("DEF", "BNM", "BDM", "BSM", "RNM", "RDM", "RNMu", "RDMu")
 _CLASSES = ("LL", "LR", "D")
 #: Mappings and routings of the talk, in its order.
 _SLIDE_CASES = {
-    ("DEF", "direct"): "rank order (DEF)", ("BNM", "direct"): "blocks on nodes (BNM)",
-    ("BDM", "direct"): "blocks on drawers (BDM)", ("BSM", "direct"): "blocks on supernodes (BSM)",
-    ("RNM", "direct"): "random nodes (RNM)", ("RDM", "direct"): "random drawers (RDM)",
-    ("DEF", "indirect"): "indirect, rank order (DFI)", ("RDM", "indirect"): "indirect, random drawers (RDI)",
-}  # fmt: skip
+    ("DEF", "direct"): "rank order (DEF)",
+    ("BNM", "direct"): "blocks on nodes (BNM)",
+    ("BDM", "direct"): "blocks on drawers (BDM)",
+    ("BSM", "direct"): "blocks on supernodes (BSM)",
+    ("RNM", "direct"): "random nodes (RNM)",
+    ("RDM", "direct"): "random drawers (RDM)",
+    ("DEF", "indirect"): "indirect, rank order (DFI)",
+    ("RDM", "indirect"): "indirect, random drawers (RDI)",
+}
 #: Mappings in words.
 _MAPPINGS = {
     mapping: text.partition(" (")[0] for (mapping, routing), text in _SLIDE_CASES.items() if routing == "direct"
@@ -94,8 +98,9 @@ def plot_link_usage(case: pd.DataFrame, link_class: pd.DataFrame, workload: str)
         y = np.arange(len(values))
         axes.hlines(y, values["min_bytes"], values["max_bytes"], color=COLOURS[0], linewidth=1.2)
         axes.plot(values["max_bytes"], y, ">", color=COLOURS[1], markersize=5, label="largest load", clip_on=False)
-        axes.plot(values["mean_bytes"], y, "o", color=COLOURS[0], mfc="none", markersize=5, label="mean load",
-                  clip_on=False)  # fmt: skip
+        axes.plot(
+            values["mean_bytes"], y, "o", color=COLOURS[0], mfc="none", markersize=5, label="mean load", clip_on=False
+        )
         axes.plot(values["min_bytes"], y, "|", color=COLOURS[0], markersize=6, label="smallest load", clip_on=False)
         _slide_axis(axes, f"{name} links")
         # Loads below 1 MiB are compressed into a small linear section of the axis.
@@ -126,8 +131,15 @@ def plot_times(case: pd.DataFrame, workloads: list[str]) -> Figure:
         # Points, because bars on a logarithmic axis have an arbitrary base.
         axes.hlines(y, low, high, color=COLOURS[0], linewidth=1.2)
         axes.plot(mean, y, "o", color=COLOURS[0], markersize=4, label="communication (busiest link)")
-        axes.plot(floor.reindex(list(_SLIDE_CASES)) * 1e3, y, "|", color=COLOURS[1], markersize=8, markeredgewidth=1.6,
-                  label="lower bound (even loads)")  # fmt: skip
+        axes.plot(
+            floor.reindex(list(_SLIDE_CASES)) * 1e3,
+            y,
+            "|",
+            color=COLOURS[1],
+            markersize=8,
+            markeredgewidth=1.6,
+            label="lower bound (even loads)",
+        )
         _slide_axis(axes, _PATTERNS.get(name.partition("-")[0], name))
         plain_log_scale(axes, "x")
         axes.set_xlabel("time (ms)")
@@ -153,8 +165,14 @@ def plot_placement(case: pd.DataFrame) -> Figure:
         mappings = [mapping for mapping in _ORDER if mapping in table.columns]
         for number, (placement, colour) in enumerate(zip(placements, COLOURS, strict=False)):
             x = np.arange(len(mappings)) + (number - 2) * 0.16
-            axes.plot(x, table.loc[placement, mappings], _MARKERS[number], color=colour, markersize=3.5,
-                      label=placement.replace("_", " "))  # fmt: skip
+            axes.plot(
+                x,
+                table.loc[placement, mappings],
+                _MARKERS[number],
+                color=colour,
+                markersize=3.5,
+                label=placement.replace("_", " "),
+            )
         axes.set_xticks(np.arange(len(mappings)), [_MAPPINGS[mapping] for mapping in mappings], rotation=30, ha="right")
         _part_columns(axes, len(mappings))
         plain_log_scale(axes, "y")
@@ -170,11 +188,13 @@ def plot_sensitivity(case: pd.DataFrame) -> Figure:
     """Draw the best mapping with direct routing under different assumptions."""
     rows = case[(case["routing"] == "direct") & case["workload"].str.match("4D|2D|MChalf")]
     label = (
-        rows["workload"] + rows["gateway"].map(_GATEWAYS)
+        rows["workload"]
+        + rows["gateway"].map(_GATEWAYS)
         + np.where(rows["multiplicity"] == 1, "", ", " + rows["multiplicity"].astype(str) + " links")
-        + np.where(rows["wrap"], "", ", open grid") + np.where(rows["turned"], ", turned blocks", "")
+        + np.where(rows["wrap"], "", ", open grid")
+        + np.where(rows["turned"], ", turned blocks", "")
         + np.where(rows["placement"] == "whole", "", " of 512, " + rows["placement"].str.replace("_", " "))
-    )  # fmt: skip
+    )
     table = rows.assign(label=label).groupby(["label", "mapping"], sort=False)["bottleneck_s"].mean().unstack()
     mappings = [mapping for mapping in _ORDER if mapping in table.columns]
     table = table[mappings].dropna(how="all").sort_index()
@@ -187,8 +207,9 @@ def plot_sensitivity(case: pd.DataFrame) -> Figure:
             if np.isnan(value):
                 continue
             weight, colour = "bold" if value < 1.0001 else "normal", "white" if value > 6 else "black"
-            axes.text(column, row, f"{value:.1f}", ha="center", va="center", fontsize=7, color=colour,
-                      fontweight=weight)  # fmt: skip
+            axes.text(
+                column, row, f"{value:.1f}", ha="center", va="center", fontsize=7, color=colour, fontweight=weight
+            )
     axes.set_xticks(range(len(mappings)), mappings)
     axes.tick_params(axis="x", labeltop=True)
     axes.set_yticks(range(len(relative)), relative.index.tolist())
@@ -205,20 +226,9 @@ def plot_packets(comparison: pd.DataFrame) -> Figure:
     figure, (left, right) = plt.subplots(1, 2, figsize=(PAGE_WIDTH_IN, 2.8))
     for name, colour, marker in (("direct", COLOURS[0], "o"), ("indirect", COLOURS[1], "s")):
         cases = comparison[routing == name]
-        left.plot(
-            cases["predicted"] * 1e3,
-            cases["reference"] * 1e3,
-            marker,
-            color=colour,
-            markersize=3.5,
-            label=name,
-        )
+        left.plot(cases["predicted"] * 1e3, cases["reference"] * 1e3, marker, color=colour, markersize=3.5, label=name)
         right.plot(
-            cases["predicted"] * 1e3,
-            cases["reference"] / cases["predicted"],
-            marker,
-            color=colour,
-            markersize=3.5,
+            cases["predicted"] * 1e3, cases["reference"] / cases["predicted"], marker, color=colour, markersize=3.5
         )
     ends = np.array([comparison["predicted"].min(), comparison["predicted"].max()]) * 1e3
     left.plot(ends, ends, color="0.5", linewidth=0.8)
@@ -283,8 +293,12 @@ def plot_two_supernodes(example: pd.DataFrame, grid: tuple[int, int]) -> Figure:
         for near in ((row + 1, column), (row, column + 1)):
             if near[0] < rows and near[1] < columns:
                 crosses = (rank < half) != (near[0] * columns + near[1] < half)
-                left.plot(*zip((row, column), near, strict=True), color=COLOURS[3] if crosses else "0.75",
-                          linewidth=2.2 if crosses else 0.8, zorder=2 if crosses else 1)  # fmt: skip
+                left.plot(
+                    *zip((row, column), near, strict=True),
+                    color=COLOURS[3] if crosses else "0.75",
+                    linewidth=2.2 if crosses else 0.8,
+                    zorder=2 if crosses else 1,
+                )
     left.set_xlabel("first coordinate")
     left.set_ylabel("second coordinate")
     left.set_yticks(range(columns))
@@ -305,11 +319,15 @@ def plot_two_supernodes(example: pd.DataFrame, grid: tuple[int, int]) -> Figure:
 
 #: Readable names of link-load features, without the prefix D, LL or LR of their class.
 _FEATURES = {
-    "second_by_first": "second fullest class / fullest", "floor_by_bottleneck": "even loads / busiest link",
-    "time_s": "time of the fullest link", "mean_by_max": "mean / largest load",
+    "second_by_first": "second fullest class / fullest",
+    "floor_by_bottleneck": "even loads / busiest link",
+    "time_s": "time of the fullest link",
+    "mean_by_max": "mean / largest load",
     "p90_by_max": "90th percentile / largest load",
-    "p99_by_max": "99th percentile / largest load", "used": "share of links in use", "indirect": "indirect routes",
-}  # fmt: skip
+    "p99_by_max": "99th percentile / largest load",
+    "used": "share of links in use",
+    "indirect": "indirect routes",
+}
 
 
 def _feature_text(name: str) -> str:
@@ -329,8 +347,13 @@ def plot_importance(feature: pd.DataFrame) -> Figure:
     rows = feature.sort_values(["importance", "feature"]).tail(10)
     figure, axes = plt.subplots(figsize=(PAGE_WIDTH_IN, 2.8))
     firm = rows["importance"] > rows["spread"]
-    axes.barh(range(len(rows)), rows["importance"], color=np.where(firm, COLOURS[0], ASSUMED_COLOUR),
-              xerr=rows["spread"], error_kw={"elinewidth": 0.8})  # fmt: skip
+    axes.barh(
+        range(len(rows)),
+        rows["importance"],
+        color=np.where(firm, COLOURS[0], ASSUMED_COLOUR),
+        xerr=rows["spread"],
+        error_kw={"elinewidth": 0.8},
+    )
     axes.set_yticks(range(len(rows)), [_feature_text(name) for name in rows["feature"]])
     axes.set_xlabel("loss of R² when the feature is shuffled, on unseen workloads and mappings")
     explained = 100 * float(rows["r2"].iloc[0])

@@ -106,8 +106,10 @@ def paper_style() -> Iterator[None]:
 
 #: Metadata that would differ between runs, by format.
 _METADATA: dict[str, dict[str, None]] = {
-    "svg": {"Date": None}, "pdf": {"CreationDate": None}, "png": {"Software": None},
-}  # fmt: skip
+    "svg": {"Date": None},
+    "pdf": {"CreationDate": None},
+    "png": {"Software": None},
+}
 
 
 #: Tick label of a logarithmic axis.
@@ -141,10 +143,7 @@ def save_figure(figure: Figure, *paths: Path | str) -> None:
 
 
 def save_entries(
-    entries: Sequence[Entry],
-    read: Callable[[str], pd.DataFrame],
-    values: dict[str, Any],
-    paths: Sequence[str],
+    entries: Sequence[Entry], read: Callable[[str], pd.DataFrame], values: dict[str, Any], paths: Sequence[str]
 ) -> None:
     """Draw and save figures of a study in the paper's style."""
     formats = len(paths) // len(entries)

@@ -81,9 +81,16 @@ METHODS = {
 CONTROLS = ("cpu", "stream", "device", "in_kernel")
 #: The nine grids on slides 9 and 10, in the order of the slides.
 GRIDS = (
-    (256, 256, 256), (256, 256, 512), (256, 256, 1024), (512, 512, 256), (512, 512, 512), (512, 512, 640),
-    (640, 640, 128), (640, 640, 256), (640, 640, 386),
-)  # fmt: skip
+    (256, 256, 256),
+    (256, 256, 512),
+    (256, 256, 1024),
+    (512, 512, 256),
+    (512, 512, 512),
+    (512, 512, 640),
+    (640, 640, 128),
+    (640, 640, 256),
+    (640, 640, 386),
+)
 
 
 def _network_rate(value: Values) -> Any:
@@ -284,13 +291,19 @@ def powers_w(method: str, value: Values) -> dict[str, tuple[Any, Any, Any]]:
     properties = METHODS[method]
     stages = 1.0 if properties.stages else 0.0
     return {
-        "cpu": (value["cpu_idle_power"], value["cpu_poll_power"] if properties.polls else 0.0,
-                stages * value["cpu_copy_power"]),
+        "cpu": (
+            value["cpu_idle_power"],
+            value["cpu_poll_power"] if properties.polls else 0.0,
+            stages * value["cpu_copy_power"],
+        ),
         "dram": (value["dram_idle_power"], 0.0, stages * value["dram_copy_power"]),
-        "gpu": (value["gpu_idle_power"], 0.0,
-                stages * value["gpu_copy_power"] + (value["gpu_store_power"] if properties.sources else 0.0)),
+        "gpu": (
+            value["gpu_idle_power"],
+            0.0,
+            stages * value["gpu_copy_power"] + (value["gpu_store_power"] if properties.sources else 0.0),
+        ),
         "nic": (value["nic_power"], 0.0, 0.0),
-    }  # fmt: skip
+    }
 
 
 def energy_j(method: str, value: Values, total_s: ArrayLike, communication_s: ArrayLike, compute_s: ArrayLike) -> Array:

@@ -275,9 +275,8 @@ def select(
             raise InputError(f"is {value_text}, expected {expected}", argument=argument)
     values: dict[str, float] = {}
     table = times_and_energies(
-        system, size_bytes, nodes=nodes, overlap=overlap, compute_s=compute_s, gpus=gpus, rates=rates,
-        measured=measured,
-    )  # fmt: skip
+        system, size_bytes, nodes=nodes, overlap=overlap, compute_s=compute_s, gpus=gpus, rates=rates, measured=measured
+    )
     for name, (_, time, energy) in table.items():
         if objective == "time":
             values[name] = time

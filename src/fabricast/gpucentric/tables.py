@@ -99,10 +99,18 @@ def _predictions() -> pd.DataFrame:
                 energy = energy_j(name, value, total, communication, COMPUTE_S)
                 parts.append(
                     pd.DataFrame(
-                        {"system": MODELLED_SYSTEM, "method": name, "size_bytes": ALL_BYTES, "nodes": nodes,
-                         "overlap": overlap, "time_s": total, "energy_j": energy, "power_w": energy / total}
+                        {
+                            "system": MODELLED_SYSTEM,
+                            "method": name,
+                            "size_bytes": ALL_BYTES,
+                            "nodes": nodes,
+                            "overlap": overlap,
+                            "time_s": total,
+                            "energy_j": energy,
+                            "power_w": energy / total,
+                        }
                     )
-                )  # fmt: skip
+                )
     return pd.concat(parts, ignore_index=True)
 
 
@@ -116,14 +124,26 @@ def _choices(paths: pd.DataFrame) -> pd.DataFrame:
                 for nodes in _NODES:
                     for overlap in _OVERLAPS:
                         choice = select(
-                            system, size, nodes=nodes, overlap=overlap, compute_s=COMPUTE_S,
+                            system,
+                            size,
+                            nodes=nodes,
+                            overlap=overlap,
+                            compute_s=COMPUTE_S,
                             objective=objective,  # type: ignore[arg-type]
-                        )  # fmt: skip
+                        )
                         rows.append(
-                            {"system": system, "size_bytes": size, "nodes": nodes, "overlap": overlap,
-                             "objective": objective, "method": choice.method, "path": choice.path,
-                             "margin": choice.margin, "tie": choice.tie}
-                        )  # fmt: skip
+                            {
+                                "system": system,
+                                "size_bytes": size,
+                                "nodes": nodes,
+                                "overlap": overlap,
+                                "objective": objective,
+                                "method": choice.method,
+                                "path": choice.path,
+                                "margin": choice.margin,
+                                "tie": choice.tie,
+                            }
+                        )
     return pd.DataFrame(rows)
 
 
@@ -133,10 +153,17 @@ def _statements(default: Values, drawn: Values, draws: int) -> pd.DataFrame:
         holds = np.atleast_1d(entry.holds(drawn))
         passed = bool(np.all(entry.holds(default)))
         rows.append(
-            {"statement": entry.name, "text": entry.text, "slides": entry.slides, "decided_by": entry.decided_by,
-             "passed": passed, "observed": float(passed) if entry.observe is None else entry.observe(default),
-             "share_of_draws": float(holds.mean()), "draws": draws if holds.size > 1 else 1}
-        )  # fmt: skip
+            {
+                "statement": entry.name,
+                "text": entry.text,
+                "slides": entry.slides,
+                "decided_by": entry.decided_by,
+                "passed": passed,
+                "observed": float(passed) if entry.observe is None else entry.observe(default),
+                "share_of_draws": float(holds.mean()),
+                "draws": draws if holds.size > 1 else 1,
+            }
+        )
     return pd.DataFrame(rows)
 
 
@@ -188,10 +215,12 @@ def _feasible() -> pd.DataFrame:
     holds = {entry.name: entry.holds for entry in STATEMENTS}
     return pd.DataFrame(
         {
-            "store_rate": store, "peer_rate_large": peer,
-            "small_holds": holds["G04"](value), "large_holds": holds["G06"](value),
+            "store_rate": store,
+            "peer_rate_large": peer,
+            "small_holds": holds["G04"](value),
+            "large_holds": holds["G06"](value),
         }
-    )  # fmt: skip
+    )
 
 
 def _two_parameters(size: NDArray[np.float64], time: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -223,15 +252,28 @@ def _measured_paths(paths: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame, pd
             chosen_s = np.where(chosen == "staged", measured["staged"], measured["direct"])
             rows.append(
                 pd.DataFrame(
-                    {"system": system, "model": model, "size_bytes": size, "staged_s": measured["staged"],
-                     "direct_s": measured["direct"], "modelled_staged_s": times["staged"],
-                     "modelled_direct_s": times["direct"], "chosen": chosen, "correct": chosen == right,
-                     "regret": chosen_s / fastest - 1}
+                    {
+                        "system": system,
+                        "model": model,
+                        "size_bytes": size,
+                        "staged_s": measured["staged"],
+                        "direct_s": measured["direct"],
+                        "modelled_staged_s": times["staged"],
+                        "modelled_direct_s": times["direct"],
+                        "chosen": chosen,
+                        "correct": chosen == right,
+                        "regret": chosen_s / fastest - 1,
+                    }
                 )
-            )  # fmt: skip
+            )
         for path, time in measured.items():
-            common = {"study": "gpucentric", "case_id": [f"{system}/{int(n)}" for n in size], "item": path,
-                      "quantity": "time", "unit": "s"}  # fmt: skip
+            common = {
+                "study": "gpucentric",
+                "case_id": [f"{system}/{int(n)}" for n in size],
+                "item": path,
+                "quantity": "time",
+                "unit": "s",
+            }
             references.append(
                 pd.DataFrame({**common, "kind": "measured", "origin": "BenchPress", "value": time, "tag": "measured"})
             )

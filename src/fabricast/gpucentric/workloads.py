@@ -73,9 +73,16 @@ def workload_rows(value: Values) -> pd.DataFrame:
                 results[method] = (total, float(energy_j(method, value, total, communication, compute)))
             for method, (time, energy) in results.items():
                 rows.append(
-                    {"workload": workload.name, "nodes": nodes, "method": method, "time_s": time, "energy_j": energy,
-                     "performance_ratio": results["mpi"][0] / time, "energy_ratio": energy / results["mpi"][1]}
-                )  # fmt: skip
+                    {
+                        "workload": workload.name,
+                        "nodes": nodes,
+                        "method": method,
+                        "time_s": time,
+                        "energy_j": energy,
+                        "performance_ratio": results["mpi"][0] / time,
+                        "energy_ratio": energy / results["mpi"][1],
+                    }
+                )
     return pd.DataFrame(rows)
 
 

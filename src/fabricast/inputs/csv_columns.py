@@ -22,9 +22,15 @@ _LEADING_COMMENTS = re.compile(r"\A(?:#[^\n]*\n)*")
 
 
 def csv_columns(
-    path: Path | str, text: str, required: Sequence[str], optional: Sequence[str] = (), *,
-    numbers: Collection[str] = (), known: Mapping[str, Sequence[str]] | None = None, lines_before: int = 0,
-) -> pd.DataFrame:  # fmt: skip
+    path: Path | str,
+    text: str,
+    required: Sequence[str],
+    optional: Sequence[str] = (),
+    *,
+    numbers: Collection[str] = (),
+    known: Mapping[str, Sequence[str]] | None = None,
+    lines_before: int = 0,
+) -> pd.DataFrame:
     r"""Return the columns of a CSV file.
 
     pandas parses the text; the parser of Python replaces it for comments between rows, blanks around fields and numbers
@@ -46,11 +52,12 @@ def _table(rows: Sequence[CsvRow], numbers: Collection[str]) -> pd.DataFrame:
     """Return rows as columns."""
     return pd.DataFrame(
         {
-            name: [_number(row, name) for row in rows] if name in numbers
+            name: [_number(row, name) for row in rows]
+            if name in numbers
             else pd.Series([row[name] for row in rows], dtype=object)
             for name in rows[0].columns
         }
-    )  # fmt: skip
+    )
 
 
 def _number(row: CsvRow, name: str) -> float:
@@ -61,9 +68,12 @@ def _number(row: CsvRow, name: str) -> float:
 
 
 def _parsed_by_pandas(
-    text: str, required: Collection[str], optional: Collection[str], numbers: Collection[str],
+    text: str,
+    required: Collection[str],
+    optional: Collection[str],
+    numbers: Collection[str],
     known: Mapping[str, Sequence[str]],
-) -> pd.DataFrame | None:  # fmt: skip
+) -> pd.DataFrame | None:
     """Return the columns; None if the text has comments between rows, or is not as pandas expects it."""
     text = _LEADING_COMMENTS.sub("", text, count=1)
     header = text.partition("\n")[0].strip().split(",")
@@ -77,9 +87,13 @@ def _parsed_by_pandas(
     try:
         # With low_memory, pandas reads chunks and has to merge their categories.
         table = pd.read_csv(
-            io.BytesIO(text.encode()), dtype=kinds, keep_default_na=False,
-            na_values={name: [""] for name in header if name in numbers}, on_bad_lines="error", low_memory=False,
-        )  # fmt: skip
+            io.BytesIO(text.encode()),
+            dtype=kinds,
+            keep_default_na=False,
+            na_values={name: [""] for name in header if name in numbers},
+            on_bad_lines="error",
+            low_memory=False,
+        )
     except (ValueError, pd.errors.ParserError):
         return None
     return table if len(table) and _is_whole(table, header, text) else None

@@ -11,9 +11,7 @@ from fabricast.inputs.csv_files import read_csv
 
 __all__ = ["GpuModel", "gpu_model", "is_known_gpu"]
 
-_COLUMNS = [
-    "words", "capability", "pcie_generation", "pcie_width", "nvlink_gb_per_s", "peer_access", "source",
-]  # fmt: skip
+_COLUMNS = ["words", "capability", "pcie_generation", "pcie_width", "nvlink_gb_per_s", "peer_access", "source"]
 
 
 class GpuModel(NamedTuple):

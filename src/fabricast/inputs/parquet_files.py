@@ -71,9 +71,14 @@ class ParquetRow:
 
 
 def read_parquet(
-    path: Path | str, texts: Iterable[str] = (), numbers: Iterable[str] = (), other_texts: Iterable[str] = (),
-    *, required_numbers: Iterable[str] = (), most_rows: int | None = None,
-) -> pd.DataFrame:  # fmt: skip
+    path: Path | str,
+    texts: Iterable[str] = (),
+    numbers: Iterable[str] = (),
+    other_texts: Iterable[str] = (),
+    *,
+    required_numbers: Iterable[str] = (),
+    most_rows: int | None = None,
+) -> pd.DataFrame:
     """Read a Parquet file."""
     texts, other_texts, required = list(texts), list(other_texts), list(required_numbers)
     with _opened(path) as file:
@@ -85,7 +90,7 @@ def read_parquet(
             if nested is not None:
                 raise InputError(
                     f"column '{nested.name}' is of type {nested.type}, expected texts or numbers", path=path
-                )  # fmt: skip
+                )
             with _naming(path):
                 whole: pd.DataFrame = file.read().to_pandas(types_mapper=None)
             return whole
@@ -156,9 +161,14 @@ class _Columns:
     """Requested columns of a file, and their conversion to categories and float64."""
 
     def __init__(
-        self, path: Path | str, schema: pa.Schema, texts: list[str], numbers: list[str], other_texts: list[str],
+        self,
+        path: Path | str,
+        schema: pa.Schema,
+        texts: list[str],
+        numbers: list[str],
+        other_texts: list[str],
         required: Sequence[str] = (),
-    ) -> None:  # fmt: skip
+    ) -> None:
         kinds = {field.name: field.type for field in schema}
         _check_columns(path, kinds, texts, numbers, other_texts, required)
         self._path = path
@@ -205,9 +215,13 @@ def _categories(column: pa.Array | pa.ChunkedArray) -> pd.Categorical:
 
 
 def _check_columns(
-    path: Path | str, kinds: Mapping[str, pa.DataType], texts: list[str], numbers: list[str], other_texts: list[str],
+    path: Path | str,
+    kinds: Mapping[str, pa.DataType],
+    texts: list[str],
+    numbers: list[str],
+    other_texts: list[str],
     required: Sequence[str],
-) -> None:  # fmt: skip
+) -> None:
     more = [name for name in (*numbers, *other_texts) if name not in required]
     expected = ", ".join([*texts, *required, *(f"[{name}]" for name in more)])
     missing = [name for name in (*texts, *required) if name not in kinds]

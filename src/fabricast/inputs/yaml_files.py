@@ -97,11 +97,7 @@ def read_yaml(path: Path | str) -> tuple[Any, dict[Location, int]]:
 
 
 def validate(
-    model: type[ModelType],
-    value: Any,
-    *,
-    path: Path | str | None = None,
-    lines: dict[Location, int] | None = None,
+    model: type[ModelType], value: Any, *, path: Path | str | None = None, lines: dict[Location, int] | None = None
 ) -> ModelType:
     """Validate plain values with a pydantic model."""
     try:
@@ -111,8 +107,9 @@ def validate(
             return found
         raise InputError(
             f"key '{'.'.join(map(str, wrong))}' is a boolean, expected a number or text",
-            path=path, line=(lines or {}).get(wrong),
-        )  # fmt: skip
+            path=path,
+            line=(lines or {}).get(wrong),
+        )
     except ValidationError as error:
         first = error.errors()[0]
         location: Location = tuple(first["loc"])

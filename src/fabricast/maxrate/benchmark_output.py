@@ -18,13 +18,7 @@ from fabricast.core.errors import InputError
 from fabricast.inputs.files import is_table, read_bytes, read_text, write_text
 from fabricast.inputs.log_lines import clean_text
 from fabricast.inputs.nearest_program import nearest_program
-from fabricast.maxrate.measurements import (
-    LARGEST_BYTES,
-    LONGEST_S,
-    MOST_PROCESSES,
-    SHORTEST_S,
-    read_measurements,
-)
+from fabricast.maxrate.measurements import LARGEST_BYTES, LONGEST_S, MOST_PROCESSES, SHORTEST_S, read_measurements
 from fabricast.maxrate.readings import Reading, count_of, numbers_of
 from fabricast.maxrate.transport_output import read_perftest, read_ucx_perftest
 
@@ -155,11 +149,14 @@ PROGRAMS: dict[str, tuple[str, Callable[[_Lines, int | None], Iterator[Reading]]
 }
 #: Line at which the output of a program begins, in a file with the output of several programs.
 _HEADINGS = {
-    "netgauge": re.compile(r"PRTT\(1,0,s\)"), "OSU": re.compile(r"# OSU"), "IMB": re.compile(r"# Benchmarking "),
-    "BenchPress": re.compile(r"^Timing\b"), "nodecomm": re.compile(r"Pingpong for"),
+    "netgauge": re.compile(r"PRTT\(1,0,s\)"),
+    "OSU": re.compile(r"# OSU"),
+    "IMB": re.compile(r"# Benchmarking "),
+    "BenchPress": re.compile(r"^Timing\b"),
+    "nodecomm": re.compile(r"Pingpong for"),
     "ucx_perftest": re.compile(r"message rate \(msg/s\)|\bucx_perftest\b"),
     "perftest": re.compile(r"#iterations|\b(?:RDMA_\w+|Send|Atomic\S*) .*(?:BW|Latency) Test|\bib_\w+_(?:lat|bw)\b"),
-}  # fmt: skip
+}
 _SIZE_LINE = re.compile(r"^Size \d+:?\s", re.MULTILINE)
 
 
@@ -185,9 +182,7 @@ def read_output(path: Path | str, *, processes: int | None = None, node_pairs: i
         for program in programs
         for reading in _checked(program, lines[program], processes, node_pairs, path)
     ]
-    return pd.DataFrame(
-        rows, columns=["program", "job", "path", "processes", "size_bytes", "time_s", "convention"]
-    )  # fmt: skip
+    return pd.DataFrame(rows, columns=["program", "job", "path", "processes", "size_bytes", "time_s", "convention"])
 
 
 def _lines_by_program(lines: _Lines, programs: Sequence[str]) -> dict[str, list[str]]:
@@ -205,9 +200,7 @@ def _lines_by_program(lines: _Lines, programs: Sequence[str]) -> dict[str, list[
     return parts
 
 
-def _checked(
-    program: str, lines: _Lines, processes: int | None, node_pairs: int, path: Path
-) -> list[Reading]:  # fmt: skip
+def _checked(program: str, lines: _Lines, processes: int | None, node_pairs: int, path: Path) -> list[Reading]:
     """Return the readings of one program, without empty messages, as processes of one node pair."""
     readings = []
     try:
@@ -240,9 +233,10 @@ def _checked(
 def _check_node_pairs(reading: Reading, node_pairs: int) -> None:
     if reading.processes % node_pairs:
         raise InputError(
-            f"is {node_pairs}, expected a divisor of the {reading.processes} pairs of processes", line=reading.line,
+            f"is {node_pairs}, expected a divisor of the {reading.processes} pairs of processes",
+            line=reading.line,
             argument="node_pairs",
-        )  # fmt: skip
+        )
 
 
 def check_counts_of_table(processes: int | None, node_pairs: int) -> None:
@@ -265,9 +259,11 @@ def read_measurement_file(path: Path | str, *, processes: int | None = None, nod
     groups = readings.groupby(["path", "processes", "size_bytes", "convention"], sort=True)["time_s"]
     cells = groups.agg(time_s="median", low="min", high="max", repetitions="count").reset_index()
     return cells.assign(
-        dataset=path.stem + "." + cells["path"], system=path.stem, estimator="median",
+        dataset=path.stem + "." + cells["path"],
+        system=path.stem,
+        estimator="median",
         spread=(cells["high"] - cells["low"]) / cells["time_s"],
-    ).drop(columns=["low", "high"])  # fmt: skip
+    ).drop(columns=["low", "high"])
 
 
 def write_measurements(
@@ -280,8 +276,18 @@ def write_measurements(
     frames = [
         read_measurement_file(path, processes=processes, node_pairs=node_pairs).assign(file=path.name) for path in paths
     ]
-    columns = ["dataset", "system", "path", "processes", "size_bytes", "time_s", "convention", "estimator",
-               "repetitions", "spread"]  # fmt: skip
+    columns = [
+        "dataset",
+        "system",
+        "path",
+        "processes",
+        "size_bytes",
+        "time_s",
+        "convention",
+        "estimator",
+        "repetitions",
+        "spread",
+    ]
     table = pd.concat(frames, ignore_index=True)
     system = name or output.stem
     # Times of one path and convention are one data set, even from several files: a fit needs several process counts.

@@ -203,9 +203,17 @@ def starting_points(
     process_counts = np.unique(cells[:, 1])
     base_rate, fastest = rate[cells[:, 1] == process_counts[0]].max(), times.min()
     guess = {
-        "s": fastest, "s0": fastest, "s1": fastest / 100, "s2": fastest / 10, "r_c": base_rate, "r_b": base_rate,
-        "r_i": base_rate / 2, "r_n": rate.max(), "r_x": rate.max(), "k0": float(np.median(process_counts)),
-    }  # fmt: skip
+        "s": fastest,
+        "s0": fastest,
+        "s1": fastest / 100,
+        "s2": fastest / 10,
+        "r_c": base_rate,
+        "r_b": base_rate,
+        "r_i": base_rate / 2,
+        "r_n": rate.max(),
+        "r_x": rate.max(),
+        "k0": float(np.median(process_counts)),
+    }
     first = {name: float(np.clip(guess[name], *BOUNDS[name[0]])) for name in names}
     points = [first]
     for switch in (float(process_counts[0]), float(process_counts[-1])):

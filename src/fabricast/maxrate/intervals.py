@@ -203,12 +203,7 @@ def _profile_end(
 
 
 def parameter_intervals(
-    regressor: MaxRateRegressor,
-    cells: Array,
-    times: Array,
-    *,
-    draws: int,
-    generator: np.random.Generator,
+    regressor: MaxRateRegressor, cells: Array, times: Array, *, draws: int, generator: np.random.Generator
 ) -> dict[str, tuple[float, float] | None]:
     """Return 95 % intervals of the identifiable parameters, None for the others.
 

@@ -223,9 +223,13 @@ def from_netgauge(table: pd.DataFrame, *, most_bytes: float = 4 * 2**20) -> LogG
     small = line(size <= limit)
     large = line(size > limit) if jumps.size else small
     return LogGOPS(
-        float(table["single_s"].iloc[0]) / 2, float(overhead[0]), small[0], large[1] if jumps.size else small[1],
-        0.0, limit,
-    )  # fmt: skip
+        float(table["single_s"].iloc[0]) / 2,
+        float(overhead[0]),
+        small[0],
+        large[1] if jumps.size else small[1],
+        0.0,
+        limit,
+    )
 
 
 def simgrid_properties(regressor: ProtocolRegressor, convention: str) -> list[str]:

@@ -24,8 +24,15 @@ __all__ = ["choose_datasets", "read_measurements"]
 MOST_PROCESSES = 1_000_000
 LARGEST_BYTES, SHORTEST_S, LONGEST_S = 1e15, 1e-12, 1e6
 _REQUIRED = ("processes", "size_bytes", "time_s")
-_OPTIONAL = {"dataset": "user", "system": "user", "path": "network", "convention": "one_way", "estimator": "given",
-             "repetitions": "1", "spread": ""}  # fmt: skip
+_OPTIONAL = {
+    "dataset": "user",
+    "system": "user",
+    "path": "network",
+    "convention": "one_way",
+    "estimator": "given",
+    "repetitions": "1",
+    "spread": "",
+}
 _TEXTS = ("dataset", "system", "path", "convention", "estimator")
 #: Integers up to this value are exact in float64.
 _LARGEST_WHOLE = 2.0**53
@@ -77,13 +84,19 @@ def _of_columns(table: pd.DataFrame, row_of: Callable[[int], CsvRow | ParquetRow
         raise _error(row_of(first), repeats=bool(repeats[first]))
     return pd.DataFrame(
         {
-            "dataset": texts["dataset"], "system": texts["system"], "path": texts["path"],
-            "processes": processes.astype(np.int64), "size_bytes": size, "time_s": time,
-            "convention": texts["convention"], "estimator": texts["estimator"],
-            "repetitions": repetitions.astype(np.int64), "spread": spread,
+            "dataset": texts["dataset"],
+            "system": texts["system"],
+            "path": texts["path"],
+            "processes": processes.astype(np.int64),
+            "size_bytes": size,
+            "time_s": time,
+            "convention": texts["convention"],
+            "estimator": texts["estimator"],
+            "repetitions": repetitions.astype(np.int64),
+            "spread": spread,
         },
         copy=False,
-    )  # fmt: skip
+    )
 
 
 def _repeat(columns: Mapping[str, NDArray[Any]]) -> bool:

@@ -57,16 +57,19 @@ FORMS = {
         RateForm("maxrate", "max-rate", "s + k n / min(r_n, k r_c)", ("s", "r_n", "r_c")),
         RateForm("refined", "refined", "s + k n / min(r_n, r_b + (k - 1) r_i)", ("s", "r_n", "r_b", "r_i")),
         RateForm(
-            "refined_latency", "refined, with latency term",
-            "max(s0, s1 + k s2) + k n / min(r_n, r_b + (k - 1) r_i)", ("s0", "s1", "s2", "r_n", "r_b", "r_i"),
+            "refined_latency",
+            "refined, with latency term",
+            "max(s0, s1 + k s2) + k n / min(r_n, r_b + (k - 1) r_i)",
+            ("s0", "s1", "s2", "r_n", "r_b", "r_i"),
         ),
         RateForm(
-            "overload", "refined, with overload",
+            "overload",
+            "refined, with overload",
             "s0 + k s1 + max(0, k - k0) (s2 + n / r_x) + k n / min(r_n, r_b + (k - 1) r_i)",
             ("s0", "s1", "s2", "k0", "r_x", "r_n", "r_b", "r_i"),
         ),
     )
-}  # fmt: skip
+}
 #: Display names of models: forms, and models that consist of several forms.
 MODEL_TITLES = {name: form.title for name, form in FORMS.items()} | {
     "slides": "slides, not fitted",

@@ -219,9 +219,17 @@ class _Problem:
         free = np.array([_NUMBER_OF[name] for name in self.free], dtype=np.int64)
         at = np.clip(logs, low, high)
         cost, _ = fit_piece(
-            piece, all_values, free, at, np.ascontiguousarray(low), np.ascontiguousarray(high), self.cells,
-            _SOFT, _TOLERANCE, _MOST_EVALUATIONS,
-        )  # fmt: skip
+            piece,
+            all_values,
+            free,
+            at,
+            np.ascontiguousarray(low),
+            np.ascontiguousarray(high),
+            self.cells,
+            _SOFT,
+            _TOLERANCE,
+            _MOST_EVALUATIONS,
+        )
         return _Interim(cost, at, dict(zip(PARAMETERS, all_values.tolist(), strict=True)))
 
     def _bounds_of(self, name: str, within: Mapping[str, _Interval]) -> _Interval:

@@ -52,11 +52,18 @@ def _fit_row(
 ) -> dict[str, Any]:
     errors = summarise(modelled, measured)
     return {
-        "dataset": dataset, "model": model, "protocol": protocol, "cells": len(measured),
-        "median_error": errors.median, "p90_error": errors.p90, "max_error": errors.largest,
-        "share_within_10": errors.within_10, "identifiable": [],
-        **{name: parameters.get(name) for name in _PARAMETERS}, **more,
-    }  # fmt: skip
+        "dataset": dataset,
+        "model": model,
+        "protocol": protocol,
+        "cells": len(measured),
+        "median_error": errors.median,
+        "p90_error": errors.p90,
+        "max_error": errors.largest,
+        "share_within_10": errors.within_10,
+        "identifiable": [],
+        **{name: parameters.get(name) for name in _PARAMETERS},
+        **more,
+    }
 
 
 def _unseen(regressor: TimeRegressor, cells: Array, times: Array) -> dict[str, float]:
@@ -89,10 +96,16 @@ def maxrate_tables(
         common = {"study": "maxrate", "case_id": case, "item": "", "quantity": "time", "unit": "s"}
         references.append(
             pd.DataFrame(
-                {**common, "kind": "measured", "origin": dataset, "value": times, "spread": rows["spread"].to_numpy(),
-                 "tag": "measured"}
+                {
+                    **common,
+                    "kind": "measured",
+                    "origin": dataset,
+                    "value": times,
+                    "spread": rows["spread"].to_numpy(),
+                    "tag": "measured",
+                }
             )
-        )  # fmt: skip
+        )
         rows_and_times = _published_fit(dataset, cells, times) if set(rows["system"]) == {slide_system} else []
         generator = random_generator(seed, f"maxrate.{dataset}")
         rows_and_times += _form_fits(dataset, cells, times, starts, draws, seed, generator)
@@ -108,11 +121,18 @@ def maxrate_tables(
             progress(1)
     published = pd.DataFrame(
         [
-            {"study": "maxrate", "system": "blue_waters.slides", "name": name, "value": value, "unit": _UNITS[name[0]],
-             "tag": "published", "source": "Gropp et al., slides: Blue Waters, full ping-pong"}
+            {
+                "study": "maxrate",
+                "system": "blue_waters.slides",
+                "name": name,
+                "value": value,
+                "unit": _UNITS[name[0]],
+                "tag": "published",
+                "source": "Gropp et al., slides: Blue Waters, full ping-pong",
+            }
             for name, value in SLIDE_PARAMETERS.items()
         ]
-    )  # fmt: skip
+    )
     columns = ["dataset", "system", "path", "processes", "size_bytes", "time_s", "convention", "estimator", "spread"]
     return MaxRateTables(
         measurement[columns],

@@ -128,9 +128,12 @@ class NcclLog:
         if speed == 0.0:
             return None
         return SearchGraph(
-            tuple((searched * channels)[:channels]), speed, kind, is_fallback=4 in self.fallbacks or speed < 1,
+            tuple((searched * channels)[:channels]),
+            speed,
+            kind,
+            is_fallback=4 in self.fallbacks or speed < 1,
             same_channels=len(set(searched)) == 1,
-        )  # fmt: skip
+        )
 
     def __str__(self) -> str:
         version = "" if self.version is None else " " + ".".join(map(str, self.version))
@@ -178,8 +181,9 @@ def _statement(log: NcclLog, sizes: Counter[int], body: str, path: Path | str, n
         if before != match[2]:
             raise InputError(
                 f"{match[1]} is {match[2]}, expected {before} as before: the log holds runs with different settings",
-                path=path, line=number,
-            )  # fmt: skip
+                path=path,
+                line=number,
+            )
     elif (match := _CHANNEL.match(body)) is not None:
         order = tuple(int(rank) for rank in match[3].split())
         if match[4] or len(set(order)) != len(order):
@@ -205,9 +209,7 @@ def _statement(log: NcclLog, sizes: Counter[int], body: str, path: Path | str, n
     elif (match := _OLD_CHOICE.match(body)) is not None:
         algorithm, protocol = int(match[2]), int(match[3])
         if algorithm < len(_ALGORITHMS) and protocol < len(_PROTOCOLS):
-            log.choices.append(
-                LoggedChoice("", int(match[1]), _ALGORITHMS[algorithm], _PROTOCOLS[protocol], None)
-            )  # fmt: skip
+            log.choices.append(LoggedChoice("", int(match[1]), _ALGORITHMS[algorithm], _PROTOCOLS[protocol], None))
     elif (match := _FALLBACK.search(body)) is not None:
         log.fallbacks.append(int(match[1]))
     elif (match := _DISABLED.search(body)) is not None:

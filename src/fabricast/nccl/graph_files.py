@@ -29,10 +29,19 @@ def graph_text(graph: SearchGraph, comment: str) -> str:
     for identifier, pattern in ((_RING_ID, Pattern.RING), (_TREE_ID, Pattern.BALANCED_TREE)):
         speed = f"{graph.gb_per_s:g}"
         one = SubElement(
-            root, "graph", id=identifier, pattern=str(pattern), crossnic="0", nchannels=str(graph.channels),
-            speedintra=speed, speedinter=speed, latencyinter="0", typeintra=graph.type.name, typeinter="PIX",
+            root,
+            "graph",
+            id=identifier,
+            pattern=str(pattern),
+            crossnic="0",
+            nchannels=str(graph.channels),
+            speedintra=speed,
+            speedinter=speed,
+            latencyinter="0",
+            typeintra=graph.type.name,
+            typeinter="PIX",
             samechannels=str(int(graph.same_channels)),
-        )  # fmt: skip
+        )
         for order in graph.orders:
             channel = SubElement(one, "channel")
             for rank in order:

@@ -96,9 +96,14 @@ class Chunks:
 
 
 def ring_chunks(
-    operation: Operation, protocol: Protocol, size_bytes: NDArray[np.float64], channels: NDArray[np.int64], ranks: int,
-    *, buffer_size: int | None = None,
-) -> Chunks:  # fmt: skip
+    operation: Operation,
+    protocol: Protocol,
+    size_bytes: NDArray[np.float64],
+    channels: NDArray[np.int64],
+    ranks: int,
+    *,
+    buffer_size: int | None = None,
+) -> Chunks:
     """Return the loops and chunks of a ring.
 
     A loop moves one chunk of each channel and rank; the last loop is cut into equal chunks.

@@ -234,14 +234,21 @@ class _Search:
             order = tuple(range(system.gpus))
             return SearchGraph((order,), _FALLBACK_GB_PER_S, PathType.SYS, is_fallback=True)
         return SearchGraph(
-            tuple(tuple(order) for order in best.orders), best.gb_per_s, best.type,
+            tuple(tuple(order) for order in best.orders),
+            best.gb_per_s,
+            best.type,
             same_channels=all(order == best.orders[0] for order in best.orders),
-        )  # fmt: skip
+        )
 
     def _first_pass(
-        self, speeds: tuple[float, ...], nearest: PathType, farthest: PathType, fastest: float, reachable: float,
+        self,
+        speeds: tuple[float, ...],
+        nearest: PathType,
+        farthest: PathType,
+        fastest: float,
+        reachable: float,
         total: float,
-    ) -> None:  # fmt: skip
+    ) -> None:
         """Search from the fastest speed downwards: same order, other orders, farther paths, lower speed."""
         is_amd = self._system.cpu in (Cpu.AMD, Cpu.UNKNOWN)
         index = 0

@@ -12,17 +12,7 @@ from numpy.typing import NDArray
 
 from fabricast.core.errors import InputError
 
-__all__ = [
-    "MILLI",
-    "NEWEST",
-    "Cpu",
-    "NcclPath",
-    "NcclSystem",
-    "PathType",
-    "Version",
-    "link_gb_per_s",
-    "parse_version",
-]
+__all__ = ["MILLI", "NEWEST", "Cpu", "NcclPath", "NcclSystem", "PathType", "Version", "link_gb_per_s", "parse_version"]
 
 #: Version (major, minor, patch) of NCCL.
 Version = tuple[int, int, int]
@@ -78,9 +68,13 @@ class Cpu(StrEnum):
         if self in newer:
             return newer[self] if version >= (2, 26, 0) else skylake
         return {
-            Cpu.INTEL_BROADWELL: 6.0, Cpu.INTEL_SKYLAKE: skylake, Cpu.ZHAOXIN: 6.0, Cpu.YONGFENG: 9.0,
-            Cpu.POWER9: 32.0, Cpu.ARM: 6.0,
-        }[self]  # fmt: skip
+            Cpu.INTEL_BROADWELL: 6.0,
+            Cpu.INTEL_SKYLAKE: skylake,
+            Cpu.ZHAOXIN: 6.0,
+            Cpu.YONGFENG: 9.0,
+            Cpu.POWER9: 32.0,
+            Cpu.ARM: 6.0,
+        }[self]
 
 
 def parse_version(text: str) -> Version:

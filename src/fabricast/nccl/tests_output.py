@@ -275,16 +275,22 @@ def _row(number: int, line: str, is_old: bool) -> NcclTestsRow | str | None:
 
 
 def _table(
-    heading: _Heading, operation: Operation | None, assumed: Operation | None, rows: list[NcclTestsRow],
-    excluded: list[tuple[int, str]], header: int, path: Path | str,
-) -> NcclTestsTable:  # fmt: skip
+    heading: _Heading,
+    operation: Operation | None,
+    assumed: Operation | None,
+    rows: list[NcclTestsRow],
+    excluded: list[tuple[int, str]],
+    header: int,
+    path: Path | str,
+) -> NcclTestsTable:
     sizes = [row.size_bytes for row in rows]
     for before, row in zip(sizes, rows[1:], strict=False):
         if row.size_bytes <= before:
             raise InputError(
-                f"size is {row.size_bytes} after {before}, expected increasing sizes in one table", path=path,
+                f"size is {row.size_bytes} after {before}, expected increasing sizes in one table",
+                path=path,
                 line=row.line,
-            )  # fmt: skip
+            )
     ranks = len(heading.gpus) or None
     if operation is None and ranks is not None:
         operation = _by_bus_factor(rows, ranks)
@@ -292,10 +298,19 @@ def _table(
     if operation is not None and ranks is not None:
         _check_bus(rows, operation, ranks, path)
     return NcclTestsTable(
-        operation, ranks, tuple(rows), heading.program, heading.library, tuple(_in_order(heading.gpus)),
-        tuple(_in_order(heading.bus_ids)), tuple(_in_order(heading.devices)), len(heading.hosts), header,
-        tuple(excluded), tuple(heading.wrong_lines),
-    )  # fmt: skip
+        operation,
+        ranks,
+        tuple(rows),
+        heading.program,
+        heading.library,
+        tuple(_in_order(heading.gpus)),
+        tuple(_in_order(heading.bus_ids)),
+        tuple(_in_order(heading.devices)),
+        len(heading.hosts),
+        header,
+        tuple(excluded),
+        tuple(heading.wrong_lines),
+    )
 
 
 def _by_bus_factor(rows: list[NcclTestsRow], ranks: int) -> Operation | None:
@@ -325,5 +340,6 @@ def _check_bus(rows: list[NcclTestsRow], operation: Operation, ranks: int, path:
                 f"bus bandwidth is {row.bus_bytes_per_s / 1e9:.4g} GB/s, expected {expected / 1e9:.4g} GB/s for "
                 f"{operation} of {row.size_bytes} bytes among {ranks} ranks in {row.time_s * 1e6:.4g} us; the column "
                 "may be the algorithm bandwidth, or the log of another operation",
-                path=path, line=row.line,
-            )  # fmt: skip
+                path=path,
+                line=row.line,
+            )

@@ -14,15 +14,26 @@ from fabricast.nccl.costs import Algorithm, Operation, Protocol
 __all__ = ["TunerRule", "read_tuner", "tuner_text"]
 
 _NAMES = {
-    Operation.ALL_REDUCE: "allreduce", Operation.ALL_GATHER: "allgather", Operation.REDUCE_SCATTER: "reducescatter",
-    Operation.BROADCAST: "broadcast", Operation.REDUCE: "reduce",
-}  # fmt: skip
+    Operation.ALL_REDUCE: "allreduce",
+    Operation.ALL_GATHER: "allgather",
+    Operation.REDUCE_SCATTER: "reducescatter",
+    Operation.BROADCAST: "broadcast",
+    Operation.REDUCE: "reduce",
+}
 _ALGORITHMS = ("tree", "ring", "collnet_direct", "collnet_chain", "nvls", "nvls_tree", "pat")
 _INTEGER = re.compile(r"-?[0-9]{1,18}")
 _FIELDS = (
-    "collective_type", "min_bytes", "max_bytes", "algorithm", "protocol", "channels", "nNodes", "nRanks", "numPipeOps",
+    "collective_type",
+    "min_bytes",
+    "max_bytes",
+    "algorithm",
+    "protocol",
+    "channels",
+    "nNodes",
+    "nRanks",
+    "numPipeOps",
     "regBuff",
-)  # fmt: skip
+)
 _ANY = -1
 
 
@@ -82,9 +93,10 @@ def read_tuner(path: Path | str) -> tuple[list[TunerRule], list[str]]:
         fields = [field.strip() for field in line.split(",")]
         if not 8 <= len(fields) <= 10:
             raise InputError(
-                f"has {len(fields)} fields, expected 8 to 10: the plugin skips such a line silently", path=path,
+                f"has {len(fields)} fields, expected 8 to 10: the plugin skips such a line silently",
+                path=path,
                 line=number,
-            )  # fmt: skip
+            )
         if fields[0] not in operations:
             raise InputError(
                 f"collective_type is '{fields[0]}', expected one of {', '.join(operations)}", path=path, line=number
@@ -116,9 +128,11 @@ def _without_effect(rule: TunerRule, before: Sequence[TunerRule]) -> list[str]:
     if rule.algorithm not in (Algorithm.RING, Algorithm.TREE):
         texts.append(f"no effect: NCCL does not use {rule.algorithm} on PCIe machines of one host")
     if any(
-        one.operation is rule.operation and one.ranks in (_ANY, rule.ranks)
-        and one.least_bytes <= rule.most_bytes and rule.least_bytes <= one.most_bytes
+        one.operation is rule.operation
+        and one.ranks in (_ANY, rule.ranks)
+        and one.least_bytes <= rule.most_bytes
+        and rule.least_bytes <= one.most_bytes
         for one in before
-    ):  # fmt: skip
+    ):
         texts.append("overlaps an earlier rule, which applies to the common sizes")
     return texts

@@ -65,8 +65,9 @@ def _check_slots(slots: Mapping[str, int], lines: Mapping[str, int], ranks_per_n
         if count < ranks_per_node:
             raise InputError(
                 f"host '{name}' has {count} slots, expected at least {ranks_per_node}: the ranks per node",
-                path=path, line=lines[name],
-            )  # fmt: skip
+                path=path,
+                line=lines[name],
+            )
 
 
 def _hosts_of(line: str, path: Path, number: int) -> Iterator[tuple[str, int | None]]:

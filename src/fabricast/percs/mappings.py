@@ -17,10 +17,15 @@ __all__ = ["MAPPINGS", "MAPPING_TITLES", "PLACEMENTS", "RANDOM_MAPPINGS", "block
 MAPPINGS = ("DEF", "BNM", "BDM", "BSM", "RNM", "RDM", "RNMu", "RDMu")
 #: Mapping titles for figures and tables.
 MAPPING_TITLES = {
-    "DEF": "rank order", "BNM": "blocks on nodes", "BDM": "blocks on drawers", "BSM": "blocks on supernodes",
-    "RNM": "blocks on random nodes", "RDM": "blocks on random drawers", "RNMu": "rank-order chunks on random nodes",
+    "DEF": "rank order",
+    "BNM": "blocks on nodes",
+    "BDM": "blocks on drawers",
+    "BSM": "blocks on supernodes",
+    "RNM": "blocks on random nodes",
+    "RDM": "blocks on random drawers",
+    "RNMu": "rank-order chunks on random nodes",
     "RDMu": "rank-order chunks on random drawers",
-}  # fmt: skip
+}
 RANDOM_MAPPINGS = ("RNM", "RDM", "RNMu", "RDMu")
 PLACEMENTS = ("contiguous", "random_supernodes", "random_drawers", "random_nodes", "spread_drawers")
 

@@ -126,9 +126,7 @@ def _check_ranks(files: Sequence[Path], path: Path) -> None:
         raise InputError(f"has {len(files)} .prof files, but none of rank {missing} (name.{missing}.prof)", path=path)
 
 
-def _read_matrix_market(
-    path: Path,
-) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64], int]:
+def _read_matrix_market(path: Path) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64], int]:
     # Imported here to keep the start of Snakemake fast.
     from scipy.io import mminfo, mmread
     from scipy.sparse import coo_array

@@ -69,9 +69,11 @@ class TwoLevelNetwork:
 
     def __post_init__(self) -> None:
         for name, least, most in (
-            ("groups", 2, _MOST_GROUPS), ("drawers_per_group", 1, 64), ("routers_per_drawer", 1, 64),
+            ("groups", 2, _MOST_GROUPS),
+            ("drawers_per_group", 1, 64),
+            ("routers_per_drawer", 1, 64),
             ("cores_per_router", 1, 1024),
-        ):  # fmt: skip
+        ):
             if not least <= getattr(self, name) <= most:
                 raise InputError(f"{name} is {getattr(self, name)}, expected {least} to {most}")
         if self.gateway not in GATEWAYS:

@@ -108,13 +108,7 @@ def sum_pairs(
 
 
 def simulate_packets(
-    pairs: Pairs,
-    network: TwoLevelNetwork,
-    routing: Routing,
-    *,
-    packet_bytes: float,
-    window: int = 256,
-    seed: int = 0,
+    pairs: Pairs, network: TwoLevelNetwork, routing: Routing, *, packet_bytes: float, window: int = 256, seed: int = 0
 ) -> PacketRun:
     """Simulate the traffic between routers packet by packet.
 
@@ -169,10 +163,14 @@ def simulate_packets(
     done, busy = np.zeros(source.size, np.int64), np.zeros(service.size, np.int64)
     flows = Flows(source=source, target=target, packets=packets, offset=offset)
     ticks = Network(
-        gateway=network.gateways, routers=network.group_routers, indirect=routing == "indirect", seed=seed,
-        durations=durations, ring_of=ring_of, latency=latency, window=window,
-    )  # fmt: skip
+        gateway=network.gateways,
+        routers=network.group_routers,
+        indirect=routing == "indirect",
+        seed=seed,
+        durations=durations,
+        ring_of=ring_of,
+        latency=latency,
+        window=window,
+    )
     last, hops = run_packets(flows, ticks, done, busy)
-    return PacketRun(
-        last / _TICKS_PER_S, done / _TICKS_PER_S, busy / _TICKS_PER_S, int(packets.sum()), int(hops)
-    )  # fmt: skip
+    return PacketRun(last / _TICKS_PER_S, done / _TICKS_PER_S, busy / _TICKS_PER_S, int(packets.sum()), int(hops))

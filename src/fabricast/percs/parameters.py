@@ -44,19 +44,33 @@ def network_parameters() -> list[Parameter]:
         for name, (unit, tag, source) in _NETWORK.items()
     ]
     parameters += [
-        Parameter("percs", "percs", f"gateway_{name}", float(name == network.gateway), "1", "assumed",
-                  f"{_RULES[name]}; 1 marks the default")
+        Parameter(
+            "percs",
+            "percs",
+            f"gateway_{name}",
+            float(name == network.gateway),
+            "1",
+            "assumed",
+            f"{_RULES[name]}; 1 marks the default",
+        )
         for name in GATEWAYS
-    ]  # fmt: skip
+    ]
     for workload in WORKLOADS.values():
         parameters += _workload(workload)
     for dimensions, shapes in BLOCKS.items():
         for level, shape in zip(("node", "drawer", "supernode"), shapes, strict=True):
             parameters += [
-                Parameter("percs", f"{dimensions}D", f"{level}_block_side_{axis}", float(side), "1", "assumed",
-                          "block shape of a mapping, last dimension fastest")
+                Parameter(
+                    "percs",
+                    f"{dimensions}D",
+                    f"{level}_block_side_{axis}",
+                    float(side),
+                    "1",
+                    "assumed",
+                    "block shape of a mapping, last dimension fastest",
+                )
                 for axis, side in enumerate(shape, 1)
-            ]  # fmt: skip
+            ]
     return parameters
 
 
@@ -67,11 +81,25 @@ def _workload(workload: Workload) -> list[Parameter]:
         quote = "messages of 1 MB on 300 supernodes"
     tag: Tag = "published" if quote else "assumed"
     parameters = [
-        Parameter("percs", name, "message_size", workload.size_bytes, "bytes", tag, f"{_SLIDES}: {quote}" if quote
-                  else "no source"),
-        Parameter("percs", name, "messages_per_task", float(workload.messages // workload.tasks), "1", "published",
-                  f"{_SLIDES}: two neighbours per dimension, or 14 targets"),
-    ]  # fmt: skip
+        Parameter(
+            "percs",
+            name,
+            "message_size",
+            workload.size_bytes,
+            "bytes",
+            tag,
+            f"{_SLIDES}: {quote}" if quote else "no source",
+        ),
+        Parameter(
+            "percs",
+            name,
+            "messages_per_task",
+            float(workload.messages // workload.tasks),
+            "1",
+            "published",
+            f"{_SLIDES}: two neighbours per dimension, or 14 targets",
+        ),
+    ]
     # 16^4 is the only grid of 65,536 tasks with four equal sides.
     sides: Tag = "derived" if name == "4D-64" else "assumed"
     parameters += [
@@ -80,7 +108,14 @@ def _workload(workload: Workload) -> list[Parameter]:
     ]
     if name.startswith("MC"):
         parameters.append(
-            Parameter("percs", name, "multicast_targets_known", 0.0, "1", "assumed",
-                      "the 14 targets are not published; half, near, rand and stride are interpretations")
-        )  # fmt: skip
+            Parameter(
+                "percs",
+                name,
+                "multicast_targets_known",
+                0.0,
+                "1",
+                "assumed",
+                "the 14 targets are not published; half, near, rand and stride are interpretations",
+            )
+        )
     return parameters

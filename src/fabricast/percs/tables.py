@@ -95,10 +95,17 @@ def example_rows() -> pd.DataFrame:
         traffic, messages = count_traffic(pattern, np.arange(network.routers, dtype=np.int32), network)
         loads = route(traffic, network, "direct")
         rows += [
-            {"wrap": wrap, "fastest": grid[-1], "class": name, "links": load.size, "used": int(np.count_nonzero(load)),
-             "max_messages": int(load.max()), "messages": messages}
+            {
+                "wrap": wrap,
+                "fastest": grid[-1],
+                "class": name,
+                "links": load.size,
+                "used": int(np.count_nonzero(load)),
+                "max_messages": int(load.max()),
+                "messages": messages,
+            }
             for name, load in loads.by_class.items()
-        ]  # fmt: skip
+        ]
     return pd.DataFrame(rows)
 
 
@@ -140,12 +147,23 @@ def _case_rows(case: Case, routing: Routing, loads: LinkLoads, messages: int) ->
     name = case.name(routing)
     time, worst = loads.bottleneck
     head = {
-        "case_id": name, "workload": case.workload, "supernodes": case.supernodes, "mapping": case.mapping,
-        "routing": routing, "placement": case.placement, "gateway": case.gateway, "multiplicity": case.multiplicity,
-        "seed": case.seed, "wrap": case.wrap, "turned": case.turned,
-        "tasks": WORKLOADS[case.workload].tasks, "communications": messages,
-        "bottleneck_s": time, "bottleneck_class": worst, "floor_s": loads.floor_s(),
-    }  # fmt: skip
+        "case_id": name,
+        "workload": case.workload,
+        "supernodes": case.supernodes,
+        "mapping": case.mapping,
+        "routing": routing,
+        "placement": case.placement,
+        "gateway": case.gateway,
+        "multiplicity": case.multiplicity,
+        "seed": case.seed,
+        "wrap": case.wrap,
+        "turned": case.turned,
+        "tasks": WORKLOADS[case.workload].tasks,
+        "communications": messages,
+        "bottleneck_s": time,
+        "bottleneck_class": worst,
+        "floor_s": loads.floor_s(),
+    }
     classes: _Rows = []
     histograms: _Rows = []
     times = loads.class_times_s()
@@ -153,17 +171,33 @@ def _case_rows(case: Case, routing: Routing, loads: LinkLoads, messages: int) ->
         p50, p90, p99 = np.percentile(load, (50, 90, 99)).tolist()
         largest = loads.busiest_bytes[kind]
         classes.append(
-            {"case_id": name, "class": kind, "links": load.size, "used": int(np.count_nonzero(load)),
-             "min_bytes": float(load.min()), "mean_bytes": float(load.mean()), "max_bytes": largest, "p50_bytes": p50,
-             "p90_bytes": p90, "p99_bytes": p99, "time_s": times[kind]}
-        )  # fmt: skip
+            {
+                "case_id": name,
+                "class": kind,
+                "links": load.size,
+                "used": int(np.count_nonzero(load)),
+                "min_bytes": float(load.min()),
+                "mean_bytes": float(load.mean()),
+                "max_bytes": largest,
+                "p50_bytes": p50,
+                "p90_bytes": p90,
+                "p99_bytes": p99,
+                "time_s": times[kind],
+            }
+        )
         if case.seed in _HISTOGRAMS_OF_SEED and case.multiplicity == 1 and case.placement == "whole" and largest > 0:
             counts, edges = np.histogram(load, bins=_BINS, range=(0.0, largest))
             histograms += [
-                {"case_id": name, "class": kind, "bin": number, "lower_bytes": float(edges[number]),
-                 "upper_bytes": float(edges[number + 1]), "links": int(count)}
+                {
+                    "case_id": name,
+                    "class": kind,
+                    "bin": number,
+                    "lower_bytes": float(edges[number]),
+                    "upper_bytes": float(edges[number + 1]),
+                    "links": int(count),
+                }
                 for number, count in enumerate(counts)
-            ]  # fmt: skip
+            ]
     return [head], classes, histograms
 
 
@@ -202,16 +236,29 @@ def simulate_cases(
         case, routing = entry
         pattern, network = workload(case.workload), case.network()
         return simulate_packets(
-            router_pairs(pattern, case_router(case, seed), network), network, routing,
-            packet_bytes=min(packet_bytes, pattern.size_bytes), window=window, seed=seed % 2**20,
-        ).elapsed_s  # fmt: skip
+            router_pairs(pattern, case_router(case, seed), network),
+            network,
+            routing,
+            packet_bytes=min(packet_bytes, pattern.size_bytes),
+            window=window,
+            seed=seed % 2**20,
+        ).elapsed_s
 
     times = in_order(one, cases, threads=threads, progress=progress)
     names = [case.name(routing) for case, routing in cases]
     return pd.DataFrame(
-        {"study": "percs", "case_id": names, "item": "", "quantity": "elapsed", "kind": "simulated",
-         "origin": "network packets", "value": times, "unit": "s", "tag": "derived"}
-    )  # fmt: skip
+        {
+            "study": "percs",
+            "case_id": names,
+            "item": "",
+            "quantity": "elapsed",
+            "kind": "simulated",
+            "origin": "network packets",
+            "value": times,
+            "unit": "s",
+            "tag": "derived",
+        }
+    )
 
 
 def packet_tables(
@@ -246,9 +293,7 @@ def search_rows(
         block = map_tasks("BNM", pattern, network, generator)
         pairs = router_pairs(pattern, block, network)
         start = generator.permutation(network.routers)
-        direct = search_mapping(
-            pairs, start, network, proposals=proposals, seed=seed % 2**32, progress=progress
-        )  # fmt: skip
+        direct = search_mapping(pairs, start, network, proposals=proposals, seed=seed % 2**32, progress=progress)
         regular = {own: map_tasks(own, pattern, network, generator) for own in ("DEF", "BNM", "BDM", "BSM")}
         best = min(regular, key=lambda own: _loads(pattern, regular[own], network, "indirect").bottleneck[0])
         indirect = search_indirect(
@@ -264,11 +309,20 @@ def search_rows(
             size = min(packet_bytes, pattern.size_bytes)
             run = simulate_packets(router_pairs(pattern, router, network), network, routing, packet_bytes=size)
             rows.append(
-                {"workload": name, "routing": routing, "start": start_mapping, "start_s": result.start_s,
-                 "bottleneck_s": loads.bottleneck[0], "bottleneck_class": loads.bottleneck[1],
-                 "floor_s": loads.floor_s(), "packets_s": run.elapsed_s, "packet_bytes": size,
-                 "proposals": result.proposals, "kept": result.kept}
-            )  # fmt: skip
+                {
+                    "workload": name,
+                    "routing": routing,
+                    "start": start_mapping,
+                    "start_s": result.start_s,
+                    "bottleneck_s": loads.bottleneck[0],
+                    "bottleneck_class": loads.bottleneck[1],
+                    "floor_s": loads.floor_s(),
+                    "packets_s": run.elapsed_s,
+                    "packet_bytes": size,
+                    "proposals": result.proposals,
+                    "kept": result.kept,
+                }
+            )
     return pd.DataFrame(rows)
 
 

@@ -20,13 +20,14 @@ def load_features(link_class: pd.DataFrame, case: pd.DataFrame) -> pd.DataFrame:
         parts.append(
             pd.DataFrame(
                 {
-                    f"{name}_time_s": loads["time_s"], f"{name}_mean_by_max": loads["mean_bytes"] / largest,
+                    f"{name}_time_s": loads["time_s"],
+                    f"{name}_mean_by_max": loads["mean_bytes"] / largest,
                     f"{name}_p90_by_max": loads["p90_bytes"] / largest,
                     f"{name}_p99_by_max": loads["p99_bytes"] / largest,
                     f"{name}_used": loads["used"] / loads["links"],
                 }
             )
-        )  # fmt: skip
+        )
     features = pd.concat(parts, axis=1)
     times = features[[column for column in features.columns if str(column).endswith("_time_s")]].to_numpy()
     ordered = np.sort(times, axis=1)
@@ -42,6 +43,9 @@ def explain_times(features: pd.DataFrame, case: pd.DataFrame, simulated: pd.Seri
     facts = case.set_index("case_id").loc[simulated.index]
     ratio = np.log(simulated.to_numpy() / facts["bottleneck_s"].to_numpy())
     return explain_by_features(
-        features.loc[simulated.index], ratio, (facts["workload"] + facts["mapping"]).to_numpy(),
-        lambda: ExtraTreesRegressor(random_state=seed % 2**32, min_samples_leaf=2), seed=seed % 2**32,
-    )  # fmt: skip
+        features.loc[simulated.index],
+        ratio,
+        (facts["workload"] + facts["mapping"]).to_numpy(),
+        lambda: ExtraTreesRegressor(random_state=seed % 2**32, min_samples_leaf=2),
+        seed=seed % 2**32,
+    )

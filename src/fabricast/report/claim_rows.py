@@ -21,9 +21,12 @@ __all__ = ["DEVIATING", "claim_sections", "study_verdicts"]
 Rows = list[dict[str, Any]]
 #: Marks of verdicts: a verdict must not be distinguished by colour only.
 _MARKS = {
-    "reproduced": "✓", "decided_by_tolerance": "✓", "source_contradicted": "≠", "model_differs": "≠",
+    "reproduced": "✓",
+    "decided_by_tolerance": "✓",
+    "source_contradicted": "≠",
+    "model_differs": "≠",
     "depends_on_reading": "±",
-}  # fmt: skip
+}
 #: Verdicts of statements that fail in the primary reading or that no reading decides.
 DEVIATING = ("source_contradicted", "model_differs", "depends_on_reading")
 

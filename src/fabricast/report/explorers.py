@@ -83,9 +83,10 @@ def maxrate_explorer(measurement: pd.DataFrame, prediction: pd.DataFrame) -> dic
     default_case = next((name for name in cases if name.startswith(dataset_title("bluewaters_irecv_2"))), cases[0])
     case = alt.param("data_set", value=default_case, bind=alt.binding_select(options=cases, name="data set "))
     model = alt.param(
-        "model", value="refined" if "refined" in models else models[0],
+        "model",
+        value="refined" if "refined" in models else models[0],
         bind=alt.binding_select(options=models, labels=[MODEL_TITLES[name] for name in models], name="model "),
-    )  # fmt: skip
+    )
     base = (
         alt.Chart(table)
         .transform_filter(alt.datum.c == case)
@@ -99,8 +100,11 @@ def maxrate_explorer(measurement: pd.DataFrame, prediction: pd.DataFrame) -> dic
             )
         )
     )
-    tips = [alt.Tooltip("n:Q", title="bytes"), alt.Tooltip("measured:Q", title="measured (µs)"),
-            alt.Tooltip("modelled:Q", title="modelled (µs)", format=".4g")]  # fmt: skip
+    tips = [
+        alt.Tooltip("n:Q", title="bytes"),
+        alt.Tooltip("measured:Q", title="measured (µs)"),
+        alt.Tooltip("modelled:Q", title="modelled (µs)", format=".4g"),
+    ]
     points = base.mark_point(filled=True, size=45, opacity=1, color=COLOURS[0]).encode(
         y=alt.Y("measured:Q", scale=alt.Scale(type="log"), title="time (µs)"), tooltip=tips
     )
@@ -127,13 +131,19 @@ def network_explorer(case: pd.DataFrame, histogram: pd.DataFrame) -> dict[str, A
     table = table[table["links"] > 0]
     table = pd.DataFrame(
         {
-            "w": table["workload"], "m": table["mapping"], "r": table["routing"], "c": table["class"],
-            "a": (table["lower_bytes"] / 2**20).round(3), "b": (table["upper_bytes"] / 2**20).round(3),
+            "w": table["workload"],
+            "m": table["mapping"],
+            "r": table["routing"],
+            "c": table["class"],
+            "a": (table["lower_bytes"] / 2**20).round(3),
+            "b": (table["upper_bytes"] / 2**20).round(3),
             "l": table["links"],
-            "t": [f"busiest link: {t * 1e3:.4g} ms ({k})" for t, k in
-                  zip(table["bottleneck_s"], table["bottleneck_class"], strict=True)],
+            "t": [
+                f"busiest link: {t * 1e3:.4g} ms ({k})"
+                for t, k in zip(table["bottleneck_s"], table["bottleneck_class"], strict=True)
+            ],
         }
-    ).sort_values(["w", "m", "r", "c", "a"], ignore_index=True)  # fmt: skip
+    ).sort_values(["w", "m", "r", "c", "a"], ignore_index=True)
 
     # A single choice of pattern, mapping and routing, because not every combination was computed.
     table["w"] = table["w"] + ", " + table["m"] + ", " + table["r"]
@@ -142,21 +152,34 @@ def network_explorer(case: pd.DataFrame, histogram: pd.DataFrame) -> dict[str, A
     default_case = "4D-64, DEF, direct" if "4D-64, DEF, direct" in cases else cases[0]
     chosen = alt.param(
         "pattern", value=default_case, bind=alt.binding_select(options=cases, name="pattern, mapping, routing ")
-    )  # fmt: skip
+    )
     base = alt.Chart(table).transform_filter(alt.datum.w == chosen)
     panels = []
     for name, colour in zip(("LL", "LR", "D"), COLOURS, strict=False):
         class_data = base.transform_filter(alt.datum.c == name)
         # Rectangles instead of bars: bars would extend the load axis to zero and hide a narrow range of loads.
         bars = class_data.mark_rect(color=colour).encode(
-            x=alt.X("a:Q", title=f"load of {name} links (MiB)", scale=alt.Scale(zero=False),
-                    axis=alt.Axis(tickCount=4, labelOverlap="greedy", labelSeparation=8)), x2="b:Q",
-            y=alt.Y("l:Q", title="links (logarithmic)", scale=alt.Scale(type="log", domainMin=_ONE_LINK),
-                    axis=alt.Axis(values=_TICKS, format=",d")),
+            x=alt.X(
+                "a:Q",
+                title=f"load of {name} links (MiB)",
+                scale=alt.Scale(zero=False),
+                axis=alt.Axis(tickCount=4, labelOverlap="greedy", labelSeparation=8),
+            ),
+            x2="b:Q",
+            y=alt.Y(
+                "l:Q",
+                title="links (logarithmic)",
+                scale=alt.Scale(type="log", domainMin=_ONE_LINK),
+                axis=alt.Axis(values=_TICKS, format=",d"),
+            ),
             y2=alt.datum(_ONE_LINK),
-            tooltip=[alt.Tooltip("a:Q", title="from (MiB)"), alt.Tooltip("b:Q", title="to (MiB)"),
-                     alt.Tooltip("l:Q", title="links"), alt.Tooltip("t:N", title="time")],
-        )  # fmt: skip
+            tooltip=[
+                alt.Tooltip("a:Q", title="from (MiB)"),
+                alt.Tooltip("b:Q", title="to (MiB)"),
+                alt.Tooltip("l:Q", title="links"),
+                alt.Tooltip("t:N", title="time"),
+            ],
+        )
         panels.append(bars.properties(height=170))
     title = (
         base.transform_aggregate(t="min(t)", groupby=["w"])

@@ -15,9 +15,22 @@ __all__ = ["kernel_script", "to_javascript"]
 #: Modules in the order in which their names are used.
 _MODULES = ("working_memory", "congestion", "back_pressure", "bottlenecks", "max_min", "models")
 _OPERATORS: dict[type, str] = {
-    ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/", ast.BitOr: "|", ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">",
-    ast.GtE: ">=", ast.Eq: "===", ast.NotEq: "!==", ast.And: "&&", ast.Or: "||", ast.Not: "!", ast.USub: "-",
-}  # fmt: skip
+    ast.Add: "+",
+    ast.Sub: "-",
+    ast.Mult: "*",
+    ast.Div: "/",
+    ast.BitOr: "|",
+    ast.Lt: "<",
+    ast.LtE: "<=",
+    ast.Gt: ">",
+    ast.GtE: ">=",
+    ast.Eq: "===",
+    ast.NotEq: "!==",
+    ast.And: "&&",
+    ast.Or: "||",
+    ast.Not: "!",
+    ast.USub: "-",
+}
 #: Arrays of several dimensions: data, length of the last dimension, length of the one before.
 _ARRAY = (
     "const array = (Kind, ...sides) => "
@@ -70,9 +83,10 @@ def _expression(node: ast.expr) -> str:
         case ast.Call(func=ast.Name(id=name), args=arguments, keywords=[]):
             return f"{name}({', '.join(map(_expression, arguments))})"
         case ast.Call(
-            func=ast.Attribute(attr="empty" | "zeros"), args=[ast.Tuple(elts=sides)],
+            func=ast.Attribute(attr="empty" | "zeros"),
+            args=[ast.Tuple(elts=sides)],
             keywords=[ast.keyword(arg="dtype", value=ast.Attribute(attr=kind))],
-        ):  # fmt: skip
+        ):
             return f"array({_KINDS[kind]}, {', '.join(map(_expression, sides))})"
         case ast.Call(
             func=ast.Attribute(attr="empty"),
@@ -86,8 +100,9 @@ def _expression(node: ast.expr) -> str:
 
 
 def _loop(name: str, arguments: list[ast.expr], body: list[ast.stmt]) -> list[str]:
-    start, stop, step = (["0", _expression(arguments[0]), "1"] if len(arguments) == 1 else
-                         [*map(_expression, arguments), "1"][:3])  # fmt: skip
+    start, stop, step = (
+        ["0", _expression(arguments[0]), "1"] if len(arguments) == 1 else [*map(_expression, arguments), "1"][:3]
+    )
     beyond = ">" if step.startswith("-") else "<"
     head = f"for (let _{name} = {start}, _end = {stop}; _{name} {beyond} _end; _{name} += {step}) {{ {name} = _{name};"
     return [head, *_block(body), "}"]

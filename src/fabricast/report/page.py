@@ -116,10 +116,13 @@ def write_report(
         groups = {
             name: [sheet for sheet in _sheets(connection, queries) if sheet.rows]
             for name, queries in {
-                "user_supplied": YOURS, "errors": ERRORS, "simulated": SIMULATED, "parameters": PARAMETERS,
+                "user_supplied": YOURS,
+                "errors": ERRORS,
+                "simulated": SIMULATED,
+                "parameters": PARAMETERS,
                 "digests": DIGESTS,
             }.items()
-        }  # fmt: skip
+        }
         studies = [
             _study(connection, row, [picture for picture in pictures if picture.study == row["study"]], sections)
             for row in _records(connection.sql("SELECT * FROM study").df())
@@ -130,15 +133,29 @@ def write_report(
         (has_own_copies,) = connection.sql("SELECT count(*) > 0 FROM measured_copy WHERE user_supplied").fetchall()[0]
     order = list(stories())
     studies = sorted((study for study in studies if study["pictures"]), key=lambda study: order.index(study["study"]))
-    text = _environment().get_template("report.html.jinja").render(
-        model_titles=READABLE_MODELS,
-        studies=studies, run=tables["run"], has_own_copies=has_own_copies, machines=machines,
-        sizes={picture.anchor: picture.size for picture in pictures},
-        packed=json.dumps({picture.anchor: picture.packed for picture in pictures}),
-        explorers=explorers, explorer_script=_packed_text(explorer_script()) if explorers else "",
-        trees=trees, kernels=kernel_script(), pcie_script=_beside("pcie_explorer.js"),
-        style=_beside("report.css"), script=_beside("report.js"), **_run_words(tables["run"]), **groups, **sections,
-    )  # fmt: skip
+    text = (
+        _environment()
+        .get_template("report.html.jinja")
+        .render(
+            model_titles=READABLE_MODELS,
+            studies=studies,
+            run=tables["run"],
+            has_own_copies=has_own_copies,
+            machines=machines,
+            sizes={picture.anchor: picture.size for picture in pictures},
+            packed=json.dumps({picture.anchor: picture.packed for picture in pictures}),
+            explorers=explorers,
+            explorer_script=_packed_text(explorer_script()) if explorers else "",
+            trees=trees,
+            kernels=kernel_script(),
+            pcie_script=_beside("pcie_explorer.js"),
+            style=_beside("report.css"),
+            script=_beside("report.js"),
+            **_run_words(tables["run"]),
+            **groups,
+            **sections,
+        )
+    )
     write_text(path, text)
 
 
@@ -152,9 +169,12 @@ def _packed_text(text: str) -> str:
 
 def _environment() -> jinja2.Environment:
     environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("fabricast.report", "."), autoescape=True, undefined=jinja2.StrictUndefined,
-        trim_blocks=True, lstrip_blocks=True,
-    )  # fmt: skip
+        loader=jinja2.PackageLoader("fabricast.report", "."),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
     environment.filters["number"] = number_text
     environment.filters["study_name"] = study_name
     environment.filters["units"] = _with_units
@@ -182,23 +202,30 @@ def _study(
     # Statements that independent data test come first.
     claims.sort(key=lambda claim: EVIDENCE.index(claim["evidence"]))
     assumed = sheet_of(connection, f"Assumed numbers of {story.short}", ASSUMED.format(study=row["study"]))
-    return row | study_verdicts(claims, story.short) | {
-        "short": story.short, "question": story.question, "model": story.model, "terms": story.terms,
-        "labels": story.labels,
-        "answers": answers_of(connection, row["study"]),
-        "card": next((picture for picture in pictures if picture.path.stem.endswith(f".{_CARD}")), None),
-        "pictures": gallery[:_FIRST_PICTURES],
-        "more_pictures": gallery[_FIRST_PICTURES:],
-        "tables": [sheet for sheet in _sheets(connection, KEY_TABLES.get(row["study"], {})) if sheet.rows],
-        "claims": len(claims),
-        "holding": [claim for claim in claims if claim["verdict"] in ("reproduced", "decided_by_tolerance")],
-        "deviating": sorted(
-            (claim for claim in claims if claim["verdict"] in DEVIATING),
-            key=lambda claim: (claim["claim"] != story.claim, _importance(claim)),
-        ),
-        "targets": [target for target in sections["targets"] if target["study"] == row["study"]],
-        "assumed": assumed if assumed.rows else None,
-    }  # fmt: skip
+    return (
+        row
+        | study_verdicts(claims, story.short)
+        | {
+            "short": story.short,
+            "question": story.question,
+            "model": story.model,
+            "terms": story.terms,
+            "labels": story.labels,
+            "answers": answers_of(connection, row["study"]),
+            "card": next((picture for picture in pictures if picture.path.stem.endswith(f".{_CARD}")), None),
+            "pictures": gallery[:_FIRST_PICTURES],
+            "more_pictures": gallery[_FIRST_PICTURES:],
+            "tables": [sheet for sheet in _sheets(connection, KEY_TABLES.get(row["study"], {})) if sheet.rows],
+            "claims": len(claims),
+            "holding": [claim for claim in claims if claim["verdict"] in ("reproduced", "decided_by_tolerance")],
+            "deviating": sorted(
+                (claim for claim in claims if claim["verdict"] in DEVIATING),
+                key=lambda claim: (claim["claim"] != story.claim, _importance(claim)),
+            ),
+            "targets": [target for target in sections["targets"] if target["study"] == row["study"]],
+            "assumed": assumed if assumed.rows else None,
+        }
+    )
 
 
 def _importance(claim: dict[str, Any]) -> int:

@@ -64,13 +64,16 @@ def explored_tree(tree: PcieTree) -> dict[str, Any]:
         "staged": bool(tree.staged_pairs),
         "peers": [list(link.endpoints) for link in tree.peer_links],
         "routes": {
-            "endpoints": routes.endpoints, "route_offset": routes.offset.tolist(), "route_link": routes.link.tolist(),
-            "crossing_pair": routes.crossing.astype(int).tolist(), "capacity": routes.capacity.tolist(),
+            "endpoints": routes.endpoints,
+            "route_offset": routes.offset.tolist(),
+            "route_link": routes.link.tolist(),
+            "crossing_pair": routes.crossing.astype(int).tolist(),
+            "capacity": routes.capacity.tolist(),
             "leaves_root_complex": routes.leaves_root_complex.astype(int).tolist(),
             "behind_root_complex": routes.behind_root_complex.astype(int).tolist(),
             "upstream_links": routes.upstream_links,
         },
-    }  # fmt: skip
+    }
 
 
 def _first_below(tree: PcieTree, name: str) -> int:
@@ -122,9 +125,14 @@ def pcie_explorer(connection: duckdb.DuckDBPyConnection, sets: Mapping[str, str]
         "uses_tau": True,
     }
     models = [
-        {"name": name, "title": MODELS[name].title, "method": MODELS[name].method.upper(),
-         "options": MODELS[name].options.vector().tolist(), "uses_tau": MODELS[name].uses_tau}
+        {
+            "name": name,
+            "title": MODELS[name].title,
+            "method": MODELS[name].method.upper(),
+            "options": MODELS[name].options.vector().tolist(),
+            "uses_tau": MODELS[name].uses_tau,
+        }
         for name in _MODELS
-    ]  # fmt: skip
+    ]
     engines = {"duplex_cost": DUPLEX_COST, "pause": PROGRAMS["listed_order"].switch_share}
     return {"models": [recommended, *models], "trees": trees, "engines": engines, "first": _FIRST}

@@ -19,8 +19,14 @@ from fabricast.report.stories import study_name
 __all__ = ["READABLE_MODELS", "Cell", "Sheet", "header_text", "sheet_of"]
 
 _UNITS = {
-    "_gb_per_s": "GB/s", "_bytes_per_s": "bytes/s", "_bytes": "bytes", "_ms": "ms", "_ns": "ns", "_us": "µs", "_s": "s",
-}  # fmt: skip
+    "_gb_per_s": "GB/s",
+    "_bytes_per_s": "bytes/s",
+    "_bytes": "bytes",
+    "_ms": "ms",
+    "_ns": "ns",
+    "_us": "µs",
+    "_s": "s",
+}
 #: Factors of units: a cell of a number with its unit is aligned and sorted as a number.
 _SCALES = {"%": 1.0, "×": 1.0, "GB/s": 1.0, "s": 1.0, "ms": 1e-3, "µs": 1e-6, "ns": 1e-9}
 _QUANTITY = re.compile(rf"([+-]?\d[\d,]*(?:\.\d+)?)(?: ?({'|'.join(_SCALES)}))?")
@@ -28,12 +34,18 @@ _SYMBOLS = {"gb": "GB", "r2": "R²", "digest": "DuckDB version: content digest"}
 #: Names with dots or underscores, after which lines of a narrow column may break.
 _NAME = re.compile(r"[A-Za-z][\w.]*[._]\w+")
 #: Readable names of the models of all studies.
-READABLE_MODELS = MODEL_TITLES | {name: model.title for name, model in MODELS.items()} | {
-    "ports_and_engines": "ports, engines and program", "endpoint_engines": "engines and program",
-    "packets_with_engines": "engines and program, packet level",
-    "sharing_on_the_tree": "sharing on the tree", "packets": "packets and headers",
-    "breakdown": "sums of components",
-}  # fmt: skip
+READABLE_MODELS = (
+    MODEL_TITLES
+    | {name: model.title for name, model in MODELS.items()}
+    | {
+        "ports_and_engines": "ports, engines and program",
+        "endpoint_engines": "engines and program",
+        "packets_with_engines": "engines and program, packet level",
+        "sharing_on_the_tree": "sharing on the tree",
+        "packets": "packets and headers",
+        "breakdown": "sums of components",
+    }
+)
 _METHODS = {name: method.title for name, method in METHODS.items()}
 #: Readable texts of identifiers, by column.
 _TITLES = {

@@ -54,14 +54,18 @@ _RESULTS = (
     ("reproduced", ("own_simulator",), "our simulator", "hold in our simulator"),
     ("decided_by_tolerance", ("",), "our tolerance", "hold within our tolerance"),
     ("source_contradicted", ("independent",), "data contradict", "are contradicted by measurements"),
-    ("source_contradicted", ("published", "definition"), "slip of source",
-     "disagree with other numbers of the same source"),
+    (
+        "source_contradicted",
+        ("published", "definition"),
+        "slip of source",
+        "disagree with other numbers of the same source",
+    ),
     ("model_differs", ("",), "our model differs", "are not confirmed by our model"),
     ("depends_on_reading", ("",), "depends on reading", "depend on the reading or on assumed values"),
     ("does_not_discriminate", ("",), "does not discriminate", "hold for trivial models too"),
     ("follows_from_inputs", ("",), "follows from inputs", "follow from inputs"),
     ("not_testable", ("",), "not testable", "cannot be tested"),
-)  # fmt: skip
+)
 #: SQL expression of the result of a target, beside the verdicts of claims.
 TARGET_RESULT = "CASE WHEN met IS NULL THEN 'not_testable' WHEN met THEN 'met' ELSE 'missed' END"
 #: Verdicts of claims, and whether targets are met.

@@ -18,9 +18,15 @@ __all__ = ["BY_CONSTRUCTION", "EVIDENCE", "Claim", "Evidence", "Reading", "Toler
 
 Relation = Literal["equals", "at_least", "at_most", "between", "first"]
 Evidence = Literal[
-    "independent_measurement", "independent_fit", "own_simulator", "in_sample", "published_inputs", "recalled_inputs",
-    "assumed_inputs", "definition",
-]  # fmt: skip
+    "independent_measurement",
+    "independent_fit",
+    "own_simulator",
+    "in_sample",
+    "published_inputs",
+    "recalled_inputs",
+    "assumed_inputs",
+    "definition",
+]
 EVIDENCE: tuple[Evidence, ...] = get_args(Evidence)
 #: Evidence that follows from the inputs: such claims can fail only by an arithmetic error.
 BY_CONSTRUCTION: tuple[Evidence, ...] = ("published_inputs", "recalled_inputs", "assumed_inputs", "definition")

@@ -65,9 +65,16 @@ def error_bands(comparison: pd.DataFrame, *, resamples: int, seed: int) -> pd.Da
             errors = error[subsets[subset]]
             rows.append(
                 {
-                    "study": study, "model": model, "kind": kind, "origin": origin, "tolerance": tolerance,
-                    "subset": subset, "share_within": (np.abs(errors) <= tolerance).mean(),
-                    "share_within_low": low[position], "share_within_high": high[position], **error_statistics(errors),
+                    "study": study,
+                    "model": model,
+                    "kind": kind,
+                    "origin": origin,
+                    "tolerance": tolerance,
+                    "subset": subset,
+                    "share_within": (np.abs(errors) <= tolerance).mean(),
+                    "share_within_low": low[position],
+                    "share_within_high": high[position],
+                    **error_statistics(errors),
                 }
-            )  # fmt: skip
+            )
     return pd.DataFrame(rows)

@@ -38,29 +38,44 @@ def write_crate(root: Path, files: Iterable[Path], repository: Path, path: Path)
     """Write the RO-Crate metadata of a run."""
     citation = _citation(repository)
     authors = [
-        {"@id": f"#author-{number}", "@type": "Person" if "family-names" in person else "Organization",
-         "name": person.get("name") or f"{person.get('given-names', '')} {person['family-names']}".strip()}
+        {
+            "@id": f"#author-{number}",
+            "@type": "Person" if "family-names" in person else "Organization",
+            "name": person.get("name") or f"{person.get('given-names', '')} {person['family-names']}".strip(),
+        }
         for number, person in enumerate(citation["authors"], start=1)
-    ]  # fmt: skip
+    ]
     parts = [_file_entity(file, root) for file in sorted(files)]
     workflow = {
-        "@id": "Snakefile", "@type": ["File", "SoftwareSourceCode", "ComputationalWorkflow"],
-        "name": citation["title"], "programmingLanguage": {"@id": _LANGUAGE},
-    }  # fmt: skip
+        "@id": "Snakefile",
+        "@type": ["File", "SoftwareSourceCode", "ComputationalWorkflow"],
+        "name": citation["title"],
+        "programmingLanguage": {"@id": _LANGUAGE},
+    }
     graph: list[dict[str, Any]] = [
-        {"@id": "ro-crate-metadata.json", "@type": "CreativeWork", "about": {"@id": "./"},
-         "conformsTo": {"@id": _SPECIFICATION}},
-        {"@id": "./", "@type": "Dataset", "name": f"Results of {citation['title']}",
-         "description": citation.get("abstract", citation["title"]),
-         "datePublished": datetime.now(UTC).date().isoformat(), "license": {"@id": "#license"},
-         "author": [{"@id": author["@id"]} for author in authors], "mainEntity": {"@id": "Snakefile"},
-         "hasPart": [{"@id": "Snakefile"}, *({"@id": part["@id"]} for part in parts)]},
+        {
+            "@id": "ro-crate-metadata.json",
+            "@type": "CreativeWork",
+            "about": {"@id": "./"},
+            "conformsTo": {"@id": _SPECIFICATION},
+        },
+        {
+            "@id": "./",
+            "@type": "Dataset",
+            "name": f"Results of {citation['title']}",
+            "description": citation.get("abstract", citation["title"]),
+            "datePublished": datetime.now(UTC).date().isoformat(),
+            "license": {"@id": "#license"},
+            "author": [{"@id": author["@id"]} for author in authors],
+            "mainEntity": {"@id": "Snakefile"},
+            "hasPart": [{"@id": "Snakefile"}, *({"@id": part["@id"]} for part in parts)],
+        },
         {"@id": "#license", "@type": "CreativeWork", "name": citation["license"]},
         {"@id": _LANGUAGE, "@type": "ComputerLanguage", "name": "Snakemake", "url": "https://snakemake.readthedocs.io"},
         workflow,
         *authors,
         *parts,
-    ]  # fmt: skip
+    ]
     write_text(path, json.dumps({"@context": _CONTEXT, "@graph": graph}, indent=1) + "\n")
 
 
@@ -71,6 +86,10 @@ def _file_entity(file: Path, root: Path) -> dict[str, Any]:
         file.suffix, mimetypes.guess_type(file.name)[0] or "application/octet-stream"
     )
     return {
-        "@id": file.resolve().relative_to(root.resolve()).as_posix(), "@type": "File", "name": file.name,
-        "encodingFormat": kind, "contentSize": str(file.stat().st_size), "sha256": digest,
-    }  # fmt: skip
+        "@id": file.resolve().relative_to(root.resolve()).as_posix(),
+        "@type": "File",
+        "name": file.name,
+        "encodingFormat": kind,
+        "contentSize": str(file.stat().st_size),
+        "sha256": digest,
+    }

@@ -135,8 +135,11 @@ def _evaluated(connection: duckdb.DuckDBPyConnection, claim: Claim) -> dict[str,
     changed = [one["verdict"] for one in (*mutations, *baselines)]
     row["shown_to_fail"] = any(one["verdict"] == "deviates" for one in tested) or "deviates" in changed
     return {
-        table: [_row(claim, row)], "claim_reading": readings, "claim_baseline": baselines, "claim_mutation": mutations,
-    }  # fmt: skip
+        table: [_row(claim, row)],
+        "claim_reading": readings,
+        "claim_baseline": baselines,
+        "claim_mutation": mutations,
+    }
 
 
 def _row(claim: Claim, row: dict[str, Any]) -> dict[str, Any]:
@@ -146,9 +149,24 @@ def _row(claim: Claim, row: dict[str, Any]) -> dict[str, Any]:
     verdict = row["verdict"]
     met = None if verdict == "not_testable" else verdict in HOLDS
     kept = (
-        "study", "statement", "source", "relation", "low", "high", "unit", "observed", "observed_low", "observed_high",
-        "evidence", "readings", "holds_in", "shown_to_fail", "note", "figure", "query",
-    )  # fmt: skip
+        "study",
+        "statement",
+        "source",
+        "relation",
+        "low",
+        "high",
+        "unit",
+        "observed",
+        "observed_low",
+        "observed_high",
+        "evidence",
+        "readings",
+        "holds_in",
+        "shown_to_fail",
+        "note",
+        "figure",
+        "query",
+    )
     return {"target": row["claim"], "met": met, "discriminates": verdict != "does_not_discriminate"} | {
         name: row[name] for name in kept
     }
@@ -157,15 +175,21 @@ def _row(claim: Claim, row: dict[str, Any]) -> dict[str, Any]:
 def _statement(claim: Claim) -> dict[str, Any]:
     """Return the columns of a claim row that do not depend on the run, and empty results."""
     kept = (
-        "claim", "study", "statement", "source", "relation", "unit", "rounding", "source_words", "evidence", "note",
+        "claim",
+        "study",
+        "statement",
+        "source",
+        "relation",
+        "unit",
+        "rounding",
+        "source_words",
+        "evidence",
+        "note",
         "figure",
-    )  # fmt: skip
+    )
     low, high = claim.bounds
     row = {name: getattr(claim, name) for name in kept}
-    row |= {
-        "low": low if low > -float("inf") else None,
-        "high": high if high < float("inf") else None,
-    }
+    row |= {"low": low if low > -float("inf") else None, "high": high if high < float("inf") else None}
     if claim.tolerance is not None:
         tolerance = claim.tolerance
         row |= {"tolerance": tolerance.value, "tolerance_reason": tolerance.reason}
@@ -179,9 +203,13 @@ def _read(connection: duckdb.DuckDBPyConnection, claim: Claim, reading: Reading)
     query = claim.query_with(reading.values)
     observed = _observe(connection, claim, query)
     return {
-        "claim": claim.claim, "reading": reading.name, "observed": observed, "verdict": judge(claim, observed),
-        "is_default": reading.primary, "query": query,
-    }  # fmt: skip
+        "claim": claim.claim,
+        "reading": reading.name,
+        "observed": observed,
+        "verdict": judge(claim, observed),
+        "is_default": reading.primary,
+        "query": query,
+    }
 
 
 def _distance(claim: Claim, observed: float | None) -> float:

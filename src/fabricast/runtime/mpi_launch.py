@@ -15,8 +15,12 @@ from fabricast.core.errors import InputError
 __all__ = ["launch", "unavailable_reason"]
 
 #: Open MPI does not run as root without these variables; MPICH ignores them.
-_AS_ROOT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "PRTE_ALLOW_RUN_AS_ROOT": "1",
-            "PRTE_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}  # fmt: skip
+_AS_ROOT = {
+    "OMPI_ALLOW_RUN_AS_ROOT": "1",
+    "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+    "PRTE_ALLOW_RUN_AS_ROOT": "1",
+    "PRTE_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+}
 
 
 def unavailable_reason(launcher: str = "mpiexec") -> str | None:
@@ -49,9 +53,7 @@ def launch(
     command = [str(_found(launcher)), "-n", str(ranks), sys.executable, "-m", module, *arguments]
     variables = {**os.environ, **_AS_ROOT, **(environment or {})}
     try:
-        result = subprocess.run(
-            command, capture_output=True, text=True, timeout=timeout_s, check=False, env=variables
-        )  # fmt: skip
+        result = subprocess.run(command, capture_output=True, text=True, timeout=timeout_s, check=False, env=variables)
     except subprocess.TimeoutExpired as error:
         raise InputError(f"nothing measured: {launcher} exceeded the time limit of {timeout_s:g} s") from error
     if result.returncode != 0:

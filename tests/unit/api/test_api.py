@@ -89,8 +89,11 @@ def test_bottleneck_of_a_blocked_copy_is_on_its_route_and_the_cause_further_on(m
     copies = [(0, 2), (1, 4), (3, 2), (6, 4)]
     times = fc.predict(TREES[0], fc.graph(copies), bandwidth=BANDWIDTH, tau=0.2, model=model)
     assert times["bottleneck"].tolist() == [
-        "link S1 > S0", "endpoint 4 receives", "endpoint 2 receives", "endpoint 4 receives",
-    ]  # fmt: skip
+        "link S1 > S0",
+        "endpoint 4 receives",
+        "endpoint 2 receives",
+        "endpoint 4 receives",
+    ]
     assert times["caused_by"].tolist() == ["endpoint 4 receives", "", "", ""]
     assert times["limited_by"][0] == "1>4 6>4" or times["limited_by"][0].startswith("1>4")
     alone = fc.predict(TREES[0], fc.graph(copies[:2] + copies[3:]), bandwidth=BANDWIDTH, tau=0.2, model=model)
@@ -129,33 +132,57 @@ def test_python_and_command_line_predict_the_same_times(tmp_path):
     assert written["bottleneck"].tolist() == predicted["bottleneck"].tolist()
 
 
-@pytest.mark.parametrize(("call", "message"), [
-    (lambda: fc.load_topology("strom8"), "did you mean 'storm8'"),
-    (lambda: fc.predict(TREES[0], fc.graph([(0, 1)]), model="maxmin", bandwidth=1e9), "did you mean 'max_min'"),
-    (lambda: fc.predict(TREES[0], fc.graph([(0, 1)])), "has no link speed"),
-    (lambda: fc.predict(TREES[0], fc.graph([(0, 1)]), bandwidth="24 GiB"), "bandwidth is '24 GiB', expected bytes/s"),
-    (lambda: fc.predict(TREES[0], fc.graph([(0, 9)]), bandwidth=1e9), "graphs contains endpoint number 9, expected 0 to 8"),
-    (lambda: fc.simulate("storm8", [("H", 0)]), "contains endpoint number 8, which is host memory"),
-    (lambda: fc.graph([]), "expected one or more pairs"),
-    (lambda: fc.predict("storm8", [0, 1]), "pairs contains 0, expected pairs of source and target"),
-    (lambda: fc.predict("storm8", [(0, 1)], model=3), "model is 3, expected text or a Model"),
-    (lambda: fc.graph([(0, 1)], size="big"), "size is 'big'"),
-    (lambda: fc.simulate(TREES[0], fc.graph([(0, 1)]), hardware="split_256_127"), "did you mean 'split_256_128'"),
-    (lambda: fc.simulate(TREES[0], fc.graph([(0, 1)]), generation=3, parameters="x.csv"), "parameters excludes generation"),
-    (lambda: fc.fastest_schedule(TREES[0], fc.graph([(0, 1)]), mode="async", bandwidth=1e9), "mode 'async' is unknown"),
-    (lambda: fc.what_if("thunderx2", pio_copi=0.5), "did you mean 'pio_copy'"),
-    (lambda: fc.what_if("thunder2"), "did you mean 'thunderx2'"),
-    (lambda: fc.link_loads("4D-64", mapping="RNN"), "did you mean"),
-    (lambda: fc.select_method("sumit_spectrum", 64), "did you mean 'summit_spectrum'"),
-    (lambda: fc.select_method("summit_spectrum", 64, nodes=1), "nodes is 1, expected 2"),
-    (lambda: fc.fit_max_rate(pd.DataFrame({"processes": [1]})), "measurements lacks the columns size_bytes, time_s"),
-    (lambda: fc.open_run("no/such/folder"), "does not exist"),
-    (lambda: fc.predict(TREES[0], fc.graph([(0, 1)]), bandwidth=1e9, threads=0), "threads is 0, expected 1 to 4,096"),
-    (lambda: fc.fastest_schedule(TREES[0], fc.graph([(0, 1)]), bandwidth=1e9, top=0), "top is 0, expected 1"),
-    (lambda: fc.fastest_schedule(TREES[0], fc.graph([(0, 9)]), bandwidth=1e9), "communications contains endpoint number 9"),
-    (lambda: fc.fit_max_rate(pd.DataFrame(), draws=1), "draws is 1, expected 20"),
-    (lambda: fc.calibrate(TREES[0], pd.DataFrame({"graph": ["a"]})), "probes lacks the columns repetition, source"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: fc.load_topology("strom8"), "did you mean 'storm8'"),
+        (lambda: fc.predict(TREES[0], fc.graph([(0, 1)]), model="maxmin", bandwidth=1e9), "did you mean 'max_min'"),
+        (lambda: fc.predict(TREES[0], fc.graph([(0, 1)])), "has no link speed"),
+        (
+            lambda: fc.predict(TREES[0], fc.graph([(0, 1)]), bandwidth="24 GiB"),
+            "bandwidth is '24 GiB', expected bytes/s",
+        ),
+        (
+            lambda: fc.predict(TREES[0], fc.graph([(0, 9)]), bandwidth=1e9),
+            "graphs contains endpoint number 9, expected 0 to 8",
+        ),
+        (lambda: fc.simulate("storm8", [("H", 0)]), "contains endpoint number 8, which is host memory"),
+        (lambda: fc.graph([]), "expected one or more pairs"),
+        (lambda: fc.predict("storm8", [0, 1]), "pairs contains 0, expected pairs of source and target"),
+        (lambda: fc.predict("storm8", [(0, 1)], model=3), "model is 3, expected text or a Model"),
+        (lambda: fc.graph([(0, 1)], size="big"), "size is 'big'"),
+        (lambda: fc.simulate(TREES[0], fc.graph([(0, 1)]), hardware="split_256_127"), "did you mean 'split_256_128'"),
+        (
+            lambda: fc.simulate(TREES[0], fc.graph([(0, 1)]), generation=3, parameters="x.csv"),
+            "parameters excludes generation",
+        ),
+        (
+            lambda: fc.fastest_schedule(TREES[0], fc.graph([(0, 1)]), mode="async", bandwidth=1e9),
+            "mode 'async' is unknown",
+        ),
+        (lambda: fc.what_if("thunderx2", pio_copi=0.5), "did you mean 'pio_copy'"),
+        (lambda: fc.what_if("thunder2"), "did you mean 'thunderx2'"),
+        (lambda: fc.link_loads("4D-64", mapping="RNN"), "did you mean"),
+        (lambda: fc.select_method("sumit_spectrum", 64), "did you mean 'summit_spectrum'"),
+        (lambda: fc.select_method("summit_spectrum", 64, nodes=1), "nodes is 1, expected 2"),
+        (
+            lambda: fc.fit_max_rate(pd.DataFrame({"processes": [1]})),
+            "measurements lacks the columns size_bytes, time_s",
+        ),
+        (lambda: fc.open_run("no/such/folder"), "does not exist"),
+        (
+            lambda: fc.predict(TREES[0], fc.graph([(0, 1)]), bandwidth=1e9, threads=0),
+            "threads is 0, expected 1 to 4,096",
+        ),
+        (lambda: fc.fastest_schedule(TREES[0], fc.graph([(0, 1)]), bandwidth=1e9, top=0), "top is 0, expected 1"),
+        (
+            lambda: fc.fastest_schedule(TREES[0], fc.graph([(0, 9)]), bandwidth=1e9),
+            "communications contains endpoint number 9",
+        ),
+        (lambda: fc.fit_max_rate(pd.DataFrame(), draws=1), "draws is 1, expected 20"),
+        (lambda: fc.calibrate(TREES[0], pd.DataFrame({"graph": ["a"]})), "probes lacks the columns repetition, source"),
+    ],
+)
 def test_error_messages_contain_the_name_of_the_argument(call, message):
     with pytest.raises(fc.InputError) as caught:
         call()
@@ -170,9 +197,15 @@ def test_calibrated_parameters_are_accepted_by_predict(tmp_path):
     def probe(kind, pairs):
         ends = fc.simulate(tree, fc.graph(pairs), hardware="split_256_128")
         return pd.DataFrame(
-            {"graph": kind, "repetition": 0, "source": [names[s] for s, _ in pairs], "target": [names[t] for _, t in pairs],
-             "size_bytes": 300 * 2.0**20, "elapsed_s": ends["elapsed_s"]}
-        )  # fmt: skip
+            {
+                "graph": kind,
+                "repetition": 0,
+                "source": [names[s] for s, _ in pairs],
+                "target": [names[t] for _, t in pairs],
+                "size_bytes": 300 * 2.0**20,
+                "elapsed_s": ends["elapsed_s"],
+            }
+        )
 
     probes = pd.concat([probe("a", [(0, 1)]), probe("b", [(0, 4)]), probe("c", [(5, 4), (0, 4)])], ignore_index=True)
     parameters = fc.calibrate(tree, probes)

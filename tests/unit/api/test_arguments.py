@@ -50,20 +50,43 @@ def test_every_argument_of_a_wrong_type_is_named(name, parameter):
 
 @with_checked_types
 def accept(
-    number: float = 0.0, count: int = 0, flag: bool = False, text: str | None = None, path: str | Path = "a",
-    several: Sequence[int] = (), any_of: Iterable[tuple[int, int]] = (), named: Mapping[str, float] | None = None,
-) -> int:  # fmt: skip
+    number: float = 0.0,
+    count: int = 0,
+    flag: bool = False,
+    text: str | None = None,
+    path: str | Path = "a",
+    several: Sequence[int] = (),
+    any_of: Iterable[tuple[int, int]] = (),
+    named: Mapping[str, float] | None = None,
+) -> int:
     """Return the number of elements."""
     return len(several)
 
 
-@pytest.mark.parametrize("arguments", [
-    {"number": 1}, {"number": np.float32(1)}, {"number": np.int64(1)}, {"count": np.int32(2)}, {"flag": np.True_},
-    {"text": None}, {"path": Path("x")}, {"several": [1, np.int64(2)]}, {"several": np.array([1.0])},
-    {"any_of": iter([(0, 1)])}, {"any_of": [[0, 1]]}, {"named": {"a": 1}}, {"number": Decimal("0.5")},
-    {"number": np.array(0.5)}, {"count": 2.0}, {"several": range(3)}, {"several": {1: 2}.keys()},
-    {"several": pd.Series([1])}, {"path": PurePosixPath("x")},
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"number": 1},
+        {"number": np.float32(1)},
+        {"number": np.int64(1)},
+        {"count": np.int32(2)},
+        {"flag": np.True_},
+        {"text": None},
+        {"path": Path("x")},
+        {"several": [1, np.int64(2)]},
+        {"several": np.array([1.0])},
+        {"any_of": iter([(0, 1)])},
+        {"any_of": [[0, 1]]},
+        {"named": {"a": 1}},
+        {"number": Decimal("0.5")},
+        {"number": np.array(0.5)},
+        {"count": 2.0},
+        {"several": range(3)},
+        {"several": {1: 2}.keys()},
+        {"several": pd.Series([1])},
+        {"path": PurePosixPath("x")},
+    ],
+)
 def test_accepted_types(arguments):
     assert accept(**arguments) == len(arguments.get("several", ()))
 
@@ -81,26 +104,29 @@ def test_numpy_scalars_and_iterables_are_sizes():
     assert fc.halo_exchange(fc.load_topology("storm8"), pd.Series([4, 2])).source.size == 20
 
 
-@pytest.mark.parametrize(("arguments", "message"), [
-    ({"number": True}, "number is True, expected a number"),
-    ({"number": "1"}, "number is '1', expected a number"),
-    ({"number": None}, "number is None, expected a number"),
-    ({"count": 1.5}, "count is 1.5, expected an integer"),
-    ({"count": float("inf")}, "count is inf, expected an integer"),
-    ({"number": 10**400}, f"number is {reprlib.repr(10**400)}, expected a number"),
-    ({"number": 1j}, "number is 1j, expected a number"),
-    ({"several": np.array(["a"])}, "several contains 'a', expected an integer"),
-    ({"named": {1: 2.0}}, "named contains 1, expected text"),
-    ({"count": False}, "count is False, expected an integer"),
-    ({"flag": 1}, "flag is 1, expected True or False"),
-    ({"text": 5}, "text is 5, expected text"),
-    ({"path": b"a"}, "path is b'a', expected text or a path"),
-    ({"several": "12"}, "several is '12', expected a sequence"),
-    ({"several": [1, "2"]}, "several contains '2', expected an integer"),
-    ({"any_of": 3}, "any_of is 3, expected a sequence"),
-    ({"named": [1]}, "named is [1], expected a mapping"),
-    ({"named": {"a": "b"}}, "named contains 'b', expected a number"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"number": True}, "number is True, expected a number"),
+        ({"number": "1"}, "number is '1', expected a number"),
+        ({"number": None}, "number is None, expected a number"),
+        ({"count": 1.5}, "count is 1.5, expected an integer"),
+        ({"count": float("inf")}, "count is inf, expected an integer"),
+        ({"number": 10**400}, f"number is {reprlib.repr(10**400)}, expected a number"),
+        ({"number": 1j}, "number is 1j, expected a number"),
+        ({"several": np.array(["a"])}, "several contains 'a', expected an integer"),
+        ({"named": {1: 2.0}}, "named contains 1, expected text"),
+        ({"count": False}, "count is False, expected an integer"),
+        ({"flag": 1}, "flag is 1, expected True or False"),
+        ({"text": 5}, "text is 5, expected text"),
+        ({"path": b"a"}, "path is b'a', expected text or a path"),
+        ({"several": "12"}, "several is '12', expected a sequence"),
+        ({"several": [1, "2"]}, "several contains '2', expected an integer"),
+        ({"any_of": 3}, "any_of is 3, expected a sequence"),
+        ({"named": [1]}, "named is [1], expected a mapping"),
+        ({"named": {"a": "b"}}, "named contains 'b', expected a number"),
+    ],
+)
 def test_refused_types(arguments, message):
     with pytest.raises(fc.InputError) as error:
         accept(**arguments)

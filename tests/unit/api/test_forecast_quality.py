@@ -44,10 +44,13 @@ def test_stored_ratios_without_probes_are_those_of_the_public_measurements():
     assert found.set_index("limit").loc["link between root complexes", "in_range"] == 1.0
 
 
-@pytest.mark.parametrize(("topology", "copies", "limit"), [
-    ("one_gpu_gen5", [("H", 0), (0, "H")], "host memory"),
-    ("two_sockets_direct7", [(0, 4), (1, 5)], "link between root complexes"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("topology", "copies", "limit"),
+    [
+        ("one_gpu_gen5", [("H", 0), (0, "H")], "host memory"),
+        ("two_sockets_direct7", [(0, 4), (1, 5)], "link between root complexes"),
+    ],
+)
 def test_a_forecast_without_a_probe_states_how_far_measured_copies_were(topology, copies, limit):
     times = fc.predict(topology, copies)
     (text,) = [one.text for one in times.attrs["warnings"] if one.code is WarningCode.EXPECTED_ERROR]
@@ -72,10 +75,15 @@ def test_default_model_has_the_smallest_errors():
         assert errors[graphs, default].median <= min(errors[graphs, model].median for model in MODELS) + 1e-9
 
 
-@pytest.mark.parametrize(("copies", "expected"), [
-    ([(0, 1)], "few copies"), ([(0, 1), (0, 4)], "few copies"), ([(0, 1), (0, 4), (0, 5)], "many copies of a GPU"),
-    ([("H", 0)], "host copies"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("copies", "expected"),
+    [
+        ([(0, 1)], "few copies"),
+        ([(0, 1), (0, 4)], "few copies"),
+        ([(0, 1), (0, 4), (0, 5)], "many copies of a GPU"),
+        ([("H", 0)], "host copies"),
+    ],
+)
 def test_every_forecast_has_the_expected_error_of_its_class(copies, expected):
     times = fc.predict("storm8", copies)
     (note,) = [warning for warning in times.attrs["warnings"] if warning.code is WarningCode.EXPECTED_ERROR]

@@ -10,23 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-from fabricast.breakdown.components import (
-    COMPONENTS,
-    GROUPS,
-    METRICS,
-    form,
-    form_names,
-    read_system_file,
-    read_systems,
-)
+from fabricast.breakdown.components import COMPONENTS, GROUPS, METRICS, form, form_names, read_system_file, read_systems
 from fabricast.breakdown.measured.runs import measure_message, measured_tables
 from fabricast.breakdown.tables import breakdown_tables, read_observed, read_percentages
-from fabricast.breakdown.traces import (
-    components_from_timers,
-    components_from_trace,
-    read_timers,
-    read_trace,
-)
+from fabricast.breakdown.traces import components_from_timers, components_from_trace, read_timers, read_trace
 from fabricast.breakdown.whatif import reduce_components, required_reduction, sample_totals, share_of
 from fabricast.cli.main import app
 from fabricast.core.errors import InputError
@@ -44,9 +31,15 @@ def test_published_totals_are_reproduced():
     for metric, value in expected.items():
         assert THUNDERX2.total_ns(metric) == pytest.approx(value, abs=5e-4)
     parts = {
-        "llp_post": 175.42, "post": 201.98, "cpu": 488.27, "io": 515.94, "network": 382.81, "initiator": 339.47,
-        "target": 664.74, "on_node": 1004.21,
-    }  # fmt: skip
+        "llp_post": 175.42,
+        "post": 201.98,
+        "cpu": 488.27,
+        "io": 515.94,
+        "network": 382.81,
+        "initiator": 339.47,
+        "target": 664.74,
+        "on_node": 1004.21,
+    }
     for name, value in parts.items():
         assert THUNDERX2.total_ns(name) == pytest.approx(value, abs=5e-3)
 
@@ -68,10 +61,14 @@ def test_subtotals_add_up_to_their_totals():
 
 def test_published_percentages_agree_except_for_two():
     tables = breakdown_tables(
-        [THUNDERX2], read_percentages(PUBLISHED / "breakdown_percentages.csv"),
-        read_observed(PUBLISHED / "breakdown_observed.csv"), published_system="thunderx2", tolerance=0.05,
-        samples=500, seed=1,
-    )  # fmt: skip
+        [THUNDERX2],
+        read_percentages(PUBLISHED / "breakdown_percentages.csv"),
+        read_observed(PUBLISHED / "breakdown_observed.csv"),
+        published_system="thunderx2",
+        tolerance=0.05,
+        samples=500,
+        seed=1,
+    )
     share = tables.breakdown_share
     assert len(share) == 32
     differs = share[share["agreement"] == "differs"]
@@ -91,11 +88,23 @@ def test_published_what_if_series_are_reproduced():
     if not series.exists():
         pytest.skip("the shared data are not available; test_published_what_if_values covers the same code")
     names = {
-        "HLP": "hlp", "LLP": "llp", "LLP_post": "llp_post", "PIO": "pio_copy", "HLP_tx_prog": "hlp_tx_prog",
-        "HLP_post": "hlp_post", "HLP_rx_prog": "hlp_rx_prog", "LLP_prog": "llp_prog", "LLP_tx_prog": "llp_prog",
-        "Integrated_NIC": "integrated_nic", "Integrated NIC": "integrated_nic", "PCIe": "pcie",
-        "RC-to-MEM": "rc_to_mem", "RC_to_MEM": "rc_to_mem", "Wire": "wire", "Switch": "switch",
-    }  # fmt: skip
+        "HLP": "hlp",
+        "LLP": "llp",
+        "LLP_post": "llp_post",
+        "PIO": "pio_copy",
+        "HLP_tx_prog": "hlp_tx_prog",
+        "HLP_post": "hlp_post",
+        "HLP_rx_prog": "hlp_rx_prog",
+        "LLP_prog": "llp_prog",
+        "LLP_tx_prog": "llp_prog",
+        "Integrated_NIC": "integrated_nic",
+        "Integrated NIC": "integrated_nic",
+        "PCIe": "pcie",
+        "RC-to-MEM": "rc_to_mem",
+        "RC_to_MEM": "rc_to_mem",
+        "Wire": "wire",
+        "Switch": "switch",
+    }
     checked = 0
     for row in csv.DictReader(series.open()):
         metric = "injection" if row["figure"] == "injection" else "latency"
@@ -150,16 +159,20 @@ def test_uncertainty_matches_the_closed_form():
 
 
 TRUTH = {
-    "pcie": THUNDERX2.time_ns("pcie"), "network": THUNDERX2.total_ns("network"), "wire": THUNDERX2.time_ns("wire"),
-    "switch": THUNDERX2.time_ns("switch"), "rc_to_mem": THUNDERX2.time_ns("rc_to_mem"),
+    "pcie": THUNDERX2.time_ns("pcie"),
+    "network": THUNDERX2.total_ns("network"),
+    "wire": THUNDERX2.time_ns("wire"),
+    "switch": THUNDERX2.time_ns("switch"),
+    "rc_to_mem": THUNDERX2.time_ns("rc_to_mem"),
     "observed_injection": THUNDERX2.total_ns("injection"),
-}  # fmt: skip
+}
 DERIVE = {"posts_per_completion": 64, "llp_post_ns": 175.42, "llp_prog_ns": 61.63}
 
 
-@pytest.mark.parametrize("disturbed", [
-    {}, {"lost_acks": 0.3}, {"writes_per_ack": 4}, {"lost_acks": 0.1, "writes_per_ack": 2, "lost_completions": 0.005},
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "disturbed",
+    [{}, {"lost_acks": 0.3}, {"writes_per_ack": 4}, {"lost_acks": 0.1, "writes_per_ack": 2, "lost_completions": 0.005}],
+)
 def test_components_are_recovered_from_traces_with_jitter(disturbed):
     trace = generate_trace(THUNDERX2, posts=400_000, jitter=0.05, seed=11, **disturbed)
     components = components_from_trace(trace, **DERIVE)
@@ -218,13 +231,19 @@ def test_derived_system_file_works_in_the_what_if_command(tmp_path):
     assert "removed" in result.output
 
 
-@pytest.mark.parametrize(("arguments", "message"), [
-    (["thunderx3"], "is unknown"), (["none.yaml"], "does not exist"),
-    (["thunderx2", "--reduce", "pio_copy"], "expected a component and a share"),
-    (["thunderx2", "--reduce", "pio=10%"], "is unknown"), (["thunderx2", "--reduce", "pio_copy=150%"], "expected 0 to 1"),
-    (["thunderx2", "--reduce", "pio_copy=nan"], "expected a share"), (["thunderx2", "--metric", "rate"], "metric 'rate' is unknown"),
-    (["thunderx2", "--remove", "lots"], "expected a share"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["thunderx3"], "is unknown"),
+        (["none.yaml"], "does not exist"),
+        (["thunderx2", "--reduce", "pio_copy"], "expected a component and a share"),
+        (["thunderx2", "--reduce", "pio=10%"], "is unknown"),
+        (["thunderx2", "--reduce", "pio_copy=150%"], "expected 0 to 1"),
+        (["thunderx2", "--reduce", "pio_copy=nan"], "expected a share"),
+        (["thunderx2", "--metric", "rate"], "metric 'rate' is unknown"),
+        (["thunderx2", "--remove", "lots"], "expected a share"),
+    ],
+)
 def test_invalid_what_if_arguments_are_rejected(arguments, message):
     result = CliRunner().invoke(app, ["whatif", *arguments])
     assert result.exit_code != 0
@@ -232,12 +251,16 @@ def test_invalid_what_if_arguments_are_rejected(arguments, message):
     assert message in str(result.exception)
 
 
-@pytest.mark.parametrize(("change", "message"), [
-    (("pio_copy: {time_ns: 15.0", "pio_copi: {time_ns: 15.0"), "unknown"),
-    (("pio_copy: {time_ns: 15.0", "pio_copy: {time_ns: -1"), "time_ns"),
-    (("  wire:", "  # wire:"), "lacks wire"), (("posts_per_completion: 64", "posts_per_completion: 0"), "posts_per"),
-    (("tag: assumed", "tag: guessed"), "tag"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (("pio_copy: {time_ns: 15.0", "pio_copi: {time_ns: 15.0"), "unknown"),
+        (("pio_copy: {time_ns: 15.0", "pio_copy: {time_ns: -1"), "time_ns"),
+        (("  wire:", "  # wire:"), "lacks wire"),
+        (("posts_per_completion: 64", "posts_per_completion: 0"), "posts_per"),
+        (("tag: assumed", "tag: guessed"), "tag"),
+    ],
+)
 def test_invalid_system_files_are_rejected(tmp_path, change, message):
     text = (SYSTEMS / "integrated_nic.yaml").read_text()
     assert change[0] in text
@@ -247,13 +270,18 @@ def test_invalid_system_files_are_rejected(tmp_path, change, message):
         read_system_file(path)
 
 
-@pytest.mark.parametrize("text", [
-    "", "run_id\n", "run_id,seq,t_ns,direction,tlp_type,payload_b,seq_num,acked_seq,role\n",
-    "run_id,seq,t_ns,direction,tlp_type,payload_b,seq_num,acked_seq,role\ninjection,1,x,down,MWr,64,1,,post\n",
-    "run_id,seq,t_ns,direction,tlp_type,payload_b,seq_num,acked_seq,role\ninjection,1,2,side,MWr,64,1,,post\n",
-    "run_id,seq,t_ns,direction,tlp_type,payload_b,seq_num,acked_seq,role\ninjection,1,inf,down,MWr,64,1,,post\n",
-    "run_id,seq,t_ns,direction,tlp_type,payload_b,seq_num,acked_seq,role\ninjection,1\n",
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "run_id\n",
+        "run_id,seq,t_ns,direction,tlp_type,payload_b,seq_num,acked_seq,role\n",
+        "run_id,seq,t_ns,direction,tlp_type,payload_b,seq_num,acked_seq,role\ninjection,1,x,down,MWr,64,1,,post\n",
+        "run_id,seq,t_ns,direction,tlp_type,payload_b,seq_num,acked_seq,role\ninjection,1,2,side,MWr,64,1,,post\n",
+        "run_id,seq,t_ns,direction,tlp_type,payload_b,seq_num,acked_seq,role\ninjection,1,inf,down,MWr,64,1,,post\n",
+        "run_id,seq,t_ns,direction,tlp_type,payload_b,seq_num,acked_seq,role\ninjection,1\n",
+    ],
+)
 def test_invalid_traces_and_timers_are_rejected(tmp_path, text):
     path = tmp_path / "trace.csv"
     path.write_text(text)

@@ -215,11 +215,14 @@ def test_a_system_without_measurements_is_refused(tmp_path):
         assert "--system is specified without measurements" in run(*command, "--system", "a", cwd=tmp_path).stderr
 
 
-@pytest.mark.parametrize(("command", "remedies"), [
-    (["predict", "flat4x2", "--ring"], "specify --bandwidth, --measurements or --parameters, or import"),
-    (["collective", "flat4x2"], "specify MEASUREMENTS or --gpu, or import"),
-    (["simulate", "flat4x2", "--ring"], "specify --parameters or --generation and --width, or import"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("command", "remedies"),
+    [
+        (["predict", "flat4x2", "--ring"], "specify --bandwidth, --measurements or --parameters, or import"),
+        (["collective", "flat4x2"], "specify MEASUREMENTS or --gpu, or import"),
+        (["simulate", "flat4x2", "--ring"], "specify --parameters or --generation and --width, or import"),
+    ],
+)
 def test_remedies_are_options_of_the_command(tmp_path, command, remedies):
     assert remedies in run(*command, cwd=tmp_path).stderr
 

@@ -19,16 +19,21 @@ GRAPHS = "graph,source,target\na,0,1\n"
 
 def run(*arguments, cwd, **environment):
     return subprocess.run(
-        [sys.executable, "-m", "fabricast.cli", *map(str, arguments)], cwd=cwd, capture_output=True,
+        [sys.executable, "-m", "fabricast.cli", *map(str, arguments)],
+        cwd=cwd,
+        capture_output=True,
         env={**os.environ, **environment},
-    )  # fmt: skip
+    )
 
 
-@pytest.mark.parametrize("arguments", [
-    ["predict", "storm8", "loop.csv", "-o", "out.csv"],
-    ["predict", "storm8", "graphs.csv", "--parameters", "loop.csv", "-o", "out.csv"],
-    ["simulate", "storm8", "loop.parquet"],
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["predict", "storm8", "loop.csv", "-o", "out.csv"],
+        ["predict", "storm8", "graphs.csv", "--parameters", "loop.csv", "-o", "out.csv"],
+        ["simulate", "storm8", "loop.parquet"],
+    ],
+)
 def test_symbolic_links_that_form_a_loop_get_one_line(tmp_path, arguments):
     (tmp_path / "graphs.csv").write_text(GRAPHS)
     for name in ("loop.csv", "loop.parquet"):
@@ -62,8 +67,9 @@ def test_measured_graphs_whose_names_differ_in_case_are_separate(tmp_path):
     path = tmp_path / "measured.csv"
     path.write_text(
         "graph,communications,total_gb_per_s,role\nalone,0>1,50,\nRing A,0>4 1>5,50,test\nring a,2>6 3>7,50,test\n"
-        "显卡,0>5 1>4,50,test\n网卡,0>6 1>7,50,test\n", encoding="utf-8",
-    )  # fmt: skip
+        "显卡,0>5 1>4,50,test\n网卡,0>6 1>7,50,test\n",
+        encoding="utf-8",
+    )
     tables = measured_copy_tables([Machine("mine", "flat4x2", path, user_supplied=True)], seed=1)
     for rows in (tables.prediction, tables.reference):
         keys = ["case_id", "model"] if "model" in rows else ["case_id"]
@@ -112,32 +118,37 @@ def test_a_full_disk_has_no_cache(tmp_path, monkeypatch):
     assert cache_folder("kernels") is None
 
 
-@pytest.mark.parametrize("call", [
-    lambda: fc.graph([(0, 2**63)]),
-    lambda: fc.graph([("9" * 30, "1")]),
-    lambda: fc.graph([(0, 1)], start_s=["a"]),
-    lambda: fc.predict("storm8", replace(fc.graph([(0, 1)]), programs=("x",))),
-    lambda: fc.predict("storm8", replace(fc.graph([(0, 1)]), source=np.array([0.0]))),
-    lambda: fc.link_loads("4D-64", mapping="DEF", tiles="a"),
-    lambda: fc.link_loads("4D-64", mapping="DEF", multiplicity=1.5),
-    lambda: fc.link_loads("4D-64", mapping="DEF", seed=-1),
-    lambda: fc.fit_max_rate(None),
-    lambda: fc.calibrate("storm8", []),
-    lambda: fc.graph(None),
-    lambda: fc.graph(b"0>1"),
-    lambda: fc.fit_max_rate(TIMES, processes=1.5),
-    lambda: fc.fit_max_rate(TIMES, node_pairs=2),
-    lambda: fc.fit_max_rate(TIMES, seed=-1),
-    lambda: fc.fit_max_rate(TIMES.assign(processes=TIMES["processes"] + 0.5)),
-    lambda: fc.fit_max_rate(TIMES.assign(processes=True)),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: fc.graph([(0, 2**63)]),
+        lambda: fc.graph([("9" * 30, "1")]),
+        lambda: fc.graph([(0, 1)], start_s=["a"]),
+        lambda: fc.predict("storm8", replace(fc.graph([(0, 1)]), programs=("x",))),
+        lambda: fc.predict("storm8", replace(fc.graph([(0, 1)]), source=np.array([0.0]))),
+        lambda: fc.link_loads("4D-64", mapping="DEF", tiles="a"),
+        lambda: fc.link_loads("4D-64", mapping="DEF", multiplicity=1.5),
+        lambda: fc.link_loads("4D-64", mapping="DEF", seed=-1),
+        lambda: fc.fit_max_rate(None),
+        lambda: fc.calibrate("storm8", []),
+        lambda: fc.graph(None),
+        lambda: fc.graph(b"0>1"),
+        lambda: fc.fit_max_rate(TIMES, processes=1.5),
+        lambda: fc.fit_max_rate(TIMES, node_pairs=2),
+        lambda: fc.fit_max_rate(TIMES, seed=-1),
+        lambda: fc.fit_max_rate(TIMES.assign(processes=TIMES["processes"] + 0.5)),
+        lambda: fc.fit_max_rate(TIMES.assign(processes=True)),
+    ],
+)
 def test_impossible_arguments_of_python_are_input_errors(call):
     with pytest.raises(fc.InputError):
         call()
 
 
-TIMES = pd.DataFrame([(k, n, 1e-6 * k + n * k / 5e9) for k in (1, 2, 4) for n in (8, 64, 1024, 65536)],
-                     columns=["processes", "size_bytes", "time_s"])  # fmt: skip
+TIMES = pd.DataFrame(
+    [(k, n, 1e-6 * k + n * k / 5e9) for k in (1, 2, 4) for n in (8, 64, 1024, 65536)],
+    columns=["processes", "size_bytes", "time_s"],
+)
 
 
 def test_probes_of_python_may_number_endpoints():

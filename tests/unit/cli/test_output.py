@@ -22,10 +22,11 @@ def table(rows):
     texts, numbers, counts = zip(*rows, strict=True)
     return pd.DataFrame(
         {
-            "text": pd.Categorical(texts), "number": np.array(numbers, dtype=np.float64),
+            "text": pd.Categorical(texts),
+            "number": np.array(numbers, dtype=np.float64),
             "count": np.array(counts, dtype=np.int64),
         }
-    )  # fmt: skip
+    )
 
 
 def values(rows):

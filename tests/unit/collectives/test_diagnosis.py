@@ -139,9 +139,13 @@ def test_written_files_are_read_back(tmp_path):
     assert graph.gb_per_s == 15.0
     # The file's own speed makes NCCL choose LL for small messages again.
     loaded = fc.collective(
-        forecast.machine.tree, sizes=["16 KiB"], cpu="amd", gpu="RTX 5090", transport="p2p",
+        forecast.machine.tree,
+        sizes=["16 KiB"],
+        cpu="amd",
+        gpu="RTX 5090",
+        transport="p2p",
         graph_file=tmp_path / "graph.xml",
-    )  # fmt: skip
+    )
     assert loaded.table["protocol"][0] == "ll"
 
 

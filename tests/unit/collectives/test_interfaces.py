@@ -109,9 +109,20 @@ def test_bad_arguments_have_one_line(arguments, message):
 
 def test_the_command_prints_the_table_of_the_function():
     result = run(
-        TOPOLOGY, "--cpu", "AMD EPYC", "--gpu", "RTX PRO 6000", "--nccl-version", "2.30.7", "--sizes", "1MiB 64MiB",
-        "--format", "json", "--env", "NCCL_P2P_LEVEL=SYS",
-    )  # fmt: skip
+        TOPOLOGY,
+        "--cpu",
+        "AMD EPYC",
+        "--gpu",
+        "RTX PRO 6000",
+        "--nccl-version",
+        "2.30.7",
+        "--sizes",
+        "1MiB 64MiB",
+        "--format",
+        "json",
+        "--env",
+        "NCCL_P2P_LEVEL=SYS",
+    )
     assert result.exit_code == 0, result.output
     document = json.loads(result.stdout)
     forecast = fc.collective(TOPOLOGY, sizes=["1 MiB", "64 MiB"], env={"NCCL_P2P_LEVEL": "SYS"}, **KNOWN)
@@ -123,10 +134,23 @@ def test_the_command_prints_the_table_of_the_function():
 
 def test_the_command_writes_files_that_nccl_reads(tmp_path):
     result = run(
-        PUBLISHED / "topologies" / "turin9575-5090.yaml", PUBLISHED / "pairs.csv", "--system", "turin9575-5090", "--cpu",
-        "amd", "--gpu", "RTX 5090", "--transport", "p2p", "--format", "table", "--write-tuner", tmp_path / "tuner.csv",
-        "--write-graph", tmp_path / "graph.xml",
-    )  # fmt: skip
+        PUBLISHED / "topologies" / "turin9575-5090.yaml",
+        PUBLISHED / "pairs.csv",
+        "--system",
+        "turin9575-5090",
+        "--cpu",
+        "amd",
+        "--gpu",
+        "RTX 5090",
+        "--transport",
+        "p2p",
+        "--format",
+        "table",
+        "--write-tuner",
+        tmp_path / "tuner.csv",
+        "--write-graph",
+        tmp_path / "graph.xml",
+    )
     assert result.exit_code == 0, result.output
     assert "no ring fits, fallback" in result.stdout
     assert "no_graph_found" in result.stdout
@@ -134,9 +158,19 @@ def test_the_command_writes_files_that_nccl_reads(tmp_path):
     assert "NCCL_GRAPH_FILE" in (tmp_path / "graph.xml").read_text()
     again = tmp_path / "again.csv"
     run(
-        PUBLISHED / "topologies" / "turin9575-5090.yaml", PUBLISHED / "pairs.csv", "--system", "turin9575-5090", "--cpu",
-        "amd", "--gpu", "RTX 5090", "--transport", "p2p", "--write-tuner", again,
-    )  # fmt: skip
+        PUBLISHED / "topologies" / "turin9575-5090.yaml",
+        PUBLISHED / "pairs.csv",
+        "--system",
+        "turin9575-5090",
+        "--cpu",
+        "amd",
+        "--gpu",
+        "RTX 5090",
+        "--transport",
+        "p2p",
+        "--write-tuner",
+        again,
+    )
     assert again.read_bytes() == (tmp_path / "tuner.csv").read_bytes()
 
 

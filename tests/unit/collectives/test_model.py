@@ -73,9 +73,13 @@ def reference_ring(operation, protocol, size, ranks, channels, step, known):
 
 @given(
     st.sampled_from([Operation.ALL_REDUCE, Operation.ALL_GATHER, Operation.REDUCE_SCATTER]),
-    st.sampled_from([Protocol.SIMPLE, Protocol.LL]), st.integers(256, 1 << 24), st.integers(2, 16), st.integers(1, 8),
-    st.floats(1e9, 1e11), st.floats(1e-7, 1e-5),
-)  # fmt: skip
+    st.sampled_from([Protocol.SIMPLE, Protocol.LL]),
+    st.integers(256, 1 << 24),
+    st.integers(2, 16),
+    st.integers(1, 8),
+    st.floats(1e9, 1e11),
+    st.floats(1e-7, 1e-5),
+)
 def test_ring_times_equal_the_reference(operation, protocol, size, ranks, channels, rate, latency):
     step = StepTimes(rate, latency)
     found = times(operation, Algorithm.RING, protocol, size, ranks=ranks, channels=channels, step=step)[0]
@@ -252,9 +256,7 @@ def test_other_variables_are_listed():
 
 def test_the_published_errors_are_those_of_the_constants():
     stored = pd.read_csv(published() / "collectives" / "errors.csv", comment="#")
-    columns = {
-        "fabricast": "forecast_s", "NCCL's estimate": "nccl_s", "alpha-beta with the pair rate": "alpha_beta_s",
-    }  # fmt: skip
+    columns = {"fabricast": "forecast_s", "NCCL's estimate": "nccl_s", "alpha-beta with the pair rate": "alpha_beta_s"}
     computed = error_table(machine_errors(), columns)
     keys = ["transport", "size_class", "forecast"]
     both = computed.merge(stored, on=keys, suffixes=("", "_stored"))
@@ -286,11 +288,14 @@ def test_every_measured_row_has_a_forecast():
         assert (np.abs(np.log(forecast / case.measured_s)) < np.log(6)).all(), case.system
 
 
-@pytest.mark.parametrize(("system", "pattern"), [
-    *((system, "alltoall") for system in ("pptest", "wrx90-A", "sm02", "autodl-2080ti", "asus4")),
-    # The simulator has one rate of links; the neighbours of sm02 have several.
-    *((system, "ring") for system in ("pptest", "wrx90-A", "autodl-2080ti", "asus4")),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("system", "pattern"),
+    [
+        *((system, "alltoall") for system in ("pptest", "wrx90-A", "sm02", "autodl-2080ti", "asus4")),
+        # The simulator has one rate of links; the neighbours of sm02 have several.
+        *((system, "ring") for system in ("pptest", "wrx90-A", "autodl-2080ti", "asus4")),
+    ],
+)
 def test_the_copies_of_a_step_take_the_time_of_the_packet_simulator(system, pattern):
     """A step of all_gather, reduce_scatter and sendrecv is a ring; rates of single measured pairs are left out."""
     # Without copies between sockets: the capacity of the link between them is unknown, and the two assume different ones.

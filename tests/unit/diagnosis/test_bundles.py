@@ -29,7 +29,7 @@ EIGHT_ON_TWO_SOCKETS = (groups((4, "NODE"), (2, "SYS")), [0] * 4 + [1] * 4)
         ({"p2p.txt": peer_test([[25.0] * 2] * 2)}, "describe no topology"),
         ({"notes.txt": "hello\n", "empty.txt": ""}, "by no known program"),
     ],
-)  # fmt: skip
+)
 def test_bad_bundles_have_one_line(causes, files, message):
     with pytest.raises(InputError, match=message) as error:
         causes(files)
@@ -42,8 +42,10 @@ def test_files_of_other_programs_are_named_and_the_others_used(tmp_path):
         (tmp_path / name).write_text(text)
     sources = fc.diagnose([tmp_path / name for name in texts], link="gen4x16").sources
     assert [source.partition(": ")[2] for source in sources] == [
-        "topology", "not used, written by no known program", "not used, empty",
-    ]  # fmt: skip
+        "topology",
+        "not used, written by no known program",
+        "not used, empty",
+    ]
 
 
 def test_files_of_other_commands_are_named_and_the_others_used(tmp_path):
@@ -184,7 +186,7 @@ DAMAGED = {
         "[1,0]<stdout>: size  count  type  redop  time  algbw  busbw\n 8  2  float  sum  4.1  0.0  0.0\n",
         "line 1 resembles nccl-tests, which prints '# size count type",
     ),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", DAMAGED)
@@ -283,10 +285,13 @@ def test_wrong_results_after_the_compared_tables_are_named(tmp_path):
     assert finding.origin == f"{tmp_path}/log.txt:{(text * 35).count(chr(10))}"
 
 
-@pytest.mark.parametrize(("rates", "cause", "row"), [
-    ([[0, 26, 26, 3.9], [26, 0, 26, 3.9], [26, 26, 0, 3.9], [3.9, 3.9, 3.9, 0]], "slow_endpoint", 3),
-    ([[0, 26, 26, 26], [26, 0, 26, 26], [26, 15, 0, 26], [26, 26, 26, 0]], "slow_direction", 2),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("rates", "cause", "row"),
+    [
+        ([[0, 26, 26, 3.9], [26, 0, 26, 3.9], [26, 26, 0, 3.9], [3.9, 3.9, 3.9, 0]], "slow_endpoint", 3),
+        ([[0, 26, 26, 26], [26, 0, 26, 26], [26, 15, 0, 26], [26, 26, 26, 0]], "slow_direction", 2),
+    ],
+)
 def test_findings_on_a_matrix_cite_the_row_of_the_slowest_copy(tmp_path, rates, cause, row):
     (tmp_path / "topo.txt").write_text(matrix(groups((4, "PHB"))))
     text = "warning of another program\n" + peer_test(rates)

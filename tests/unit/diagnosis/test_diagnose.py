@@ -164,7 +164,7 @@ def test_a_log_without_direct_copies_is_not_a_matter_of_the_ring_order(causes):
             + nccl_tests("all_reduce", 8, {2**26: 30_000.0}, "NVIDIA L40S"),
         },
         cpu="amd",
-    )  # fmt: skip
+    )
     assert "ring_order" not in found
     text = found["host_memory_transport"].text
     assert "a setting, the driver or the machine prevents them" in text
@@ -198,9 +198,11 @@ def test_a_good_machine_has_no_finding(causes):
     files = {
         "topo.txt": matrix(groups((4, "PHB")), numa=[0] * 4),
         "p2p.txt": peer_test([[25.2] * 4 for _ in range(4)]),
-        "all_reduce.log": nccl_tests("all_reduce", 4, {size: time for size, time in measured("pptest").items() if size >= 1 << 20}, "NVIDIA L40S"),
+        "all_reduce.log": nccl_tests(
+            "all_reduce", 4, {size: time for size, time in measured("pptest").items() if size >= 1 << 20}, "NVIDIA L40S"
+        ),
         "nccl.log": debug_log(4, [0, 1, 2, 3], channels=1, speed=20.0, env="NCCL_P2P_LEVEL set by environment to SYS"),
-    }  # fmt: skip
+    }
     assert causes(files, cpu="amd") == {}
 
 

@@ -29,13 +29,23 @@ memcpy CE GPU(row) <- GPU(column) bandwidth (GB/s)
 
 SUM device_to_device_memcpy_read_ce 42.00
 """
-JSON = {"nvbandwidth": {"testcases": [
-    {"name": "device_to_device_memcpy_write_ce", "status": "Passed",
-     "bandwidth_description": "memcpy CE GPU(row) -> GPU(column) bandwidth (GB/s)",
-     "bandwidth_matrix": [["N/A", "20.5"], ["0.00", "N/A"]]},
-    {"name": "device_to_device_latency_sm", "bandwidth_description": "latency (ns)",
-     "bandwidth_matrix": [["N/A", "800"], ["820", "N/A"]]},
-]}}  # fmt: skip
+JSON = {
+    "nvbandwidth": {
+        "testcases": [
+            {
+                "name": "device_to_device_memcpy_write_ce",
+                "status": "Passed",
+                "bandwidth_description": "memcpy CE GPU(row) -> GPU(column) bandwidth (GB/s)",
+                "bandwidth_matrix": [["N/A", "20.5"], ["0.00", "N/A"]],
+            },
+            {
+                "name": "device_to_device_latency_sm",
+                "bandwidth_description": "latency (ns)",
+                "bandwidth_matrix": [["N/A", "800"], ["820", "N/A"]],
+            },
+        ]
+    }
+}
 PEER = """[P2P (Peer-to-Peer) GPU Bandwidth Latency Test]
 P2P Connectivity Matrix
      D\\D     0     1
@@ -86,9 +96,20 @@ def test_printed_matrices_are_parsed(tmp_path):
     assert not table["test"].str.contains("Connectivity").any()
 
 
-@pytest.mark.parametrize("text", ["", "hello", "{", "[]", '{"nvbandwidth": 3}', '{"testcases": [{"bandwidth_matrix": [["1"]]}]}',
-                                  "Running x.\nmemcpy\n", TEXT.replace("20.00", "many").replace("25.00", "x"),
-                                  '{"testcases": [{"name": "a", "bandwidth_matrix": [["x"]]}]}'])  # fmt: skip
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "hello",
+        "{",
+        "[]",
+        '{"nvbandwidth": 3}',
+        '{"testcases": [{"bandwidth_matrix": [["1"]]}]}',
+        "Running x.\nmemcpy\n",
+        TEXT.replace("20.00", "many").replace("25.00", "x"),
+        '{"testcases": [{"name": "a", "bandwidth_matrix": [["x"]]}]}',
+    ],
+)
 def test_invalid_matrices_are_rejected(tmp_path, text):
     path = tmp_path / "out.txt"
     path.write_text(text)
@@ -106,9 +127,9 @@ def test_command_prints_the_bandwidth_for_the_models(tmp_path):
     assert "no single copies between GPUs" in CliRunner().invoke(app, ["bandwidth", str(path)]).output
 
 
-@pytest.mark.parametrize(("text", "program"), [
-    (ROCM_BANDWIDTH_TEST, "rocm_bandwidth_test 2.6.0"), (TRANSFER_BENCH, "TransferBench 1.62.00"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("text", "program"), [(ROCM_BANDWIDTH_TEST, "rocm_bandwidth_test 2.6.0"), (TRANSFER_BENCH, "TransferBench 1.62.00")]
+)
 def test_output_of_all_bandwidth_programs_is_summarised(tmp_path, text, program):
     path, target = tmp_path / "out.txt", tmp_path / "table.csv"
     path.write_text(text)
@@ -120,9 +141,11 @@ def test_output_of_all_bandwidth_programs_is_summarised(tmp_path, text, program)
 def matrix(rates):
     """Return output of p2pBandwidthLatencyTest for rates in GB/s by (source, target)."""
     count = max(max(pair) for pair in rates) + 1
-    lines = ["[P2P (Peer-to-Peer) GPU Bandwidth Latency Test]",
-             "Unidirectional P2P=Enabled Bandwidth (P2P Writes) Matrix (GB/s)",
-             "   D\\D " + " ".join(f"{i:8}" for i in range(count))]  # fmt: skip
+    lines = [
+        "[P2P (Peer-to-Peer) GPU Bandwidth Latency Test]",
+        "Unidirectional P2P=Enabled Bandwidth (P2P Writes) Matrix (GB/s)",
+        "   D\\D " + " ".join(f"{i:8}" for i in range(count)),
+    ]
     lines += [f"{s:6} " + " ".join(f"{rates.get((s, t), 900.0):8.2f}" for t in range(count)) for s in range(count)]
     return "\n".join(lines) + "\n"
 

@@ -41,26 +41,47 @@ POWERS = {
 
 
 def cell(quantity, item, value, unit, **place):
-    row = {"gpu": GPU, "quantity": quantity, "item": item, "memory": "", "clock": "host", "size_bytes": 0, "copies": 1,
-           "burst": 0, "samples": 9, "p05": value, "p50": value, "p95": value, "unit": unit}  # fmt: skip
+    row = {
+        "gpu": GPU,
+        "quantity": quantity,
+        "item": item,
+        "memory": "",
+        "clock": "host",
+        "size_bytes": 0,
+        "copies": 1,
+        "burst": 0,
+        "samples": 9,
+        "p05": value,
+        "p50": value,
+        "p95": value,
+        "unit": unit,
+    }
     return row | place
 
 
 def run_rows():
     """Return a run of a machine that the models describe exactly, with a slower second burst."""
     rows = [
-        cell("time", "call", 2e-7, "s"), cell("time", "launch", 2.2e-6, "s"), cell("time", "launch and wait", 9.4e-6, "s"),
+        cell("time", "call", 2e-7, "s"),
+        cell("time", "launch", 2.2e-6, "s"),
+        cell("time", "launch and wait", 9.4e-6, "s"),
         cell("time", "query", 7e-7, "s"),
         cell("time", "load", 1e-6, "s", memory="pinned", clock="device", size_bytes=4),
         cell("rate", "store", 2e10, "bytes/s", memory="pinned", clock="device", size_bytes=2**24),
-    ]  # fmt: skip
+    ]
     for way in ("host_to_device", "device_to_host"):
         for size in SIZES:
             rows.append(cell("time", way, START_UP_S + size / RATE, "s", memory="pinned", size_bytes=size))
             rows.append(cell("time", way, 3 * (START_UP_S + size / RATE), "s", memory="pageable", size_bytes=size))
     # Total rate of all copies relative to the rate of a single copy.
-    rates = {"single to the GPU": 1.0, "single to the host": 1.0, "both directions": 2.0, "two to the GPU": 1.0,
-             "two to the host": 1.0, "two per direction": 2.0}  # fmt: skip
+    rates = {
+        "single to the GPU": 1.0,
+        "single to the host": 1.0,
+        "both directions": 2.0,
+        "two to the GPU": 1.0,
+        "two to the host": 1.0,
+        "two per direction": 2.0,
+    }
     for name, share in rates.items():
         copies = len(PATTERNS.get(name, (0,)))
         rows.append(
@@ -97,9 +118,17 @@ def test_cells_contain_the_best_burst(run_file):
 def test_parameters_of_a_synthetic_run_are_recovered(run_file):
     parameters = {row.name: row for row in gpu_parameters(read_cells(run_file))}
     expected = {
-        "launch": 2e-6, "context_switch": 7e-6, "query_time": 5e-7, "copy_start_up": START_UP_S, "copy_rate": RATE,
-        "gpu_idle_power": 50, "gpu_copy_power": 25, "gpu_store_power": 40, "gpu_compute_power": 250, "cpu_poll_power": 25,
-    }  # fmt: skip
+        "launch": 2e-6,
+        "context_switch": 7e-6,
+        "query_time": 5e-7,
+        "copy_start_up": START_UP_S,
+        "copy_rate": RATE,
+        "gpu_idle_power": 50,
+        "gpu_copy_power": 25,
+        "gpu_store_power": 40,
+        "gpu_compute_power": 250,
+        "cpu_poll_power": 25,
+    }
     assert {name: row.value for name, row in parameters.items()} == pytest.approx(expected)
     assert {row.tag for row in parameters.values()} == {"measured"}
     assert all(GPU in row.source for row in parameters.values())
@@ -255,8 +284,12 @@ def test_power_is_measured_without_samples_of_the_thread():
 
 
 def test_processor_energy_accounts_for_counter_overflow(tmp_path):
-    zones = {"intel-rapl:0": ("package-0", 900), "intel-rapl:1": ("package-1", 100), "intel-rapl:0:0": ("core", 5),
-             "intel-rapl:2": ("psys", 1)}  # fmt: skip
+    zones = {
+        "intel-rapl:0": ("package-0", 900),
+        "intel-rapl:1": ("package-1", 100),
+        "intel-rapl:0:0": ("core", 5),
+        "intel-rapl:2": ("psys", 1),
+    }
     for name, (zone, used) in zones.items():
         (tmp_path / name).mkdir()
         (tmp_path / name / "name").write_text(f"{zone}\n")
@@ -327,10 +360,13 @@ def test_gpus_without_energy_counter_or_nvml_are_measured(fake_driver, tmp_path)
     assert not (read_cells(tmp_path / "cells.csv")["quantity"] == "power").any()
 
 
-@pytest.mark.parametrize(("environment", "reason"), [
-    ({"FAKE_FAILURE": "100"}, "the CUDA driver does not start: no CUDA-capable device is detected"),
-    ({"FAKE_GPUS": "0"}, "the CUDA driver sees no GPU"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("environment", "reason"),
+    [
+        ({"FAKE_FAILURE": "100"}, "the CUDA driver does not start: no CUDA-capable device is detected"),
+        ({"FAKE_GPUS": "0"}, "the CUDA driver sees no GPU"),
+    ],
+)
 def test_driver_without_a_gpu_is_reported_in_one_line(fake_driver, tmp_path, environment, reason):
     result = measure_with(fake_driver, tmp_path, **environment)
     assert result.returncode == 0, result.stderr

@@ -72,14 +72,28 @@ def test_bounds_of_time_and_energy(size, method, overlap, compute):
 def test_statements_can_fail():
     """Check that for each statement a changed parameter reverses the verdict."""
     broken = {
-        "G01": {"verbs_gpu": 2e-6}, "G02": {"remote_load_gpu": 3e-6}, "G03": {"network_rate": 1e9},
-        "G04": {"store_rate": 1e7}, "G05": {"ggas_latency": 3e-6}, "G06": {"store_rate": 4e9, "mpi_latency": 1e-3},
-        "G07": {"store_rate": 1e7, "descriptor_time": 1e-2}, "G08": {"overlap_ggas": 1.0},
-        "G09": {"context_switch": 1e-2}, "G10": {"atomic": 0.0}, "G11": {"cpu_poll_power": 0.0},
-        "G12": {"atomic": 1e-4}, "G19": {"atomic": 1e-4}, "G20": {"nested_launch": 1e-9}, "G21": {"atomic": 1e-3}, "G13": {"ggas_barrier": 1e-3}, "G14": {"ggas_latency": 1.0},
-        "G15": {"cpu_poll_power": 0.0}, "G16": {"cpu_poll_power": 0.0}, "G17": {"gpu_store_power": 1e6},
+        "G01": {"verbs_gpu": 2e-6},
+        "G02": {"remote_load_gpu": 3e-6},
+        "G03": {"network_rate": 1e9},
+        "G04": {"store_rate": 1e7},
+        "G05": {"ggas_latency": 3e-6},
+        "G06": {"store_rate": 4e9, "mpi_latency": 1e-3},
+        "G07": {"store_rate": 1e7, "descriptor_time": 1e-2},
+        "G08": {"overlap_ggas": 1.0},
+        "G09": {"context_switch": 1e-2},
+        "G10": {"atomic": 0.0},
+        "G11": {"cpu_poll_power": 0.0},
+        "G12": {"atomic": 1e-4},
+        "G19": {"atomic": 1e-4},
+        "G20": {"nested_launch": 1e-9},
+        "G21": {"atomic": 1e-3},
+        "G13": {"ggas_barrier": 1e-3},
+        "G14": {"ggas_latency": 1.0},
+        "G15": {"cpu_poll_power": 0.0},
+        "G16": {"cpu_poll_power": 0.0},
+        "G17": {"gpu_store_power": 1e6},
         "G18": {"dram_copy_power": 0.0},
-    }  # fmt: skip
+    }
     for entry in STATEMENTS:
         before, after = (bool(np.all(entry.holds(v))) for v in (VALUE, {**VALUE, **broken[entry.name]}))
         assert before is (entry.name not in ("G12", "G19", "G21")), entry.name
@@ -181,12 +195,19 @@ def test_observations_are_not_overstated(tables):
     assert failed.tolist() == ["O05", "O10"], "slides 9 and 10 on in-kernel synchronisation"
 
 
-@pytest.mark.parametrize("arguments", [
-    ["--system", "mars", "--size", "1KiB"], ["--system", "k20_extoll", "--size", "-1"],
-    ["--system", "k20_extoll", "--size", "8", "--nodes", "1"], ["--system", "k20_extoll", "--size", "8", "--overlap", "2"],
-    ["--system", "k20_extoll", "--size", "8", "--gpus", "2"], ["--system", "summit_spectrum", "--size", "8", "--objective", "energy"],
-    ["--system", "k20_extoll", "--size", "8", "--objective", "money"], ["--system", "k20_extoll", "--size", "8", "--compute-us", "nan"],
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["--system", "mars", "--size", "1KiB"],
+        ["--system", "k20_extoll", "--size", "-1"],
+        ["--system", "k20_extoll", "--size", "8", "--nodes", "1"],
+        ["--system", "k20_extoll", "--size", "8", "--overlap", "2"],
+        ["--system", "k20_extoll", "--size", "8", "--gpus", "2"],
+        ["--system", "summit_spectrum", "--size", "8", "--objective", "energy"],
+        ["--system", "k20_extoll", "--size", "8", "--objective", "money"],
+        ["--system", "k20_extoll", "--size", "8", "--compute-us", "nan"],
+    ],
+)
 def test_invalid_arguments_are_rejected(arguments):
     assert isinstance(CliRunner().invoke(app, ["select", *arguments]).exception, InputError)
 

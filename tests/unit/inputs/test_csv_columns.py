@@ -24,10 +24,16 @@ TEXTS = ["a", "b", "a b", " a", "", "NaN", '"x,y"', '"q"', "01", "_"]
 NUMBERS = ["1", "2", "1e3", "+4", " 5 ", "0", "-1", "1.5", "", "nan", "inf", "1e400", "1_000", "x", '"3"', "1e-6"]
 PAIRS = {"source": NUMBERS, "target": NUMBERS, "size_bytes": NUMBERS}
 CELLS = {
-    "processes": NUMBERS, "size_bytes": NUMBERS, "time_s": ["1e-6", "2e-6", "1", *NUMBERS], "dataset": TEXTS,
-    "system": TEXTS, "convention": ["one_way", "round_trip", *TEXTS], "estimator": TEXTS, "repetitions": NUMBERS,
+    "processes": NUMBERS,
+    "size_bytes": NUMBERS,
+    "time_s": ["1e-6", "2e-6", "1", *NUMBERS],
+    "dataset": TEXTS,
+    "system": TEXTS,
+    "convention": ["one_way", "round_trip", *TEXTS],
+    "estimator": TEXTS,
+    "repetitions": NUMBERS,
     "spread": NUMBERS,
-}  # fmt: skip
+}
 
 
 @st.composite

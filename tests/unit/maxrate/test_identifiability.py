@@ -24,17 +24,26 @@ def identified(form, truth, counts):
     return {name for name, interval in intervals.items() if interval is not None}
 
 
-@pytest.mark.parametrize(("counts", "expected"), [
-    ((1,), {"s"}), ((8,), {"s"}), ((101,), {"s"}), ((200,), {"s"}), ((2000,), {"s"}),
-    ((1, 8), {"s", "r_n", "r_c"}), ((4, 8), {"s", "r_n"}), ((1, 2, 8), {"s", "r_n", "r_c"}),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("counts", "expected"),
+    [
+        ((1,), {"s"}),
+        ((8,), {"s"}),
+        ((101,), {"s"}),
+        ((200,), {"s"}),
+        ((2000,), {"s"}),
+        ((1, 8), {"s", "r_n", "r_c"}),
+        ((4, 8), {"s", "r_n"}),
+        ((1, 2, 8), {"s", "r_n", "r_c"}),
+    ],
+)
 def test_parameters_of_the_max_rate_model(counts, expected):
     assert identified("maxrate", MAXRATE, counts) == expected
 
 
-@pytest.mark.parametrize(("counts", "expected"), [
-    ((16,), {"s"}), ((1, 8), {"s", "r_b"}), ((1, 2, 8), {"s", "r_n", "r_b", "r_i"}),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("counts", "expected"), [((16,), {"s"}), ((1, 8), {"s", "r_b"}), ((1, 2, 8), {"s", "r_n", "r_b", "r_i"})]
+)
 def test_parameters_of_the_refined_model(counts, expected):
     assert identified("refined", REFINED, counts) == expected
 

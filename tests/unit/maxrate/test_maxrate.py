@@ -125,14 +125,17 @@ def test_unidentifiable_parameters_have_no_interval():
         assert interval[1] < (2.5 if name in ("r_b", "r_i") else 1.3) * interval[0], name
 
 
-@pytest.mark.parametrize(("processes", "told", "untold"), [
-    ([8.0], {"s"}, {"r_n", "r_c"}),
-    ([1.0], {"s"}, {"r_n", "r_c"}),
-    ([16.0], {"s"}, {"r_n", "r_c"}),
-    ([1.0, 2.0], {"s", "r_c"}, {"r_n"}),
-    ([4.0, 8.0, 16.0], {"s", "r_n"}, {"r_c"}),
-    ([1.0, 2.0, 4.0, 8.0], {"s", "r_n", "r_c"}, set()),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("processes", "told", "untold"),
+    [
+        ([8.0], {"s"}, {"r_n", "r_c"}),
+        ([1.0], {"s"}, {"r_n", "r_c"}),
+        ([16.0], {"s"}, {"r_n", "r_c"}),
+        ([1.0, 2.0], {"s", "r_c"}, {"r_n"}),
+        ([4.0, 8.0, 16.0], {"s", "r_n"}, {"r_c"}),
+        ([1.0, 2.0, 4.0, 8.0], {"s", "r_n", "r_c"}, set()),
+    ],
+)
 def test_profiles_identify_parameters_determined_by_process_counts(processes, told, untold):
     # The node reaches 6 GB/s with three processes of 2 GB/s.
     size, k = np.meshgrid(2.0 ** np.arange(3, 22), processes)
@@ -190,13 +193,23 @@ def test_tables_of_a_small_run():
         choose_datasets(DATA, ["mars"])
 
 
-@pytest.mark.parametrize("text", [
-    "", "a,b\n", "processes,size_bytes,time_s\n", "processes,size_bytes,time_s\n1,2\n",
-    "processes,size_bytes,time_s\n0,8,1e-6\n", "processes,size_bytes,time_s\n1.5,8,1e-6\n",
-    "processes,size_bytes,time_s\n1,8,-1\n", "processes,size_bytes,time_s\n1,8,nan\n",
-    "processes,size_bytes,time_s\n1,8,1e-6\n1,8,2e-6\n", "processes,size_bytes,time_s,convention\n1,8,1e-6,twice\n",
-    "processes,processes,time_s\n1,8,1e-6\n", "processes,size_bytes,time_s,colour\n1,8,1e-6,red\n",
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "a,b\n",
+        "processes,size_bytes,time_s\n",
+        "processes,size_bytes,time_s\n1,2\n",
+        "processes,size_bytes,time_s\n0,8,1e-6\n",
+        "processes,size_bytes,time_s\n1.5,8,1e-6\n",
+        "processes,size_bytes,time_s\n1,8,-1\n",
+        "processes,size_bytes,time_s\n1,8,nan\n",
+        "processes,size_bytes,time_s\n1,8,1e-6\n1,8,2e-6\n",
+        "processes,size_bytes,time_s,convention\n1,8,1e-6,twice\n",
+        "processes,processes,time_s\n1,8,1e-6\n",
+        "processes,size_bytes,time_s,colour\n1,8,1e-6,red\n",
+    ],
+)
 def test_invalid_measurements_are_rejected(tmp_path, text):
     path = tmp_path / "mine.csv"
     path.write_text(text)

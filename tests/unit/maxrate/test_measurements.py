@@ -87,16 +87,15 @@ def test_output_of_every_program_is_read(tmp_path):
         ("network+16", 1, 4, 2.0e-6, "round_trip"),
     ]
     assert set(read_output(tmp_path / "run.out")["job"]) == {"77.bw"}
-    assert cells(BENCHPRESS, tmp_path)[3:] == [
-        ("cpu", 2, 8, 1.8e-6, "one_way"), ("gpu", 1, 4, 2.1e-6, "one_way"),
-    ]  # fmt: skip
+    assert cells(BENCHPRESS, tmp_path)[3:] == [("cpu", 2, 8, 1.8e-6, "one_way"), ("gpu", 1, 4, 2.1e-6, "one_way")]
     assert cells(OSU_RATE, tmp_path) == [
         ("osu_bandwidth", 4, 1, 4 / 8e6, "windowed"),
         ("osu_bandwidth", 4, 1048576, 4 * 1048576 / 12e9, "windowed"),
     ]
     assert cells(OSU_LATENCY, tmp_path) == [
-        ("osu_latency", 1, 8, 1.52e-6, "one_way"), ("osu_latency", 1, 1024, 2.1e-6, "one_way"),
-    ]  # fmt: skip
+        ("osu_latency", 1, 8, 1.52e-6, "one_way"),
+        ("osu_latency", 1, 1024, 2.1e-6, "one_way"),
+    ]
     assert cells(OSU_BANDWIDTH, tmp_path) == [("osu_bandwidth", 1, 1024, 0.5e-6, "windowed")]
     assert cells(OSU_MULTI, tmp_path, processes=6) == [("osu_latency", 6, 8, 1.6e-6, "one_way")]
     assert cells(IMB, tmp_path) == [
@@ -109,9 +108,14 @@ def test_output_of_every_program_is_read(tmp_path):
 
 @pytest.mark.parametrize(
     ("text", "message"),
-    [("hello\n", "neither output of"), (OSU_MULTI, "processes is unspecified, and the header names no pairs"), ("# OSU MPI Latency Test\n", "no measurements"),
-     ("# OSU MPI Latency Test\n8 -1\n", "positive"), ("Pingpong for\nmaster: a\n", "not valid nodecomm")],
-)  # fmt: skip
+    [
+        ("hello\n", "neither output of"),
+        (OSU_MULTI, "processes is unspecified, and the header names no pairs"),
+        ("# OSU MPI Latency Test\n", "no measurements"),
+        ("# OSU MPI Latency Test\n8 -1\n", "positive"),
+        ("Pingpong for\nmaster: a\n", "not valid nodecomm"),
+    ],
+)
 def test_invalid_outputs_are_rejected_with_their_file(tmp_path, text, message):
     with pytest.raises(InputError, match=message) as caught:
         cells(text, tmp_path)
@@ -167,13 +171,16 @@ def test_single_pair_count_determines_only_the_total_rate(tmp_path, pairs, toget
     assert ("-G 0.5" in lines) == (pairs == 1), lines
 
 
-@pytest.mark.parametrize(("text", "message"), [
-    (osu_output(2).replace("pairs: 2", "pairs: 0"), "pairs is 0"),
-    (osu_output(2).replace("pairs: 2", "pairs: " + "1" * 26), "pairs is 1111"),
-    (osu_output(2).replace("\n4 ", "\n4\0 "), "NUL byte"),
-    (osu_output(2).replace("\n4 ", "\n4 x"), "in a row of numbers"),
-    (osu_output(2) + "16 5e-324 1\n", "expected positive numbers"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (osu_output(2).replace("pairs: 2", "pairs: 0"), "pairs is 0"),
+        (osu_output(2).replace("pairs: 2", "pairs: " + "1" * 26), "pairs is 1111"),
+        (osu_output(2).replace("\n4 ", "\n4\0 "), "NUL byte"),
+        (osu_output(2).replace("\n4 ", "\n4 x"), "in a row of numbers"),
+        (osu_output(2) + "16 5e-324 1\n", "expected positive numbers"),
+    ],
+)
 def test_damaged_rows_are_rejected_instead_of_skipped(tmp_path, text, message):
     path = tmp_path / "osu.out"
     path.write_text(text)
@@ -226,9 +233,14 @@ def test_netgauge_parameters_of_the_public_table(shared_data):
 def read_netgauge_csv(path):
     raw = pd.read_csv(path)
     return pd.DataFrame(
-        {"size_bytes": raw["n_bytes"], "messages": raw["n_msgs"], "single_s": raw["prtt_1_0_s_us"] * 1e-6,
-         "train_s": raw["prtt_n_0_s_us"] * 1e-6, "delayed_s": raw["prtt_n_d_s_us"] * 1e-6}
-    )  # fmt: skip
+        {
+            "size_bytes": raw["n_bytes"],
+            "messages": raw["n_msgs"],
+            "single_s": raw["prtt_1_0_s_us"] * 1e-6,
+            "train_s": raw["prtt_n_0_s_us"] * 1e-6,
+            "delayed_s": raw["prtt_n_d_s_us"] * 1e-6,
+        }
+    )
 
 
 def test_netgauge_estimators_recover_the_parameters(tmp_path):
@@ -304,8 +316,11 @@ def test_cross_validation_leaves_out_whole_blocks():
 
 
 def test_cells_are_computed_from_the_quiet_bursts_of_all_runs(tmp_path):
-    rows = [",".join(COLUMNS), "1,8,0,100,1e-6,2e-6,2e-6,2.2e-6,3e-6,9e-6,2e-6,0.1",
-            "1,8,1,100,1e-7,1e-7,2e-6,9e-6,3e-5,9e-5,2e-5,8.0"]  # fmt: skip
+    rows = [
+        ",".join(COLUMNS),
+        "1,8,0,100,1e-6,2e-6,2e-6,2.2e-6,3e-6,9e-6,2e-6,0.1",
+        "1,8,1,100,1e-7,1e-7,2e-6,9e-6,3e-5,9e-5,2e-5,8.0",
+    ]
     (tmp_path / "shared_memory.a.csv").write_text("\n".join(rows))
     (tmp_path / "shared_memory.b.csv").write_text("\n".join(rows[:2]).replace("2e-6,2e-6,2.2", "1.9e-6,2e-6,2.2"))
     table = run_measurements(read_runs(sorted(tmp_path.glob("*.csv"))), system="here")
@@ -318,8 +333,14 @@ def test_pairs_are_measured_on_this_machine_and_saved_as_runs(tmp_path):
     reason = unavailable_reason()
     if reason is not None:
         pytest.skip(reason)
-    settings = {"sizes": [8, 16384], "bursts": 2, "seconds": 0.005, "pairs": 1, "launcher": "mpiexec",
-                "environment": {}}  # fmt: skip
+    settings = {
+        "sizes": [8, 16384],
+        "bursts": 2,
+        "seconds": 0.005,
+        "pairs": 1,
+        "launcher": "mpiexec",
+        "environment": {},
+    }
     for expected in (2, 4):
         assert measure_all(tmp_path / "runs", ["shared_memory", "tcp"], settings) is None
         assert len(list((tmp_path / "runs").glob("*.csv"))) == expected
@@ -369,8 +390,11 @@ def test_fit_command(tmp_path):
     target = tmp_path / "mine.csv"
     assert runner.invoke(app, ["collect", str(path), "-o", str(target)]).exit_code == 0
     assert len(read_measurement_file(target)) == sizes.size * 8
-    for arguments in (["fit", str(path), "--model", "magic"], ["fit", str(path), "--smallest-bytes", "1e9"],
-                      ["fit", str(path), "--draws", "1"]):  # fmt: skip
+    for arguments in (
+        ["fit", str(path), "--model", "magic"],
+        ["fit", str(path), "--smallest-bytes", "1e9"],
+        ["fit", str(path), "--draws", "1"],
+    ):
         assert isinstance(runner.invoke(app, arguments).exception, InputError), arguments
 
 
@@ -430,9 +454,12 @@ def test_errors_name_the_argument_or_the_test_that_helps(tmp_path):
 
 @pytest.mark.parametrize(
     ("dataset", "scope", "offset"),
-    [("bluewaters_irecv_1", "network_irecv", 1), ("bluewaters_irecv_2", "network_irecv", 2),
-     ("bluewaters_blocking_2", "network", 2)],
-)  # fmt: skip
+    [
+        ("bluewaters_irecv_1", "network_irecv", 1),
+        ("bluewaters_irecv_2", "network_irecv", 2),
+        ("bluewaters_blocking_2", "network", 2),
+    ],
+)
 def test_each_public_run_has_the_same_jobs_for_every_process_count(shared_data, dataset, scope, offset):
     raw = pd.read_csv(shared_data / "maxrate" / "bluewaters_nodecomm.csv")
     rows = raw[(raw["scope"] == scope) & (raw["node_offset_ranks16"] == offset) & (raw["launched_pairs"] == 16)]

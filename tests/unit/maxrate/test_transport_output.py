@@ -20,9 +20,11 @@ UCX_LATENCY = """[1741244344.655540] [node01:1963139:0]        perftest.c:800  U
 [thread 0]            417405      1.190     1.198     1.198        6.37       6.37      834809      834809
 Final:               1000000      1.190     1.206     1.204        6.33       6.34      829187      830801
 """
-UCX_BANDWIDTH = UCX_LATENCY.replace(" latency (usec) ", "overhead (usec) ").replace("1.204", "0.150").replace(
-    "6.33       6.34      829187      830801", "50.86      50.86     6666667     6666667"
-)  # fmt: skip
+UCX_BANDWIDTH = (
+    UCX_LATENCY.replace(" latency (usec) ", "overhead (usec) ")
+    .replace("1.204", "0.150")
+    .replace("6.33       6.34      829187      830801", "50.86      50.86     6666667     6666667")
+)
 BOX = """+------------------------------------------------------------------------------------------+
 | API:          {api} layer                                                             |
 | Test:         {test}                                                        |
@@ -73,9 +75,7 @@ def test_ucx_perftest_is_read(tmp_path):
     command = "$ ucx_perftest node02 -t tag_lat -s 8\n"
     assert times(path, command + UCX_LATENCY) == {("tag_latency", 8): (1.204e-6, "one_way")}
     both = command + UCX_LATENCY + command.replace("_lat", "_bw") + UCX_BANDWIDTH
-    assert times(path, both) == {
-        ("tag_latency", 8): (1.204e-6, "one_way"), ("tag_bandwidth", 8): (0.15e-6, "windowed"),
-    }  # fmt: skip
+    assert times(path, both) == {("tag_latency", 8): (1.204e-6, "one_way"), ("tag_bandwidth", 8): (0.15e-6, "windowed")}
     box = BOX.format(api="transport", test="am latency", size=8)
     assert times(path, UCX_OLD.format(box=box)) == {("transport_latency", 8): (1.204e-6, "one_way")}
     # Old versions print latency for bandwidth tests too.
@@ -93,8 +93,9 @@ def test_ucx_perftest_is_read(tmp_path):
 def test_perftest_is_read(tmp_path):
     path = tmp_path / "ib.txt"
     assert times(path, IB_LATENCY) == {
-        ("ib_write_lat", 2): (1.03e-6, "one_way"), ("ib_write_lat", 4): (1.04e-6, "one_way"),
-    }  # fmt: skip
+        ("ib_write_lat", 2): (1.03e-6, "one_way"),
+        ("ib_write_lat", 4): (1.04e-6, "one_way"),
+    }
     send = IB_LATENCY.replace("RDMA_Write", "Send")
     assert list(times(path, send)) == [("ib_send_lat", 2), ("ib_send_lat", 4)]
     assert times(path, IB_BANDWIDTH)["ib_write_bw", 8] == (8 / (25.43 * 2**20), "windowed")
@@ -131,8 +132,10 @@ def test_unusable_output_is_one_line(tmp_path, text, message):
 def test_benchmarks_are_compared_with_the_totals_of_their_layers(tmp_path):
     files = {
         "osu.txt": "# OSU MPI Latency Test v7.2\n# Datatype: MPI_CHAR.\n# Size          Avg Latency(us)\n1       1.36\n8    1.40\n",
-        "ib.txt": IB_LATENCY, "bw.txt": IB_BANDWIDTH, "tag.txt": "ucx_perftest -t tag_lat\n" + UCX_LATENCY,
-    }  # fmt: skip
+        "ib.txt": IB_LATENCY,
+        "bw.txt": IB_BANDWIDTH,
+        "tag.txt": "ucx_perftest -t tag_lat\n" + UCX_LATENCY,
+    }
     for name, text in files.items():
         (tmp_path / name).write_text(text)
     system = load_system("thunderx2")
@@ -146,8 +149,9 @@ def test_benchmarks_are_compared_with_the_totals_of_their_layers(tmp_path):
     )
     # UCP is between the lower layers and all layers.
     assert table.loc["tag_latency", ["low_ns", "high_ns"]].tolist() == [
-        system.total_ns("latency_llp"), system.total_ns("latency"),
-    ]  # fmt: skip
+        system.total_ns("latency_llp"),
+        system.total_ns("latency"),
+    ]
     assert table.loc["tag_latency", "deviation"] == 0
     result = CliRunner().invoke(
         app, ["breakdown", "compare", "thunderx2", str(tmp_path / "osu.txt"), str(tmp_path / "ib.txt")]

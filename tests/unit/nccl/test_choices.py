@@ -37,17 +37,28 @@ MACHINES = {
         TWO_SWITCHES, (-1, -1), (GEN5,) * 8, (GEN5,) * 2, (0,) * 8, Cpu.AMD, 12.0, p2p_level=PathType.SYS
     ),
     "issue 307": NcclSystem(
-        TWO_SWITCHES, (-1, -1), (GEN4,) * 8, (GEN4,) * 2, (0,) * 4 + (1,) * 4, Cpu.INTEL_SKYLAKE, 8.9,
+        TWO_SWITCHES,
+        (-1, -1),
+        (GEN4,) * 8,
+        (GEN4,) * 2,
+        (0,) * 4 + (1,) * 4,
+        Cpu.INTEL_SKYLAKE,
+        8.9,
         has_peer_access=False,
     ),
     "sample log": NcclSystem(PAIRS_BELOW_SWITCHES, (-1, -1), (GEN4,) * 4, (GEN4,) * 2, (0, 0, 1, 1), Cpu.AMD, 8.9),
     "autodl": NcclSystem(((0,),) * 2, (-1,), (GEN3,) * 2, (GEN3,), (0, 0), Cpu.UNKNOWN, 7.5, has_peer_access=False),
     "asus4": NcclSystem(PAIRS_BELOW_SWITCHES, (-1, -1), (GEN5,) * 4, (GEN5,) * 2, (0,) * 4, Cpu.AMD, 12.0),
     "asus8": NcclSystem(
-        tuple((switch,) for switch in (0, 0, 1, 1, 2, 2, 3, 3)), (-1,) * 4, (GEN5,) * 8, (GEN5,) * 4,
-        (0,) * 4 + (1,) * 4, Cpu.AMD, 12.0,
+        tuple((switch,) for switch in (0, 0, 1, 1, 2, 2, 3, 3)),
+        (-1,) * 4,
+        (GEN5,) * 8,
+        (GEN5,) * 4,
+        (0,) * 4 + (1,) * 4,
+        Cpu.AMD,
+        12.0,
     ),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize(
@@ -88,12 +99,16 @@ def test_trees_have_as_many_channels_as_rings():
         (
             Operation.ALL_REDUCE,
             {
-                "tree/ll": (12.8, 1.8), "tree/ll128": (25.4, 0.0), "tree/simple": (32.4, 6.9), "ring/ll": (12.6, 5.0),
-                "ring/ll128": (29.0, 0.0), "ring/simple": (42.6, 10.0),
+                "tree/ll": (12.8, 1.8),
+                "tree/ll128": (25.4, 0.0),
+                "tree/simple": (32.4, 6.9),
+                "ring/ll": (12.6, 5.0),
+                "ring/ll128": (29.0, 0.0),
+                "ring/simple": (42.6, 10.0),
             },
         ),
     ],
-)  # fmt: skip
+)
 def test_the_cost_table_equals_that_of_nccl_to_the_printed_digit(operation, expected):
     # tests/data/collectives/nccl_debug_info.log has the table that NCCL 2.30.7 prints for this machine.
     table = cost_table(MACHINES["sample log"], operation)
@@ -106,10 +121,15 @@ def test_the_cost_table_equals_that_of_nccl_to_the_printed_digit(operation, expe
 @pytest.mark.parametrize(
     ("name", "first_simple"),
     [
-        ("turin", 4 * KIB), ("asus8", 4 * KIB), ("sm02", 256 * KIB), ("pptest", 512 * KIB), ("autodl", 128 * KIB),
-        ("asus4", 1024 * KIB), ("chlc", 1024 * KIB),
+        ("turin", 4 * KIB),
+        ("asus8", 4 * KIB),
+        ("sm02", 256 * KIB),
+        ("pptest", 512 * KIB),
+        ("autodl", 128 * KIB),
+        ("asus4", 1024 * KIB),
+        ("chlc", 1024 * KIB),
     ],
-)  # fmt: skip
+)
 def test_the_protocol_changes_at_the_sizes_of_measured_kinks(name, first_simple):
     sizes = 2.0 ** np.arange(8, 28)
     choices = cost_table(MACHINES[name], Operation.ALL_REDUCE).choices(
@@ -170,16 +190,18 @@ def reference_channels(operation, algorithm, protocol, size, *, ranks, channels,
 
 
 @given(
-    st.sampled_from([Operation.ALL_REDUCE, Operation.ALL_GATHER]), st.sampled_from([Protocol.LL, Protocol.SIMPLE]),
-    st.integers(1, 1 << 26), st.integers(2, 16), st.integers(1, 32), st.sampled_from([10.0, 48.0]),
-)  # fmt: skip
+    st.sampled_from([Operation.ALL_REDUCE, Operation.ALL_GATHER]),
+    st.sampled_from([Protocol.LL, Protocol.SIMPLE]),
+    st.integers(1, 1 << 26),
+    st.integers(2, 16),
+    st.integers(1, 32),
+    st.sampled_from([10.0, 48.0]),
+)
 def test_channels_in_use_equal_the_reference(operation, protocol, size, ranks, channels, ring):
     found = channels_in_use(
         operation, Algorithm.RING, protocol, np.array([float(size)]), ranks=ranks, channels=channels, ring_gb_per_s=ring
     )[0]
-    most = reference_channels(
-        operation, Algorithm.RING, protocol, size, ranks=ranks, channels=channels, ring=ring
-    )  # fmt: skip
+    most = reference_channels(operation, Algorithm.RING, protocol, size, ranks=ranks, channels=channels, ring=ring)
     # A channel gets at least 32 KiB of traffic, which counts four times for LL.
     per_byte = (2 if operation is Operation.ALL_REDUCE else ranks) * (4 if protocol is Protocol.LL else 1)
     count = size if operation is Operation.ALL_REDUCE else size / ranks

@@ -85,8 +85,9 @@ def test_the_statements_of_a_debug_log_are_read():
     assert log.uses_p2p == {(0, 1): True, (1, 2): False, (2, 3): True, (3, 0): False}
     assert log.patterns[4] == (1, 15.0, PathType.SYS)
     assert [(choice.size_bytes, choice.protocol, choice.channels) for choice in log.choices] == [
-        (4096, "ll", 1), (16777216, "simple", 2),
-    ]  # fmt: skip
+        (4096, "ll", 1),
+        (16777216, "simple", 2),
+    ]
     assert log.rings() == SearchGraph(((0, 1, 2, 3),), 15.0, PathType.SYS)
 
 

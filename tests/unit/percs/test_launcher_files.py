@@ -64,8 +64,14 @@ def test_node_lists_are_expanded(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert read_hosts("node[01-03,04],node05,node[06-07],node08") == NAMES
     assert list(node_names("r[1-2]n[9-11],x-1.site")) == [
-        "r1n9", "r1n10", "r1n11", "r2n9", "r2n10", "r2n11", "x-1.site",
-    ]  # fmt: skip
+        "r1n9",
+        "r1n10",
+        "r1n11",
+        "r2n9",
+        "r2n10",
+        "r2n11",
+        "x-1.site",
+    ]
     # Any split into ranges and parts is the same list.
     chance = random.Random(3)
     for _ in range(50):
@@ -89,20 +95,26 @@ def test_nodes_of_a_switch_tree_follow_each_other(tmp_path):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "contains no host name"), ("node01\nnode02\nnode01\n", ":3: host 'node01' is a duplicate of line 1"),
+        ("", "contains no host name"),
+        ("node01\nnode02\nnode01\n", ":3: host 'node01' is a duplicate of line 1"),
         ("node01 cores=4\n", ":1: host is 'node01 cores=4', expected a name of letters"),
-        ("node01 slots=two\n", ":1: host is 'node01 slots=two', expected"), ("node[1-\n", ":1: host is 'node[1-', expected a name"),
+        ("node01 slots=two\n", ":1: host is 'node01 slots=two', expected"),
+        ("node[1-\n", ":1: host is 'node[1-', expected a name"),
         ("node[3-1]\n", ":1: host is 'node[3-1]', expected ranges such as [01-08,12]"),
         ("node[1-9999999]\n", "'node[1-9999999]' has more than 1,000,000 hosts"),
-        ("n[1-2000]m[1-2000]\n", "has more than 1,000,000 hosts"), ("-x\n", ":1: host is '-x', expected a name of letters"),
+        ("n[1-2000]m[1-2000]\n", "has more than 1,000,000 hosts"),
+        ("-x\n", ":1: host is '-x', expected a name of letters"),
         ("node01:x\n", ":1: host is 'node01:x', expected a name of letters"),
         ("SwitchName=a Switches=b\n", "switch 'b' is unknown, expected a tree of switches"),
         ("SwitchName=a Switches=a\n", "has no nodes below a root switch"),
         ("SwitchName=a Nodes=n1\nSwitchName=b Nodes=n1\n", "host 'n1' is at 'a' and at 'b'"),
         ("SwitchName=a Nodes=n1\nSwitchName=a Nodes=n2\n", ":2: switch 'a' is a duplicate"),
-        ("SwitchName=c Nodes=n1\nSwitchName=a Switches=c\nSwitchName=b Switches=c\n", "switch 'c' is below two switches"),
+        (
+            "SwitchName=c Nodes=n1\nSwitchName=a Switches=c\nSwitchName=b Switches=c\n",
+            "switch 'c' is below two switches",
+        ),
     ],
-)  # fmt: skip
+)
 def test_invalid_hosts_are_one_line(tmp_path, text, message):
     path = tmp_path / "hosts"
     path.write_text(text)

@@ -46,9 +46,15 @@ def test_link_counts_match_the_specification(groups, expected):
 
 
 @given(
-    st.sampled_from(GATEWAYS), st.integers(3, 5), st.integers(1, 3), st.booleans(), st.integers(0, 10**6),
-    st.sampled_from(ROUTINGS), st.sampled_from([(4, 3), (2, 3, 4), (24,)]), st.booleans(),
-)  # fmt: skip
+    st.sampled_from(GATEWAYS),
+    st.integers(3, 5),
+    st.integers(1, 3),
+    st.booleans(),
+    st.integers(0, 10**6),
+    st.sampled_from(ROUTINGS),
+    st.sampled_from([(4, 3), (2, 3, 4), (24,)]),
+    st.booleans(),
+)
 def test_loads_equal_the_sum_over_single_messages(gateway, groups, stripes, wrap, seed, routing, grid, mutual):
     network = small(groups, gateway, stripes)
     rng = np.random.default_rng(seed)

@@ -33,8 +33,15 @@ def test_matrix_formats_are_read_and_validated(tmp_path):
         source, target, size, ranks = read_matrix(tmp_path / name)
         assert sorted(zip(source, target, size, strict=True)) == [(0, 1, 5), (1, 0, 1), (2, 1, 2)], name
         assert ranks == 3
-    for text in ("1,2\n", "0,x\n1,0\n", "0,-1\n1,0\n", "0,0\n0,0\n", "source,target,size_bytes\n0.5,1,1\n",
-                 "source,target,size_bytes\n0,1,-1\n", "source,target\n0,1\n"):  # fmt: skip
+    for text in (
+        "1,2\n",
+        "0,x\n1,0\n",
+        "0,-1\n1,0\n",
+        "0,0\n0,0\n",
+        "source,target,size_bytes\n0.5,1,1\n",
+        "source,target,size_bytes\n0,1,-1\n",
+        "source,target\n0,1\n",
+    ):
         (tmp_path / "bad.csv").write_text(text)
         with pytest.raises(InputError, match=r"bad\.csv"):
             read_matrix(tmp_path / "bad.csv")
@@ -62,9 +69,20 @@ def test_network_and_map_commands(tmp_path):
     hosts = tmp_path / "hosts.txt"
     hosts.write_text("".join(f"node{n}\n" for n in range(8)))
     mapped = runner.invoke(
-        app, ["map", str(matrix), "--network", str(machine), "--proposals", "2000", "--hosts", str(hosts),
-              "-o", str(tmp_path / "best")]
-    )  # fmt: skip
+        app,
+        [
+            "map",
+            str(matrix),
+            "--network",
+            str(machine),
+            "--proposals",
+            "2000",
+            "--hosts",
+            str(hosts),
+            "-o",
+            str(tmp_path / "best"),
+        ],
+    )
     assert mapped.exit_code == 0, mapped.output
     assert len((tmp_path / "best.hosts").read_text().split()) == ranks
     # Each node of two ranks sends and receives two messages of 1 MB at 100 GB/s.
@@ -78,16 +96,22 @@ def test_network_and_map_commands(tmp_path):
     twice = tmp_path / "twice.txt"
     twice.write_text("a\na\n")
     bad = [
-        ["network", "loads", "5D"], ["network", "loads", "4D-64", "--mapping", "XYZ"],
-        ["network", "loads", "4D-64", "--groups", "1"], ["network", "loads", "4D-64", "--gateway", "door"],
-        ["network", "loads", "4D-64", "--groups", "8"], ["network", "loads", str(matrix)],
+        ["network", "loads", "5D"],
+        ["network", "loads", "4D-64", "--mapping", "XYZ"],
+        ["network", "loads", "4D-64", "--groups", "1"],
+        ["network", "loads", "4D-64", "--gateway", "door"],
+        ["network", "loads", "4D-64", "--groups", "8"],
+        ["network", "loads", str(matrix)],
         ["network", "loads", str(matrix), "--network", str(machine), "--mapping", "BSM"],
         ["network", "loads", str(matrix), "--network", str(machine), "--groups", "4"],
-        ["network", "simulate", "MCrand-64"], ["network", "simulate", "2D-64", "--packet", "none"],
-        ["network", "simulate", "2D-64", "--routing", "fastest"], ["network", "simulate", "2D-64", "--window", "0"],
-        ["map", "4D-64", "--proposals", "1"], ["map", "4D-64", "--groups", "8"],
+        ["network", "simulate", "MCrand-64"],
+        ["network", "simulate", "2D-64", "--packet", "none"],
+        ["network", "simulate", "2D-64", "--routing", "fastest"],
+        ["network", "simulate", "2D-64", "--window", "0"],
+        ["map", "4D-64", "--proposals", "1"],
+        ["map", "4D-64", "--groups", "8"],
         ["map", str(matrix), "--network", str(machine), "--hosts", str(twice)],
-    ]  # fmt: skip
+    ]
     for arguments in bad:
         assert isinstance(runner.invoke(app, arguments).exception, InputError), arguments
     machine.write_text("groups: 4\nspeed: 1\n")
@@ -117,9 +141,12 @@ def test_map_result_is_at_least_as_good_as_named_mappings(tmp_path):
     assert best <= min(times["DEF"], times["RNM"])
     assert len((tmp_path / "best.hosts").read_text().split()) == 32
     for text, message in (
-        ("", "contains no host name"), ("node0 slot=0:*\n", "expected a name of letters"), ("#node\n", "contains no host name"),
-        ("node0\n", "1 hosts are named, expected one for each of the 128 routers"), ("a\0b\n", "NUL byte"),
-    ):  # fmt: skip
+        ("", "contains no host name"),
+        ("node0 slot=0:*\n", "expected a name of letters"),
+        ("#node\n", "contains no host name"),
+        ("node0\n", "1 hosts are named, expected one for each of the 128 routers"),
+        ("a\0b\n", "NUL byte"),
+    ):
         hosts.write_text(text)
         error = CliRunner().invoke(app, [*call, "-o", str(tmp_path / "other")]).exception
         assert message in str(error), text

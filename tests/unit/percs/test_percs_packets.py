@@ -86,9 +86,14 @@ def test_single_message_time_is_the_sum_of_its_hops():
 
 
 @given(
-    st.sampled_from(GATEWAYS), st.integers(3, 5), st.integers(1, 2), st.sampled_from(ROUTINGS), st.integers(1, 30),
-    st.integers(0, 10**6), st.integers(1, 60),
-)  # fmt: skip
+    st.sampled_from(GATEWAYS),
+    st.integers(3, 5),
+    st.integers(1, 2),
+    st.sampled_from(ROUTINGS),
+    st.integers(1, 30),
+    st.integers(0, 10**6),
+    st.integers(1, 60),
+)
 def test_packet_simulation_equals_the_reference(gateway, groups, stripes, routing, window, seed, most):
     network = small(groups, gateway, stripes)
     rng = np.random.default_rng(seed)

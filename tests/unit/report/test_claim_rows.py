@@ -5,10 +5,22 @@ from fabricast.report.page import _importance
 from fabricast.results.claim_record import result_counts
 
 ROW = {
-    "claim": "a", "study": "maxrate", "statement": "A node reaches 5.7 GB/s.", "relation": "equals", "low": 5.7,
-    "high": 5.7, "unit": "GB/s", "observed": 3.49, "observed_low": 3.44, "observed_high": 5.66, "readings": 3,
-    "holds_in": 1 / 3, "share_of_draws": None, "evidence": "independent_fit", "verdict": "depends_on_reading",
-}  # fmt: skip
+    "claim": "a",
+    "study": "maxrate",
+    "statement": "A node reaches 5.7 GB/s.",
+    "relation": "equals",
+    "low": 5.7,
+    "high": 5.7,
+    "unit": "GB/s",
+    "observed": 3.49,
+    "observed_low": 3.44,
+    "observed_high": 5.66,
+    "readings": 3,
+    "holds_in": 1 / 3,
+    "share_of_draws": None,
+    "evidence": "independent_fit",
+    "verdict": "depends_on_reading",
+}
 
 
 def sections(row):
@@ -29,5 +41,7 @@ def test_slips_of_a_source_come_after_results_that_are_not_confirmed():
     assert sorted([slip, model, measured], key=_importance) == [measured, model, slip]
     counts = result_counts((row["verdict"], row["evidence"]) for row in (slip, measured, model))
     assert [title for title, count in counts.items() if count] == [
-        "data contradict", "slip of source", "our model differs",
-    ]  # fmt: skip
+        "data contradict",
+        "slip of source",
+        "our model differs",
+    ]

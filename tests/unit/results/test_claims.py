@@ -147,10 +147,18 @@ def test_targets_are_in_a_table_of_their_own(tables):
 
 def test_a_change_of_the_judgement_has_a_line_in_the_changelog():
     judged = [
-        (one.claim, one.relation, one.bounds, one.rounding, one.tolerance and one.tolerance.value,
-         sorted(one.primary.items()), one.source_words, one.unquantified)
+        (
+            one.claim,
+            one.relation,
+            one.bounds,
+            one.rounding,
+            one.tolerance and one.tolerance.value,
+            sorted(one.primary.items()),
+            one.source_words,
+            one.unquantified,
+        )
         for one in CLAIMS
-    ]  # fmt: skip
+    ]
     digest = hashlib.sha256(repr(judged).encode()).hexdigest()[:12]
     assert f"`{digest}`" in (REPOSITORY / "CHANGELOG.md").read_text(), (
         "bounds, tolerances or primary readings changed: say which and why in CHANGELOG.md, with this digest"
@@ -208,9 +216,11 @@ def test_formatted_texts():
     assert bound_text("equals", 1679616.0, 1679616.0, "schedules") == "1,679,616 schedules"
     assert bound_text("equals", None, None, "ms") == "–"
     rows = [
-        ("reproduced", "independent_fit"), ("model_differs", "own_simulator"), ("follows_from_inputs", "definition"),
+        ("reproduced", "independent_fit"),
+        ("model_differs", "own_simulator"),
         ("follows_from_inputs", "definition"),
-    ]  # fmt: skip
+        ("follows_from_inputs", "definition"),
+    ]
     assert headline(rows) == (
         "of 4 statements, 1 holds in independent data, 1 is not confirmed by our model and 2 follow from inputs"
     )
@@ -227,10 +237,13 @@ def test_claims_of_the_recorded_study_fail_with_baselines_or_mutations():
     with (REPOSITORY / "docs" / "default_claims.csv").open(newline="") as file:
         recorded = list(csv.DictReader(file))
     weak = [
-        row["claim"] for row in recorded
-        if row["verdict"] in (*HOLDS, "met") and row["evidence"] not in BY_CONSTRUCTION and row["verdict"] != "does_not_discriminate"
+        row["claim"]
+        for row in recorded
+        if row["verdict"] in (*HOLDS, "met")
+        and row["evidence"] not in BY_CONSTRUCTION
+        and row["verdict"] != "does_not_discriminate"
         and row["shown_to_fail"] != "true"
-    ]  # fmt: skip
+    ]
     assert weak == []
     independent = [row for row in recorded if row["evidence"].startswith("independent")]
     assert sum(row["verdict"] in ("reproduced", "met") for row in independent) >= 5

@@ -53,8 +53,9 @@ def test_duplicate_key_is_reported():
 
 @pytest.mark.parametrize("held_once", [False, True])
 def test_missing_key_is_reported(held_once, tmp_path):
-    frame = pd.DataFrame({"graph": ["a", None], "communication": 0, "source": "0", "target": "1", "size_bytes": 1.0,
-                          "start_s": 0.0}).astype({"graph": "category"} if held_once else {})  # fmt: skip
+    frame = pd.DataFrame(
+        {"graph": ["a", None], "communication": 0, "source": "0", "target": "1", "size_bytes": 1.0, "start_s": 0.0}
+    ).astype({"graph": "category"} if held_once else {})
     with pytest.raises(duckdb.ConstraintException, match=r"NOT NULL constraint failed: communication\.graph"):
         write_table(frame, "communication", tmp_path / "rows.parquet")
 
@@ -63,9 +64,15 @@ def test_missing_key_is_reported(held_once, tmp_path):
 def test_large_and_small_tables_are_written_identically(held_once, tmp_path, monkeypatch):
     rows = 7000
     frame = pd.DataFrame(
-        {"graph": [f"g{k % 50}" for k in range(rows)], "communication": np.arange(rows)[::-1], "source": "0",
-         "target": "1", "size_bytes": 1.0, "start_s": 0.0}
-    ).astype({"graph": "category"} if held_once else {})  # fmt: skip
+        {
+            "graph": [f"g{k % 50}" for k in range(rows)],
+            "communication": np.arange(rows)[::-1],
+            "source": "0",
+            "target": "1",
+            "size_bytes": 1.0,
+            "start_s": 0.0,
+        }
+    ).astype({"graph": "category"} if held_once else {})
     write_table(frame, "communication", tmp_path / "few.parquet")
     monkeypatch.setattr(tables, "_LARGE_ROWS", 1000)
     monkeypatch.setattr(tables, "_BLOCK_ROWS", 999)

@@ -19,13 +19,7 @@ from fabricast.pcie.tables.probes import read_probes
 from fabricast.results.comparisons import compare, error_bands
 from fabricast.results.connections import connect
 from fabricast.results.database import build_database, table_digests
-from fabricast.results.tables import (
-    create_schema,
-    key_columns,
-    read_table,
-    table_names,
-    write_table,
-)
+from fabricast.results.tables import create_schema, key_columns, read_table, table_names, write_table
 from tests.conftest import REPOSITORY
 
 PUBLISHED = REPOSITORY / "config" / "published"
@@ -213,8 +207,10 @@ def test_digests_of_some_studies_are_those_of_the_whole_run(tmp_path):
 
     assert run("table_digests.py", "results", "some.csv").returncode == 0
     assert pd.read_csv(tmp_path / "some.csv")["table_name"].tolist() == ["communication"]
-    shards = {"parameter": sorted(results.glob("*/*.parameter.parquet")),
-              "communication": [results / "pcie" / "set.communication.parquet"]}  # fmt: skip
+    shards = {
+        "parameter": sorted(results.glob("*/*.parameter.parquet")),
+        "communication": [results / "pcie" / "set.communication.parquet"],
+    }
     build_database(shards, results / "fabricast.duckdb")
     assert run("table_digests.py", "results", "all.csv").returncode == 0
     assert len(pd.read_csv(tmp_path / "all.csv")) == len(table_names()) - 2
@@ -235,8 +231,9 @@ def test_digest_depends_on_content_but_not_on_row_order():
             for name, value, low, high in rows:
                 connection.execute(
                     "INSERT INTO parameter BY NAME SELECT 'pcie' AS study, 'p' AS system, ? AS name, ? AS value, "
-                    "'1' AS unit, 'assumed' AS tag, 'x' AS source, ? AS ci_low, ? AS ci_high", [name, value, low, high],
-                )  # fmt: skip
+                    "'1' AS unit, 'assumed' AS tag, 'x' AS source, ? AS ci_low, ? AS ci_high",
+                    [name, value, low, high],
+                )
             return {name: text for name, _, text in table_digests(connection)}["parameter"]
 
         first = digest(("a", 1.0, 0.5, None), ("b", 2.0, None, None))
@@ -258,10 +255,19 @@ def test_large_tables_are_compact_and_reject_duplicates(tmp_path):
     frames = {
         "prediction": pd.DataFrame(case | {"model": "m", "unit": "s", "value": value}),
         "comparison": pd.DataFrame(
-            case | {"model": "m", "kind": "simulated", "origin": "o", "predicted": value, "reference": value,
-                    "relative_error": 0.0, "tolerance": 0.15, "within": True}
+            case
+            | {
+                "model": "m",
+                "kind": "simulated",
+                "origin": "o",
+                "predicted": value,
+                "reference": value,
+                "relative_error": 0.0,
+                "tolerance": 0.15,
+                "within": True,
+            }
         ),
-    }  # fmt: skip
+    }
     parts = {}
     for table, frame in frames.items():
         parts[table] = [tmp_path / f"{table}.{half}.parquet" for half in "ba"]
@@ -306,8 +312,20 @@ def test_shards_of_a_table_are_merged_in_the_database(tmp_path):
     """Check key order for any file order, and errors that name the invalid file."""
 
     def topology(name, links=1):
-        return pd.DataFrame([{"topology": name, "study": "pcie", "kind": "pcie_tree", "source": "s", "tag": "assumed",
-                              "endpoints": 2, "vertices": 3, "links": links}])  # fmt: skip
+        return pd.DataFrame(
+            [
+                {
+                    "topology": name,
+                    "study": "pcie",
+                    "kind": "pcie_tree",
+                    "source": "s",
+                    "tag": "assumed",
+                    "endpoints": 2,
+                    "vertices": 3,
+                    "links": links,
+                }
+            ]
+        )
 
     for name in "bac":
         write_table(topology(name), "topology", tmp_path / f"{name}.parquet")

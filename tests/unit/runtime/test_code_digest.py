@@ -28,14 +28,17 @@ def digests(root):
     return dict(zip(PLACES, result.stdout.split(), strict=True))
 
 
-@pytest.mark.parametrize(("file", "changed"), [
-    ("core/units.py", "core"),
-    ("pcie/models/kernels/congestion.py", "pcie"),
-    ("maxrate/fitting.py", "maxrate"),
-    ("figures/paper.mplstyle", "figures"),
-    ("report/report.html.jinja", "report"),
-    ("results/schema.sql", "results/schema.sql"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("file", "changed"),
+    [
+        ("core/units.py", "core"),
+        ("pcie/models/kernels/congestion.py", "pcie"),
+        ("maxrate/fitting.py", "maxrate"),
+        ("figures/paper.mplstyle", "figures"),
+        ("report/report.html.jinja", "report"),
+        ("results/schema.sql", "results/schema.sql"),
+    ],
+)
 def test_edit_changes_the_digest_of_its_folder_only(tmp_path, file, changed):
     shutil.copytree(
         REPOSITORY / "src" / "fabricast", tmp_path / "fabricast", ignore=shutil.ignore_patterns("__pycache__")

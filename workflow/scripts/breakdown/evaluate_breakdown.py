@@ -12,8 +12,13 @@ from fabricast.results.tables import write_table
 files = snakemake.input
 systems = [*read_systems(files.components), *(read_system_file(path) for path in files.systems)]
 tables = breakdown_tables(
-    systems, read_percentages(files.percentages), read_observed(files.observed), published_system="thunderx2",
-    tolerance=study_tolerance(files.studies, "breakdown"), samples=snakemake.params.samples, seed=snakemake.params.seed,
-)  # fmt: skip
+    systems,
+    read_percentages(files.percentages),
+    read_observed(files.observed),
+    published_system="thunderx2",
+    tolerance=study_tolerance(files.studies, "breakdown"),
+    samples=snakemake.params.samples,
+    seed=snakemake.params.seed,
+)
 for name, path in snakemake.output.items():
     write_table(getattr(tables, name), name, path)

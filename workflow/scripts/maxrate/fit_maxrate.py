@@ -18,8 +18,7 @@ rows = pd.concat(
 )
 with progress_of("fitting", rows["dataset"].nunique()) as advance:
     tables = maxrate_tables(
-        rows, slide_system="Blue Waters", starts=values.starts, draws=values.draws, seed=values.seed,
-        progress=advance,
-    )  # fmt: skip
+        rows, slide_system="Blue Waters", starts=values.starts, draws=values.draws, seed=values.seed, progress=advance
+    )
 for name, path in snakemake.output.items():
     write_table(getattr(tables, name), name, path)

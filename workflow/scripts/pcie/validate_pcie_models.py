@@ -13,11 +13,17 @@ from fabricast.results.tables import read_table, write_table
 values = snakemake.params
 models = list(dict.fromkeys([*values.models, *(ABLATIONS if values.ablations else ())]))
 tables = validate_models(
-    snakemake.wildcards.graph_set, load_tree(values.graph_set["topology"]), read_table(snakemake.input.graph),
+    snakemake.wildcards.graph_set,
+    load_tree(values.graph_set["topology"]),
+    read_table(snakemake.input.graph),
     read_table(snakemake.input.communication, categories=True),
-    read_table(*snakemake.input.reference, categories=True), read_table(snakemake.input.parameter), models,
-    tolerance=study_tolerance(snakemake.input.studies, "pcie"), resamples=values.resamples, seed=values.seed,
+    read_table(*snakemake.input.reference, categories=True),
+    read_table(snakemake.input.parameter),
+    models,
+    tolerance=study_tolerance(snakemake.input.studies, "pcie"),
+    resamples=values.resamples,
+    seed=values.seed,
     threads=snakemake.threads,
-)  # fmt: skip
+)
 for name, path in snakemake.output.items():
     write_table(getattr(tables, name), name, path)

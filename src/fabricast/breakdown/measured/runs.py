@@ -74,32 +74,48 @@ def measured_tables(timers_file: Path | str | None) -> MeasuredTables:
     components = pd.DataFrame(
         [
             {
-                "system": system, "component": name, "parent": parent, "layer": "CPU", "side": side,
-                "time_ns": float(np.median(values[region])), "tag": "measured", "source": f"{title}; {source}",
+                "system": system,
+                "component": name,
+                "parent": parent,
+                "layer": "CPU",
+                "side": side,
+                "time_ns": float(np.median(values[region])),
+                "tag": "measured",
+                "source": f"{title}; {source}",
                 "spread_ns": float(np.subtract(*np.percentile(values[region], [75, 25])) / 1.349),
             }
             for region, (name, parent, side, title) in _COMPONENTS.items()
         ]
-    )  # fmt: skip
+    )
     on_path = ("mpi_isend", "receive_progress")
     model_ns = float(sum(np.median(values[region]) for region in on_path))
     observed_ns = float(np.median(values["ping_pong"]) / 2)
     spread = values["ping_pong"] / 2
-    common = {
-        "study": "breakdown", "case_id": system, "item": "", "quantity": "latency_cpu_part", "unit": "s",
-    }  # fmt: skip
+    common = {"study": "breakdown", "case_id": system, "item": "", "quantity": "latency_cpu_part", "unit": "s"}
     low, high = (float(sum(np.percentile(values[region], q) for region in on_path)) for q in (2.5, 97.5))
     total = {
-        "system": system, "metric": "latency", "model_ns": model_ns, "model_low_ns": low, "model_high_ns": high,
-        "observed_ns": observed_ns, "relative_error": model_ns / observed_ns - 1,
+        "system": system,
+        "metric": "latency",
+        "model_ns": model_ns,
+        "model_low_ns": low,
+        "model_high_ns": high,
+        "observed_ns": observed_ns,
+        "relative_error": model_ns / observed_ns - 1,
         "share_within_tolerance": float((np.abs(model_ns / spread - 1) <= 0.05).mean()),
-    }  # fmt: skip
+    }
     return MeasuredTables(
         components,
         pd.DataFrame([total]),
         pd.DataFrame([common | {"model": "cpu_parts_only", "value": model_ns * 1e-9}]),
         pd.DataFrame(
-            [common | {"kind": "measured", "origin": "ping-pong, this machine", "tag": "measured",
-                       "value": observed_ns * 1e-9}]
+            [
+                common
+                | {
+                    "kind": "measured",
+                    "origin": "ping-pong, this machine",
+                    "tag": "measured",
+                    "value": observed_ns * 1e-9,
+                }
+            ]
         ),
-    )  # fmt: skip
+    )

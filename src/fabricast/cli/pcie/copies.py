@@ -102,10 +102,17 @@ def simulate(
     threads = check_threads(threads)
     patterns = Patterns(graphs, all_to_all, halo, ring, host_to_all=None, copies=copies)
     chosen = _hardware(
-        hardware, payload_bytes, split_bytes, piece_cost_ns=piece_cost_ns, buffering=buffering, switching=switching,
-        hop_latency_ns=hop_latency_ns, header_credits=header_credits, data_credits=data_credits,
+        hardware,
+        payload_bytes,
+        split_bytes,
+        piece_cost_ns=piece_cost_ns,
+        buffering=buffering,
+        switching=switching,
+        hop_latency_ns=hop_latency_ns,
+        header_credits=header_credits,
+        data_credits=data_credits,
         link_layer_packets=link_layer_packets,
-    )  # fmt: skip
+    )
     if trace is not None:
         if output is not None:
             raise InputError("--output and --trace are mutually exclusive; use --trace-output for the trace")
@@ -113,10 +120,19 @@ def simulate(
             raise InputError("--trace draws one graph of a file, without --limited-by")
         check_output(trace_output, ".parquet", option="--trace-output", inputs=(graphs, parameters, topology))
         for line in trace_file(
-            topology, graphs, chosen, graph=trace, transmissions=transmissions, output=trace_output,
-            size_bytes=size_bytes, generation=generation, width=width, parameters_file=parameters,
-            pcie_only=pcie_only, include_display=include_display,
-        ):  # fmt: skip
+            topology,
+            graphs,
+            chosen,
+            graph=trace,
+            transmissions=transmissions,
+            output=trace_output,
+            size_bytes=size_bytes,
+            generation=generation,
+            width=width,
+            parameters_file=parameters,
+            pcie_only=pcie_only,
+            include_display=include_display,
+        ):
             typer.echo(line)
         return
     tree = load_tree(topology, include_display=include_display)
@@ -126,9 +142,17 @@ def simulate(
         read = read_graphs(graphs, tree, size_bytes=size_bytes, programs=True)
     with progress_of("simulating", len(read)) as advance:
         times = simulate_times(
-            tree, read, hardware=chosen, generation=generation, width=width, parameters=parameters,
-            pcie_only=pcie_only, limited_by=limited_by, threads=threads, progress=advance,
-        )  # fmt: skip
+            tree,
+            read,
+            hardware=chosen,
+            generation=generation,
+            width=width,
+            parameters=parameters,
+            pcie_only=pcie_only,
+            limited_by=limited_by,
+            threads=threads,
+            progress=advance,
+        )
     write_elapsed(times, output)
     print_warnings(times.attrs["warnings"])
 

@@ -52,9 +52,13 @@ class Patterns:
             text = f"is '{self.all_to_all}', expected the size of each copy, for example --all-to-all 64MiB"
             raise InputError(text, argument="all-to-all")
         options = {
-            f"the file {self.file}": self.file, "--all-to-all SIZE": self.all_to_all, "--halo GRID": self.halo,
-            "--ring": self.ring or None, "--host-to-all": self.host_to_all or None, "--copies LIST": self.copies,
-        }  # fmt: skip
+            f"the file {self.file}": self.file,
+            "--all-to-all SIZE": self.all_to_all,
+            "--halo GRID": self.halo,
+            "--ring": self.ring or None,
+            "--host-to-all": self.host_to_all or None,
+            "--copies LIST": self.copies,
+        }
         given = [name.split(" ")[0] if name[0] == "-" else name for name, value in options.items() if value is not None]
         if len(given) > 1:
             raise InputError(f"{' and '.join(given)} exclude each other, expected one; --size is the size of each copy")

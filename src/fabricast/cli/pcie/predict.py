@@ -197,9 +197,8 @@ def _size_bytes(size: str | None, all_to_all: str | None) -> float:
 
 
 def _add_staged(
-    table: Prediction, tree: PcieTree, graphs: CongestionGraphs, inputs: ModelInputs, threads: int,
-    known: list[Warning],
-) -> list[Warning]:  # fmt: skip
+    table: Prediction, tree: PcieTree, graphs: CongestionGraphs, inputs: ModelInputs, threads: int, known: list[Warning]
+) -> list[Warning]:
     """Add the times of copies that all pass through host memory; return the warnings that concern only these."""
     from fabricast.api.predictions import predict_staged
     from fabricast.pcie.graphs.staged import staged_copies

@@ -84,13 +84,19 @@ def _measure(tree: PcieTree, found: list[Probe], output: Path | None, size_bytes
 @app.command(epilog="Example: fabricast validate machine.xml measured.csv")
 def validate(
     topology: Annotated[str, typer.Argument(help="Built-in topology, or a .yaml, hwloc or NCCL .xml file.")],
-    measured: Annotated[Path, typer.Argument(
-        help="Measured copies: CSV or Parquet, or output of nvbandwidth, p2pBandwidthLatencyTest, p2pmark, "
-             "rocm_bandwidth_test or TransferBench.",
-    )],
+    measured: Annotated[
+        Path,
+        typer.Argument(
+            help="Measured copies: CSV or Parquet, or output of nvbandwidth, p2pBandwidthLatencyTest, p2pmark, "
+            "rocm_bandwidth_test or TransferBench."
+        ),
+    ],
     program: Annotated[
-        str, typer.Option(help="Copy program of rows that do not specify one: ordered_writes (PyTorch), "
-                               "unordered_reads (p2pmark), unordered_writes or independent."),
+        str,
+        typer.Option(
+            help="Copy program of rows that do not specify one: ordered_writes (PyTorch), "
+            "unordered_reads (p2pmark), unordered_writes or independent."
+        ),
     ] = "independent",
     system: Annotated[str | None, typer.Option(help="Use only rows of this system.")] = None,
     bandwidth: Annotated[
@@ -98,7 +104,7 @@ def validate(
     ] = None,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="CSV file for the rows.")] = None,
     include_display: Annotated[bool, DISPLAY] = False,
-) -> None:  # fmt: skip
+) -> None:
     """Report forecast errors on measured copies; exit code 1 for contradictions, or if all graphs are excluded."""
     from rich.console import Console
 
@@ -121,9 +127,13 @@ def validate(
     total = len(copies.graphs) if len(copies.graphs) >= _WITH_PROGRESS else 0
     with progress_of("validating graphs", total) as advance:
         found = validate_machine(
-            tree, copies.graphs, one_way_bytes_per_s=single_copy_rate_of(tree) if rate is None else rate,
-            one_way_source=source, warnings=copies.warnings, progress=advance if total else None,
-        )  # fmt: skip
+            tree,
+            copies.graphs,
+            one_way_bytes_per_s=single_copy_rate_of(tree) if rate is None else rate,
+            one_way_source=source,
+            warnings=copies.warnings,
+            progress=advance if total else None,
+        )
     if output is not None:
         from fabricast.inputs.files import write_text
 

@@ -62,9 +62,19 @@ def _percent(value: float) -> str:
 
 def _classes(judged: pd.DataFrame) -> Table:
     table = Table(
-        "class", *(Column(name, justify="right") for name in (
-            "graphs", "median error", "within 15 %", "worst", "median, link sharing only", "median, no contention")),
-    )  # fmt: skip
+        "class",
+        *(
+            Column(name, justify="right")
+            for name in (
+                "graphs",
+                "median error",
+                "within 15 %",
+                "worst",
+                "median, link sharing only",
+                "median, no contention",
+            )
+        ),
+    )
     for name, rows in judged.groupby("graph_class"):
         error = rows["relative_error"].abs()
         baselines = [
@@ -72,9 +82,13 @@ def _classes(judged: pd.DataFrame) -> Table:
             for column in ("sharing_bytes_per_s", "no_contention_bytes_per_s")
         ]
         table.add_row(
-            str(name), str(len(rows)), _percent(error.median()), _percent((error <= 0.15).mean()),
-            _percent(error.max()), *map(_percent, baselines),
-        )  # fmt: skip
+            str(name),
+            str(len(rows)),
+            _percent(error.median()),
+            _percent((error <= 0.15).mean()),
+            _percent(error.max()),
+            *map(_percent, baselines),
+        )
     return table
 
 
@@ -83,7 +97,9 @@ def _worst(judged: pd.DataFrame) -> Table:
     worst = judged.reindex(judged["relative_error"].abs().sort_values(ascending=False).index)[:_WORST]
     for row in worst.to_dict("records"):
         table.add_row(
-            escape(str(row["graph"])), f"{row['measured_bytes_per_s'] / 1e9:.4g}",
-            f"{row['forecast_bytes_per_s'] / 1e9:.4g}", f"{100 * row['relative_error']:+.1f} %",
-        )  # fmt: skip
+            escape(str(row["graph"])),
+            f"{row['measured_bytes_per_s'] / 1e9:.4g}",
+            f"{row['forecast_bytes_per_s'] / 1e9:.4g}",
+            f"{100 * row['relative_error']:+.1f} %",
+        )
     return table

@@ -16,15 +16,7 @@ from fabricast.core.resources import published
 from fabricast.inputs.csv_files import CsvRow, read_csv
 from fabricast.nccl.costs import steps_of
 
-__all__ = [
-    "BAND",
-    "LEFT_OUT",
-    "case_times",
-    "error_table",
-    "machine_errors",
-    "one_row_per_size",
-    "recorded_errors",
-]
+__all__ = ["BAND", "LEFT_OUT", "case_times", "error_table", "machine_errors", "one_row_per_size", "recorded_errors"]
 
 #: Share of an error that is within the band.
 BAND = 0.15
@@ -66,12 +58,17 @@ def case_times(case: MeasuredCase, model: CollectiveModel) -> pd.DataFrame:
         classes[case.of_class(name)] = name
     return pd.DataFrame(
         {
-            "system": case.system, "operation": str(case.operation), "transport": transport, "size_class": classes,
-            "size_bytes": case.size_bytes, "measured_s": case.measured_s,
-            "forecast_s": model.chosen_times(choices, case.size_bytes), "nccl_s": nccl,
+            "system": case.system,
+            "operation": str(case.operation),
+            "transport": transport,
+            "size_class": classes,
+            "size_bytes": case.size_bytes,
+            "measured_s": case.measured_s,
+            "forecast_s": model.chosen_times(choices, case.size_bytes),
+            "nccl_s": nccl,
             "alpha_beta_s": _alpha_beta(case),
         }
-    )  # fmt: skip
+    )
 
 
 def one_row_per_size(rows: pd.DataFrame) -> pd.DataFrame:
@@ -103,9 +100,14 @@ def error_table(times: pd.DataFrame, columns: Mapping[str, str]) -> pd.DataFrame
                 error = (part[column] / part["measured_s"] - 1).abs().dropna()
                 rows.append(
                     {
-                        "transport": transport, "size_class": size_class, "forecast": name, "rows": len(error),
-                        "machines": part["system"].nunique(), "median": float(error.median()),
-                        "within_band": float((error <= BAND).mean()), "worst": float(error.max()),
+                        "transport": transport,
+                        "size_class": size_class,
+                        "forecast": name,
+                        "rows": len(error),
+                        "machines": part["system"].nunique(),
+                        "median": float(error.median()),
+                        "within_band": float((error <= BAND).mean()),
+                        "worst": float(error.max()),
                     }
-                )  # fmt: skip
+                )
     return pd.DataFrame(rows)

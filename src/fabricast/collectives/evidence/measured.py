@@ -89,11 +89,12 @@ def measured_machine(system: str) -> CollectiveMachine:
     capability = gpu_model(row["gpu"]).capability
     assert capability is not None, "all measured machines have GPUs of NVIDIA"
     settings = NcclSettings(
-        cpu=Cpu(row["cpu"]), capability=capability,
+        cpu=Cpu(row["cpu"]),
+        capability=capability,
         version=parse_version(row["nccl_version"]) if row["nccl_version"] else NEWEST,
         numa_nodes=tuple(int(node) for node in row["numa"].split()) or None,
         has_peer_access=row["peer_access"] == "yes",
-    )  # fmt: skip
+    )
     settings = with_environment(settings, dict(pair.split("=") for pair in row["env"].split()))
     tree = load_tree(str(_folder() / "topologies" / f"{row['topology']}.yaml"))
     return collective_machine(tree, settings=settings, measurements=_folder() / "pairs.csv", system=row["pairs"])
@@ -110,8 +111,11 @@ def measured_cases() -> Sequence[MeasuredCase]:
             grouped.setdefault((row["system"], row["operation"]), []).append(value)
     return tuple(
         MeasuredCase(
-            system, Operation(operation), np.array([value[0] for value in values]),
-            np.array([value[1] for value in values]), values[0][2],
+            system,
+            Operation(operation),
+            np.array([value[0] for value in values]),
+            np.array([value[1] for value in values]),
+            values[0][2],
         )
         for (system, operation), values in grouped.items()
-    )  # fmt: skip
+    )

@@ -70,9 +70,14 @@ def measure_to_files(log: Path | str, topology: Path | str) -> str:
     settings = {"NCCL_DEBUG": "INFO", "NCCL_DEBUG_SUBSYS": "INIT,ENV,GRAPH,TUNING", "NCCL_TOPO_DUMP_FILE": str(dump)}
     try:
         done = subprocess.run(
-            [PROGRAM, *_SIZES, "-g", str(gpus)], env=os.environ | settings, capture_output=True, text=True,
-            errors="replace", check=False, timeout=_TIMEOUT_S,
-        )  # fmt: skip
+            [PROGRAM, *_SIZES, "-g", str(gpus)],
+            env=os.environ | settings,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            check=False,
+            timeout=_TIMEOUT_S,
+        )
     except subprocess.TimeoutExpired as error:
         raise InputError(f"{PROGRAM} -g {gpus} did not end within {_TIMEOUT_S} s") from error
     if done.returncode or not dump.is_file():

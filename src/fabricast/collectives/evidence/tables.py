@@ -8,13 +8,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from fabricast.collectives.evidence.errors import (
-    LEFT_OUT,
-    case_times,
-    error_table,
-    one_row_per_size,
-    recorded_errors,
-)
+from fabricast.collectives.evidence.errors import LEFT_OUT, case_times, error_table, one_row_per_size, recorded_errors
 from fabricast.collectives.evidence.measured import MeasuredCase, measured_cases, measured_machine, size_class
 from fabricast.collectives.forecast import CollectiveForecast, forecast_prepared
 from fabricast.collectives.inputs import CollectiveInputs, prepare
@@ -83,9 +77,13 @@ def collective_tables(user_supplied: Sequence[tuple[str, CollectiveForecast]] = 
     )
     reference = reference.assign(kind="measured", spread=None, low=None, high=None, tag="measured")
     return CollectiveTables(
-        pd.DataFrame(machines).drop_duplicates("system"), times, errors, _cases(prediction), _cases(reference),
+        pd.DataFrame(machines).drop_duplicates("system"),
+        times,
+        errors,
+        _cases(prediction),
+        _cases(reference),
         _parameters(),
-    )  # fmt: skip
+    )
 
 
 def _case_rows(case: MeasuredCase) -> pd.DataFrame:
@@ -93,10 +91,12 @@ def _case_rows(case: MeasuredCase) -> pd.DataFrame:
     model = case.model()
     choices = model.choices(case.size_bytes)
     rows = case_times(case, model).assign(
-        algorithm=[str(choice[0]) for choice in choices], protocol=[str(choice[1]) for choice in choices],
-        limited_by=[str(limit) for limit in model.limits(choices, case.size_bytes)], user_supplied=False,
+        algorithm=[str(choice[0]) for choice in choices],
+        protocol=[str(choice[1]) for choice in choices],
+        limited_by=[str(limit) for limit in model.limits(choices, case.size_bytes)],
+        user_supplied=False,
         source=case.source,
-    )  # fmt: skip
+    )
     return one_row_per_size(rows)
 
 
@@ -106,46 +106,66 @@ def _own_rows(name: str, forecast: CollectiveForecast) -> pd.DataFrame:
     nccl = table["nccl_time_us"] * 1e-6 if "nccl_time_us" in table else float("nan")
     return pd.DataFrame(
         {
-            "system": name, "operation": str(forecast.operation), "transport": transport,
+            "system": name,
+            "operation": str(forecast.operation),
+            "transport": transport,
             "size_class": [size_class(size) for size in table["size_bytes"]],
-            "size_bytes": table["size_bytes"].astype(float), "measured_s": table["measured_us"] * 1e-6,
-            "forecast_s": table["time_us"] * 1e-6, "nccl_s": nccl, "alpha_beta_s": float("nan"),
-            "algorithm": table["algorithm"], "protocol": table["protocol"], "limited_by": table["limit"],
-            "user_supplied": True, "source": "log of the user",
+            "size_bytes": table["size_bytes"].astype(float),
+            "measured_s": table["measured_us"] * 1e-6,
+            "forecast_s": table["time_us"] * 1e-6,
+            "nccl_s": nccl,
+            "alpha_beta_s": float("nan"),
+            "algorithm": table["algorithm"],
+            "protocol": table["protocol"],
+            "limited_by": table["limit"],
+            "user_supplied": True,
+            "source": "log of the user",
         }
-    )  # fmt: skip
+    )
 
 
 def _machine_row(system: str, machine: CollectiveMachine, plan: Plan, *, user_supplied: bool) -> dict[str, object]:
     settings = machine.settings
     return {
-        "system": system, "topology": machine.tree.name, "ranks": len(machine.ranks), "cpu": str(settings.cpu),
-        "capability": settings.capability, "nccl_version": ".".join(map(str, settings.version)),
-        "channels": plan.channels, "ring_gb_per_s": plan.rings.total_gb_per_s, "is_fallback": plan.rings.is_fallback,
+        "system": system,
+        "topology": machine.tree.name,
+        "ranks": len(machine.ranks),
+        "cpu": str(settings.cpu),
+        "capability": settings.capability,
+        "nccl_version": ".".join(map(str, settings.version)),
+        "channels": plan.channels,
+        "ring_gb_per_s": plan.rings.total_gb_per_s,
+        "is_fallback": plan.rings.is_fallback,
         "pair_bytes_per_s": machine.model.calibration.rates.one_way_bytes_per_s,
-        "knows_host_memory": machine.knows_host_memory, "user_supplied": user_supplied,
-    }  # fmt: skip
+        "knows_host_memory": machine.knows_host_memory,
+        "user_supplied": user_supplied,
+    }
 
 
 def _cases(rows: pd.DataFrame) -> pd.DataFrame:
     """Return rows with the keys of the tables prediction and reference."""
     return rows.assign(
-        study=_STUDY, case_id=rows["system"] + "." + rows["operation"],
-        item=rows["size_bytes"].map("{:.0f}".format), quantity="elapsed", unit="s",
-    ).drop(columns=["system", "operation", "size_bytes"])  # fmt: skip
+        study=_STUDY,
+        case_id=rows["system"] + "." + rows["operation"],
+        item=rows["size_bytes"].map("{:.0f}".format),
+        quantity="elapsed",
+        unit="s",
+    ).drop(columns=["system", "operation", "size_bytes"])
 
 
 def _left_out_errors() -> pd.DataFrame:
     """Return the recorded errors of forecasts of machines that are left out of the fit of the constants."""
     return pd.DataFrame(
         {
-            "transport": row["transport"], "size_class": row["size_class"], "forecast": "fabricast_left_out",
+            "transport": row["transport"],
+            "size_class": row["size_class"],
+            "forecast": "fabricast_left_out",
             **{name: int(row.number(name)) for name in ("rows", "machines")},
             **{name: row.number(name) for name in ("median", "within_band", "worst")},
         }
         for row in recorded_errors()
         if row["forecast"] == LEFT_OUT
-    )  # fmt: skip
+    )
 
 
 def _parameters() -> pd.DataFrame:
@@ -153,9 +173,15 @@ def _parameters() -> pd.DataFrame:
     names = ["name", "value", "unit", "ci_low", "ci_high", "source"]
     return pd.DataFrame(
         {
-            "study": _STUDY, "system": "nccl_kernels", "name": row["name"], "value": row.number("value"),
-            "unit": row["unit"], "tag": "derived", "source": row["source"], "ci_low": row.number("ci_low"),
+            "study": _STUDY,
+            "system": "nccl_kernels",
+            "name": row["name"],
+            "value": row.number("value"),
+            "unit": row["unit"],
+            "tag": "derived",
+            "source": row["source"],
+            "ci_low": row.number("ci_low"),
             "ci_high": row.number("ci_high"),
         }
         for row in read_csv(published() / "collectives" / "constants.csv", names)
-    )  # fmt: skip
+    )

@@ -8,9 +8,15 @@ cards = lazy_module("fabricast.figures.cards")
 plots = lazy_module("fabricast.figures.breakdown")
 _INJECTION = ("slide 34 injection", "slide 35 post", "slide 35 progress", "slide 36 LLP post")
 _LATENCY = (
-    "slide 39 latency", "slide 39 CPU", "slide 39 I/O", "slide 39 Network", "slide 39 on-node",
-    "slide 39 initiator", "slide 39 target", "slide 39 target I/O",
-)  # fmt: skip
+    "slide 39 latency",
+    "slide 39 CPU",
+    "slide 39 I/O",
+    "slide 39 Network",
+    "slide 39 on-node",
+    "slide 39 initiator",
+    "slide 39 target",
+    "slide 39 target I/O",
+)
 
 
 FIGURES = (

@@ -129,9 +129,7 @@ FIGURES = (
         "model_hardware",
         "Models on different hardware",
         lambda read, values: validation.plot_model_hardware(
-            read("error_band"),
-            {f"{name}.held_out": name for name in values["held_out"]},
-            values["tolerance"],
+            read("error_band"), {f"{name}.held_out": name for name in values["held_out"]}, values["tolerance"]
         ),
         "Share of copies within ±15 % of the simulated time, on graphs held out from the design of back-pressure "
         "(split 128 64: the root complex splits packets of 128 bytes into 64). Models in one row are equal: their "

@@ -47,9 +47,11 @@ def plot_measured_copies(copies: pd.DataFrame, tolerance: float) -> Figure:
             for members, marker in ((is_known & ~user_supplied, "o"), (is_known & user_supplied, "*")):
                 axes.plot(shown[members], spread[members], marker, color=colour, markersize=3, alpha=0.7, mew=0)
             axes.plot(
-                [min(float(np.median(error[is_known])), _HIGHEST)] * 2, [place - 0.36, place + 0.36], color="black",
+                [min(float(np.median(error[is_known])), _HIGHEST)] * 2,
+                [place - 0.36, place + 0.36],
+                color="black",
                 linewidth=1.5,
-            )  # fmt: skip
+            )
             beyond = int((error[is_known] > _HIGHEST).sum())
             if beyond:
                 text = f"{beyond} above {_HIGHEST:g} %"

@@ -39,10 +39,13 @@ def _positions(tree: PcieTree) -> dict[str, tuple[float, float]]:
 
 
 _LOOKS: dict[str, tuple[str, Any]] = {
-    "congestion_factor": (COLOURS[0], "-"), "round_robin_upstream": (COLOURS[1], "--"),
+    "congestion_factor": (COLOURS[0], "-"),
+    "round_robin_upstream": (COLOURS[1], "--"),
     "back_pressure": (COLOURS[2], "-"),
-    "max_min": (COLOURS[3], "-."), "busiest_link": (COLOURS[4], ":"), "no_contention": (COLOURS[6], "--"),
-}  # fmt: skip
+    "max_min": (COLOURS[3], "-."),
+    "busiest_link": (COLOURS[4], ":"),
+    "no_contention": (COLOURS[6], "--"),
+}
 #: Look of all other models, which are interpretations of the first one.
 OTHER_READINGS = ("0.7", "-")
 
@@ -88,10 +91,16 @@ def draw_tree(tree: PcieTree, load: np.ndarray, axes: Axes) -> None:
         busy = load[number] > 0
         axes.add_patch(
             FancyArrowPatch(
-                (x0 + shift, y0), (x1 + shift, y1), arrowstyle="-|>", mutation_scale=6, shrinkA=7, shrinkB=7,
-                linewidth=1.8 if busy else 0.6, color=LOADS(min(1.0, load[number])) if busy else "0.8",
+                (x0 + shift, y0),
+                (x1 + shift, y1),
+                arrowstyle="-|>",
+                mutation_scale=6,
+                shrinkA=7,
+                shrinkB=7,
+                linewidth=1.8 if busy else 0.6,
+                color=LOADS(min(1.0, load[number])) if busy else "0.8",
             )
-        )  # fmt: skip
+        )
     for vertex in tree.vertices:
         x, y = positions[vertex.name]
         shape = {"endpoint": "s", "switch": "o", "root_complex": "D", "system": "h"}[vertex.kind]
@@ -162,8 +171,15 @@ def plot_worked_example(communication: pd.DataFrame, phase: pd.DataFrame, graph:
             if active:
                 # Labels are beyond the middle of the arrows, because arrows cross before it and would hide them.
                 x, y = (0.4 * a + 0.6 * b for a, b in zip(tail, head, strict=True))
-                axes.text(x, y, f"{rows.loc[c, 'rho']:.2f}", color=colour, ha="center",
-                          va="center", bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.8})  # fmt: skip
+                axes.text(
+                    x,
+                    y,
+                    f"{rows.loc[c, 'rho']:.2f}",
+                    color=colour,
+                    ha="center",
+                    va="center",
+                    bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.8},
+                )
         for (_, name), (x, y) in positions.items():
             axes.plot([x], [y], "s", markersize=13, color="white", markeredgecolor="black")
             axes.text(x, y, name, ha="center", va="center")
@@ -176,11 +192,23 @@ def plot_worked_example(communication: pd.DataFrame, phase: pd.DataFrame, graph:
     timeline = figure.add_subplot(grid[1, :])
     for bar in phase.to_dict("records"):
         c = int(bar["communication"])
-        timeline.barh(c, bar['duration_s'] * 1e3, left=bar['start_s'] * 1e3, height=0.7 * bar['rho'],
-                      color=COLOURS[c % len(COLOURS)], edgecolor="none")  # fmt: skip
-        timeline.text((bar['start_s'] + bar['duration_s'] / 2) * 1e3, c, f"{bar['transferred_bytes'] / 2**20:.1f} MiB",
-                      ha="center", va="center", fontsize=7,
-                      bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.8})  # fmt: skip
+        timeline.barh(
+            c,
+            bar["duration_s"] * 1e3,
+            left=bar["start_s"] * 1e3,
+            height=0.7 * bar["rho"],
+            color=COLOURS[c % len(COLOURS)],
+            edgecolor="none",
+        )
+        timeline.text(
+            (bar["start_s"] + bar["duration_s"] / 2) * 1e3,
+            c,
+            f"{bar['transferred_bytes'] / 2**20:.1f} MiB",
+            ha="center",
+            va="center",
+            fontsize=7,
+            bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.8},
+        )
     timeline.set_yticks(range(len(ends)), [f"{s}→{t}" for s, t in zip(ends["source"], ends["target"], strict=True)])
     timeline.invert_yaxis()
     timeline.set_xlabel("time (ms); bar height = congestion factor")
@@ -235,8 +263,14 @@ def plot_slowdown(
     families = [family for family in _FAMILIES if (default_slowdowns["family"] == family).any()]
     for family, colour, dashes in zip(families, _FAMILY_COLOURS, _LINE_STYLES, strict=False):
         values = np.sort(default_slowdowns.loc[default_slowdowns["family"] == family, "slowdown"].to_numpy())
-        right.step(values, np.arange(1, values.size + 1) / values.size, color=colour, linestyle=dashes, where="post",
-                   label=f"{family.replace('_', ' ')}, {values.size:,} copies")  # fmt: skip
+        right.step(
+            values,
+            np.arange(1, values.size + 1) / values.size,
+            color=colour,
+            linestyle=dashes,
+            where="post",
+            label=f"{family.replace('_', ' ')}, {values.size:,} copies",
+        )
     right.set_xscale("log", base=2)
     right.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     right.set_xlabel("predicted slowdown, congestion factors")
@@ -268,8 +302,15 @@ def plot_probes(comparison: pd.DataFrame, tolerance: float) -> Figure:
     markers = {"staggered": "o", "few copies": "s", "many copies per GPU": "X"}
     for (pattern, marker), colour in zip(markers.items(), COLOURS, strict=False):
         part = rows[rows["pattern"] == pattern]
-        left.plot(part["reference"] / 1e9, part["predicted"] / 1e9, marker, color=colour, markersize=4,
-                  label=pattern, alpha=0.8)  # fmt: skip
+        left.plot(
+            part["reference"] / 1e9,
+            part["predicted"] / 1e9,
+            marker,
+            color=colour,
+            markersize=4,
+            label=pattern,
+            alpha=0.8,
+        )
     left.set_xscale("log")
     left.set_yscale("log")
     left.set_xlabel("measured rate (GB/s)")
@@ -280,8 +321,14 @@ def plot_probes(comparison: pd.DataFrame, tolerance: float) -> Figure:
     )
     right.axhspan(-100 * tolerance, 100 * tolerance, color="0.9")
     for (origin, part), colour, marker in zip(staggered.groupby("origin"), COLOURS, "osD", strict=False):
-        right.plot(part["distance"], 100 * part["relative_error"], marker=marker, color=colour, markersize=4,
-                   label=str(origin).removeprefix("rtx6kpro "))  # fmt: skip
+        right.plot(
+            part["distance"],
+            100 * part["relative_error"],
+            marker=marker,
+            color=colour,
+            markersize=4,
+            label=str(origin).removeprefix("rtx6kpro "),
+        )
     right.set_xlabel("staggered distance k (GPU i sends to i + k)")
     right.set_ylabel("relative error (%)")
     right.set_ylim(-100 * tolerance * 1.15, 100 * tolerance * 1.15)

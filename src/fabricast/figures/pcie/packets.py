@@ -50,11 +50,14 @@ def plot_packet_timeline(trace: pd.DataFrame, rates: pd.DataFrame, labels: list[
         time_ms = pd.concat([part["start_s"], part["end_s"].tail(1)]) * 1e3
         rate = pd.concat([part["bytes_per_s"], part["bytes_per_s"].tail(1)]) / 1e9
         below.step(
-            time_ms, rate, where="post", color=COLOURS[c % len(COLOURS)],
+            time_ms,
+            rate,
+            where="post",
+            color=COLOURS[c % len(COLOURS)],
             linestyle=styles[c // len(COLOURS) % len(styles)],
             # Equal rates coincide: the lines drawn first are wider, so that they stay visible.
             linewidth=1.2 + 3.0 * (len(labels) - 1 - c) / max(len(labels) - 1, 1),
-        )  # fmt: skip
+        )
     below.set_xlim(left=0)
     below.set_ylim(bottom=0)
     below.set_xlabel("time (ms): the whole run")

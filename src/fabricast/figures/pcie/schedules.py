@@ -43,9 +43,17 @@ def plot_schedule_distribution(histogram: pd.DataFrame, summary: pd.DataFrame, r
             # The line is black if the naive order is equally fast in all modes.
             ax.axvline(value, color="black" if np.ptp(naive) == 0 else colour, linestyle=":", linewidth=1)
         published = float(panel_rows["published_s"].min()) / reference_time_s
-        ax.annotate("fastest of the talk", (published, 0), (published, 0.45), xycoords=("data", "data"),
-                    textcoords=("data", "axes fraction"), ha="center", fontsize=7, rotation=90,
-                    arrowprops={"arrowstyle": "-|>", "color": "black", "linewidth": 0.8})  # fmt: skip
+        ax.annotate(
+            "fastest of the talk",
+            (published, 0),
+            (published, 0.45),
+            xycoords=("data", "data"),
+            textcoords=("data", "axes fraction"),
+            ha="center",
+            fontsize=7,
+            rotation=90,
+            arrowprops={"arrowstyle": "-|>", "color": "black", "linewidth": 0.8},
+        )
         ax.set_title(f"{pattern} on {topology}: {int(panel_rows['schedules'].iloc[0]):,} schedules")
         ax.set_xlim(2.5, None)
         ax.set_xlabel("elapsed / isolated message")
@@ -76,7 +84,7 @@ def plot_schedule_gain(summary: pd.DataFrame) -> Figure:
     for column, label, colour, marker in (
         ("naive_s", "against the naive order", COLOURS[0], "o"),
         ("median_s", "against the median order", COLOURS[1], "s"),
-    ):  # fmt: skip
+    ):
         saved = 1 - rows["best_s"] / rows[column]
         left.plot(100 * saved, y, marker, color=colour, label=label)
         right.plot(100 * _MEASURED_GAIN / saved, y, marker, color=colour)
@@ -126,8 +134,9 @@ def _draw_schedule(axes: Axes, row: Mapping[Hashable, Any], reference_time_s: fl
             source, target = pair.split(">")
             y = sources.index(source)
             axes.barh(y, width, left=starts[number], height=0.85, color=colour, edgecolor="white")
-            axes.text(starts[number] + width / 2, y, f"→{target}", ha="center", va="center", fontsize=7,
-                      color=ink_on(colour))  # fmt: skip
+            axes.text(
+                starts[number] + width / 2, y, f"→{target}", ha="center", va="center", fontsize=7, color=ink_on(colour)
+            )
     axes.set_yticks(range(len(sources)), [f"GPU {source}" for source in sources])
     axes.invert_yaxis()
     _, pattern, grid, _, _ = row["decomposition"].split()

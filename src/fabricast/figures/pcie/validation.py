@@ -112,9 +112,19 @@ def plot_predicted_simulated(comparison: pd.DataFrame, set_name: str, origin: st
     shown = None
     for axes, name in zip(panels, VALIDATED, strict=True):
         part = rows[rows["model"] == name]
-        shown = axes.hexbin(part["reference"] * 1e3, part["predicted"] * 1e3, gridsize=38, xscale="log",
-                            yscale="log", bins="log", mincnt=1, cmap="cividis", vmin=1, vmax=len(part),
-                            extent=np.log10([low, top, low, top]).tolist())  # fmt: skip
+        shown = axes.hexbin(
+            part["reference"] * 1e3,
+            part["predicted"] * 1e3,
+            gridsize=38,
+            xscale="log",
+            yscale="log",
+            bins="log",
+            mincnt=1,
+            cmap="cividis",
+            vmin=1,
+            vmax=len(part),
+            extent=np.log10([low, top, low, top]).tolist(),
+        )
         ends = np.array([low, top])
         for factor in (1 - tolerance, 1.0, 1 + tolerance):
             axes.plot(ends, ends * factor, color="#D55E00", linewidth=0.7, linestyle="-" if factor == 1 else "--")
@@ -142,8 +152,17 @@ def plot_error_by_size(error_band: pd.DataFrame, set_name: str, tolerance: float
             part = rows[(rows["model"] == model) & (rows["origin"] == origin)]
             share = 100 * part["share_within"]
             error = np.stack([share - 100 * part["share_within_low"], 100 * part["share_within_high"] - share])
-            axes.errorbar(part["count"], share, yerr=error, color=COLOURS[number], marker="osD^"[number % 4],
-                          markersize=3, linewidth=1.0, elinewidth=0.8, label=_short(origin))  # fmt: skip
+            axes.errorbar(
+                part["count"],
+                share,
+                yerr=error,
+                color=COLOURS[number],
+                marker="osD^"[number % 4],
+                markersize=3,
+                linewidth=1.0,
+                elinewidth=0.8,
+                label=_short(origin),
+            )
         axes.set_title(f"{_title(model)}, {set_name}")
         axes.set_xlabel("copies in the graph")
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
@@ -180,10 +199,20 @@ def plot_model_hardware(error_band: pd.DataFrame, subsets: dict[str, str], toler
         alike.setdefault(row, []).append(_title(name))
     titles = [names[0] + (f" (and {len(names) - 1} equal)" if names[1:] else "") for names in alike.values()]
     figure, axes = plt.subplots(figsize=(PAGE_WIDTH_IN, 0.26 * len(alike) + 1.4))
-    sns.heatmap(np.array(list(alike)), annot=True, fmt=".1f", cmap="mako", vmin=50, vmax=100, ax=axes,
-                annot_kws={"size": 7}, linewidths=0.5, yticklabels=titles,
-                xticklabels=[f"{subsets[subset]}\n{_short(origin)}" for subset, origin in columns],
-                cbar_kws={"label": f"within ±{100 * tolerance:g} % (%); black: below 50", "extend": "min"})  # fmt: skip
+    sns.heatmap(
+        np.array(list(alike)),
+        annot=True,
+        fmt=".1f",
+        cmap="mako",
+        vmin=50,
+        vmax=100,
+        ax=axes,
+        annot_kws={"size": 7},
+        linewidths=0.5,
+        yticklabels=titles,
+        xticklabels=[f"{subsets[subset]}\n{_short(origin)}" for subset, origin in columns],
+        cbar_kws={"label": f"within ±{100 * tolerance:g} % (%); black: below 50", "extend": "min"},
+    )
     mesh = axes.collections[0]
     colours = mesh.cmap(mesh.norm(np.ravel(list(alike))))
     for text, colour in zip(axes.texts, colours, strict=True):
@@ -248,9 +277,15 @@ def plot_error_features(feature: pd.DataFrame, subset: str, origin: str) -> Figu
     y = np.arange(len(order))
     for number, name in enumerate(VALIDATED):
         part = rows[rows["model"] == name].set_index("feature").loc[order]
-        axes.barh(y + 0.26 * (number - 1), part["importance"], xerr=part["spread"], height=0.24,
-                  color=model_look(name)[0], error_kw={"linewidth": 0.7},
-                  label=f"{_title(name)} (R² = {part['r2'].iloc[0]:.2f})")  # fmt: skip
+        axes.barh(
+            y + 0.26 * (number - 1),
+            part["importance"],
+            xerr=part["spread"],
+            height=0.24,
+            color=model_look(name)[0],
+            error_kw={"linewidth": 0.7},
+            label=f"{_title(name)} (R² = {part['r2'].iloc[0]:.2f})",
+        )
     axes.set_yticks(y, list(order))
     axes.invert_yaxis()
     axes.set_xlabel("loss of cross-validated R² when the feature is shuffled")

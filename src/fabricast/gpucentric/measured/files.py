@@ -37,7 +37,7 @@ def measure_to_file(
         with Gpu(ordinal) as gpu, pin_to_local_cores(gpu.bus_id) as where:
             rows = measure_gpu(
                 gpu, sizes=sizes, bursts=bursts, seconds=seconds, power_seconds=power_seconds, progress=progress
-            )  # fmt: skip
+            )
         rows.insert(0, "gpu", gpu.name)
         now = datetime.now(UTC)
         note = f"# {gpu.name}, driver for CUDA {gpu.driver_version}, {where}, {now:%Y-%m-%d %H:%M} UTC\n"

@@ -19,8 +19,19 @@ __all__ = ["CELL_COLUMNS", "PATTERNS", "measure_gpu"]
 
 #: Columns of a run, with one row per burst and cell.
 CELL_COLUMNS = (
-    "quantity", "item", "memory", "clock", "size_bytes", "copies", "burst", "samples", "p05", "p50", "p95", "unit",
-)  # fmt: skip
+    "quantity",
+    "item",
+    "memory",
+    "clock",
+    "size_bytes",
+    "copies",
+    "burst",
+    "samples",
+    "p05",
+    "p50",
+    "p95",
+    "unit",
+)
 #: Concurrent copies between the host (0) and a GPU (1).
 PATTERNS: dict[str, tuple[tuple[int, int], ...]] = {
     "both directions": ((0, 1), (1, 0)),
@@ -69,8 +80,16 @@ def measure_gpu(
 def _row(quantity: str, item: str, samples: Sequence[float], unit: str, **place: Any) -> dict[str, Any]:
     low, middle, high = np.quantile(np.asarray(samples, dtype=np.float64), [0.05, 0.5, 0.95]).tolist()
     cell = {"memory": "", "clock": "host", "size_bytes": 0, "copies": 1, **place}
-    return {"quantity": quantity, "item": item, "samples": len(samples), "p05": low, "p50": middle, "p95": high,
-            "unit": unit, **cell}  # fmt: skip
+    return {
+        "quantity": quantity,
+        "item": item,
+        "samples": len(samples),
+        "p05": low,
+        "p50": middle,
+        "p95": high,
+        "unit": unit,
+        **cell,
+    }
 
 
 class _Bench:

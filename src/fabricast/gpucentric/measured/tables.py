@@ -20,8 +20,16 @@ __all__ = ["GpuTables", "gpu_parameters", "gpu_probes", "gpu_tables", "read_cell
 #: Name of the measured system in all tables.
 SYSTEM = "this_gpu"
 _COLUMNS = ["gpu", "quantity", "item", "memory", "clock", "size_bytes", "copies", "value", "spread", "bursts", "unit"]
-_PROBE_COLUMNS = ["system", "topology", "pattern", "communications", "statistic", "measured_gb_per_s", "solo_gb_per_s",
-                  "source"]  # fmt: skip
+_PROBE_COLUMNS = [
+    "system",
+    "topology",
+    "pattern",
+    "communications",
+    "statistic",
+    "measured_gb_per_s",
+    "solo_gb_per_s",
+    "source",
+]
 _NUMBERS = ("size_bytes", "copies", "burst", "samples", "p05", "p50", "p95")
 
 
@@ -125,10 +133,17 @@ def gpu_probes(cells: pd.DataFrame) -> pd.DataFrame:
         if name in rates:
             alone = float(np.mean([rates["single to the GPU"], rates["single to the host"]]))
             rows.append(
-                {"system": cells["gpu"].iloc[0], "topology": "host_gpu", "pattern": name,
-                 "communications": " ".join(f"{s}>{t}" for s, t in pairs), "statistic": "total",
-                 "measured_gb_per_s": rates[name] / 1e9, "solo_gb_per_s": alone / 1e9, "source": "this_machine"}
-            )  # fmt: skip
+                {
+                    "system": cells["gpu"].iloc[0],
+                    "topology": "host_gpu",
+                    "pattern": name,
+                    "communications": " ".join(f"{s}>{t}" for s, t in pairs),
+                    "statistic": "total",
+                    "measured_gb_per_s": rates[name] / 1e9,
+                    "solo_gb_per_s": alone / 1e9,
+                    "source": "this_machine",
+                }
+            )
     return pd.DataFrame(rows, columns=_PROBE_COLUMNS)
 
 
@@ -154,9 +169,12 @@ def gpu_tables(path: Path | str) -> GpuTables:
         size, time_s = (part[name].to_numpy(np.float64) for name in ("size_bytes", "value"))
         start_up, per_byte = two_parameter_fit(size, time_s)
         common = {
-            "study": "gpucentric", "case_id": [f"{SYSTEM}/{int(n)}" for n in size],
-            "item": f"{item}.{memory}".strip("."), "quantity": "time", "unit": "s",
-        }  # fmt: skip
+            "study": "gpucentric",
+            "case_id": [f"{SYSTEM}/{int(n)}" for n in size],
+            "item": f"{item}.{memory}".strip("."),
+            "quantity": "time",
+            "unit": "s",
+        }
         gpu = str(part["gpu"].iloc[0])
         references.append(
             pd.DataFrame({**common, "kind": "measured", "origin": gpu, "value": time_s, "tag": "measured"})

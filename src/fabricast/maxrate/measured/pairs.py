@@ -28,10 +28,14 @@ PATHS: dict[str, dict[str, str]] = {
     "shared_memory": {},
     # Messages to a loopback address do not leave the machine.
     "tcp": {
-        "MPIR_CVAR_NOLOCAL": "1", "FI_PROVIDER": "tcp", "UCX_TLS": "tcp,self",
-        "OMPI_MCA_pml": "ob1", "OMPI_MCA_btl": "tcp,self", "OMPI_MCA_btl_tcp_if_include": "lo",
+        "MPIR_CVAR_NOLOCAL": "1",
+        "FI_PROVIDER": "tcp",
+        "UCX_TLS": "tcp,self",
+        "OMPI_MCA_pml": "ob1",
+        "OMPI_MCA_btl": "tcp,self",
+        "OMPI_MCA_btl_tcp_if_include": "lo",
     },
-}  # fmt: skip
+}
 #: Ratio of median to 5 % quantile above which a burst is considered disturbed by other work.
 NOISY_RATIO = 1.5
 _STATISTICS = ("iterations", "t_min_s", "t_p05_s", "t_p25_s", "t_p50_s", "t_p95_s", "t_max_s", "t_mean_s", "loadavg")
@@ -71,9 +75,13 @@ def measure_pairs(
     target = Path(folder) / f"{path}.{stamp}.csv"
     with atomic_write(target) as temporary:
         launch(
-            "fabricast.maxrate.measured.ping_pong", [str(temporary), plan], ranks=2 * most, timeout_s=longest,
-            launcher=launcher, environment={**PATHS[path], **(environment or {})},
-        )  # fmt: skip
+            "fabricast.maxrate.measured.ping_pong",
+            [str(temporary), plan],
+            ranks=2 * most,
+            timeout_s=longest,
+            launcher=launcher,
+            environment={**PATHS[path], **(environment or {})},
+        )
     return target
 
 
@@ -95,9 +103,12 @@ def run_measurements(runs: pd.DataFrame, *, system: str) -> pd.DataFrame:
     cells = quiet.groupby(["path", "processes", "size_bytes"], sort=True)["t_p05_s"]
     table = cells.agg(time_s="min", high="max", repetitions="count").reset_index()
     return table.assign(
-        dataset="this_machine." + table["path"], system=system, convention="round_trip",
-        estimator="lowest 5 % quantile of quiet bursts", spread=table["high"] / table["time_s"] - 1,
-    ).drop(columns="high")  # fmt: skip
+        dataset="this_machine." + table["path"],
+        system=system,
+        convention="round_trip",
+        estimator="lowest 5 % quantile of quiet bursts",
+        spread=table["high"] / table["time_s"] - 1,
+    ).drop(columns="high")
 
 
 def measure_all(

@@ -18,8 +18,20 @@ import numpy as np
 
 __all__ = ["COLUMNS", "main"]
 
-COLUMNS = ("processes", "size_bytes", "burst", "iterations", "t_min_s", "t_p05_s", "t_p25_s", "t_p50_s", "t_p95_s",
-           "t_max_s", "t_mean_s", "loadavg")  # fmt: skip
+COLUMNS = (
+    "processes",
+    "size_bytes",
+    "burst",
+    "iterations",
+    "t_min_s",
+    "t_p05_s",
+    "t_p25_s",
+    "t_p50_s",
+    "t_p95_s",
+    "t_max_s",
+    "t_mean_s",
+    "loadavg",
+)
 _WARM_UP = 20
 
 
@@ -63,9 +75,7 @@ def main(path: str, plan: str) -> None:
                 gathered = world.gather(statistics if active and rank < half else None, root=0)
                 if rank == 0:
                     slowest = np.max([part for part in gathered or [] if part is not None], axis=0) * 1e-9
-                    rows.append(
-                        (pairs, size, burst, iterations, *(f"{t:.9g}" for t in slowest), os.getloadavg()[0])
-                    )  # fmt: skip
+                    rows.append((pairs, size, burst, iterations, *(f"{t:.9g}" for t in slowest), os.getloadavg()[0]))
     if rank == 0:
         with Path(path).open("w", newline="", encoding="utf-8") as file:
             writer = csv.writer(file, lineterminator="\n")

@@ -37,15 +37,30 @@ def graph_times(
     pairs = np.stack([graphs.source, graphs.target], axis=1)
     others = ~np.isin(tree.endpoint_names, tree.accelerator_names)
     arrays = Graphs(
-        graphs.offset, graphs.source, graphs.target, program.engines(pairs, others), program.barriers(pairs, others),
-        graphs.size_bytes, graphs.start_s,
-    )  # fmt: skip
+        graphs.offset,
+        graphs.source,
+        graphs.target,
+        program.engines(pairs, others),
+        program.barriers(pairs, others),
+        graphs.size_bytes,
+        graphs.start_s,
+    )
     rules = Rules(
-        routes.endpoints, routes.offset, routes.link, routes.capacity * rates.one_way_bytes_per_s, reverse_links(tree),
-        routes.behind_root_complex, routes.upstream_links, rates.duplex_cost, rates.one_way_bytes_per_s,
-        piece_payload(rates.tau, rates.crossing_cost), rates.crossing_cost, program.switch_share, program.overlaps,
+        routes.endpoints,
+        routes.offset,
+        routes.link,
+        routes.capacity * rates.one_way_bytes_per_s,
+        reverse_links(tree),
+        routes.behind_root_complex,
+        routes.upstream_links,
+        rates.duplex_cost,
+        rates.one_way_bytes_per_s,
+        piece_payload(rates.tau, rates.crossing_cost),
+        rates.crossing_cost,
+        program.switch_share,
+        program.overlaps,
         program.executor == "source",
-    )  # fmt: skip
+    )
     end_s = np.empty(graphs.source.size)
     bottleneck = np.zeros(graphs.source.size if explain else 0, dtype=np.int64)
     caused_by = bottleneck.copy()

@@ -105,9 +105,18 @@ def total_rate(
     (50, True)
     """
     (total,) = total_rates(
-        tree, flows, [program], rates, over_peer_links=over_peer_links, limits=limits, repeats=repeats, draws=draws,
-        seed=seed, sharing=sharing, statistic=statistic,
-    )  # fmt: skip
+        tree,
+        flows,
+        [program],
+        rates,
+        over_peer_links=over_peer_links,
+        limits=limits,
+        repeats=repeats,
+        draws=draws,
+        seed=seed,
+        sharing=sharing,
+        statistic=statistic,
+    )
     return total
 
 
@@ -273,9 +282,14 @@ class _Runs:
     """
 
     def __init__(
-        self, tree: PcieTree, flows: Sequence[tuple[int, int]], rates: LinkRates, over_peer_links: bool,
-        limits: Sequence[SharedLimit], sharing: Sharing,
-    ) -> None:  # fmt: skip
+        self,
+        tree: PcieTree,
+        flows: Sequence[tuple[int, int]],
+        rates: LinkRates,
+        over_peer_links: bool,
+        limits: Sequence[SharedLimit],
+        sharing: Sharing,
+    ) -> None:
         self.tree, self.rates, self.sharing = tree, rates, sharing
         self.pairs = np.array(flows, dtype=np.int64)
         self.links, self.names = named_links_of(tree, flows, rates, over_peer_links, limits)
@@ -288,9 +302,15 @@ class _Runs:
             self.links = reordered(self.links, self.order)
 
     def ends_s(
-        self, program: CopyProgram, size: NDArray[np.float64], start_s: NDArray[np.float64], repeats: int, draws: int,
-        seed: int, explanation: _Explanation | None = None,
-    ) -> NDArray[np.float64]:  # fmt: skip
+        self,
+        program: CopyProgram,
+        size: NDArray[np.float64],
+        start_s: NDArray[np.float64],
+        repeats: int,
+        draws: int,
+        seed: int,
+        explanation: _Explanation | None = None,
+    ) -> NDArray[np.float64]:
         """Return the completion time of each flow in s, shape (draws, flows)."""
         from fabricast.pcie.engines.kernels.engines import Explanation, Program, run_program
         from fabricast.pcie.models.kernels.bottlenecks import Waits
@@ -302,10 +322,16 @@ class _Runs:
             order = np.lexsort((start_s, size, self.pairs[:, 1], self.pairs[:, 0]))
         links, pairs = _in_order(self.links, order), self.pairs[order]
         executed = Program(
-            program.engines(pairs, others), program.barriers(pairs, others), size[order], start_s[order], repeats,
-            program.occupancy(self.alone[order] / self.rates.one_way_bytes_per_s), program.random_turns,
-            program.switch_share, program.random_pauses,
-        )  # fmt: skip
+            program.engines(pairs, others),
+            program.barriers(pairs, others),
+            size[order],
+            start_s[order],
+            repeats,
+            program.occupancy(self.alone[order] / self.rates.one_way_bytes_per_s),
+            program.random_turns,
+            program.switch_share,
+            program.random_pauses,
+        )
         if explanation is None:
             no_waits = Waits(np.zeros((0, 0)), np.zeros((0, 0)), np.zeros((0, 0), dtype=np.int64))
             waits = Explanation(no_waits, np.zeros(0, dtype=np.int64))

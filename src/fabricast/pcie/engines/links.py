@@ -20,9 +20,12 @@ if TYPE_CHECKING:
 __all__ = ["LAST", "LinkNames", "SharedLimit", "links_of", "named_links_of"]
 
 _REVERSE: dict[PathClass, PathClass] = {
-    "local": "local", "crossing": "crossing", "between_roots": "between_roots",
-    "host_in": "host_out", "host_out": "host_in",
-}  # fmt: skip
+    "local": "local",
+    "crossing": "crossing",
+    "between_roots": "between_roots",
+    "host_in": "host_out",
+    "host_out": "host_in",
+}
 #: Path classes of copies from and to memory of another socket.
 _REMOTE = ("remote_in", "remote_out")
 #: Rank of the limits that packets reach after all links.
@@ -82,9 +85,12 @@ class LinkNames:
 
 
 def links_of(
-    tree: PcieTree, flows: Sequence[tuple[int, int]], rates: LinkRates, over_peer_links: bool,
+    tree: PcieTree,
+    flows: Sequence[tuple[int, int]],
+    rates: LinkRates,
+    over_peer_links: bool,
     limits: Sequence[SharedLimit] = (),
-) -> Links:  # fmt: skip
+) -> Links:
     """Return the routes of flows and the link capacities in bytes/s.
 
     Links of the tree come first, followed by limits that are not tree links.
@@ -93,9 +99,12 @@ def links_of(
 
 
 def named_links_of(
-    tree: PcieTree, flows: Sequence[tuple[int, int]], rates: LinkRates, over_peer_links: bool,
+    tree: PcieTree,
+    flows: Sequence[tuple[int, int]],
+    rates: LinkRates,
+    over_peer_links: bool,
     limits: Sequence[SharedLimit] = (),
-) -> tuple[Links, LinkNames]:  # fmt: skip
+) -> tuple[Links, LinkNames]:
     """Return the links as `links_of` does, and their names."""
     from fabricast.pcie.engines.kernels.links import Links
     from fabricast.pcie.graphs.kernels.link_use import links_in_use
@@ -137,9 +146,14 @@ def named_links_of(
     link = np.array(list(itertools.chain.from_iterable(links)), dtype=np.int64)
     needs = np.array([table.needs.get(number, (-1, -1)) for number in range(len(capacity))], dtype=np.int64)
     found = Links(
-        offset, link, np.array(opposite, dtype=np.int64), np.array(capacity), needs,
-        links_in_use(len(capacity), offset, link), rates.duplex_cost,
-    )  # fmt: skip
+        offset,
+        link,
+        np.array(opposite, dtype=np.int64),
+        np.array(capacity),
+        needs,
+        links_in_use(len(capacity), offset, link),
+        rates.duplex_cost,
+    )
     return found, names_of_links
 
 

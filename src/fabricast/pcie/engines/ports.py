@@ -51,9 +51,12 @@ def reordered(links: Links, order: NDArray[np.int64]) -> Links:
     link = new[links.link]
     needs = links.needs[order]
     return links._replace(
-        link=link[np.lexsort((link, route))], opposite=new[links.opposite[order]], capacity=links.capacity[order],
-        needs=np.where(needs >= 0, new[needs], -1), crosses=links.crosses[:, :0],
-    )  # fmt: skip
+        link=link[np.lexsort((link, route))],
+        opposite=new[links.opposite[order]],
+        capacity=links.capacity[order],
+        needs=np.where(needs >= 0, new[needs], -1),
+        crosses=links.crosses[:, :0],
+    )
 
 
 def new_ports(tree: PcieTree, links: Links, order: NDArray[np.int64], rates: LinkRates, *, keep_sets: bool) -> Ports:
@@ -70,22 +73,31 @@ def new_ports(tree: PcieTree, links: Links, order: NDArray[np.int64], rates: Lin
     of_tree = order < tree.routes.capacity.size
     behind[of_tree] = tree.routes.behind_root_complex[order[of_tree]]
     network = Network(
-        endpoints=tree.routes.endpoints, route_offset=links.offset, route_link=links.link,
-        crossing_pair=np.zeros(flows, dtype=np.bool_), capacity=links.capacity,
-        leaves_root_complex=np.zeros(count, dtype=np.bool_), behind_root_complex=behind,
+        endpoints=tree.routes.endpoints,
+        route_offset=links.offset,
+        route_link=links.link,
+        crossing_pair=np.zeros(flows, dtype=np.bool_),
+        capacity=links.capacity,
+        leaves_root_complex=np.zeros(count, dtype=np.bool_),
+        behind_root_complex=behind,
         # Links from host memory are not among the first links.
         upstream_links=int(np.argmax(order >= tree.routes.upstream_links)),
-    )  # fmt: skip
+    )
     memory = new_memory(max(flows, count), count, count)
     memory.copies.pair[:] = np.arange(memory.copies.pair.size)
     memory.copies.crossing[:] = 0
     memory.copies.longest[:] = 0
     sets = int(min(_MOST_SETS, max(_MOST_RATES // flows, 2))) if keep_sets else 1
     return Ports(
-        network, rates.one_way_bytes_per_s, piece_payload(rates.tau, rates.crossing_cost), rates.crossing_cost, memory,
-        np.zeros(count), np.zeros((sets + 1 if keep_sets else 1, (flows + 63) // 64 + 1), dtype=np.uint64),
+        network,
+        rates.one_way_bytes_per_s,
+        piece_payload(rates.tau, rates.crossing_cost),
+        rates.crossing_cost,
+        memory,
+        np.zeros(count),
+        np.zeros((sets + 1 if keep_sets else 1, (flows + 63) // 64 + 1), dtype=np.uint64),
         np.zeros((sets, flows)),
-    )  # fmt: skip
+    )
 
 
 def no_ports(tree: PcieTree) -> Ports:

@@ -143,6 +143,8 @@ def explain_errors(features: GraphFeatures, error: NDArray[np.float64]) -> pd.Da
     from sklearn.ensemble import HistGradientBoostingRegressor
 
     return explain_by_features(
-        features.values, np.abs(error)[features.rows], features.classes,
+        features.values,
+        np.abs(error)[features.rows],
+        features.classes,
         lambda: HistGradientBoostingRegressor(random_state=0, max_iter=50),
-    )  # fmt: skip
+    )

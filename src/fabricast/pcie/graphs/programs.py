@@ -101,39 +101,71 @@ PROGRAMS = {
         CopyProgram(
             "ordered_writes",
             "writes by the source; copies into one destination wait for each other, as with tensor.copy_ of PyTorch",
-            "source", "target", False, PAUSE, repetitions=50,
+            "source",
+            "target",
+            False,
+            PAUSE,
+            repetitions=50,
         ),
         CopyProgram(
-            "unordered_reads", "reads by the destination without barriers, as in p2pmark",
-            "target", "none", True, PAUSE, overlaps=True, repetitions=40,
+            "unordered_reads",
+            "reads by the destination without barriers, as in p2pmark",
+            "target",
+            "none",
+            True,
+            PAUSE,
+            overlaps=True,
+            repetitions=40,
         ),
         CopyProgram(
-            "unordered_writes", "writes by the source without barriers, on separate streams",
-            "source", "none", True, PAUSE, repetitions=40,
+            "unordered_writes",
+            "writes by the source without barriers, on separate streams",
+            "source",
+            "none",
+            True,
+            PAUSE,
+            repetitions=40,
         ),
         CopyProgram(
             "default_streams",
             "copies on the default streams of PyTorch: a copy starts when the previous ones at both of its GPUs ended",
-            "none", "both", False, 0.0, repetitions=50,
+            "none",
+            "both",
+            False,
+            0.0,
+            repetitions=50,
         ),
         CopyProgram(
-            "listed_order", "writes by the source, one after the other in the order in which they are listed",
-            "source", "none", False, PAUSE, random_pauses=False,
+            "listed_order",
+            "writes by the source, one after the other in the order in which they are listed",
+            "source",
+            "none",
+            False,
+            PAUSE,
+            random_pauses=False,
         ),
         CopyProgram(
-            "independent", "every copy has a separate engine: copies share only the links of the tree",
-            "none", "none", False, 0.0,
+            "independent",
+            "every copy has a separate engine: copies share only the links of the tree",
+            "none",
+            "none",
+            False,
+            0.0,
         ),
     )
-}  # fmt: skip
+}
 
 
 #: Copy program of each benchmark, by the names used in input files.
 _ALIASES = {
-    "torch": "ordered_writes", "pytorch": "ordered_writes", "torch reads": "default_streams",
-    "p2pmark": "unordered_reads", "nvbandwidth": "unordered_writes", "fabricast": "unordered_writes",
+    "torch": "ordered_writes",
+    "pytorch": "ordered_writes",
+    "torch reads": "default_streams",
+    "p2pmark": "unordered_reads",
+    "nvbandwidth": "unordered_writes",
+    "fabricast": "unordered_writes",
     "host copies": "independent",
-}  # fmt: skip
+}
 
 
 def program_of(name: str) -> CopyProgram:

@@ -76,12 +76,13 @@ class LinkRates:
         """Return the isolated rate of a path class in bytes/s, or None if the tree links limit it."""
         inter_socket = self.between_roots_bytes_per_s
         rate = {
-            "crossing": self.crossing_bytes_per_s, "host_in": self.host_in_bytes_per_s,
+            "crossing": self.crossing_bytes_per_s,
+            "host_in": self.host_in_bytes_per_s,
             "host_out": self.host_out_bytes_per_s,
             "remote_in": self.remote_in_bytes_per_s or self.host_in_bytes_per_s,
             "remote_out": self.remote_out_bytes_per_s or self.host_out_bytes_per_s,
             "between_roots": self.crossing_bytes_per_s if inter_socket is None else inter_socket,
-        }.get(way)  # fmt: skip
+        }.get(way)
         return rate if rate is not None and rate < self.one_way_bytes_per_s else None
 
     @property

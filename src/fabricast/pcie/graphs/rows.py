@@ -58,9 +58,14 @@ class GraphRows:
 
     def _some(self, names: list[str], rows: slice, first_code: int) -> GraphRows:
         return GraphRows(
-            names, self.codes[rows] - first_code, self.source[rows], self.target[rows], self.size_bytes[rows],
-            self.start_s[rows], None if self.program is None else self.program[rows],
-        )  # fmt: skip
+            names,
+            self.codes[rows] - first_code,
+            self.source[rows],
+            self.target[rows],
+            self.size_bytes[rows],
+            self.start_s[rows],
+            None if self.program is None else self.program[rows],
+        )
 
     def parted(self) -> tuple[GraphRows, GraphRows]:
         """Return the rows of all graphs except the last, and the rows of the last graph."""
@@ -79,7 +84,11 @@ class GraphRows:
         if self.program is not None and later.program is not None:
             program = np.concatenate([self.program, later.program])
         return GraphRows(
-            self.names + later.names[same:], np.concatenate([self.codes, codes]),
-            np.concatenate([self.source, later.source]), np.concatenate([self.target, later.target]),
-            np.concatenate([self.size_bytes, later.size_bytes]), np.concatenate([self.start_s, later.start_s]), program,
-        )  # fmt: skip
+            self.names + later.names[same:],
+            np.concatenate([self.codes, codes]),
+            np.concatenate([self.source, later.source]),
+            np.concatenate([self.target, later.target]),
+            np.concatenate([self.size_bytes, later.size_bytes]),
+            np.concatenate([self.start_s, later.start_s]),
+            program,
+        )

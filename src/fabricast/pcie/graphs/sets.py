@@ -58,12 +58,7 @@ def random_graphs(tree: PcieTree, count: int, *, seed: int, smallest: int = 5, l
 
 
 def _draw(
-    tree: PcieTree,
-    count: int,
-    seen: set[tuple[Pair, ...]],
-    generator: random.Random,
-    smallest: int,
-    largest: int,
+    tree: PcieTree, count: int, seen: set[tuple[Pair, ...]], generator: random.Random, smallest: int, largest: int
 ) -> list[list[Pair]]:
     """Draw graphs whose canonical form is not in `seen`, and add them to it."""
     endpoints = range(len(tree.endpoint_names))

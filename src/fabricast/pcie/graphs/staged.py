@@ -69,9 +69,15 @@ def staged_graphs(
     source[last[halves == 2]] = between[halves == 2]
     offset = np.concatenate([[0], np.cumsum(halves)])[graphs.offset]
     return CongestionGraphs(
-        graphs.names, graphs.families, offset, source, target, np.repeat(graphs.size_bytes, halves),
-        np.repeat(graphs.start_s, halves), (_PROGRAM,) * len(graphs),
-    )  # fmt: skip
+        graphs.names,
+        graphs.families,
+        offset,
+        source,
+        target,
+        np.repeat(graphs.size_bytes, halves),
+        np.repeat(graphs.start_s, halves),
+        (_PROGRAM,) * len(graphs),
+    )
 
 
 @cache

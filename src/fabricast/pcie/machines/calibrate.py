@@ -55,13 +55,20 @@ BEYOND = 0.1
 LINK_PAYLOAD = "payload share of the links in the topology file"
 #: Path classes; those that may be slower come last.
 _CLASSES: tuple[PathClass, ...] = (
-    "local", "host_in", "host_out", "crossing", "between_roots", "remote_in", "remote_out",
-)  # fmt: skip
+    "local",
+    "host_in",
+    "host_out",
+    "crossing",
+    "between_roots",
+    "remote_in",
+    "remote_out",
+)
 _THROUGH_ROOT: tuple[PathClass, ...] = ("crossing", "between_roots")
 #: Limits for which a bidirectional pair provides a lower bound.
 _OPPOSITE: dict[PathClass, Limit] = {
-    "between_roots": Limit.ROOT_COMPLEX_LINK_BOTH_WAYS, "crossing": Limit.ROOT_COMPLEX_BOTH_WAYS,
-}  # fmt: skip
+    "between_roots": Limit.ROOT_COMPLEX_LINK_BOTH_WAYS,
+    "crossing": Limit.ROOT_COMPLEX_BOTH_WAYS,
+}
 _SLOWER: tuple[PathClass, ...] = ("crossing", "between_roots", "host_in", "host_out", "remote_in", "remote_out")
 
 
@@ -88,9 +95,12 @@ def rate_limited_by_links(
 
 
 def calibrate_machine(
-    tree: PcieTree, graphs: Iterable[MeasuredGraph], *, one_way_bytes_per_s: float | None = None,
+    tree: PcieTree,
+    graphs: Iterable[MeasuredGraph],
+    *,
+    one_way_bytes_per_s: float | None = None,
     one_way_source: str = LINK_PAYLOAD,
-) -> Calibration:  # fmt: skip
+) -> Calibration:
     """Calibrate a machine from isolated copies, bidirectional pairs and marked rows.
 
     Graphs whose rate exceeds the link rates of the tree are ignored.
@@ -148,16 +158,22 @@ def calibrate_machine(
     pairs = {way: without_slow_links(tree, each, slow_rates, both_ways=True) for way, each in bidirectional.items()}
     slow = {way: slow_groups(isolated[way]) for way in GROUPED_CLASSES}
     calibration = _estimated(
-        {way: _of_the_widest([copy for copy in copies if copy.group not in slow.get(way, {})])
-         for way, copies in isolated.items()},
+        {
+            way: _of_the_widest([copy for copy in copies if copy.group not in slow.get(way, {})])
+            for way, copies in isolated.items()
+        },
         {path_class: _of_the_widest(rates) for path_class, rates in pairs.items()},
-        used, default, faster, local=has_local_path(tree),
-    )  # fmt: skip
+        used,
+        default,
+        faster,
+        local=has_local_path(tree),
+    )
     group_rates = rates_of_groups(tree, slow, isolated)
     calibration = replace(
-        calibration, rates=replace(calibration.rates, group_rates=group_rates, link_rates=slow_rates),
+        calibration,
+        rates=replace(calibration.rates, group_rates=group_rates, link_rates=slow_rates),
         rate_sources={**calibration.rate_sources, **group_rate_sources(group_rates, isolated)},
-    )  # fmt: skip
+    )
     calibration = _with_limits(tree, calibration, probes)
     calibration = _with_lower_bounds(calibration, totals_both_ways)
     return _with_direct_links(tree, calibration, direct) if tree.peer_links else calibration
@@ -251,9 +267,14 @@ def _with_limits(tree: PcieTree, calibration: Calibration, probes: Sequence[_Pro
 
 
 def _estimated(
-    rates_alone: dict[PathClass, _Rates], rates_both: dict[PathClass, _Rates], used: set[str],
-    default: tuple[float, str] | None, faster: int, *, local: bool,
-) -> Calibration:  # fmt: skip
+    rates_alone: dict[PathClass, _Rates],
+    rates_both: dict[PathClass, _Rates],
+    used: set[str],
+    default: tuple[float, str] | None,
+    faster: int,
+    *,
+    local: bool,
+) -> Calibration:
     source = {}
     alone = {way: rates.of_link for way, rates in rates_alone.items()}
     two_way = {way: rates.of_link for way, rates in rates_both.items()}
@@ -315,14 +336,26 @@ def _estimated(
     slower, widths, slower_sources = _slower_classes(counted, rates_alone, rates_both, rate, both)
     source |= slower_sources
     rates = LinkRates(
-        rate, both, slower.get("crossing"), slower.get("between_roots"), slower.get("host_in"),
-        slower.get("host_out"), slower.get("remote_in"), slower.get("remote_out"),
-    )  # fmt: skip
+        rate,
+        both,
+        slower.get("crossing"),
+        slower.get("between_roots"),
+        slower.get("host_in"),
+        slower.get("host_out"),
+        slower.get("remote_in"),
+        slower.get("remote_out"),
+    )
     classes = frozenset(way for way in _CLASSES if alone[way] or two_way[way])
     return Calibration(
-        rates, {}, source, frozenset(used), links_calibrated=slow or not (unsure or fastest == "host_in"),
-        measured_classes=classes, calibrated_widths=widths, slow_bidirectional=slow_pairs["crossing"],
-    )  # fmt: skip
+        rates,
+        {},
+        source,
+        frozenset(used),
+        links_calibrated=slow or not (unsure or fastest == "host_in"),
+        measured_classes=classes,
+        calibrated_widths=widths,
+        slow_bidirectional=slow_pairs["crossing"],
+    )
 
 
 def _slower_classes(

@@ -22,13 +22,7 @@ from fabricast.pcie.machines.limits import (
     with_inter_socket_capacity,
 )
 from fabricast.pcie.models.parameters import MachineParameters
-from fabricast.pcie.topology.memory import (
-    UNLIMITED,
-    ends_of,
-    is_host,
-    is_inter_socket,
-    memory_of_flows,
-)
+from fabricast.pcie.topology.memory import UNLIMITED, ends_of, is_host, is_inter_socket, memory_of_flows
 from fabricast.pcie.topology.parts import PeerLink
 from fabricast.pcie.topology.paths import PathClass, narrowest_link, path_class_of
 from fabricast.pcie.topology.tree import PcieTree
@@ -129,13 +123,19 @@ class Calibration:
         rates, direct = self.rates, [link.bytes_per_s for link in self.direct_links if link.bytes_per_s is not None]
         return {
             **({"direct_link": float(np.median(direct))} if direct else {}),
-            "one_way": rates.one_way_bytes_per_s, "two_way": rates.two_way_bytes_per_s,
-            "crossing": rates.crossing_bytes_per_s, "between_roots": rates.between_roots_bytes_per_s,
-            "host_in": rates.host_in_bytes_per_s, "host_out": rates.host_out_bytes_per_s,
-            "remote_in": rates.remote_in_bytes_per_s, "remote_out": rates.remote_out_bytes_per_s,
-            "tau": rates.tau, "crossing_cost": rates.crossing_cost, **group_rate_values(rates.group_rates),
+            "one_way": rates.one_way_bytes_per_s,
+            "two_way": rates.two_way_bytes_per_s,
+            "crossing": rates.crossing_bytes_per_s,
+            "between_roots": rates.between_roots_bytes_per_s,
+            "host_in": rates.host_in_bytes_per_s,
+            "host_out": rates.host_out_bytes_per_s,
+            "remote_in": rates.remote_in_bytes_per_s,
+            "remote_out": rates.remote_out_bytes_per_s,
+            "tau": rates.tau,
+            "crossing_cost": rates.crossing_cost,
+            **group_rate_values(rates.group_rates),
             **{str(limit): estimate.bytes_per_s for limit, estimate in self.estimates.items()},
-        }  # fmt: skip
+        }
 
     def unknown(self, tree: PcieTree, flows: Sequence[tuple[str, str]]) -> list[Exclusion]:
         """Return the limits of some copies that neither a probe nor the topology determines."""

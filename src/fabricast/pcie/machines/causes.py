@@ -73,8 +73,9 @@ def _slow_endpoint(tree: PcieTree, graphs: Sequence[MeasuredGraph], rows: pd.Dat
             WarningCode.SLOW_ENDPOINT,
             f"GPU {gpu} is in all {len(slow)} graphs that are more than {_DEVIATES:.0%} slower than forecast, for "
             f"example '{worst.name}' ({worst.total_bytes_per_s / 1e9:.4g} GB/s): check the width and generation of "
-            f"its link{f' {label}' if label else ''} under load ('lspci -vv', LnkSta)", graph=worst.name,
-        )  # fmt: skip
+            f"its link{f' {label}' if label else ''} under load ('lspci -vv', LnkSta)",
+            graph=worst.name,
+        )
 
 
 def _slow_direction(isolated: dict[tuple[str, str], float]) -> Iterator[Warning]:

@@ -33,11 +33,12 @@ def calibrated_links(
     share = float(np.median(shares)) if shares else 1.0
     return tuple(
         PeerLink(
-            link.kind, link.endpoints,
+            link.kind,
+            link.endpoints,
             measured.get(id(link), None if link.bytes_per_s is None else link.bytes_per_s * share),
         )
         for link in pairs
-    )  # fmt: skip
+    )
 
 
 def _parts(link: PeerLink) -> list[PeerLink]:

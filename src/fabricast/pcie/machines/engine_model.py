@@ -74,9 +74,7 @@ _ASSUMPTIONS = {
     "included: elapsed_s is a lower bound",
 }
 #: Assumptions about limits that no probe measured.
-_UNPROBED = {
-    HOST_MEMORY: WarningCode.MEMORY_CAPACITY_UNKNOWN, INTER_SOCKET_LINK: WarningCode.INTER_SOCKET_RANGE,
-}  # fmt: skip
+_UNPROBED = {HOST_MEMORY: WarningCode.MEMORY_CAPACITY_UNKNOWN, INTER_SOCKET_LINK: WarningCode.INTER_SOCKET_RANGE}
 
 
 def _quantity(name: str, value: float | None) -> str:
@@ -154,9 +152,13 @@ class EngineModel:
         self._last: dict[WarningCode, str] = {}
 
     def times(
-        self, graphs: CongestionGraphs, *, explain: bool = False, warn: bool = True,
+        self,
+        graphs: CongestionGraphs,
+        *,
+        explain: bool = False,
+        warn: bool = True,
         progress: Callable[[int], None] | None = None,
-    ) -> CopyTimes:  # fmt: skip
+    ) -> CopyTimes:
         """Return the completion times of the copies of some graphs."""
         before = self._counts.copy(), dict(self._examples), dict(self._last)
         found = self._times(graphs, explain, progress)
@@ -277,10 +279,18 @@ class EngineModel:
 
         def times(carrier: PcieTree, limits: Sequence[SharedLimit] = limits, explain: bool = False) -> CopyTimes:
             return copy_times(
-                self._same(carrier), pairs, program, self.calibration.rates, size_bytes=graphs.size_bytes[part],
-                start_s=graphs.start_s[part], over_peer_links=True, limits=limits, seed=self._seed, explain=explain,
+                self._same(carrier),
+                pairs,
+                program,
+                self.calibration.rates,
+                size_bytes=graphs.size_bytes[part],
+                start_s=graphs.start_s[part],
+                over_peer_links=True,
+                limits=limits,
+                seed=self._seed,
+                explain=explain,
                 sharing=self._sharing,
-            )  # fmt: skip
+            )
 
         completion = times(limited, explain=explain)
         unknown = {exclusion.code for exclusion in self.calibration.unknown(tree, flows)}

@@ -179,12 +179,13 @@ def slow_link_warnings(rates: LinkRates) -> list[Warning]:
             warnings.append(Warning(WarningCode.SLOW_ENDPOINT, text + check.format("this")))
     of_gpus = [
         CopyWarning.about(
-            (gpu,), WarningCode.SLOW_ENDPOINT,
+            (gpu,),
+            WarningCode.SLOW_ENDPOINT,
             f"GPU {gpu} {' and '.join(sorted(parts, reverse=True))} in all its single copies, other GPUs reach "
             f"{usual}: {check.format('its')}",
         )
         for gpu, parts in gpus.items()
-    ]  # fmt: skip
+    ]
     return [*of_gpus, *warnings]
 
 
@@ -203,9 +204,7 @@ def _with_neighbours(tree: PcieTree, slow: Mapping[str, float], measured: Sequen
 
 
 def rates_of_groups(
-    tree: PcieTree,
-    slow: Mapping[PathClass, Mapping[str, float]],
-    measured: Mapping[PathClass, Sequence[IsolatedCopy]],
+    tree: PcieTree, slow: Mapping[PathClass, Mapping[str, float]], measured: Mapping[PathClass, Sequence[IsolatedCopy]]
 ) -> dict[tuple[str, PathClass], float]:
     """Return the rates in bytes/s of all slow groups, by group and path class."""
     rates: dict[tuple[str, PathClass], float] = {}

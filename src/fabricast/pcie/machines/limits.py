@@ -65,21 +65,26 @@ class Limit(StrEnum):
 
 
 #: Limits with both a unidirectional and a bidirectional form.
-_PAIRED = (
-    Limit.ROOT_COMPLEX_BOTH_WAYS, Limit.ROOT_COMPLEX_LINK_BOTH_WAYS, Limit.REMOTE_MEMORY_BOTH_WAYS,
-)  # fmt: skip
+_PAIRED = (Limit.ROOT_COMPLEX_BOTH_WAYS, Limit.ROOT_COMPLEX_LINK_BOTH_WAYS, Limit.REMOTE_MEMORY_BOTH_WAYS)
 _MEMORY_PROBE, _NODE_PROBE = "all GPUs of a root complex", "several GPUs, one NUMA node"
 _CROSSING_PROBE = "several copies between GPUs across the root complex"
 _INTER_SOCKET_PROBE, _REMOTE_PROBE = "several copies between two root complexes", "several copies of remote memory"
 #: Copies that measure each limit.
 PROBES = {
-    Limit.MEMORY_READ: _MEMORY_PROBE, Limit.MEMORY_WRITE: _MEMORY_PROBE, Limit.MEMORY_BOTH_WAYS: _MEMORY_PROBE,
-    Limit.MEMORY_READ_OF_A_NODE: _NODE_PROBE, Limit.MEMORY_WRITE_OF_A_NODE: _NODE_PROBE,
-    Limit.MEMORY_BOTH_WAYS_OF_A_NODE: _NODE_PROBE, Limit.HOST_BOTH_WAYS: "one GPU",
-    Limit.ROOT_COMPLEX: _CROSSING_PROBE, Limit.ROOT_COMPLEX_BOTH_WAYS: _CROSSING_PROBE,
-    Limit.ROOT_COMPLEX_LINK: _INTER_SOCKET_PROBE, Limit.ROOT_COMPLEX_LINK_BOTH_WAYS: _INTER_SOCKET_PROBE,
-    Limit.REMOTE_MEMORY: _REMOTE_PROBE, Limit.REMOTE_MEMORY_BOTH_WAYS: _REMOTE_PROBE,
-}  # fmt: skip
+    Limit.MEMORY_READ: _MEMORY_PROBE,
+    Limit.MEMORY_WRITE: _MEMORY_PROBE,
+    Limit.MEMORY_BOTH_WAYS: _MEMORY_PROBE,
+    Limit.MEMORY_READ_OF_A_NODE: _NODE_PROBE,
+    Limit.MEMORY_WRITE_OF_A_NODE: _NODE_PROBE,
+    Limit.MEMORY_BOTH_WAYS_OF_A_NODE: _NODE_PROBE,
+    Limit.HOST_BOTH_WAYS: "one GPU",
+    Limit.ROOT_COMPLEX: _CROSSING_PROBE,
+    Limit.ROOT_COMPLEX_BOTH_WAYS: _CROSSING_PROBE,
+    Limit.ROOT_COMPLEX_LINK: _INTER_SOCKET_PROBE,
+    Limit.ROOT_COMPLEX_LINK_BOTH_WAYS: _INTER_SOCKET_PROBE,
+    Limit.REMOTE_MEMORY: _REMOTE_PROBE,
+    Limit.REMOTE_MEMORY_BOTH_WAYS: _REMOTE_PROBE,
+}
 
 #: Limits of the link between two root complexes, and whether each applies to copies of host memory.
 INTER_SOCKET_LIMITS = {Limit.ROOT_COMPLEX_LINK: False, Limit.REMOTE_MEMORY: True}

@@ -61,9 +61,13 @@ class MeasuredRates:
     """
 
     def __init__(
-        self, tree: PcieTree, graphs: Sequence[MeasuredGraph], calibration: Calibration, sharing: Sharing,
+        self,
+        tree: PcieTree,
+        graphs: Sequence[MeasuredGraph],
+        calibration: Calibration,
+        sharing: Sharing,
         direct: Collection[tuple[str, str]] = (),
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._tree, self._calibration, self._sharing = tree, calibration, sharing
         valid = [
             graph for graph in graphs if graph.role not in EXCLUDED_ROLES and not set(direct).intersection(graph.flows)

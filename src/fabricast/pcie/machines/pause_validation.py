@@ -88,8 +88,15 @@ def _tried(machine: ValidatedMachine, seed: int) -> _Rates:
         flows = flows_of(tree, graph)
         programs = [replace(program, switch_share=float(pause)) for pause in _PAUSES]
         totals = total_rates(
-            tree, flows, programs, calibration.rates, limits=limits, draws=_DRAWS, seed=seed, sharing="ports",
+            tree,
+            flows,
+            programs,
+            calibration.rates,
+            limits=limits,
+            draws=_DRAWS,
+            seed=seed,
+            sharing="ports",
             statistic=graph.statistic,
-        )  # fmt: skip
+        )
         tried[number] = np.array([total.bytes_per_s for total in totals])
     return tried

@@ -40,9 +40,10 @@ def limits_of(
     True
     """
     limits = [
-        *_of_memory(calibration, tree, flows), *_of_gpus(calibration, tree, flows),
+        *_of_memory(calibration, tree, flows),
+        *_of_gpus(calibration, tree, flows),
         *_of_root_complex(calibration, tree, flows),
-    ]  # fmt: skip
+    ]
     if any(limit in calibration.estimates for limit in inter_socket_limits(tree, flows)):
         for stem, of_memory in INTER_SOCKET_LIMITS.items():
             limits += _of_root_link(calibration, tree, flows, stem, of_memory=of_memory)

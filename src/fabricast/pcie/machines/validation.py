@@ -62,10 +62,15 @@ class MachineValidation:
 
 
 def validate_machine(
-    tree: PcieTree, graphs: Sequence[MeasuredGraph], *, one_way_bytes_per_s: float | None = None,
-    one_way_source: str = LINK_PAYLOAD, seed: int = 0, warnings: Sequence[Warning] = (),
+    tree: PcieTree,
+    graphs: Sequence[MeasuredGraph],
+    *,
+    one_way_bytes_per_s: float | None = None,
+    one_way_source: str = LINK_PAYLOAD,
+    seed: int = 0,
+    warnings: Sequence[Warning] = (),
     progress: Callable[[int], None] | None = None,
-) -> MachineValidation:  # fmt: skip
+) -> MachineValidation:
     """Compare forecasts with the measured graphs of a machine.
 
     The forecasts are calibrated with the isolated copies, bidirectional pairs and probes among these graphs.
@@ -155,9 +160,14 @@ def _row(tree: PcieTree, graph: MeasuredGraph, calibration: Calibration, seed: i
     limited, limits = limits_of(calibration, tree, graph.flows)
     joined = _with_direct_links(limited, calibration.direct_links)
     shared = total_rate(
-        joined, flows, PROGRAMS["independent"], calibration.rates, over_peer_links=True, limits=limits,
+        joined,
+        flows,
+        PROGRAMS["independent"],
+        calibration.rates,
+        over_peer_links=True,
+        limits=limits,
         statistic=graph.statistic,
-    )  # fmt: skip
+    )
     measured = graph.total_bytes_per_s
     unknown = _unknown(joined, graph, calibration)
     exclusion: Exclusion | None = None
@@ -182,19 +192,27 @@ def _row(tree: PcieTree, graph: MeasuredGraph, calibration: Calibration, seed: i
         forecast = engines = None
     total, low, high = (np.nan, np.nan, highest) if forecast is None else (forecast.total, forecast.low, forecast.high)
     return {
-        "graph": graph.name, "communications": " ".join(f"{s}>{t}" for s, t in graph.flows), "flows": len(flows),
-        "program": graph.program, "statistic": graph.statistic, "graph_class": kind, "judged": exclusion is None,
+        "graph": graph.name,
+        "communications": " ".join(f"{s}>{t}" for s, t in graph.flows),
+        "flows": len(flows),
+        "program": graph.program,
+        "statistic": graph.statistic,
+        "graph_class": kind,
+        "judged": exclusion is None,
         "measured_bytes_per_s": measured,
-        "forecast_bytes_per_s": total, "low_bytes_per_s": low, "high_bytes_per_s": high,
+        "forecast_bytes_per_s": total,
+        "low_bytes_per_s": low,
+        "high_bytes_per_s": high,
         "engines_bytes_per_s": np.nan if engines is None else engines.total,
         "sharing_bytes_per_s": shared.bytes_per_s,
-        "no_contention_bytes_per_s": _no_contention(joined, flows, calibration) if kind == DIRECT_LINKS
+        "no_contention_bytes_per_s": _no_contention(joined, flows, calibration)
+        if kind == DIRECT_LINKS
         else calibration.rates.one_way_bytes_per_s * len(flows),
         "spread_bytes_per_s": graph.spread * measured if graph.repetitions > 1 else None,
         "relative_error": total / measured - 1,
         "reason_code": "" if exclusion is None else str(exclusion.code),
         "reason": "" if exclusion is None else exclusion.text,
-    }  # fmt: skip
+    }
 
 
 def forecast_graph(
@@ -228,9 +246,16 @@ def forecast_graph(
         if capacity is not None:
             carrier = with_inter_socket_capacity(carrier, capacity)
         totals = total_rate(
-            carrier, flows, program, known.rates, over_peer_links=True, limits=limits, seed=seed, sharing=sharing,
+            carrier,
+            flows,
+            program,
+            known.rates,
+            over_peer_links=True,
+            limits=limits,
+            seed=seed,
+            sharing=sharing,
             statistic=graph.statistic,
-        )  # fmt: skip
+        )
         slowest = len(flows) * float(totals.flow_bytes_per_s.min())
         return GraphForecast(totals.bytes_per_s, totals.low_bytes_per_s, totals.high_bytes_per_s, slowest)
 

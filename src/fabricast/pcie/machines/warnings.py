@@ -186,12 +186,14 @@ def _contradicted_calibration(rows: pd.DataFrame) -> Iterable[Warning]:
     if len(off):
         worst = off.iloc[0]
         yield CopyWarning.about(
-            (), WarningCode.CALIBRATION_CONTRADICTED,
+            (),
+            WarningCode.CALIBRATION_CONTRADICTED,
             f"{len(off)} of {len(used)} calibration graphs deviate by more than {_DEVIATES:.0%} from the calibrated "
             f"model, for example '{worst['graph']}' (measured {worst['measured_bytes_per_s'] / 1e9:.4g} GB/s, model "
             f"{worst['forecast_bytes_per_s'] / 1e9:.4g}): copies of one path class differ, so the topology is not that "
-            "of the machine, GPUs are numbered differently, or other work was running", graph=str(worst["graph"]),
-        )  # fmt: skip
+            "of the machine, GPUs are numbered differently, or other work was running",
+            graph=str(worst["graph"]),
+        )
 
 
 def _common_link(tree: PcieTree, graphs: Sequence[MeasuredGraph], rows: pd.DataFrame) -> Iterable[Warning]:

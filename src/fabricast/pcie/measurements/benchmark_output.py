@@ -137,7 +137,7 @@ def copies_in(output: BenchmarkOutput) -> list[MeasuredGraph]:
 
 
 def concurrent_copies(output: BenchmarkOutput) -> list[MeasuredGraph]:
-    """Return the copies of programs without matrices that several copies at a time reached, in the order of the text."""
+    """Return the concurrent copies of programs without matrices, in the order of the text."""
     programs = [one for one in _PROGRAMS if one.read is not _read_matrices and one.recognises(output.text)]
     return [graph for one in programs for graph in _copies_of(one, output) if len(graph.flows) > 1]
 

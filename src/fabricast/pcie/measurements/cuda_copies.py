@@ -116,9 +116,7 @@ class MachineGpus:
         if not self._is_large_enough(key, size_bytes):
             self._enter(ordinal)
             with pin_to_local_cores(self.bus_ids[ordinal]):
-                address = checked(
-                    self._driver.cuMemHostAlloc(size_bytes, self._driver.CU_MEMHOSTALLOC_PORTABLE)
-                )  # fmt: skip
+                address = checked(self._driver.cuMemHostAlloc(size_bytes, self._driver.CU_MEMHOSTALLOC_PORTABLE))
                 ctypes.memset(int(address), 0, size_bytes)
             self._given.append((ordinal, self._driver.cuMemFreeHost, address))
             self._buffers[key] = int(address), size_bytes

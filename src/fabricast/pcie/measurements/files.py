@@ -33,26 +33,50 @@ __all__ = ["MachineCopies", "copies_of_machine", "copy_times", "read_measured_co
 _SLOWER = 0.15
 #: Columns of rates, and their units in bytes/s.
 _RATES = {
-    "rate_bytes_per_s": 1.0, "rate_gb_per_s": 1e9, "rate_gib_per_s": 2.0**30, "total_bytes_per_s": 1.0,
-    "total_gb_per_s": 1e9, "measured_gb_per_s": 1e9, "measured_GBps": 1e9,
-}  # fmt: skip
+    "rate_bytes_per_s": 1.0,
+    "rate_gb_per_s": 1e9,
+    "rate_gib_per_s": 2.0**30,
+    "total_bytes_per_s": 1.0,
+    "total_gb_per_s": 1e9,
+    "measured_gb_per_s": 1e9,
+    "measured_GBps": 1e9,
+}
 _TOTALS = ("total_bytes_per_s", "total_gb_per_s", "measured_gb_per_s", "measured_GBps")
 _LISTS = ("communications", "comms")
 _NAMES = ("graph", "pattern")
 _ARC = re.compile(r"([^>\s]+)>([^>\s]+)")
-_READ = ("graph", "pattern", "source", "target", "size_bytes", "elapsed_s", "repetition", "program", "role", "system",
-         "kind")  # fmt: skip
+_READ = (
+    "graph",
+    "pattern",
+    "source",
+    "target",
+    "size_bytes",
+    "elapsed_s",
+    "repetition",
+    "program",
+    "role",
+    "system",
+    "kind",
+)
 #: Informational columns, which the reader ignores.
 _SAID = ("topology", "nflows", "statistic", "note", "tool")
 #: Statistic of each value of the column kind; the mean of the rates of all copies is multiplied by their number.
 _MEAN_KINDS = ("mean per copy", "mean per flow")
 _KINDS: dict[str, Statistic] = {
-    "": "total", "total": "total", "total write": "total", "total read": "total",
-    "sum": "sum_of_copies", "sum of flows": "sum_of_copies", "sum of copies": "sum_of_copies",
+    "": "total",
+    "total": "total",
+    "total write": "total",
+    "total read": "total",
+    "sum": "sum_of_copies",
+    "sum of flows": "sum_of_copies",
+    "sum of copies": "sum_of_copies",
     **dict.fromkeys(_MEAN_KINDS, "sum_of_copies"),
-    "sum of readers": "sum_of_targets", "sum of writers": "sum_of_sources", "sum of targets": "sum_of_targets",
-    "sum of sources": "sum_of_sources", "last listed": "last_listed",
-}  # fmt: skip
+    "sum of readers": "sum_of_targets",
+    "sum of writers": "sum_of_sources",
+    "sum of targets": "sum_of_targets",
+    "sum of sources": "sum_of_sources",
+    "last listed": "last_listed",
+}
 
 
 #: A row of CSV or Parquet.
@@ -191,9 +215,14 @@ def _total(row: _Row, column: str, program: str) -> MeasuredGraph:
         raise row.error(f"kind is '{row['kind']}', expected {expected}")
     rate = _rate(row, _TOTALS) * (len(flows) if kind in _MEAN_KINDS else 1)
     return MeasuredGraph(
-        _name(row, row[column]), tuple(flows), rate, _program(row, program), _role(row), line=row.line,
+        _name(row, row[column]),
+        tuple(flows),
+        rate,
+        _program(row, program),
+        _role(row),
+        line=row.line,
         statistic=_KINDS[kind],
-    )  # fmt: skip
+    )
 
 
 def _from_copies(rows: list[_Row], program: str) -> list[MeasuredGraph]:
@@ -228,10 +257,18 @@ def _from_copies(rows: list[_Row], program: str) -> list[MeasuredGraph]:
         rates = np.array(totals)
         median = float(np.median(rates))
         graphs.append(
-            MeasuredGraph(name, flows, median, _program(first[0], program), _role(first[0]), len(totals),
-                          float((rates.max() - rates.min()) / 2 / median), first[0].line,
-                          statistic="total" if first[0].get("elapsed_s") else "sum_of_copies")
-        )  # fmt: skip
+            MeasuredGraph(
+                name,
+                flows,
+                median,
+                _program(first[0], program),
+                _role(first[0]),
+                len(totals),
+                float((rates.max() - rates.min()) / 2 / median),
+                first[0].line,
+                statistic="total" if first[0].get("elapsed_s") else "sum_of_copies",
+            )
+        )
     return graphs
 
 

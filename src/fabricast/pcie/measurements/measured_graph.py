@@ -95,12 +95,13 @@ def flows_of(tree: PcieTree, graph: MeasuredGraph) -> list[tuple[int, int]]:
             if name != HOST and _memory_called(tree, name) not in number:
                 is_node = re.fullmatch("NUMA[0-9]+", name)
                 missing = "; memory_nodes of the topology does not list it" if is_node else ""
-                raise InputError(f"'{graph.name}'{_line(graph)}: {tree.name} has no endpoint '{name}'{missing}"
-                                 f"{near_names(name, number)}, expected {_some(number)} or {HOST}")  # fmt: skip
+                raise InputError(
+                    f"'{graph.name}'{_line(graph)}: {tree.name} has no endpoint '{name}'{missing}"
+                    f"{near_names(name, number)}, expected {_some(number)} or {HOST}"
+                )
         source, target = ends_of(tree, flow)
         if tree.vertex(source).host_memory and tree.vertex(target).host_memory:
-            raise InputError(f"'{graph.name}'{_line(graph)}: copies {source} to {target}, expected a GPU at one "
-                             "end")  # fmt: skip
+            raise InputError(f"'{graph.name}'{_line(graph)}: copies {source} to {target}, expected a GPU at one end")
         numbers.append((number[source], number[target]))
     return numbers
 

@@ -29,8 +29,9 @@ _TOTAL = re.compile(r"Total (?:system|ring|all-to-all) bandwidth: ([\d.]+) GB/s(
 _ROUNDING = 0.005
 #: Name of the copies of all GPUs and statistic of their total, by direction.
 _ALL_NAMES: dict[str, tuple[str, Statistic]] = {
-    "reads": ("all read from all", "sum_of_targets"), "writes": ("all write to all", "sum_of_sources"),
-}  # fmt: skip
+    "reads": ("all read from all", "sum_of_targets"),
+    "writes": ("all write to all", "sum_of_sources"),
+}
 
 
 def is_p2pmark_output(text: str) -> bool:

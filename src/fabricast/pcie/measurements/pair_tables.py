@@ -150,9 +150,7 @@ def _host_copies(tree: PcieTree, row: CsvRow) -> MeasuredGraph:
     )
 
 
-def pair_latencies(
-    tree: PcieTree, path: Path | str, *, system: str | None = None
-) -> dict[tuple[str, str], float]:  # fmt: skip
+def pair_latencies(tree: PcieTree, path: Path | str, *, system: str | None = None) -> dict[tuple[str, str], float]:
     """Return the measured latency of copies between pairs of GPUs in s; empty if a file has none."""
     if is_pair_table(path):
         return read_pair_table(tree, path, system=system).latency_s

@@ -39,9 +39,7 @@ def with_measured_access(tree: PcieTree, path: Path | str) -> PcieTree:
         f"{len(pairs)} pairs have no peer access ({path}: CANNOT Access Peer), for example {'>'.join(pairs[0])}: their "
         "copies pass through host memory",
     )
-    return replace(
-        tree, staged_pairs=(*tree.staged_pairs, *pairs), warnings=(*tree.warnings, warning)
-    )  # fmt: skip
+    return replace(tree, staged_pairs=(*tree.staged_pairs, *pairs), warnings=(*tree.warnings, warning))
 
 
 def with_granted_access(tree: PcieTree, text: str, path: Path | str) -> PcieTree:
@@ -60,9 +58,10 @@ def with_granted_access(tree: PcieTree, text: str, path: Path | str) -> PcieTree
     )
     kept = [warning for warning in tree.warnings if warning.code is not WarningCode.PEER_ACCESS_ASSUMED]
     return replace(
-        tree, staged_pairs=tuple(pair for pair in tree.staged_pairs if pair not in granted),
+        tree,
+        staged_pairs=tuple(pair for pair in tree.staged_pairs if pair not in granted),
         warnings=(*kept, Warning(WarningCode.TOPOLOGY_NOTE, note)),
-    )  # fmt: skip
+    )
 
 
 def _pairs(tree: PcieTree, text: str, numbers: list[tuple[str, str]]) -> list[tuple[str, str]]:

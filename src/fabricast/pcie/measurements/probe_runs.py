@@ -55,16 +55,7 @@ def measure_probes(
             read = PROGRAMS[probe.program].executor == "target"
             for repetition, times in enumerate(_repeated(gpus, flows, size, seconds, width, read=read)):
                 rows += [
-                    (
-                        probe.graph,
-                        source,
-                        target,
-                        _IN_A_ROW * size,
-                        elapsed,
-                        repetition,
-                        probe.program,
-                        probe.role,
-                    )
+                    (probe.graph, source, target, _IN_A_ROW * size, elapsed, repetition, probe.program, probe.role)
                     for (source, target), elapsed in zip(probe.flows, times, strict=True)
                 ]
         else:
@@ -92,9 +83,14 @@ def _cannot(gpus: MachineGpus, ordinals: dict[str, int], memory: set[str], probe
 
 
 def _repeated(
-    gpus: MachineGpus, flows: list[tuple[int | None, int | None]], size_bytes: int, seconds: float, width: float,
-    *, read: bool,
-) -> list[list[float]]:  # fmt: skip
+    gpus: MachineGpus,
+    flows: list[tuple[int | None, int | None]],
+    size_bytes: int,
+    seconds: float,
+    width: float,
+    *,
+    read: bool,
+) -> list[list[float]]:
     """Repeat copies until the interval of their mean total rate is narrow enough.
 
     The first repetition is a warm-up and is discarded.

@@ -76,9 +76,13 @@ def proposed_probes(tree: PcieTree) -> list[Probe]:
             )
         )
         probes.append(
-            Probe(f"both ways {kind}", ((source, target), (target, source)), "calibration",
-                  "rate of each direction if both directions are busy")
-        )  # fmt: skip
+            Probe(
+                f"both ways {kind}",
+                ((source, target), (target, source)),
+                "calibration",
+                "rate of each direction if both directions are busy",
+            )
+        )
         probes += [
             Probe(f"back {kind}", ((target, source),), "test", "check whether the reverse direction is as fast"),
             Probe(f"read {kind}", ((source, target),), "test", "check whether reads are as fast as writes", _READS),
@@ -102,10 +106,14 @@ def _direct(tree: PcieTree) -> list[Probe]:
         # One pair represents all pairs of a switch, and of links whose rate the topology specifies.
         isolated = pairs[:1] if link.kind == _SWITCH or link.bytes_per_s is not None else pairs
         probes += [
-            Probe(f"alone {kind} {source} {target}", ((source, target),), "calibration",
-                  f"rate of an isolated copy over {link.kind}")
+            Probe(
+                f"alone {kind} {source} {target}",
+                ((source, target),),
+                "calibration",
+                f"rate of an isolated copy over {link.kind}",
+            )
             for source, target in isolated
-        ]  # fmt: skip
+        ]
         if link.kind in [before.kind for before in tree.peer_links[:number]]:
             continue
         probes.append(
@@ -119,13 +127,26 @@ def _direct(tree: PcieTree) -> list[Probe]:
         first, *others = link.endpoints
         if len(others) > 1:
             probes += [
-                Probe(f"one to all {kind}", tuple((first, other) for other in others), "test",
-                      "total rate of one GPU that writes to all others"),
-                Probe(f"all to one {kind}", tuple((other, first) for other in others), "test",
-                      "total rate of all other GPUs that write to one"),
-                Probe(f"one reads all {kind}", tuple((other, first) for other in others), "test",
-                      "total rate of one GPU that reads from all others", _READS),
-            ]  # fmt: skip
+                Probe(
+                    f"one to all {kind}",
+                    tuple((first, other) for other in others),
+                    "test",
+                    "total rate of one GPU that writes to all others",
+                ),
+                Probe(
+                    f"all to one {kind}",
+                    tuple((other, first) for other in others),
+                    "test",
+                    "total rate of all other GPUs that write to one",
+                ),
+                Probe(
+                    f"one reads all {kind}",
+                    tuple((other, first) for other in others),
+                    "test",
+                    "total rate of one GPU that reads from all others",
+                    _READS,
+                ),
+            ]
     return probes
 
 
@@ -168,9 +189,13 @@ def _shared(tree: PcieTree, names: list[str], pairs: list[tuple[str, str]], kind
     third = far[1][0] if len(far) > 1 else None
     if third is not None:
         probes.append(
-            Probe("one uplink to two switches", ((a, c), (b, third)), "test",
-                  "check whether writes from one uplink to two root ports collapse")
-        )  # fmt: skip
+            Probe(
+                "one uplink to two switches",
+                ((a, c), (b, third)),
+                "test",
+                "check whether writes from one uplink to two root ports collapse",
+            )
+        )
         probes.append(
             Probe(
                 "two uplinks",
@@ -198,11 +223,19 @@ def _across_root_complex(tree: PcieTree, pairs: list[tuple[str, str]]) -> list[P
     if len(largest) < 2:
         return []
     return [
-        Probe("across the root complex", tuple(largest), "calibration",
-              "capacity of the root complex for several copies between GPUs"),
-        Probe("across the root complex both ways", _both_ways(largest), "calibration",
-              "capacity of the root complex for several bidirectional copies between GPUs"),
-    ]  # fmt: skip
+        Probe(
+            "across the root complex",
+            tuple(largest),
+            "calibration",
+            "capacity of the root complex for several copies between GPUs",
+        ),
+        Probe(
+            "across the root complex both ways",
+            _both_ways(largest),
+            "calibration",
+            "capacity of the root complex for several bidirectional copies between GPUs",
+        ),
+    ]
 
 
 def _engines(tree: PcieTree, names: list[str], first: list[tuple[str, str]]) -> list[Probe]:
@@ -213,13 +246,22 @@ def _engines(tree: PcieTree, names: list[str], first: list[tuple[str, str]]) -> 
     if len(targets) > 1:
         near, far = list(targets.values())[-1], next(iter(targets.values()))
         probes.append(
-            Probe("near and far", ((source, far), (source, near)), "test",
-                  "check whether a GPU executes one copy at a time: the total is then the harmonic mean of both rates")
-        )  # fmt: skip
+            Probe(
+                "near and far",
+                ((source, far), (source, near)),
+                "test",
+                "check whether a GPU executes one copy at a time: the total is then the harmonic mean of both rates",
+            )
+        )
         probes.append(
-            Probe("near and far, read", ((far, source), (near, source)), "test",
-                  "check whether a GPU that reads executes one copy at a time", _READS)
-        )  # fmt: skip
+            Probe(
+                "near and far, read",
+                ((far, source), (near, source)),
+                "test",
+                "check whether a GPU that reads executes one copy at a time",
+                _READS,
+            )
+        )
     groups = _groups(tree, names)
     if groups:
         group = max(groups, key=len)
@@ -229,9 +271,14 @@ def _engines(tree: PcieTree, names: list[str], first: list[tuple[str, str]]) -> 
                 Probe("all-to-all below a switch", flows, "test", "copy order and barriers of the measuring program")
             )
             probes.append(
-                Probe("small all-to-all below a switch", flows, "test",
-                      "check whether pauses between copies lower the rate at 1/16 of the size", size_share=_SMALL)
-            )  # fmt: skip
+                Probe(
+                    "small all-to-all below a switch",
+                    flows,
+                    "test",
+                    "check whether pauses between copies lower the rate at 1/16 of the size",
+                    size_share=_SMALL,
+                )
+            )
     return probes
 
 
@@ -246,9 +293,13 @@ def _host(tree: PcieTree, names: list[str]) -> list[Probe]:
         probes += [
             Probe("host to one", ((HOST, first),), "calibration", "rate of an isolated copy from host memory"),
             Probe("one to host", ((first, HOST),), "calibration", "rate of an isolated copy to host memory"),
-            Probe("host and one both ways", _both_ways([(HOST, first)]), "calibration",
-                  "total rate of one GPU that reads and writes host memory at once"),
-        ]  # fmt: skip
+            Probe(
+                "host and one both ways",
+                _both_ways([(HOST, first)]),
+                "calibration",
+                "total rate of one GPU that reads and writes host memory at once",
+            ),
+        ]
     # The root complex with the most ports puts the highest load on its memory.
     ports = {root: {child_above(tree, root, name) for name in members} for root, members in roots.items()}
     largest = max(roots, key=lambda root: (len(ports[root]), len(roots[root])), default="")
@@ -257,9 +308,13 @@ def _host(tree: PcieTree, names: list[str]) -> list[Probe]:
             probes += _below_root_complex(root, members, is_first=root == largest)
     if len(roots) > 1:
         probes.append(
-            Probe("host to all", tuple((HOST, name) for name in names), "test",
-                  "check whether root complexes limit each other")
-        )  # fmt: skip
+            Probe(
+                "host to all",
+                tuple((HOST, name) for name in names),
+                "test",
+                "check whether root complexes limit each other",
+            )
+        )
     return probes + _nodes(tree, roots)
 
 
@@ -270,19 +325,34 @@ def _below_root_complex(root: str, members: list[str], *, is_first: bool) -> lis
     """
     role = "calibration" if is_first else "test"
     probes = [
-        Probe(f"host to all below {root}", tuple((HOST, name) for name in members), role,
-              "capacity of root complex and memory for reads by all its GPUs"),
-        Probe(f"all below {root} to host", tuple((name, HOST) for name in members), role,
-              "capacity of root complex and memory for writes by all its GPUs"),
-        Probe(f"all below {root} and host both ways",
-              _both_ways([(HOST, name) for name in members]), role,
-              "capacity of root complex and memory for simultaneous reads and writes by all its GPUs"),
-    ]  # fmt: skip
+        Probe(
+            f"host to all below {root}",
+            tuple((HOST, name) for name in members),
+            role,
+            "capacity of root complex and memory for reads by all its GPUs",
+        ),
+        Probe(
+            f"all below {root} to host",
+            tuple((name, HOST) for name in members),
+            role,
+            "capacity of root complex and memory for writes by all its GPUs",
+        ),
+        Probe(
+            f"all below {root} and host both ways",
+            _both_ways([(HOST, name) for name in members]),
+            role,
+            "capacity of root complex and memory for simultaneous reads and writes by all its GPUs",
+        ),
+    ]
     if is_first and len(members) > 2:
         probes.append(
-            Probe(f"host to two below {root}", tuple((HOST, name) for name in members[:2]), "test",
-                  "check whether two GPUs already get less than isolated copies")
-        )  # fmt: skip
+            Probe(
+                f"host to two below {root}",
+                tuple((HOST, name) for name in members[:2]),
+                "test",
+                "check whether two GPUs already get less than isolated copies",
+            )
+        )
     return probes
 
 
@@ -312,17 +382,29 @@ def _sockets(tree: PcieTree, pairs: list[tuple[str, str]]) -> list[Probe]:
     if len(disjoint) < 2:
         return []
     fewer = [
-        Probe(f"{count} pairs between root complexes", tuple(disjoint[:count]), "test",
-              "number of copies that saturate the link between two root complexes")
+        Probe(
+            f"{count} pairs between root complexes",
+            tuple(disjoint[:count]),
+            "test",
+            "number of copies that saturate the link between two root complexes",
+        )
         for count in range(2, min(len(disjoint), _MOST_PAIRS))
-    ]  # fmt: skip
+    ]
     return [
         *fewer,
-        Probe("between root complexes", tuple(disjoint), "calibration",
-              "capacity of the link between two root complexes in one direction"),
-        Probe("between root complexes both ways", _both_ways(disjoint), "calibration",
-              "capacity of the link between two root complexes for both directions together"),
-    ]  # fmt: skip
+        Probe(
+            "between root complexes",
+            tuple(disjoint),
+            "calibration",
+            "capacity of the link between two root complexes in one direction",
+        ),
+        Probe(
+            "between root complexes both ways",
+            _both_ways(disjoint),
+            "calibration",
+            "capacity of the link between two root complexes for both directions together",
+        ),
+    ]
 
 
 def _remote_memory(tree: PcieTree, names: list[str]) -> list[Probe]:
@@ -334,29 +416,52 @@ def _remote_memory(tree: PcieTree, names: list[str]) -> list[Probe]:
     for memory_node in tree.memory_nodes:
         nodes.setdefault(memory_node.parent, memory_node.name)
     far = next(
-        ((nodes[root], [name for name in names if root_complex_of(tree, name) == other_root])
-         for root in nodes for other_root in nodes
-         if root != other_root and any(root_complex_of(tree, name) == other_root for name in names)),
+        (
+            (nodes[root], [name for name in names if root_complex_of(tree, name) == other_root])
+            for root in nodes
+            for other_root in nodes
+            if root != other_root and any(root_complex_of(tree, name) == other_root for name in names)
+        ),
         None,
-    )  # fmt: skip
+    )
     if far is None:
         return []
     node, members = far
     probes = [
-        Probe(f"{node} to {members[0]} on another socket", ((node, members[0]),), "calibration",
-              "rate of an isolated copy from memory of another socket"),
-        Probe(f"{members[0]} to {node} on another socket", ((members[0], node),), "calibration",
-              "rate of an isolated copy to memory of another socket"),
-    ]  # fmt: skip
+        Probe(
+            f"{node} to {members[0]} on another socket",
+            ((node, members[0]),),
+            "calibration",
+            "rate of an isolated copy from memory of another socket",
+        ),
+        Probe(
+            f"{members[0]} to {node} on another socket",
+            ((members[0], node),),
+            "calibration",
+            "rate of an isolated copy to memory of another socket",
+        ),
+    ]
     if len(members) > 1:
         probes += [
-            Probe(f"{node} to all on another socket", tuple((node, member) for member in members), "calibration",
-                  "capacity of the link between sockets for reads of memory"),
-            Probe(f"all on another socket to {node}", tuple((member, node) for member in members), "test",
-                  "check whether memory of another socket is written as fast as it is read"),
-            Probe(f"{node} and all on another socket both ways", _both_ways([(node, member) for member in members]),
-                  "calibration", "capacity of the link between sockets for simultaneous reads and writes of memory"),
-        ]  # fmt: skip
+            Probe(
+                f"{node} to all on another socket",
+                tuple((node, member) for member in members),
+                "calibration",
+                "capacity of the link between sockets for reads of memory",
+            ),
+            Probe(
+                f"all on another socket to {node}",
+                tuple((member, node) for member in members),
+                "test",
+                "check whether memory of another socket is written as fast as it is read",
+            ),
+            Probe(
+                f"{node} and all on another socket both ways",
+                _both_ways([(node, member) for member in members]),
+                "calibration",
+                "capacity of the link between sockets for simultaneous reads and writes of memory",
+            ),
+        ]
     return probes
 
 

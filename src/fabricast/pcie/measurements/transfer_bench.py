@@ -69,9 +69,7 @@ class _Matrix:
         """Yield source, target and rate of each copy between different devices."""
         if list(self.rows) != self.columns:
             name = {"Uni": "the unidirectional matrix", "Bi": "the bidirectional matrix"}.get(self.kind, "the summary")
-            raise ValueError(
-                f"{name} has {len(self.rows)} of {len(self.columns)} rows: the output is cut short"
-            )  # fmt: skip
+            raise ValueError(f"{name} has {len(self.rows)} of {len(self.columns)} rows: the output is cut short")
         for source, rates in self.rows.items():
             for target, rate in zip(self.columns, rates, strict=True):
                 if source != target and not math.isnan(rate):
@@ -81,9 +79,11 @@ class _Matrix:
 def is_transfer_bench_output(text: str) -> bool:
     """Return whether a text is the output of TransferBench, complete or in part."""
     return (
-        "TransferBench" in text or "Executor:" in text or _LIST in text
+        "TransferBench" in text
+        or "Executor:" in text
+        or _LIST in text
         or any(_CORNER.search(_without_borders(line)) for line in text.splitlines() if "D/D" in line or "DST" in line)
-    )  # fmt: skip
+    )
 
 
 def read_transfer_bench_output(text: str) -> list[MeasuredGraph]:
@@ -236,8 +236,9 @@ def _pair(source: str, target: str, rate: float, *, both_ways: bool) -> Iterator
     pair = (_device_end(source), _device_end(target))
     processors = [device for device in (source, target) if device.startswith("CPU")]
     if both_ways and not processors:
-        yield MeasuredGraph(f"p2p {source} and {target}", (pair, pair[::-1]), rate * 1e9, "independent",
-                            statistic="sum_of_copies")  # fmt: skip
+        yield MeasuredGraph(
+            f"p2p {source} and {target}", (pair, pair[::-1]), rate * 1e9, "independent", statistic="sum_of_copies"
+        )
     elif not both_ways and len(processors) < 2:
         yield MeasuredGraph(f"p2p {source} to {target}", (pair,), rate * 1e9, "independent")
 

@@ -224,10 +224,16 @@ def estimate_frame(estimates: list[Estimate], *, system: str, tag: str, source: 
     return pd.DataFrame(
         [
             {
-                "study": "pcie", "system": system, "name": estimate.name, "value": estimate.value,
-                "unit": PARAMETER_UNITS[estimate.name], "tag": tag, "source": source,
-                "ci_low": estimate.ci_low, "ci_high": estimate.ci_high,
+                "study": "pcie",
+                "system": system,
+                "name": estimate.name,
+                "value": estimate.value,
+                "unit": PARAMETER_UNITS[estimate.name],
+                "tag": tag,
+                "source": source,
+                "ci_low": estimate.ci_low,
+                "ci_high": estimate.ci_high,
             }
             for estimate in estimates
         ]
-    )  # fmt: skip
+    )

@@ -139,27 +139,42 @@ def evaluate(
     bottleneck = np.full(graphs.source.size if explain else 0, -1, dtype=np.int64)
     caused_by = bottleneck.copy()
     arrays = kernel.Graphs(
-        offset=graphs.offset, source=graphs.source, target=graphs.target, size_bytes=graphs.size_bytes,
-        start_s=graphs.start_s, after=predecessors,
-    )  # fmt: skip
+        offset=graphs.offset,
+        source=graphs.source,
+        target=graphs.target,
+        size_bytes=graphs.size_bytes,
+        start_s=graphs.start_s,
+        after=predecessors,
+    )
     network = kernel.Network(
-        endpoints=routes.endpoints, route_offset=routes.offset, route_link=routes.link, crossing_pair=routes.crossing,
-        capacity=routes.capacity, leaves_root_complex=routes.leaves_root_complex,
-        behind_root_complex=routes.behind_root_complex, upstream_links=routes.upstream_links,
-    )  # fmt: skip
+        endpoints=routes.endpoints,
+        route_offset=routes.offset,
+        route_link=routes.link,
+        crossing_pair=routes.crossing,
+        capacity=routes.capacity,
+        leaves_root_complex=routes.leaves_root_complex,
+        behind_root_complex=routes.behind_root_complex,
+        upstream_links=routes.upstream_links,
+    )
     rule = kernel.Rule(
-        method=int(getattr(kernel, model.method.upper())), options=model.options.vector(), tau=used_tau,
-        piece_payload=piece_payload(used_tau, crossing_cost), piece_cost=float(crossing_cost),
-        bandwidth_bytes_per_s=float(bandwidth_bytes_per_s), latency_s=float(latency_s),
+        method=int(getattr(kernel, model.method.upper())),
+        options=model.options.vector(),
+        tau=used_tau,
+        piece_payload=piece_payload(used_tau, crossing_cost),
+        piece_cost=float(crossing_cost),
+        bandwidth_bytes_per_s=float(bandwidth_bytes_per_s),
+        latency_s=float(latency_s),
         first_phase_only=first_phase_only,
-    )  # fmt: skip
+    )
     results = kernel.Results(
         end_s=end_s, initial_rho=initial_rho, phases=phases, bottleneck=bottleneck, caused_by=caused_by
     )
     over_blocks(
         lambda first, last: kernel.evaluate_graphs(first, last, arrays, network, rule, results),
-        len(graphs), threads=threads, block=_SMALLEST_BLOCK if threads > 1 else max(len(graphs), 1),
-    )  # fmt: skip
+        len(graphs),
+        threads=threads,
+        block=_SMALLEST_BLOCK if threads > 1 else max(len(graphs), 1),
+    )
     explanation = (bottleneck, caused_by) if explain else (None, None)
     return Evaluation(end_s, initial_rho, phases, *explanation)
 

@@ -119,9 +119,14 @@ def machine_parameters(
     if tree.bandwidth_bytes_per_s is not None:
         source = values["bandwidth"].source if tree.builtin and "bandwidth" in values else tree.source
         values["bandwidth"] = Parameter(
-            "pcie", tree.name, "bandwidth", tree.bandwidth_bytes_per_s, "bytes/s", tree.tag,
+            "pcie",
+            tree.name,
+            "bandwidth",
+            tree.bandwidth_bytes_per_s,
+            "bytes/s",
+            tree.tag,
             source or "bandwidth_bytes_per_s of the topology",
-        )  # fmt: skip
+        )
     if parameters_file is not None:
         values |= read_machine_parameters(parameters_file, tree.name)
     for name, value in user_values.items():
@@ -160,10 +165,16 @@ def _from_links(tree: PcieTree) -> dict[str, Parameter]:
     }
     if tree.link_bytes_per_s is not None:
         parameters["bandwidth"] = Parameter(
-            "pcie", tree.name, "bandwidth", tree.link_bytes_per_s * PROTOCOL_EFFICIENCY, "bytes/s", "derived",
+            "pcie",
+            tree.name,
+            "bandwidth",
+            tree.link_bytes_per_s * PROTOCOL_EFFICIENCY,
+            "bytes/s",
+            "derived",
             f"links of {tree.link_bytes_per_s / 1e9:.2f} GB/s times {PROTOCOL_EFFICIENCY:.3f}, the payload share of "
-            f"packets of {PAYLOAD_BYTES} + {HEADER_BYTES} bytes (assumed)", is_default=True,
-        )  # fmt: skip
+            f"packets of {PAYLOAD_BYTES} + {HEADER_BYTES} bytes (assumed)",
+            is_default=True,
+        )
     return parameters
 
 

@@ -49,9 +49,13 @@ class Removals:
 
 
 def removals(
-    graphs: CongestionGraphs, elapsed_s: NDArray[np.float64], slow: NDArray[np.bool_], times: Times,
-    tolerance: float = _SAME, most_copies: int | NDArray[np.int64] = MOST_IN_GRAPH,
-) -> Removals:  # fmt: skip
+    graphs: CongestionGraphs,
+    elapsed_s: NDArray[np.float64],
+    slow: NDArray[np.bool_],
+    times: Times,
+    tolerance: float = _SAME,
+    most_copies: int | NDArray[np.int64] = MOST_IN_GRAPH,
+) -> Removals:
     """Determine the copies that limit each slow copy.
 
     Each graph is evaluated again without each of its copies. For a slow copy that no single removal shortens, copies

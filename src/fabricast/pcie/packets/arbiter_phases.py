@@ -99,9 +99,15 @@ def _components(tree: PcieTree, graphs: CongestionGraphs, hardware: PacketHardwa
     link_itself = np.arange(len(tree.link_names), dtype=np.int64)
     component = np.empty(graphs.source.size, dtype=np.int64)
     number_components(
-        graphs.offset, graphs.source, graphs.target, routes.endpoints, routes.offset, routes.link,
-        reverse_links(tree) if hardware.link_layer_packets else link_itself, component,
-    )  # fmt: skip
+        graphs.offset,
+        graphs.source,
+        graphs.target,
+        routes.endpoints,
+        routes.offset,
+        routes.link,
+        reverse_links(tree) if hardware.link_layer_packets else link_itself,
+        component,
+    )
     return component
 
 

@@ -83,9 +83,14 @@ def simulate_ends(
             progress(done * len(graphs) // len(few) - before * len(graphs) // len(few))
 
     simulation = run_packets(
-        tree, few, hardware, phase=phases[runs.first], threads=threads, progress=advance,
+        tree,
+        few,
+        hardware,
+        phase=phases[runs.first],
+        threads=threads,
+        progress=advance,
         ends_only=only_merging_links_decide(tree, hardware),
-    ).simulation  # fmt: skip
+    ).simulation
     # Copy completion times from each simulated run to its equivalent runs, by position in the description.
     unshifted = np.empty(few.source.size, dtype=np.int64)
     rows = graphs.rows_of(runs.first)

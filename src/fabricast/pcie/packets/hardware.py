@@ -267,9 +267,7 @@ def _clock_of(link_capacities: tuple[float, ...], hardware: PacketHardware) -> C
     link_layer = [
         [ticks(size / capacity * longer(payload)) for capacity in capacities]
         for size, payload in zip(
-            hardware.packet_bytes,
-            (hardware.payload_bytes, hardware.split_bytes or hardware.payload_bytes),
-            strict=True,
+            hardware.packet_bytes, (hardware.payload_bytes, hardware.split_bytes or hardware.payload_bytes), strict=True
         )
     ]
     return Clock(

@@ -58,9 +58,10 @@ def hardware_on(
             )
         return replace(hardware, link_bytes_per_s=required_rate), warnings
     specified = replace(
-        hardware, generation=hardware.generation if generation is None else generation,
+        hardware,
+        generation=hardware.generation if generation is None else generation,
         width=hardware.width if width is None else width,
-    )  # fmt: skip
+    )
     link_rate = tree.link_bytes_per_s
     if generation is None and width is None:
         if link_rate is None:

@@ -34,9 +34,11 @@ def hardware_with_rates(rates: LinkRates) -> PacketHardware:
     """
     whole = PacketHardware()
     return replace(
-        whole, link_bytes_per_s=rates.one_way_bytes_per_s * whole.packet_bytes[0] / whole.payload_bytes,
-        link_layer_packets=True, link_layer_share=round(rates.duplex_cost, 9),
-    )  # fmt: skip
+        whole,
+        link_bytes_per_s=rates.one_way_bytes_per_s * whole.packet_bytes[0] / whole.payload_bytes,
+        link_layer_packets=True,
+        link_layer_share=round(rates.duplex_cost, 9),
+    )
 
 
 def tree_with_rates(tree: PcieTree, rates: LinkRates) -> PcieTree:
@@ -51,12 +53,15 @@ def tree_with_rates(tree: PcieTree, rates: LinkRates) -> PcieTree:
     roots = {vertex.name for vertex in tree.vertices if vertex.kind == "root_complex"}
     vertices = tuple(
         replace(
-            vertex, generation=None, width=None,
-            capacity=min(vertex.capacity, share) if vertex.parent in roots and not vertex.host_memory
+            vertex,
+            generation=None,
+            width=None,
+            capacity=min(vertex.capacity, share)
+            if vertex.parent in roots and not vertex.host_memory
             else vertex.capacity,
         )
         for vertex in tree.vertices
-    )  # fmt: skip
+    )
     return replace(tree, vertices=vertices, link_bytes_per_s=None, bandwidth_bytes_per_s=None)
 
 
@@ -97,9 +102,13 @@ def simulate_program(
         ends = np.array(flows, dtype=np.int64)[flow]
         turns = 0 if program.random_turns else len(flows)
         order = CopyOrder(
-            program.engines(ends), program.barriers(ends), flow.astype(np.int64), pause_s, turns,
+            program.engines(ends),
+            program.barriers(ends),
+            flow.astype(np.int64),
+            pause_s,
+            turns,
             _occupancy(whole, flows, program)[flow],
-        )  # fmt: skip
+        )
         graphs = from_pairs([list(map(tuple, ends.tolist()))], size_bytes=size_bytes)
         simulation = run_packets(whole, graphs, hardware, order=order).simulation
         last = np.zeros(len(flows))
@@ -152,15 +161,22 @@ def simulate_copies(
             if program.random_turns:
                 order = generator.permutation(order)
             issued = replace(
-                single, source=single.source[order], target=single.target[order], size_bytes=single.size_bytes[order],
+                single,
+                source=single.source[order],
+                target=single.target[order],
+                size_bytes=single.size_bytes[order],
                 start_s=single.start_s[order],
-            )  # fmt: skip
+            )
             ends = np.stack([issued.source, issued.target], axis=1)
             pause_s = _pauses(program, generator, order.size) * issued.size_bytes
             copies = CopyOrder(
-                program.engines(ends), program.barriers(ends), order.astype(np.int64), pause_s / payload_bytes_per_s,
-                0 if program.random_turns else order.size, _occupancy(tree, list(map(tuple, ends.tolist())), program),
-            )  # fmt: skip
+                program.engines(ends),
+                program.barriers(ends),
+                order.astype(np.int64),
+                pause_s / payload_bytes_per_s,
+                0 if program.random_turns else order.size,
+                _occupancy(tree, list(map(tuple, ends.tolist())), program),
+            )
             simulation = run_packets(tree, issued, hardware, phase=draw, order=copies).simulation
             ends_s[draw][order] = simulation.end_s
         low, high = ends_s.min(axis=0), ends_s.max(axis=0)

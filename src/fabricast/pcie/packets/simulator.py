@@ -242,24 +242,38 @@ def kernel_arguments(
         dtype=np.int64,
     )
     arrays = Graphs(
-        offset=graphs.offset, source=graphs.source, target=graphs.target, packets=packets,
+        offset=graphs.offset,
+        source=graphs.source,
+        target=graphs.target,
+        packets=packets,
         start_tick=_checked_starts(graphs, packets, hardware, clock),
-        engine=order.engine, barrier=order.barrier, flow=order.flow,
+        engine=order.engine,
+        barrier=order.barrier,
+        flow=order.flow,
         occupancy=np.full(order.engine.size, 1000) if order.occupancy is None else order.occupancy,
-        pause_ticks=np.rint(order.pause_s / clock.tick_s).astype(np.int64), turns=order.turns,
-    )  # fmt: skip
+        pause_ticks=np.rint(order.pause_s / clock.tick_s).astype(np.int64),
+        turns=order.turns,
+    )
     network = Network(
-        endpoints=routes.endpoints, route_offset=routes.offset, route_link=routes.link,
-        longest_route=int(np.diff(routes.offset).max()), split_hop=split_hops(tree, hardware),
+        endpoints=routes.endpoints,
+        route_offset=routes.offset,
+        route_link=routes.link,
+        longest_route=int(np.diff(routes.offset).max()),
+        split_hop=split_hops(tree, hardware),
         reverse_link=reverse_links(tree),
-    )  # fmt: skip
+    )
     ticks = Hardware(
-        wire_ticks=clock.wire_ticks, piece_cost_ticks=clock.piece_cost, latency_ticks=clock.latency,
-        header_ticks=clock.header, pieces=hardware.pieces,
+        wire_ticks=clock.wire_ticks,
+        piece_cost_ticks=clock.piece_cost,
+        latency_ticks=clock.latency,
+        header_ticks=clock.header,
+        pieces=hardware.pieces,
         virtual_output_queues=hardware.buffering == "virtual_output_queues",
-        header_credits=hardware.header_credits, data_credits=hardware.data_credits, credit_units=credit_units,
+        header_credits=hardware.header_credits,
+        data_credits=hardware.data_credits,
+        credit_units=credit_units,
         link_layer_ticks=clock.link_layer,
-    )  # fmt: skip
+    )
     return arrays, network, ticks, clock
 
 
@@ -339,15 +353,22 @@ def run_packets(
         lambda first, last: simulate_graphs(
             first, last, arrays, network, ticks, fast_forward, ends_only, phases, results
         ),
-        len(graphs), threads=threads, block=BLOCK, progress=progress,
-    )  # fmt: skip
+        len(graphs),
+        threads=threads,
+        block=BLOCK,
+        progress=progress,
+    )
     stuck = np.flatnonzero(results.end_tick < 0)
     if stuck.size:
         graph = int(np.searchsorted(graphs.offset, stuck[0], side="right")) - 1
         raise InputError(f"graph '{graphs.names[graph]}' deadlocks: no packet can move")
     last_tick = np.maximum.reduceat(results.end_tick, graphs.offset[:-1]) if len(graphs) else results.end_tick
     simulation = Simulation(
-        results.end_tick, results.link_packets, results.least_credits, results.simulated_ticks,
-        last_tick - results.simulated_ticks, clock.tick_s,
-    )  # fmt: skip
+        results.end_tick,
+        results.link_packets,
+        results.least_credits,
+        results.simulated_ticks,
+        last_tick - results.simulated_ticks,
+        clock.tick_s,
+    )
     return PacketRun(simulation, results.trace, results.milestones)

@@ -44,8 +44,10 @@ def asynchronous_times_s(run: Run, space: Space) -> NDArray[np.float64]:
     elapsed_s = np.full(space.pattern.schedules, np.inf)
     over_blocks(
         lambda first, last: asynchronous_times(first, last, first_sends, sends, rates, elapsed_s),
-        first_sends.size, threads=run.threads, block=-(-first_sends.size // (12 * run.threads)),
-    )  # fmt: skip
+        first_sends.size,
+        threads=run.threads,
+        block=-(-first_sends.size // (12 * run.threads)),
+    )
     if len(symmetries.places) > 1:
         _copy_to_images(space, symmetries, images, elapsed_s, run.threads)
     return elapsed_s
@@ -146,8 +148,10 @@ def _images_of_steps(space: Space, symmetries: _Symmetries, threads: int) -> _Im
     symmetry = np.empty(space.codes, dtype=np.uint16)
     over_blocks(
         lambda first, last: smallest_images(first, last, low, high, smallest, symmetry),
-        high.shape[1], threads=threads, block=max(1, high.shape[1] // (4 * threads)),
-    )  # fmt: skip
+        high.shape[1],
+        threads=threads,
+        block=max(1, high.shape[1] // (4 * threads)),
+    )
     return _Images(smallest, symmetry)
 
 
@@ -186,5 +190,7 @@ def _copy_to_images(
         lambda first, last: copy_times(
             first, last, low_sends, high_sends, images.smallest, images.symmetry, low_images, high_images, elapsed_s
         ),
-        high_sends.size, threads=threads, block=max(1, high_sends.size // (4 * threads)),
-    )  # fmt: skip
+        high_sends.size,
+        threads=threads,
+        block=max(1, high_sends.size // (4 * threads)),
+    )

@@ -146,10 +146,14 @@ def evaluated_plans(
     for row, targets, sizes in zip(size, pattern.targets, pattern.size_bytes, strict=True):
         row[list(targets)] = sizes
     graphs = CongestionGraphs(
-        names=tuple(map(str, range(offset.size - 1))), families=("user",) * (offset.size - 1), offset=offset,
-        source=np.tile(source, count), target=target.ravel(), size_bytes=size[source, target].ravel(),
+        names=tuple(map(str, range(offset.size - 1))),
+        families=("user",) * (offset.size - 1),
+        offset=offset,
+        source=np.tile(source, count),
+        target=target.ravel(),
+        size_bytes=size[source, target].ravel(),
         start_s=np.zeros(target.size),
-    )  # fmt: skip
+    )
     # The event loop does not include the pause before the first copy.
     end_s = run.evaluate(graphs, after=after).end_s.reshape(count, sends) + run.latency_s
     last = np.stack([end_s[:, step == k].max(axis=1) for k in range(steps)], axis=1).tolist()
@@ -273,6 +277,8 @@ def _synchronised(run: Run, space: Space) -> NDArray[np.float64]:
     elapsed_s = np.empty(space.pattern.schedules, dtype=np.float64)
     over_blocks(
         lambda first, last: synchronised_times(first, last, low, high, step_s, elapsed_s),
-        high.shape[0], threads=run.threads, block=max(1, high.shape[0] // (4 * run.threads)),
-    )  # fmt: skip
+        high.shape[0],
+        threads=run.threads,
+        block=max(1, high.shape[0] // (4 * run.threads)),
+    )
     return elapsed_s

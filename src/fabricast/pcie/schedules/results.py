@@ -115,7 +115,14 @@ class Run:
     def evaluate(self, graphs: CongestionGraphs, *, after: NDArray[np.int64] | None = None, first: bool = False):  # type: ignore[no-untyped-def]
         """Evaluate graphs with this model and topology."""
         return evaluate(
-            self.tree, graphs, self.model, bandwidth_bytes_per_s=self.bandwidth_bytes_per_s, tau=self.tau,
-            crossing_cost=self.crossing_cost, threads=self.threads, after=after, latency_s=self.latency_s,
+            self.tree,
+            graphs,
+            self.model,
+            bandwidth_bytes_per_s=self.bandwidth_bytes_per_s,
+            tau=self.tau,
+            crossing_cost=self.crossing_cost,
+            threads=self.threads,
+            after=after,
+            latency_s=self.latency_s,
             first_phase_only=first,
-        )  # fmt: skip
+        )

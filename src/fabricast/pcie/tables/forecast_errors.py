@@ -15,13 +15,7 @@ from fabricast.pcie.machines.engine_model import ENDPOINT_ENGINES, PORTS_AND_ENG
 from fabricast.pcie.machines.exclusion import Reason
 from fabricast.pcie.machines.expected_errors import HOST_MEMORY, INTER_SOCKET_LINK
 from fabricast.pcie.machines.validation import MachineValidation, validate_machine
-from fabricast.pcie.measurements.measured_graph import (
-    DIRECT_LINKS,
-    HOST_COPIES,
-    MANY_COPIES,
-    MeasuredGraph,
-    flows_of,
-)
+from fabricast.pcie.measurements.measured_graph import DIRECT_LINKS, HOST_COPIES, MANY_COPIES, MeasuredGraph, flows_of
 from fabricast.pcie.models.catalogue import MODELS, Model
 from fabricast.pcie.models.evaluation import evaluate
 from fabricast.pcie.tables.measured_copies import Machine, load_machine, validated_machine

@@ -22,9 +22,12 @@ def graph_set_parameters(name: str, entry: Mapping[str, Any], tree: PcieTree) ->
     bandwidth = entry["bandwidth_gib_per_s"]
     try:
         return machine_parameters(
-            tree, bandwidth_bytes_per_s=None if bandwidth is None else bandwidth * GIB,
-            tau=entry["tau"], crossing_cost=entry["crossing_cost"], parameters_file=entry["parameters"],
-        )  # fmt: skip
+            tree,
+            bandwidth_bytes_per_s=None if bandwidth is None else bandwidth * GIB,
+            tau=entry["tau"],
+            crossing_cost=entry["crossing_cost"],
+            parameters_file=entry["parameters"],
+        )
     except InputError as error:
         keys = "" if bandwidth is not None else "; set bandwidth_gib_per_s or parameters"
         raise InputError(f"pcie.graph_sets.{name}: {error}{keys}") from error

@@ -74,10 +74,7 @@ def generate_graph_set(
 ) -> GraphTables:
     """Generate the graphs of one configured set."""
     parts = []
-    sets = {
-        "validation": (validation_graphs, seed, validation_set),
-        "stress": (random_graphs, seed + 1, stress_set),
-    }
+    sets = {"validation": (validation_graphs, seed, validation_set), "stress": (random_graphs, seed + 1, stress_set)}
     for subset, (count, set_seed, generate) in sets.items():
         if count:
             entries = generate(tree, count, seed=set_seed)

@@ -107,9 +107,16 @@ def measured_copy_tables(machines: list[Machine], *, seed: int) -> MeasuredCopyT
         for name, source in validation.calibration.sources.items():
             tag = "measured" if "measured," in source else "derived"
             parameters.append(
-                {"study": "pcie", "system": f"machine.{machine.name}", "name": name, "value": values[name],
-                 "unit": "bytes/s", "tag": tag, "source": source}
-            )  # fmt: skip
+                {
+                    "study": "pcie",
+                    "system": f"machine.{machine.name}",
+                    "name": name,
+                    "value": values[name],
+                    "unit": "bytes/s",
+                    "tag": tag,
+                    "source": source,
+                }
+            )
     rows, histogram, feature = (pd.concat(parts, ignore_index=True) for parts in (frames, histograms, features))
     warning = pd.DataFrame(warnings, columns=["machine", "number", "user_supplied", "code", "text"])
     return MeasuredCopyTables(rows, warning, *_comparable(rows), pd.DataFrame(parameters), histogram, feature)
@@ -148,8 +155,13 @@ def _comparable(rows: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
     predictions = [
         common.assign(model=model, value=judged[column]).dropna(subset="value") for column, model in FORECASTS.items()
     ]
-    reference = common.assign(kind="measured", origin=judged["machine"], value=judged["measured_bytes_per_s"],
-                              spread=judged["spread_bytes_per_s"], tag="measured")  # fmt: skip
+    reference = common.assign(
+        kind="measured",
+        origin=judged["machine"],
+        value=judged["measured_bytes_per_s"],
+        spread=judged["spread_bytes_per_s"],
+        tag="measured",
+    )
     return pd.concat(predictions, ignore_index=True), reference
 
 

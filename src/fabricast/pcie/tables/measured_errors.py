@@ -47,9 +47,7 @@ def error_rows(rows: pd.DataFrame, machine: str) -> pd.DataFrame:
     return histogram.assign(study="pcie", kind="measured", origin=machine)
 
 
-def feature_rows(
-    tree: PcieTree, graphs: Sequence[MeasuredGraph], rows: pd.DataFrame, machine: str
-) -> pd.DataFrame:  # fmt: skip
+def feature_rows(tree: PcieTree, graphs: Sequence[MeasuredGraph], rows: pd.DataFrame, machine: str) -> pd.DataFrame:
     """Return the graph features that explain the forecast errors on a machine."""
     whole = with_host_memory(tree)
     pairs = [list(flows_of(whole, graph)) for graph in graphs]

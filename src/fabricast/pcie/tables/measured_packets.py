@@ -23,9 +23,7 @@ def simulate_machine(
     whole = with_host_memory(tree)
     calibration = validation.calibration
     rows: list[tuple[float | None, ...]] = []
-    for graph, judged, kind in zip(
-        graphs, validation.rows["judged"], validation.rows["graph_class"], strict=True
-    ):  # fmt: skip
+    for graph, judged, kind in zip(graphs, validation.rows["judged"], validation.rows["graph_class"], strict=True):
         # The simulator has no limit for single copies between sockets that are slower than their links.
         is_slow_class = kind == BETWEEN_ROOTS and calibration.rates.of_class("between_roots") is not None
         if not judged or is_slow_class or kind in ("host copies", DIRECT_LINKS):
@@ -33,9 +31,13 @@ def simulate_machine(
             continue
         limited = calibration.with_inter_socket_limit(whole, graph.flows)
         simulation = simulate_program(
-            limited, flows_of(limited, graph), PROGRAMS[graph.program], calibration.rates, seed=seed,
+            limited,
+            flows_of(limited, graph),
+            PROGRAMS[graph.program],
+            calibration.rates,
+            seed=seed,
             statistic=graph.statistic,
-        )  # fmt: skip
+        )
         rows.append((simulation.bytes_per_s, simulation.low_bytes_per_s, simulation.high_bytes_per_s))
     names = ["packets_bytes_per_s", "packets_low_bytes_per_s", "packets_high_bytes_per_s"]
     return pd.DataFrame(rows, columns=names, dtype="float64")

@@ -30,9 +30,14 @@ def elapsed_rows(
     elapsed_s = np.empty((count, rows))
     for number, model in enumerate(models):
         evaluation = evaluate(
-            tree, graphs, MODELS[model], bandwidth_bytes_per_s=bandwidth_bytes_per_s, tau=tau,
-            crossing_cost=crossing_cost, threads=threads,
-        )  # fmt: skip
+            tree,
+            graphs,
+            MODELS[model],
+            bandwidth_bytes_per_s=bandwidth_bytes_per_s,
+            tau=tau,
+            crossing_cost=crossing_cost,
+            threads=threads,
+        )
         elapsed_s[number] = evaluation.end_s - graphs.start_s
 
     def repeated(codes: NDArray[np.integer], texts: list[str]) -> pd.Series:

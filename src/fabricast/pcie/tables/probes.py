@@ -79,9 +79,18 @@ def read_probes(path: Path | str) -> list[Probe]:
         system, topology, pattern = row["system"], row["topology"], row["pattern"]
         slug = re.sub(r"[^a-z0-9]+", "_", f"{system} {pattern}".lower()).strip("_")
         probes.append(
-            Probe(f"{topology}.probe.{slug}", system, topology, pattern, pairs, row["statistic"], measured * 1e9,
-                  solo * 1e9, row["source"])
-        )  # fmt: skip
+            Probe(
+                f"{topology}.probe.{slug}",
+                system,
+                topology,
+                pattern,
+                pairs,
+                row["statistic"],
+                measured * 1e9,
+                solo * 1e9,
+                row["source"],
+            )
+        )
     return probes
 
 
@@ -118,9 +127,13 @@ def probe_tables(probes: list[Probe], models: list[str], *, size_bytes: float, t
             predictions.append(common | {"model": model, "value": rate})
         references.append(
             common
-            | {"kind": "measured", "origin": f"{probe.source.split()[0]} {probe.system}", "tag": "measured",
-               "value": probe.measured_bytes_per_s}
-        )  # fmt: skip
+            | {
+                "kind": "measured",
+                "origin": f"{probe.source.split()[0]} {probe.system}",
+                "tag": "measured",
+                "value": probe.measured_bytes_per_s,
+            }
+        )
     return ProbeTables(
         GraphTables(
             pd.concat([frame.graph for frame in frames], ignore_index=True),

@@ -76,9 +76,13 @@ class ScheduleTables:
 
 
 def case_tables(
-    tree: PcieTree, pattern: Pattern, model: str, search: ScheduleSearch, fastest: SchedulePlan | None,
+    tree: PcieTree,
+    pattern: Pattern,
+    model: str,
+    search: ScheduleSearch,
+    fastest: SchedulePlan | None,
     others: Sequence[SchedulePlan] = (),
-) -> ScheduleTables:  # fmt: skip
+) -> ScheduleTables:
     """Return the table rows of one topology, pattern, mode and model."""
     decomposition = f"{tree.name} {pattern.name} {search.mode} {model}"
     plans = dict(enumerate(search.best, start=1))
@@ -133,10 +137,14 @@ def case_tables(
         counts, edges = np.histogram(times, bins=_BINS, range=(0.0, top * (1 + 1e-9)))
         histogram = pd.DataFrame(
             {
-                "study": "pcie", "decomposition": decomposition, "bin": np.arange(_BINS),
-                "lower_s": edges[:-1], "upper_s": edges[1:], "schedules": counts,
+                "study": "pcie",
+                "decomposition": decomposition,
+                "bin": np.arange(_BINS),
+                "lower_s": edges[:-1],
+                "upper_s": edges[1:],
+                "schedules": counts,
             }
-        )  # fmt: skip
+        )
     return ScheduleTables(pd.DataFrame(rows), pd.DataFrame([summary]), histogram)
 
 
@@ -197,9 +205,16 @@ def schedule_tables(
             pattern = Pattern("all-to-all", others, ((size_bytes,) * (count - 1),) * count)
         for mode in MODES:
             result = search_schedules(
-                tree, pattern, mode, model=MODELS[models[0]], threads=threads, evaluations=evaluations, seed=seed,
-                top=_BEST, **keywords,
-            )  # fmt: skip
+                tree,
+                pattern,
+                mode,
+                model=MODELS[models[0]],
+                threads=threads,
+                evaluations=evaluations,
+                seed=seed,
+                top=_BEST,
+                **keywords,
+            )
             parts.append(case_tables(tree, pattern, models[0], result, None))
             if progress is not None:
                 progress(1)

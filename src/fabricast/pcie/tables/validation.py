@@ -71,11 +71,7 @@ def design_half(tree: PcieTree, graphs: CongestionGraphs, subset: NDArray[np.obj
 
 
 def _subsets(
-    set_name: str,
-    graph: pd.DataFrame,
-    graphs: CongestionGraphs,
-    crossing: NDArray[np.bool_],
-    design: NDArray[np.bool_],
+    set_name: str, graph: pd.DataFrame, graphs: CongestionGraphs, crossing: NDArray[np.bool_], design: NDArray[np.bool_]
 ) -> dict[str, NDArray[np.intp]]:
     """Return the indices of the communications in each subset of the error statistics."""
     of = graphs.graph_of_communication
@@ -127,12 +123,23 @@ def validate_models(
     explained = _EXPLAINED if _EXPLAINED in cases else cases.index.min()
     results = [
         _validate_alike(
-            set_name, tree, graph, communication, reference[reference["origin"].isin(alike.index)], parameter, models,
-            texts=texts, design=design, explained=explained, tolerance=tolerance, resamples=resamples, seed=seed,
+            set_name,
+            tree,
+            graph,
+            communication,
+            reference[reference["origin"].isin(alike.index)],
+            parameter,
+            models,
+            texts=texts,
+            design=design,
+            explained=explained,
+            tolerance=tolerance,
+            resamples=resamples,
+            seed=seed,
             threads=threads,
         )
         for _, alike in cases.groupby(cases, sort=False)
-    ]  # fmt: skip
+    ]
     # Concatenate once: a first concatenation per setting would hold the rows in memory three times.
     together = zip(*(parts.values() for parts in results), strict=True)
     return ValidationTables(*(_concatenated(itertools.chain.from_iterable(of_settings)) for of_settings in together))
@@ -208,11 +215,15 @@ def _validate_alike(
                 parts["comparison"].append(
                     identifiers.assign(
                         model=pd.Series(name, index=identifiers.index, dtype=pd.CategoricalDtype(list(VALIDATED))),
-                        predicted=predicted, reference=simulated, reference_low=rows["low"].to_numpy(),
-                        reference_high=rows["high"].to_numpy(), relative_error=error,
-                        tolerance=tolerance, within=np.abs(error) <= tolerance,
+                        predicted=predicted,
+                        reference=simulated,
+                        reference_low=rows["low"].to_numpy(),
+                        reference_high=rows["high"].to_numpy(),
+                        relative_error=error,
+                        tolerance=tolerance,
+                        within=np.abs(error) <= tolerance,
                     )
-                )  # fmt: skip
+                )
     parts["band"].append(_bands(errors, case, subsets, counts, tolerances))
     return parts
 
@@ -279,13 +290,14 @@ def _bands(
                 hits[:, position * len(tolerances) + number] = np.bincount(graph_index[within], minlength=numbers.size)
                 rows[position].append(
                     {
-                        "subset": name, "tolerance": limit,
+                        "subset": name,
+                        "tolerance": limit,
                         "share_within": float(np.count_nonzero(within) / inside.size),
                         "share_within_least": errors.least[subset][number],
                         "share_within_most": errors.most[subset][number],
                         **statistics,
                     }
-                )  # fmt: skip
+                )
         low, high = share_intervals(hits, sizes[:, np.newaxis].astype(np.float32), counts, numbers)
         for position, model_rows in enumerate(rows):
             for number, row in enumerate(model_rows[-len(tolerances) :], position * len(tolerances)):

@@ -45,8 +45,14 @@ EXAMPLES = (
 #: Models whose phases are stored. For the complete example they include the columns of the slides: A without sharing,
 #: C with the literal formulas, D before spare bandwidth is redistributed. Per-flow sharing is added for comparison.
 _TRACED = (
-    "congestion_factor", "no_contention", "literal", "not_work_conserving", "max_min", "busiest_link", "without_tau",
-)  # fmt: skip
+    "congestion_factor",
+    "no_contention",
+    "literal",
+    "not_work_conserving",
+    "max_min",
+    "busiest_link",
+    "without_tau",
+)
 
 
 @dataclass(frozen=True)

@@ -170,11 +170,18 @@ def _read_tree(path: Path) -> PcieTree:
     rules = tuple(RouteRule(rule.source, rule.target, rule.turn) for rule in entry.routes)
     try:
         tree = PcieTree(
-            entry.name, vertices, entry.bandwidth_bytes_per_s, entry.source, entry.tag, entry.all_warnings(),
-            entry.link_bytes_per_s, peers, rules,
+            entry.name,
+            vertices,
+            entry.bandwidth_bytes_per_s,
+            entry.source,
+            entry.tag,
+            entry.all_warnings(),
+            entry.link_bytes_per_s,
+            peers,
+            rules,
             tuple(MemoryNode(node.name, node.parent, node.capacity) for node in entry.memory_nodes),
             staged_pairs=_staged_pairs(entry, peers, vertices),
-        )  # fmt: skip
+        )
         _check_widths(tree)
         return tree
     except InputError as error:

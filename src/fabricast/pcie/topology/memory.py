@@ -69,8 +69,11 @@ def root_complex_of(tree: PcieTree, endpoint: str) -> str:
 
 def socket_of(tree: PcieTree, endpoint: str) -> str:
     """Return the vertex below the system above an endpoint: a socket or its only root complex; else the root."""
-    names = [name for name in (endpoint, *tree.ancestors(endpoint)) if (parent := tree.vertex(name).parent) is not None
-             and tree.vertex(parent).kind == "system"]  # fmt: skip
+    names = [
+        name
+        for name in (endpoint, *tree.ancestors(endpoint))
+        if (parent := tree.vertex(name).parent) is not None and tree.vertex(parent).kind == "system"
+    ]
     return names[-1] if names else tree.root
 
 

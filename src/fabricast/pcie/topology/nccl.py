@@ -62,8 +62,9 @@ def read_nccl(root: Element, include_display: bool, network_cards: bool, path: P
                 if device.number in numbers:
                     raise InputError(
                         f"GPU dev '{device.number}' is a duplicate, expected unique numbers",
-                        path=path, line=gpus[0].line,
-                    )  # fmt: skip
+                        path=path,
+                        line=gpus[0].line,
+                    )
                 numbers.add(device.number)
             visit(child, device)
 

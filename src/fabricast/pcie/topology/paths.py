@@ -49,10 +49,14 @@ def are_disjoint(tree: PcieTree, flows: Sequence[tuple[int, int]]) -> bool:
 PathClass = Literal["local", "crossing", "between_roots", "host_in", "host_out", "remote_in", "remote_out"]
 #: Words for the copies of each path class, after "copies".
 PATH_CLASS_WORDS: dict[PathClass, str] = {
-    "local": "below one switch", "crossing": "across the root complex", "between_roots": "between root complexes",
-    "host_in": "from host memory", "host_out": "to host memory",
-    "remote_in": "from memory of another socket", "remote_out": "to memory of another socket",
-}  # fmt: skip
+    "local": "below one switch",
+    "crossing": "across the root complex",
+    "between_roots": "between root complexes",
+    "host_in": "from host memory",
+    "host_out": "to host memory",
+    "remote_in": "from memory of another socket",
+    "remote_out": "to memory of another socket",
+}
 
 
 def path_class_of(tree: PcieTree, source: int, target: int) -> PathClass:

@@ -375,8 +375,7 @@ class PcieTree:
                 dtype=np.bool_,
             ),
             behind_root_complex=np.array(
-                [self._by_name[start].kind in _CROSSING for start, _, _, _ in self.link_names],
-                dtype=np.bool_,
+                [self._by_name[start].kind in _CROSSING for start, _, _, _ in self.link_names], dtype=np.bool_
             ),
             upstream_links=sum(name[2] == "pcie_up" for name in self.link_names),
             endpoints=len(names),

@@ -174,9 +174,7 @@ def parse(path: Path) -> Element:
         parser.parse(io.BytesIO(content[begin:end].lstrip(b" \t")))
     except DefusedXmlException as error:
         raise InputError(
-            "declares XML entities, expected hwloc or NCCL XML without entities",
-            path=path,
-            line=1,
+            "declares XML entities, expected hwloc or NCCL XML without entities", path=path, line=1
         ) from error
     except xml.sax.SAXParseException as error:
         line = (error.getLineNumber() or 1) + lines_before

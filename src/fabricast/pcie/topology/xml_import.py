@@ -136,9 +136,17 @@ def _build(name: str, machine: Machine, dialect: str) -> PcieTree:
         capacity = device.bytes_per_s / reference if device.bytes_per_s and reference else 1.0
         switches = device.bridges_above // machine.bridges_of_a_switch
         return Vertex(
-            name, kind, parent, capacity, device.bus_id, (), device.generation, device.width, switches,
+            name,
+            kind,
+            parent,
+            capacity,
+            device.bus_id,
+            (),
+            device.generation,
+            device.width,
+            switches,
             device.network_card is not None,
-        )  # fmt: skip
+        )
 
     inner: list[Vertex] = [Vertex("SYS", "system", None)] if len(sockets) > 1 else []
     leaves: list[tuple[int, Vertex]] = []
@@ -171,10 +179,16 @@ def _build(name: str, machine: Machine, dialect: str) -> PcieTree:
     peers = _peer_links(machine, {device.bus_id.lower(): labels[id(device)] for device in endpoints})
     unnumbered = [] if numbered or len(endpoints) == 1 else [_NUMBERED]
     return PcieTree(
-        imported_name(name), vertices, None, f"imported from {dialect}", "measured",
+        imported_name(name),
+        vertices,
+        None,
+        f"imported from {dialect}",
+        "measured",
         (*machine.warnings, *_link_warnings(machine, below, reference), *_over_others(peers), *unnumbered),
-        reference, peers, memory_nodes=tuple(memory),
-    )  # fmt: skip
+        reference,
+        peers,
+        memory_nodes=tuple(memory),
+    )
 
 
 def _host_bridges(socket: Device) -> list[Device]:
@@ -222,9 +236,10 @@ def _link_text(device: Device) -> str:
         names = [f"Gen{device.generation} x{device.width}"]
     else:
         names = [
-            f"Gen{generation} x{width}" for generation, width in itertools.product(range(1, 7), (16, 8, 4, 1))
+            f"Gen{generation} x{width}"
+            for generation, width in itertools.product(range(1, 7), (16, 8, 4, 1))
             if abs(rate / pcie_link_bytes_per_s(generation, width) - 1) < _SAME_RATE
-        ]  # fmt: skip
+        ]
     return f"{device.bus_id}: {rate / 1e9:.4g} GB/s" + (f", as {' or '.join(names)}" if names else "")
 
 
@@ -267,9 +282,10 @@ def _link_warnings(machine: Machine, below: list[Device], reference: float | Non
         )
     bridges = [_host_bridges(socket) for socket in sockets]
     divided = [
-        socket for socket, own in zip(sockets, bridges, strict=True)
+        socket
+        for socket, own in zip(sockets, bridges, strict=True)
         if len(socket.numa_nodes) > 1 and (len(own) == 1 or any(child.numa_node is None for child in socket.children))
-    ]  # fmt: skip
+    ]
     if divided:
         add(
             WarningCode.NUMA_NODES_MERGED,

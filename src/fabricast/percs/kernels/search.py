@@ -113,9 +113,7 @@ def _swap_cost(a, b, offset, other, flows, position, gateway, lanes, links, undo
 
 
 @njit
-def anneal(
-    proposals, warm, cold, state, offset, other, flows, position, gateway, lanes, links, undo, undo_index
-):  # fmt: skip
+def anneal(proposals, warm, cold, state, offset, other, flows, position, gateway, lanes, links, undo, undo_index):
     """Propose swaps while the temperature decreases from `warm` to `cold`.
 
     Temperatures are in units of the cost. Return the state of the random generator and the number of accepted swaps.

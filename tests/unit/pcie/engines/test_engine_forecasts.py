@@ -39,9 +39,12 @@ def held_back_by(tree, flows, rates, limits):
     """
     opposite, capacity, back, found = reverse_links(tree), {}, {}, []
     ways = {
-        "host_in": "host_out", "host_out": "host_in", "crossing": "crossing",
-        "remote_in": "remote_out", "remote_out": "remote_in",
-    }  # fmt: skip
+        "host_in": "host_out",
+        "host_out": "host_in",
+        "crossing": "crossing",
+        "remote_in": "remote_out",
+        "remote_out": "remote_in",
+    }
     for number, (s, t) in enumerate(flows):
         names, way = (tree.endpoint_names[s], tree.endpoint_names[t]), path_class_of(tree, s, t)
         own = list(tree.route(*names))
@@ -77,8 +80,9 @@ def shares(tree, flows, rates, limits=()):
     for _ in range(60):
         left = {
             link: capacity[link] - rates.duplex_cost * load.get(opposite.get(link), 0.0)
-            for route in routes for link in route
-        }  # fmt: skip
+            for route in routes
+            for link in route
+        }
         found, open_flows = [0.0] * len(flows), set(range(len(flows)))
         while open_flows:
             users = {link: [f for f in open_flows if link in routes[f]] for link in left}
@@ -168,15 +172,22 @@ def ends_together(tree, flows, rates, limits):
 TWO_SOCKETS = with_host_memory(load_tree("pcie5_four_switches"))
 
 
-SLOWER = LinkRates(50e9, 50e9, crossing_bytes_per_s=40e9, between_roots_bytes_per_s=30e9, host_in_bytes_per_s=45e9,
-                   host_out_bytes_per_s=35e9)  # fmt: skip
+SLOWER = LinkRates(
+    50e9,
+    50e9,
+    crossing_bytes_per_s=40e9,
+    between_roots_bytes_per_s=30e9,
+    host_in_bytes_per_s=45e9,
+    host_out_bytes_per_s=35e9,
+)
 
 
 #: Copies between GPUs, and of the host memory of both sockets.
 some_copies = st.lists(
     st.tuples(st.integers(0, 9), st.integers(0, 9)).filter(lambda pair: pair[0] != pair[1] and min(pair) < 8),
-    min_size=1, max_size=6,
-)  # fmt: skip
+    min_size=1,
+    max_size=6,
+)
 
 
 @settings(max_examples=60, deadline=None)
@@ -189,8 +200,9 @@ def test_path_classes_and_shared_limits_match_plain_simulation(flows, rates, dat
         other = tuple(flow for flow in kinds[1] if flow not in kinds[0])
         limits.append(SharedLimit(data.draw(st.sampled_from([20e9, 60e9, 90e9])), kinds[0], other))
     size = np.full(len(flows), rates.one_way_bytes_per_s)
-    completion = copy_times(TWO_SOCKETS, flows, PROGRAMS["independent"], rates, limits=limits, size_bytes=size,
-                       start_s=np.zeros(len(flows)))  # fmt: skip
+    completion = copy_times(
+        TWO_SOCKETS, flows, PROGRAMS["independent"], rates, limits=limits, size_bytes=size, start_s=np.zeros(len(flows))
+    )
     assert completion.end_s == pytest.approx(ends_together(TWO_SOCKETS, flows, rates, limits), rel=1e-4)
 
 
@@ -200,9 +212,14 @@ def test_bidirectional_limit_applies_only_while_both_directions_run():
 
     def ends(start_s):
         return copy_times(
-            with_host_memory(TREE), flows, PROGRAMS["independent"], EVEN, limits=[both], size_bytes=size,
+            with_host_memory(TREE),
+            flows,
+            PROGRAMS["independent"],
+            EVEN,
+            limits=[both],
+            size_bytes=size,
             start_s=np.array([0.0, start_s]),
-        ).end_s.tolist()  # fmt: skip
+        ).end_s.tolist()
 
     assert ends(0.0) == [2.5, 2.5]
     assert ends(10.0) == [1.0, 11.0]
@@ -266,8 +283,12 @@ def test_random_programs_depend_only_on_the_seed():
 
 def test_ordered_writes_into_memory_do_not_wait():
     """Streams order copies into a GPU, but not copies into host memory."""
-    rows = [("0>1", 26.3, "calibration"), ("0>H", 26.2, "calibration"), ("0>H 1>H 2>H 3>H", 100, "calibration"),
-            ("0>H 1>H 2>H", 78, "")]  # fmt: skip
+    rows = [
+        ("0>1", 26.3, "calibration"),
+        ("0>H", 26.2, "calibration"),
+        ("0>H 1>H 2>H 3>H", 100, "calibration"),
+        ("0>H 1>H 2>H", 78, ""),
+    ]
     graphs = [replace(graph, program="ordered_writes") for graph in _measured(*rows)]
     report = validate_machine(two_roots("0123", "4567"), graphs)
     assert report.rows["judged"].tolist() == [False, False, False, True]
@@ -275,8 +296,7 @@ def test_ordered_writes_into_memory_do_not_wait():
 
 
 def test_round_robin_copies_of_one_gpu_do_not_reach_shared_limit():
-    rows = [("0>1", 26.4, "calibration"), ("H>0", 26.4, "calibration"),
-            ("0>4 1>5 2>6 3>7", 32, "calibration")]  # fmt: skip
+    rows = [("0>1", 26.4, "calibration"), ("H>0", 26.4, "calibration"), ("0>4 1>5 2>6 3>7", 32, "calibration")]
     fan = MeasuredGraph("fan", tuple(("0", str(n)) for n in range(4, 8)), 9.2e9, "unordered_writes")
     assert not validate_machine(two_roots("0123", "4567"), [*_measured(*rows), fan]).rows["judged"].iloc[-1]
 
@@ -287,8 +307,9 @@ def test_network_cards_execute_their_copies():
     cards = [replace(v, network_card=v.name in ("4", "5")) for v in vertices]
     flows, size = [(0, 4), (0, 5)], np.full(2, 50e9)
     for tree, ends in ((TREE, [1, 2]), (replace(TREE, vertices=tuple(cards)), [2, 2])):
-        completion = copy_times(tree, flows, replace(WITHOUT_PAUSE, random_turns=False), EVEN,
-                           size_bytes=size, start_s=np.zeros(2))  # fmt: skip
+        completion = copy_times(
+            tree, flows, replace(WITHOUT_PAUSE, random_turns=False), EVEN, size_bytes=size, start_s=np.zeros(2)
+        )
         assert completion.end_s.tolist() == ends
 
 
@@ -296,7 +317,6 @@ def test_summed_rates_exceed_rate_until_last_completion():
     """Two of three copies share a 50 GB/s link: 100 GB/s as a sum, 75 GB/s to the end."""
     graph = replace(_measured(("0>4 1>5 2>3", 100, ""))[0], statistic="sum_of_copies")
     rows = validate_machine(
-        load_tree("flat4x2"),
-        [*_measured(("0>1", 50, "calibration"), ("0>4 1>5 2>3 ", 75, "")), graph],
+        load_tree("flat4x2"), [*_measured(("0>1", 50, "calibration"), ("0>4 1>5 2>3 ", 75, "")), graph]
     ).rows
     assert rows["relative_error"].tolist() == pytest.approx([0, 0, 0], abs=1e-3)

@@ -37,9 +37,13 @@ def test_independent_copies_equal_the_back_pressure_model(tree_name, flows, tau,
     tree, rates = TREES[tree_name], LinkRates(ONE_WAY, ONE_WAY, tau=tau, crossing_cost=cost)
     size = ONE_WAY * np.linspace(1, 2, len(flows))
     expected = evaluate(
-        tree, replace(from_pairs([flows], size_bytes=1.0), size_bytes=size), MODELS["back_pressure"],
-        bandwidth_bytes_per_s=ONE_WAY, tau=tau, crossing_cost=cost,
-    )  # fmt: skip
+        tree,
+        replace(from_pairs([flows], size_bytes=1.0), size_bytes=size),
+        MODELS["back_pressure"],
+        bandwidth_bytes_per_s=ONE_WAY,
+        tau=tau,
+        crossing_cost=cost,
+    )
     assert times(tree, flows, PROGRAMS["independent"], rates, size).end_s == pytest.approx(expected.end_s, rel=1e-8)
 
 
@@ -89,9 +93,11 @@ def executed(tree, flows, program, rates):
 
 @settings(max_examples=15)
 @given(
-    st.sampled_from(["storm8", "flat4x2"]), st.lists(PAIRS, min_size=1, max_size=5, unique=True),
-    st.sampled_from(["independent", "default_streams", "ordered_writes"]), st.sampled_from([50e9, 47e9]),
-)  # fmt: skip
+    st.sampled_from(["storm8", "flat4x2"]),
+    st.lists(PAIRS, min_size=1, max_size=5, unique=True),
+    st.sampled_from(["independent", "default_streams", "ordered_writes"]),
+    st.sampled_from([50e9, 47e9]),
+)
 def test_programs_match_the_reference(tree_name, flows, program, two_way):
     tree, rates = TREES[tree_name], LinkRates(ONE_WAY, two_way)
     without_pause = replace(PROGRAMS[program], switch_share=0.0)
@@ -140,9 +146,11 @@ def test_order_of_rows_does_not_matter_to_unordered_programs(tree_name, flows, r
 
 
 @given(
-    st.sampled_from(["storm8", "flat4x2", "boards4"]), st.lists(FLOWS, min_size=1, max_size=4),
-    st.sampled_from(["independent", "listed_order", "default_streams"]), st.sampled_from([0.0, 0.1735]),
-)  # fmt: skip
+    st.sampled_from(["storm8", "flat4x2", "boards4"]),
+    st.lists(FLOWS, min_size=1, max_size=4),
+    st.sampled_from(["independent", "listed_order", "default_streams"]),
+    st.sampled_from([0.0, 0.1735]),
+)
 def test_many_graphs_equal_single_graphs(tree_name, graphs, program, tau):
     tree, rates = TREES[tree_name], LinkRates(ONE_WAY, 48e9, tau=tau, crossing_cost=1.1)
     sets = from_pairs(graphs, size_bytes=ONE_WAY)
@@ -175,14 +183,14 @@ def test_ports_explain_rates_over_one_link():
             tree, flows, PROGRAMS["default_streams"], rates, sharing=sharing, statistic="last_listed"
         ).bytes_per_s
         for sharing in ("ports", "max_min")
-    }  # fmt: skip
+    }
     assert found["ports"] == pytest.approx(84.4e9, rel=0.005)
     assert found["max_min"] == pytest.approx(56.4e9, rel=0.005)
 
 
 def test_printed_rates_are_those_of_each_benchmark():
     pairs, ends_s = np.array([[0, 1], [2, 1], [0, 2]]), np.array([[1.0, 2.0, 4.0]])
-    assert {name: float(printed_rates(pairs, 1.0, ends_s, name)[0]) for name in
-            ("total", "sum_of_copies", "sum_of_targets", "sum_of_sources", "last_listed")} == {
-        "total": 0.75, "sum_of_copies": 1.75, "sum_of_targets": 1.25, "sum_of_sources": 1.0, "last_listed": 0.75,
-    }  # fmt: skip
+    assert {
+        name: float(printed_rates(pairs, 1.0, ends_s, name)[0])
+        for name in ("total", "sum_of_copies", "sum_of_targets", "sum_of_sources", "last_listed")
+    } == {"total": 0.75, "sum_of_copies": 1.75, "sum_of_targets": 1.25, "sum_of_sources": 1.0, "last_listed": 0.75}

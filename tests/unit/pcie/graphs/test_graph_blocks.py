@@ -53,9 +53,10 @@ def rows_in_blocks(path):
 
 
 lines = st.lists(
-    st.tuples(st.integers(0, 3), st.sampled_from([(0, 1), (5, 2), (7, 0)]), st.sampled_from(["", "# a \"note\n", "\n"])),
-    min_size=1, max_size=25,
-)  # fmt: skip
+    st.tuples(st.integers(0, 3), st.sampled_from([(0, 1), (5, 2), (7, 0)]), st.sampled_from(["", '# a "note\n', "\n"])),
+    min_size=1,
+    max_size=25,
+)
 
 
 @given(lines, st.sampled_from(["\n", "\r\n"]), st.booleans(), st.sampled_from(["g{}", '"g, {}"', '"g\n{}"']))
@@ -177,11 +178,23 @@ def answer(read):
         return type(error), str(error)
 
 
-@pytest.mark.parametrize("odd", [
-    {"graph": "two words"}, {"graph": "Größe"}, {"graph": " padded"}, {"graph": ""}, {"graph": None},
-    {"source": " 3 "}, {"source": "\t3"}, {"source": None}, {"source": "host"}, {"target": "it's"},
-    {"size_bytes": -1.0}, {"size_bytes": float("nan")},
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "odd",
+    [
+        {"graph": "two words"},
+        {"graph": "Größe"},
+        {"graph": " padded"},
+        {"graph": ""},
+        {"graph": None},
+        {"source": " 3 "},
+        {"source": "\t3"},
+        {"source": None},
+        {"source": "host"},
+        {"target": "it's"},
+        {"size_bytes": -1.0},
+        {"size_bytes": float("nan")},
+    ],
+)
 @pytest.mark.parametrize("row", [0, 4095, 4096, 6999])
 def test_unusual_parquet_rows_are_read_in_blocks_as_in_whole_files(tmp_path, odd, row):
     number = np.arange(7000)
@@ -204,11 +217,14 @@ def test_unusual_parquet_rows_are_read_in_blocks_as_in_whole_files(tmp_path, odd
         assert result == expected
 
 
-@pytest.mark.parametrize("damaged", [
-    lambda content: content[:-9],
-    lambda content: content.replace(b"g5000", b"g\xff000"),
-    lambda content: content.replace(b"graph", b"gr\xffph"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "damaged",
+    [
+        lambda content: content[:-9],
+        lambda content: content.replace(b"g5000", b"g\xff000"),
+        lambda content: content.replace(b"graph", b"gr\xffph"),
+    ],
+)
 def test_damaged_parquet_files_are_reported(tmp_path, damaged):
     path = tmp_path / "graphs.parquet"
     duckdb.sql(

@@ -203,19 +203,22 @@ def test_divided_writes_agree_with_a_reference_implementation(copies):
     assert divided_writes(tree, number, source, target).tolist() == expected
 
 
-@pytest.mark.parametrize(("change", "message"), [
-    ({"source": np.array([0, 1])}, "have 2, 3, 3, 3 elements"),
-    ({"offset": np.array([0, 5, 3])}, "do not delimit 3 copies"),
-    ({"offset": np.array([0, 1, 2])}, "do not delimit 3 copies"),
-    ({"names": ("a",)}, "do not delimit 3 copies"),
-    ({"programs": ("torch",)}, "do not delimit 3 copies"),
-    ({"source": np.array([0, -1, 2])}, "graph '1' has a copy from -1 to 3"),
-    ({"target": np.array([1, 3, 2])}, "graph '1' has a copy from 2 to 2"),
-    ({"size_bytes": np.array([1.0, np.nan, 1.0])}, "size_bytes nan"),
-    ({"size_bytes": np.array([1e300, 1.0, 1.0])}, "size_bytes 1e\\+300"),
-    ({"start_s": np.array([0.0, 0.0, -1.0])}, "start_s -1"),
-    ({"start_s": np.array([0.0, 0.0, np.inf])}, "start_s inf"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"source": np.array([0, 1])}, "have 2, 3, 3, 3 elements"),
+        ({"offset": np.array([0, 5, 3])}, "do not delimit 3 copies"),
+        ({"offset": np.array([0, 1, 2])}, "do not delimit 3 copies"),
+        ({"names": ("a",)}, "do not delimit 3 copies"),
+        ({"programs": ("torch",)}, "do not delimit 3 copies"),
+        ({"source": np.array([0, -1, 2])}, "graph '1' has a copy from -1 to 3"),
+        ({"target": np.array([1, 3, 2])}, "graph '1' has a copy from 2 to 2"),
+        ({"size_bytes": np.array([1.0, np.nan, 1.0])}, "size_bytes nan"),
+        ({"size_bytes": np.array([1e300, 1.0, 1.0])}, "size_bytes 1e\\+300"),
+        ({"start_s": np.array([0.0, 0.0, -1.0])}, "start_s -1"),
+        ({"start_s": np.array([0.0, 0.0, np.inf])}, "start_s inf"),
+    ],
+)
 def test_graphs_are_checked_when_they_are_built(change, message):
     """Files, functions and `dataclasses.replace` build graphs: kernels rely on the check."""
     graphs = from_pairs([[(0, 1)], [(1, 3), (2, 4)]], size_bytes=1.0)

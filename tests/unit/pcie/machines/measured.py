@@ -37,9 +37,7 @@ def lower_bounds(report):
 
 def pairs_between(endpoints):
     end = st.integers(0, endpoints - 1)
-    return st.lists(
-        st.tuples(end, end).filter(lambda pair: pair[0] != pair[1]), min_size=1, max_size=7, unique=True
-    )  # fmt: skip
+    return st.lists(st.tuples(end, end).filter(lambda pair: pair[0] != pair[1]), min_size=1, max_size=7, unique=True)
 
 
 pairs = pairs_between(8)

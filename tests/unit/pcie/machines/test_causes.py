@@ -21,11 +21,18 @@ def pairs(rate, gpus=7):
 
 
 @pytest.mark.parametrize("command", [["validate"], ["topology", "check"]])
-@pytest.mark.parametrize(("rate", "expected", "code"), [
-    (lambda s, t: 3.9 if 6 in (s, t) else 26.0, "GPU 6 sends 3.9 GB/s and receives 3.9 GB/s in all its single copies", 1),
-    (lambda s, t: 21.0 if (s, t) == (5, 1) else 26.0, "one direction is slower than the other: 5>1 (19%)", 1),
-    (lambda s, t: 26.0, "", 0),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("rate", "expected", "code"),
+    [
+        (
+            lambda s, t: 3.9 if 6 in (s, t) else 26.0,
+            "GPU 6 sends 3.9 GB/s and receives 3.9 GB/s in all its single copies",
+            1,
+        ),
+        (lambda s, t: 21.0 if (s, t) == (5, 1) else 26.0, "one direction is slower than the other: 5>1 (19%)", 1),
+        (lambda s, t: 26.0, "", 0),
+    ],
+)
 def test_causes_are_named_and_exit_with_1(tmp_path, command, rate, expected, code):
     result = CliRunner().invoke(app, [*command, "flat4x2", str(written(tmp_path, pairs(rate)))])
     assert (result.exit_code, expected in " ".join(result.output.split())) == (code, True), result.output

@@ -222,13 +222,16 @@ def test_unmeasured_inter_socket_link_yields_range_and_warning():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--model", "max_min", "--program", "torch"], "program is only supported by ports_and_engines and endpoint_engines"),
+        (
+            ["--model", "max_min", "--program", "torch"],
+            "program is only supported by ports_and_engines and endpoint_engines",
+        ),
         (["--model", "endpoint_engines", "--tau", "0.1"], "tau is not a parameter of 'endpoint_engines'"),
         (["--model", "endpoint_engines", "--program", "nccl"], "program 'nccl'"),
         (["--model", "endpoint_engines", "--system", "x"], "system is specified without measurements"),
         (["--model", "endpoint_engines", "--measurements", "none.csv"], "none.csv"),
     ],
-)  # fmt: skip
+)
 def test_incompatible_options_are_rejected(tmp_path, options, message):
     (tmp_path / "graphs.csv").write_text("graph,source,target\na,0,1\n")
     result = CliRunner().invoke(app, ["predict", "storm8", str(tmp_path / "graphs.csv"), *options])
@@ -259,9 +262,13 @@ def test_predict_and_validate_agree_on_a_published_machine():
         if len({s for s, _ in flows}) < len(flows) or len({t for _, t in flows}) < len(flows):
             continue
         prediction = fc.predict(
-            tree, fc.graph(flows, size="10 GB"), model="endpoint_engines", program=row["program"], measurements=path,
+            tree,
+            fc.graph(flows, size="10 GB"),
+            model="endpoint_engines",
+            program=row["program"],
+            measurements=path,
             system=system,
-        )  # fmt: skip
+        )
         rate = prediction["size_bytes"].sum() / prediction["elapsed_s"].max()
         assert rate == pytest.approx(row["forecast_bytes_per_s"], rel=0.02)
 
@@ -310,8 +317,13 @@ def test_isolated_copy_with_role_test_is_validated_and_not_used_for_calibration(
 
 @pytest.mark.parametrize("program", sorted(PROGRAMS))
 @pytest.mark.parametrize(
-    "flows", [[(0, 1), (0, 4), (2, 1)], [(0, 1), (1, 0), (0, 4), (4, 0)], [(a, b) for a in range(4) for b in range(4) if a != b]]
-)  # fmt: skip
+    "flows",
+    [
+        [(0, 1), (0, 4), (2, 1)],
+        [(0, 1), (1, 0), (0, 4), (4, 0)],
+        [(a, b) for a in range(4) for b in range(4) if a != b],
+    ],
+)
 def test_packet_simulation_of_single_copies_matches_engine_model(program, flows):
     """Both models agree for deterministic programs, and on average for random ones."""
     rates = LinkRates(50e9, 50e9)

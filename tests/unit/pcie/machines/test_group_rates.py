@@ -35,9 +35,15 @@ def rates_of(tree, flows, limits=()):
     # The copies are so long that none ends before the others by more than rounding.
     sizes = np.full(len(flows), 50e9)
     found = copy_times(
-        tree, flows, PROGRAMS["independent"], RATES, size_bytes=sizes, start_s=np.zeros(len(flows)), sharing="ports",
+        tree,
+        flows,
+        PROGRAMS["independent"],
+        RATES,
+        size_bytes=sizes,
+        start_s=np.zeros(len(flows)),
+        sharing="ports",
         limits=limits,
-    )  # fmt: skip
+    )
     return sizes / found.end_s / 1e9
 
 
@@ -76,8 +82,10 @@ def test_each_socket_keeps_its_rates_of_host_copies():
     graphs = measured({("H", "0"): 44.2e9, ("H", "1"): 44.0e9, ("H", "4"): 25.4e9, ("H", "5"): 25.6e9})
     calibration = calibrate_machine(with_host_memory(tree), graphs)
     assert calibration.rates.group_rates == {
-        ("4", "host_in"): 25.4e9, ("5", "host_in"): 25.6e9, ("6", "host_in"): 25.5e9,
-    }  # fmt: skip
+        ("4", "host_in"): 25.4e9,
+        ("5", "host_in"): 25.6e9,
+        ("6", "host_in"): 25.5e9,
+    }
     assert calibration.values["host_in_of_slow_groups"] == 25.5e9
     assert "4 (25.4 GB/s)" in calibration.sources["host_in_of_slow_groups"]
     assert "6 (assumed 25.5 GB/s)" in calibration.sources["host_in_of_slow_groups"]
@@ -123,16 +131,20 @@ def test_copies_across_one_and_two_host_bridges_keep_their_rates():
 
 
 @given(
-    st.sampled_from(["flat4x2", "storm8", "two_sockets_direct7"]), st.integers(0, 6), st.floats(0.1, 0.84),
+    st.sampled_from(["flat4x2", "storm8", "two_sockets_direct7"]),
+    st.integers(0, 6),
+    st.floats(0.1, 0.84),
     st.sampled_from([("sends",), ("receives",), ("sends", "receives")]),
-)  # fmt: skip
+)
 def test_a_gpu_with_a_slow_link_has_its_measured_rate(name, gpu, share, ways):
     """A forecast of any single copy is the measured rate, and copies of the other GPUs do not change."""
     tree = load_tree(name)
     rates = {
         (str(s), str(t)): 12e9 * (share if (s == gpu and "sends" in ways) or (t == gpu and "receives" in ways) else 1)
-        for s in range(7) for t in range(7) if s != t
-    }  # fmt: skip
+        for s in range(7)
+        for t in range(7)
+        if s != t
+    }
     calibration = calibrate_machine(with_host_memory(tree), measured(rates))
     assert calibration.rates.link_rates == pytest.approx({f"endpoint {gpu} {way}": 12e9 * share for way in ways})
     assert calibration.rates.one_way_bytes_per_s == pytest.approx(12e9)
@@ -157,24 +169,30 @@ def pair_rates(tree, capacities, usual=26e9):
     labels = link_labels(tree)
     return {
         (str(s), str(t)): min(capacities.get(labels[link], usual) for link in tree.route(str(s), str(t)))
-        for s in range(8) for t in range(8) if s != t
-    }  # fmt: skip
+        for s in range(8)
+        for t in range(8)
+        if s != t
+    }
 
 
-@pytest.mark.parametrize("faults", [
-    {"endpoint 2 sends": 6.4e9, "endpoint 5 sends": 12.9e9, "endpoint 5 receives": 12.9e9},
-    {"endpoint 1 sends": 13e9, "endpoint 1 receives": 13e9, "endpoint 6 sends": 13e9, "endpoint 6 receives": 13e9},
-    {"link S1 > RC0": 12.9e9, "link RC0 > S1": 12.9e9},
-    {"link S1 > RC0": 12.9e9, "endpoint 5 receives": 6e9},
-    {},
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "faults",
+    [
+        {"endpoint 2 sends": 6.4e9, "endpoint 5 sends": 12.9e9, "endpoint 5 receives": 12.9e9},
+        {"endpoint 1 sends": 13e9, "endpoint 1 receives": 13e9, "endpoint 6 sends": 13e9, "endpoint 6 receives": 13e9},
+        {"link S1 > RC0": 12.9e9, "link RC0 > S1": 12.9e9},
+        {"link S1 > RC0": 12.9e9, "endpoint 5 receives": 6e9},
+        {},
+    ],
+)
 def test_several_slow_links_do_not_hide_each_other(faults):
     tree = load_tree("pcie5_four_switches")
     rates = pair_rates(tree, faults)
     both = [
         MeasuredGraph(f"{s} and {t}", ((s, t), (t, s)), 2 * 0.95 * min(rates[s, t], rates[t, s]), "independent")
-        for s, t in rates if s < t
-    ]  # fmt: skip
+        for s, t in rates
+        if s < t
+    ]
     calibration = calibrate_machine(with_host_memory(tree), [*measured(rates), *both])
     assert calibration.rates.link_rates == pytest.approx(faults)
     assert calibration.rates.one_way_bytes_per_s == pytest.approx(26e9)
@@ -193,8 +211,10 @@ def test_a_slow_link_is_found_only_if_a_quarter_of_the_copies_avoid_all_slow_lin
         faults = {f"endpoint {name} {way}": 6e9 for name in names[:count] for way in ("sends", "receives")}
         copies = [
             IsolatedCopy(1.0, 6e9 if {source, target} & set(names[:count]) else 26e9, "", source, target)
-            for source in names for target in names if source != target
-        ]  # fmt: skip
+            for source in names
+            for target in names
+            if source != target
+        ]
         assert bool(slow_links(tree, {"crossing": copies})) is is_found, count
         if is_found:
             assert slow_links(tree, {"crossing": copies}) == pytest.approx(faults)

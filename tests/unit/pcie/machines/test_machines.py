@@ -91,12 +91,18 @@ def test_bandwidth_of_yaml_file_is_used(tmp_path, graphs):
         load_tree(yaml)
 
 
-@pytest.mark.parametrize(("arguments", "message"), [
-    (["--bandwidth", "30GiB/s"], "bandwidth is 32.21 GB/s (30 GiB/s), expected at most the 31.51 GB/s of the links"),
-    (["--bandwidth", "inf"], "bandwidth is 'inf'"),
-    (["--crossing-cost", "inf"], "--crossing-cost is inf"),
-    (["--size", "inf"], "--size is 'inf'"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (
+            ["--bandwidth", "30GiB/s"],
+            "bandwidth is 32.21 GB/s (30 GiB/s), expected at most the 31.51 GB/s of the links",
+        ),
+        (["--bandwidth", "inf"], "bandwidth is 'inf'"),
+        (["--crossing-cost", "inf"], "--crossing-cost is inf"),
+        (["--size", "inf"], "--size is 'inf'"),
+    ],
+)
 def test_impossible_options_are_rejected(tmp_path, graphs, arguments, message):
     machine = tmp_path / "machine.xml"
     machine.write_text(nccl(16))
@@ -178,13 +184,16 @@ def test_nvswitch_joins_all_connected_gpus(tmp_path, shared_data):
         assert [(peers.kind, len(peers.endpoints)) for peers in tree.peer_links] == [("NVSwitch", 16)]
 
 
-@pytest.mark.parametrize(("change", "message"), [
-    (("host_hash=\"0x1\">\n    <pci busid=\"0000:28", "host_hash=\"0x2\">\n    <pci busid=\"0000:28"), "holds 2 hosts"),
-    (('<gpu dev="0"/>', '<gpu dev="0"/><gpu dev="5"/>'), "holds 2 GPUs, expected one"),
-    (('link_width="8"', 'link_width="1000000"'), "link_width '1000000'"),
-    (('link_width="8"', 'link_width="1_6"'), "link_width '1_6'"),
-    (("0000:20:00.0\" class", "0000:1d:00.0\" class"), "busid '0000:1d:00.0' is a duplicate"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (('host_hash="0x1">\n    <pci busid="0000:28', 'host_hash="0x2">\n    <pci busid="0000:28'), "holds 2 hosts"),
+        (('<gpu dev="0"/>', '<gpu dev="0"/><gpu dev="5"/>'), "holds 2 GPUs, expected one"),
+        (('link_width="8"', 'link_width="1000000"'), "link_width '1000000'"),
+        (('link_width="8"', 'link_width="1_6"'), "link_width '1_6'"),
+        (('0000:20:00.0" class', '0000:1d:00.0" class'), "busid '0000:1d:00.0' is a duplicate"),
+    ],
+)
 def test_invalid_server_files_are_rejected(tmp_path, change, message):
     machine = tmp_path / "machine.xml"
     machine.write_text(NCCL.replace(*change))
@@ -197,9 +206,11 @@ def test_path_classes_count_hidden_switches(tmp_path):
     inner = '<pci busid="{0}b" class="0x060400" link_speed="8 GT/s" link_width="16"><pci busid="{0}" class="0x030200"/></pci>'
     machine.write_text(
         '<system><cpu><pci busid="up" class="0x060400" link_speed="8 GT/s" link_width="16">'
-        + inner.format("a") + inner.format("c") + '<pci busid="d" class="0x030200"/><pci busid="e" class="0x030200"/>'
+        + inner.format("a")
+        + inner.format("c")
+        + '<pci busid="d" class="0x030200"/><pci busid="e" class="0x030200"/>'
         "</pci></cpu></system>"
-    )  # fmt: skip
+    )
     tree = import_xml(machine)
     assert tree.path_class("0", "1") == "PXB", "two switches lie between"
     assert tree.path_class("2", "3") == "PIX"
@@ -264,13 +275,16 @@ def probes_of(path, *rows):
     return path
 
 
-@pytest.mark.parametrize(("rows", "message"), [
-    ([("a", 0, 0, 1, 1e-6)], "expected at most the 15.75 GB/s"),
-    ([("a", 0, 0, 4, 0.025)], "no probe is an isolated copy below a switch"),
-    ([("a", 0, 0, 1, 0.03), ("x", 0, 0, 4, 0.024)], "1.25 times as fast as those below a switch"),
-    ([("a", 0, 0, 1, 0.025), ("c", 0, 1, 0, 0.05), ("c", 0, 4, 0, 0.0375)], "is faster than the local copy"),
-    ([("a", 0, 0, 77, 0.025)], "names the endpoint '77', expected one of 0, 1"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        ([("a", 0, 0, 1, 1e-6)], "expected at most the 15.75 GB/s"),
+        ([("a", 0, 0, 4, 0.025)], "no probe is an isolated copy below a switch"),
+        ([("a", 0, 0, 1, 0.03), ("x", 0, 0, 4, 0.024)], "1.25 times as fast as those below a switch"),
+        ([("a", 0, 0, 1, 0.025), ("c", 0, 1, 0, 0.05), ("c", 0, 4, 0, 0.0375)], "is faster than the local copy"),
+        ([("a", 0, 0, 77, 0.025)], "names the endpoint '77', expected one of 0, 1"),
+    ],
+)
 def test_probes_contradicting_the_machine_are_rejected(tmp_path, rows, message):
     error = run("calibrate", "storm8", probes_of(tmp_path / "probes.csv", *rows)).exception
     assert message in str(error)

@@ -111,16 +111,31 @@ def test_crossing_copies_do_not_calibrate_link_rate():
 def test_slow_path_class_does_not_slow_other_classes():
     """Crossing, inter-socket and host-memory copies have separate rates."""
     rows = [
-        ("0>1", 55, ""), ("0>2", 50, ""), ("0>4", 25, ""), ("H>0", 54, ""), ("0>H", 53, ""),
+        ("0>1", 55, ""),
+        ("0>2", 50, ""),
+        ("0>4", 25, ""),
+        ("H>0", 54, ""),
+        ("0>H", 53, ""),
         ("H>0 H>1 H>2 H>3", 100, "calibration"),
-    ]  # fmt: skip
-    judged = [("2>0", 50, "test"), ("4>1", 25, "test"), ("H>3", 54, "test"), ("3>H", 53, "test"),
-              ("0>1 H>2", 108, "test"), ("0>2 4>6", 100, "test"), ("H>0 H>2", 100, "test")]  # fmt: skip
+    ]
+    judged = [
+        ("2>0", 50, "test"),
+        ("4>1", 25, "test"),
+        ("H>3", 54, "test"),
+        ("3>H", 53, "test"),
+        ("0>1 H>2", 108, "test"),
+        ("0>2 4>6", 100, "test"),
+        ("H>0 H>2", 100, "test"),
+    ]
     report = validate_machine(load_tree("pcie5_four_switches"), _measured(*rows, *judged))
     rates = report.calibration.rates
     assert [rates.of_class(way) for way in ("local", "crossing", "between_roots", "host_in", "host_out")] == [
-        None, 50e9, 25e9, 54e9, 53e9
-    ]  # fmt: skip
+        None,
+        50e9,
+        25e9,
+        54e9,
+        53e9,
+    ]
     assert report.rows["judged"].tolist() == [False] * 6 + [True] * 7
     assert report.rows["relative_error"].abs().max() < 1e-9
 
@@ -198,8 +213,14 @@ def test_slow_bidirectional_pairs_at_root_complex_do_not_set_duplex_cost(across)
     """
     pair, first, second = across
     back = f"{pair[-1]}>{pair[0]}"
-    rows = [(pair, 25.8, "calibration"), (f"{pair} {back}", 33, "calibration"), ("H>0", 26.2, "calibration"),
-            ("0>H", 26.2, "calibration"), ("H>0 0>H", 48, "calibration"), ("H>1 1>H", 48, "")]  # fmt: skip
+    rows = [
+        (pair, 25.8, "calibration"),
+        (f"{pair} {back}", 33, "calibration"),
+        ("H>0", 26.2, "calibration"),
+        ("0>H", 26.2, "calibration"),
+        ("H>0 0>H", 48, "calibration"),
+        ("H>1 1>H", 48, ""),
+    ]
     report = validate_machine(two_roots(first, second), _measured(*rows))
     assert "bidirectional pairs are slower" in report.calibration.sources["two_way"]
     assert abs(report.rows["relative_error"].iloc[-1]) < 0.05
@@ -235,8 +256,12 @@ def test_probe_limited_by_links_sets_no_shared_limit():
     vertices = [Vertex("RC", "root_complex", None), Vertex("S", "switch", "RC")]
     vertices += [Vertex(gpu, "endpoint", "S" if gpu in "01" else "RC") for gpu in "0123"]
     tree = PcieTree("mixed", tuple(vertices), link_bytes_per_s=31507692307.7)
-    rows = [("0>1", 26.4, "calibration"), ("H>0", 26.4, "calibration"), ("H>0 H>1 H>2 H>3", 52.8, "calibration"),
-            ("H>0 H>2 H>3", 79.2, "")]  # fmt: skip
+    rows = [
+        ("0>1", 26.4, "calibration"),
+        ("H>0", 26.4, "calibration"),
+        ("H>0 H>1 H>2 H>3", 52.8, "calibration"),
+        ("H>0 H>2 H>3", 79.2, ""),
+    ]
     report = validate_machine(tree, _measured(*rows))
     assert limits(report) == {} and lower_bounds(report) == {"memory_read": 52.8e9}
     assert not report.rows["judged"].iloc[-1], "a measured 52.8 GB/s does not validate 79.2 GB/s"
@@ -244,21 +269,35 @@ def test_probe_limited_by_links_sets_no_shared_limit():
 
 def test_bidirectional_limits_do_not_calibrate_single_directions():
     tree, pairs = two_roots("0123", "4567"), ("0>4 4>0 1>5 5>1 2>6 6>2 3>7 7>3", 46, "calibration")
-    rows = [("0>1", 26.4, "calibration"), ("0>4", 16.5, "calibration"), pairs, ("0>4 1>5 2>6 7>3", 33.6, ""),
-            ("0>5 5>0 1>6 6>1", 46, "")]  # fmt: skip
+    rows = [
+        ("0>1", 26.4, "calibration"),
+        ("0>4", 16.5, "calibration"),
+        pairs,
+        ("0>4 1>5 2>6 7>3", 33.6, ""),
+        ("0>5 5>0 1>6 6>1", 46, ""),
+    ]
     result = validate_machine(tree, _measured(*rows)).rows
     assert result["judged"].tolist()[3:] == [False, True]
-    memory = [("0>1", 25.1, "calibration"), ("0>H", 26.4, "calibration"),
-              (" ".join(f"H>{n} {n}>H" for n in range(4)), 174, "calibration"), ("H>0 0>H H>1 1>H", 87.2, "")]  # fmt: skip
+    memory = [
+        ("0>1", 25.1, "calibration"),
+        ("0>H", 26.4, "calibration"),
+        (" ".join(f"H>{n} {n}>H" for n in range(4)), 174, "calibration"),
+        ("H>0 0>H H>1 1>H", 87.2, ""),
+    ]
     result = validate_machine(tree, _measured(*memory)).rows
     assert result["reason_code"].iloc[-1] == Reason.NO_MEMORY_PROBE
 
 
 def test_random_order_does_not_imply_unknown_link():
     tree = two_roots("01", "23", switches=True)
-    rows = [("0>1", 25, "calibration"), ("0>1 1>0", 48, "calibration"), ("0>2", 13, "calibration"),
-            ("0>2 2>0", 26, "calibration"), ("0>2 1>3", 26, "calibration"),
-            ("0>2 2>0 1>3 3>1", 52, "calibration")]  # fmt: skip
+    rows = [
+        ("0>1", 25, "calibration"),
+        ("0>1 1>0", 48, "calibration"),
+        ("0>2", 13, "calibration"),
+        ("0>2 2>0", 26, "calibration"),
+        ("0>2 1>3", 26, "calibration"),
+        ("0>2 2>0 1>3 3>1", 52, "calibration"),
+    ]
     every = tuple((s, t) for s in "0123" for t in "0123" if s != t)
     all_to_all = MeasuredGraph("all", every, 45e9, "ordered_writes")
     result = validate_machine(tree, [*_measured(*rows), all_to_all]).rows.iloc[-1]
@@ -337,8 +376,9 @@ def test_completed_probes_identify_the_machine(tmp_path, topology):
     assert {probe.role for probe in probes} <= {"calibration", "test"}
     direct = replace(tree, peer_links=tuple(replace(link, bytes_per_s=150e9) for link in tree.peer_links))
     path = tmp_path / "probes.csv"
-    path.write_text("\n".join(
-        line + ("50" if number else "") for number, line in enumerate(probe_csv(probes).splitlines())) + "\n")  # fmt: skip
+    path.write_text(
+        "\n".join(line + ("50" if number else "") for number, line in enumerate(probe_csv(probes).splitlines())) + "\n"
+    )
     graphs = read_measured_copies(path)
     assert [graph.flows for graph in graphs] == [probe.flows for probe in probes]
     known = []

@@ -124,8 +124,13 @@ def test_direct_copies_and_host_copies_use_separate_links():
 
 
 def test_remote_memory_copies_are_limited_per_gpu():
-    rows = [("0>1", 26.4, "calibration"), ("NUMA0>2", 20, "calibration"), ("2>NUMA0", 18, "calibration"),
-            ("NUMA0>2 NUMA0>3", 26.3, "calibration"), ("2>NUMA0 3>NUMA0", 26.2, "test")]  # fmt: skip
+    rows = [
+        ("0>1", 26.4, "calibration"),
+        ("NUMA0>2", 20, "calibration"),
+        ("2>NUMA0", 18, "calibration"),
+        ("NUMA0>2 NUMA0>3", 26.3, "calibration"),
+        ("2>NUMA0 3>NUMA0", 26.2, "test"),
+    ]
     report = validate_machine(two_roots("01", "23", switches=True), _measured(*rows))
     assert report.rows["relative_error"].iloc[3:].abs().max() < 0.02
     assert not texts(report, WarningCode.CALIBRATION_CONTRADICTED)
@@ -228,10 +233,12 @@ def test_remote_memory_is_reached_over_inter_socket_link():
     across = measured("probe", [(str(gpu), str(gpu + 4)) for gpu in range(4)], 50, "calibration")
     alone.append(measured("far", [("0", "4")], 25, "calibration"))
     judged = [
-        measured("two", [("NUMA0", "4"), ("NUMA0", "5")], 60), measured("one", [("NUMA0", "6")], 30, "test"),
-        measured("write", [("0", "NUMA1")], 30, "test"), measured("gpus", [("0", "4"), ("1", "5"), ("2", "6")], 50),
+        measured("two", [("NUMA0", "4"), ("NUMA0", "5")], 60),
+        measured("one", [("NUMA0", "6")], 30, "test"),
+        measured("write", [("0", "NUMA1")], 30, "test"),
+        measured("gpus", [("0", "4"), ("1", "5"), ("2", "6")], 50),
         measured("mixed", [("0", "4"), ("NUMA0", "5")], 60),
-    ]  # fmt: skip
+    ]
     unknown = Reason.NO_INTER_SOCKET_PROBE
     blind = validate_machine(tree, [*alone, across, *judged]).rows.set_index("graph")
     assert blind["reason_code"][["two", "one", "write", "gpus", "mixed"]].tolist() == [unknown] * 3 + ["", unknown]

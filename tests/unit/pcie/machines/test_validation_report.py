@@ -32,8 +32,10 @@ def test_contradictions_with_topology_are_reported():
     ]
     result = validate_machine(TREE, graphs)
     assert any("'two'" in text for text in texts(result, WarningCode.RATE_BEYOND_LINKS))
-    hazard = [MeasuredGraph("alone", (("0", "1"),), 50e9, "independent"),
-              MeasuredGraph("h", (("0", "4"), ("1", "8")), 5e9, "ordered_writes")]  # fmt: skip
+    hazard = [
+        MeasuredGraph("alone", (("0", "1"),), 50e9, "independent"),
+        MeasuredGraph("h", (("0", "4"), ("1", "8")), 5e9, "ordered_writes"),
+    ]
     report = validate_machine(load_tree("flat4x4"), hazard)
     assert texts(report, WarningCode.DIVIDED_WRITES)
     fallen = report.rows.iloc[1]
@@ -262,12 +264,19 @@ def test_rows_of_one_system_are_checked_against_a_topology(tmp_path):
     assert "line 0" not in result.output
 
 
-@pytest.mark.parametrize(("kind", "expected"), [
-    ("", (80e9, "total")), ("total", (80e9, "total")), ("sum", (80e9, "sum_of_copies")),
-    ("mean_per_copy", (160e9, "sum_of_copies")), ("mean_per_flow", (160e9, "sum_of_copies")),
-    ("sum_of_readers", (80e9, "sum_of_targets")), ("sum_of_writers", (80e9, "sum_of_sources")),
-    ("last_listed", (80e9, "last_listed")),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("kind", "expected"),
+    [
+        ("", (80e9, "total")),
+        ("total", (80e9, "total")),
+        ("sum", (80e9, "sum_of_copies")),
+        ("mean_per_copy", (160e9, "sum_of_copies")),
+        ("mean_per_flow", (160e9, "sum_of_copies")),
+        ("sum_of_readers", (80e9, "sum_of_targets")),
+        ("sum_of_writers", (80e9, "sum_of_sources")),
+        ("last_listed", (80e9, "last_listed")),
+    ],
+)
 def test_kind_of_a_rate_is_respected(tmp_path, kind, expected):
     path = tmp_path / "m.csv"
     path.write_text(f"graph,communications,total_gb_per_s,kind\ntwo,0>4 1>5,80,{kind}\n")

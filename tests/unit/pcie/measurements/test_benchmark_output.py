@@ -64,14 +64,26 @@ def test_bandwidth_matrices_calibrate_a_machine(tmp_path):
         (NVBANDWIDTH, " 1     50.00", " 0     50.00", "row 0 is a duplicate"),
         (NVBANDWIDTH, "Running host_to_all_memcpy_ce.", "Running device_to_device_memcpy_write_ce.", "has 1 rows"),
         (PEER_TEST, "P2P=Enabled Bandwidth Matrix (GB/s)", "P2P=Enabled Bandwidth Matrix (GiB/s)", "has 'GiB/s'"),
-        ('{"testcases": [{"name": "host_to_device_memcpy_ce", "status": "Failed", "bandwidth_matrix": [["25.0"]]}]}',
-         "", "", "status 'Failed', expected Passed"),
-        ('{"testcases": [{"name": "device_to_device_memcpy_write_ce", "bandwidth_matrix": [["N/A", "25.0"], ["25"]]}]}',
-         "", "", "row 1 of 'device_to_device_memcpy_write_ce' has 1 values, expected 2"),
-        ("graph,source,target,size_bytes,elapsed_s,rate_gb_per_s\na,0,1,1e9,0.02,5\n", "", "",
-         "has elapsed_s and rate_gb_per_s, expected one of them"),
+        (
+            '{"testcases": [{"name": "host_to_device_memcpy_ce", "status": "Failed", "bandwidth_matrix": [["25.0"]]}]}',
+            "",
+            "",
+            "status 'Failed', expected Passed",
+        ),
+        (
+            '{"testcases": [{"name": "device_to_device_memcpy_write_ce", "bandwidth_matrix": [["N/A", "25.0"], ["25"]]}]}',
+            "",
+            "",
+            "row 1 of 'device_to_device_memcpy_write_ce' has 1 values, expected 2",
+        ),
+        (
+            "graph,source,target,size_bytes,elapsed_s,rate_gb_per_s\na,0,1,1e9,0.02,5\n",
+            "",
+            "",
+            "has elapsed_s and rate_gb_per_s, expected one of them",
+        ),
     ],
-)  # fmt: skip
+)
 def test_inconsistent_benchmark_output_is_rejected(tmp_path, text, old, new, message):
     assert old in text
     path = tmp_path / ("m.csv" if text.startswith("graph") else "m.txt")
@@ -209,12 +221,15 @@ def test_copy_engine_tests_of_nvbandwidth_are_read(tmp_path):
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ("SUM all_to_one_write_ce 150.00", "SUM all_to_one_write_ce 151.00",
-         "the sum of 'all_to_one_write_ce' is 151, but its values add up to 150.00"),
+        (
+            "SUM all_to_one_write_ce 150.00",
+            "SUM all_to_one_write_ce 151.00",
+            "the sum of 'all_to_one_write_ce' is 151, but its values add up to 150.00",
+        ),
         ("SUM device_to_device_memcpy_write_ce 300.00\n", "", "truncated"),
         ("SUM device_to_device_latency_sm 4800.00\n", "Running x.\n", "the output ends in test 'x'"),
     ],
-)  # fmt: skip
+)
 def test_truncated_or_inconsistent_nvbandwidth_output_is_rejected(tmp_path, old, new, message):
     path = tmp_path / "nv.txt"
     path.write_text(NVBANDWIDTH_08.replace(old, new))

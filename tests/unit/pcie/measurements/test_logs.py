@@ -69,10 +69,14 @@ def test_p2pmark_that_writes_is_read(tmp_path):
     together = [one for one in read_measured_copies(tmp_path / "p2pmark.txt") if one.role != "calibration"]
     printed = {one.name: (" ".join(map(">".join, one.flows)), one.total_bytes_per_s / 1e9) for one in together}
     assert printed == {
-        "staggered writes, distance 1": ("0>1 1>2 2>0", 135.0), "staggered writes, distance 2": ("0>2 1>0 2>1", 132.0),
-        "0 writes to all": ("0>1 0>2", 47.0), "1 writes to all": ("1>2 1>0", 48.0), "2 writes to all": ("2>0 2>1", 40.0),
-        "ring": ("0>1 1>2 2>0", 135.0), "all write to all": ("0>1 0>2 1>2 1>0 2>0 2>1", 120.0),
-    }  # fmt: skip
+        "staggered writes, distance 1": ("0>1 1>2 2>0", 135.0),
+        "staggered writes, distance 2": ("0>2 1>0 2>1", 132.0),
+        "0 writes to all": ("0>1 0>2", 47.0),
+        "1 writes to all": ("1>2 1>0", 48.0),
+        "2 writes to all": ("2>0 2>1", 40.0),
+        "ring": ("0>1 1>2 2>0", 135.0),
+        "all write to all": ("0>1 0>2 1>2 1>0 2>0 2>1", 120.0),
+    }
     assert {one.program for one in together} == {"unordered_writes"}
     statistics = {one.name: one.statistic for one in together}
     assert (statistics["all write to all"], statistics["0 writes to all"]) == ("sum_of_sources", "total")
@@ -82,11 +86,19 @@ def test_p2pmark_that_writes_is_read(tmp_path):
     ("old", "new", "message"),
     [
         ("GPU 1 -> GPU 2: 45.00 GB/s\n", "", "the ring has 2 complete rows in order, expected 3"),
-        ("GPU 2 -> GPU 0: 44.00", "GPU 2 -> GPU 0: 64.00", "the total of the ring is 135 GB/s, but the rates sum to 155"),
+        (
+            "GPU 2 -> GPU 0: 44.00",
+            "GPU 2 -> GPU 0: 64.00",
+            "the total of the ring is 135 GB/s, but the rates sum to 155",
+        ),
         ("0->2 1->0", "0->2 1->2", "round +2 of the staggered writes does not name each of 3 GPUs"),
-        ("Total all-to-all bandwidth: 120.00", "Total: 120", "writes by all GPUs have 3 complete rows, expected 3 and a total"),
+        (
+            "Total all-to-all bandwidth: 120.00",
+            "Total: 120",
+            "writes by all GPUs have 3 complete rows, expected 3 and a total",
+        ),
     ],
-)  # fmt: skip
+)
 def test_damaged_writes_of_p2pmark_are_rejected(tmp_path, old, new, message):
     assert old in P2PMARK_WRITES
     with pytest.raises(InputError, match=re.escape(message)):
@@ -97,9 +109,11 @@ def test_nvbandwidth_without_its_announcements_is_read(tmp_path):
     path = tmp_path / "nv.txt"
     expected = rates(path, TEXT)
     assert list(expected) == [
-        "host_to_device_memcpy_ce 0 0", "host_to_device_memcpy_ce 0 1", "device_to_device_memcpy_read_ce 0 1",
+        "host_to_device_memcpy_ce 0 0",
+        "host_to_device_memcpy_ce 0 1",
+        "device_to_device_memcpy_read_ce 0 1",
         "device_to_device_memcpy_read_ce 1 0",
-    ]  # fmt: skip
+    ]
     cut = TEXT.replace("Running device_to_device_memcpy_read_ce.", "...")
     shortened = TEXT.replace("Running device_to_device_memcpy_read_ce.", "Running device_to_device_mem")
     warned = TEXT.replace("\n 1     22", "\nWARNING: clocks changed\n[W] slow link\n 1     22")

@@ -142,8 +142,9 @@ def test_rocm_output_is_read(tmp_path):
         assert (second.flows, second.role) == ((("0", "2"), ("NUMA1", "2")), "")
         assert second.total_bytes_per_s == pytest.approx(40e9)
         assert {one.flows: one.total_bytes_per_s / 1e9 for one in matrix if len(one.flows) == 2} == {
-            (("0", "1"), ("1", "0")): pytest.approx(80.75), (("1", "0"), ("0", "1")): pytest.approx(80.75),
-        }  # fmt: skip
+            (("0", "1"), ("1", "0")): pytest.approx(80.75),
+            (("1", "0"), ("0", "1")): pytest.approx(80.75),
+        }
         assert {one.flows[0]: one.total_bytes_per_s / 1e9 for one in matrix if len(one.flows) == 1} == pytest.approx(
             {
                 ("NUMA0", "0"): 41.97,
@@ -220,8 +221,11 @@ def test_memory_of_several_processors_keeps_node_number(tmp_path):
     (tmp_path / "transfers.log").write_text(text)
     graphs = read_measured_copies(tmp_path / "transfers.log")
     assert {one.flows[0]: round(one.total_bytes_per_s / 1e9, 2) for one in graphs} == {
-        ("NUMA0", "0"): 41.97, ("NUMA1", "0"): 21.97, ("0", "NUMA0"): 55.23, ("0", "NUMA1"): 28.11,
-    }  # fmt: skip
+        ("NUMA0", "0"): 41.97,
+        ("NUMA1", "0"): 21.97,
+        ("0", "NUMA0"): 55.23,
+        ("0", "NUMA1"): 28.11,
+    }
     with pytest.raises(InputError, match="no endpoint 'NUMA1'; memory_nodes of the topology does not list it"):
         validate_machine(load_tree("flat4x2"), graphs)
     # NUMA0 is the host memory of a machine with one node.
@@ -234,7 +238,12 @@ def test_memory_of_several_processors_keeps_node_number(tmp_path):
 @pytest.mark.parametrize(
     ("text", "old", "new", "message"),
     [
-        (TRANSFER_BENCH, "25.000 GB/s", "90.000 GB/s", "rate of a transfer is 90 GB/s, expected 25 GB/s from its bytes and time"),
+        (
+            TRANSFER_BENCH,
+            "25.000 GB/s",
+            "90.000 GB/s",
+            "rate of a transfer is 90 GB/s, expected 25 GB/s from its bytes and time",
+        ),
         (TRANSFER_BENCH, "25.000 GB/s", "0 GB/s", "has a rate of 0 GB/s, expected a positive rate"),
         (ROCM_BANDWIDTH_TEST, "26.0\n", "\n", "row 0 has 2 values, expected 3"),
         (ROCM_BANDWIDTH_TEST, "14.045", "14.0x5", "could not convert string to float: '14.0x5'"),
@@ -243,27 +252,51 @@ def test_memory_of_several_processors_keeps_node_number(tmp_path):
         (TRANSFER_BENCH, " -> G1", "", "is not a complete row of a transfer"),
         (TRANSFER_BENCH, "42.33", "", "row CPU 00 has 2 values, expected 3"),
         # Truncated between complete rows.
-        (TRANSFER_BENCH, "  GPU 01  ->     55.24        48.51       N/A\n", "",
-         "the unidirectional matrix has 2 of 3 rows: the output is cut short"),
-        (TRANSFER_BENCH, "     Transfer 00  |   37.857 GB/s |    0.028 ms |      1048576 bytes | G0 -> G000:004 -> G1\n",
-         "", "'Test 1' lacks transfers of its executors: the output is cut short"),
-        (ROCM_BANDWIDTH_TEST, "          2         28.0        14.046      540.064\n", "",
-         "the matrix of unidirectional copies has no row 2: the output is cut short"),
-        (ROCM_BANDWIDTH_TEST, "          2         49.0        27.5        N/A\n", "",
-         "the matrix of bidirectional copies has no row 2: the output is cut short"),
+        (
+            TRANSFER_BENCH,
+            "  GPU 01  ->     55.24        48.51       N/A\n",
+            "",
+            "the unidirectional matrix has 2 of 3 rows: the output is cut short",
+        ),
+        (
+            TRANSFER_BENCH,
+            "     Transfer 00  |   37.857 GB/s |    0.028 ms |      1048576 bytes | G0 -> G000:004 -> G1\n",
+            "",
+            "'Test 1' lacks transfers of its executors: the output is cut short",
+        ),
+        (
+            ROCM_BANDWIDTH_TEST,
+            "          2         28.0        14.046      540.064\n",
+            "",
+            "the matrix of unidirectional copies has no row 2: the output is cut short",
+        ),
+        (
+            ROCM_BANDWIDTH_TEST,
+            "          2         49.0        27.5        N/A\n",
+            "",
+            "the matrix of bidirectional copies has no row 2: the output is cut short",
+        ),
         ("TransferBench v1.62.00\n", "", "", "contains no copies of"),
-        (TRANSFER_BENCH, "  GPU 01 <->     73.00        80.75       N/A\n", "",
-         "the bidirectional matrix has 2 of 3 rows: the output is cut short"),
+        (
+            TRANSFER_BENCH,
+            "  GPU 01 <->     73.00        80.75       N/A\n",
+            "",
+            "the bidirectional matrix has 2 of 3 rows: the output is cut short",
+        ),
         (OLD_PEER_COPIES, "80.75", "80.7x", "could not convert string to float: '80.7x'"),
         (OLD_PEER_LIST, "80.75", "-80.75", "-80.75 GB/s, expected a rate above 0"),
         (ALL_TO_ALL, "23.000", "32.000", "the total of row GPU 01 is 45, but its values differ"),
-        (ALL_TO_ALL, "GPU 02   24.000     25.000        N/A        49.000     48.000\n", "",
-         "the summary has 2 of 3 rows: the output is cut short"),
+        (
+            ALL_TO_ALL,
+            "GPU 02   24.000     25.000        N/A        49.000     48.000\n",
+            "",
+            "the summary has 2 of 3 rows: the output is cut short",
+        ),
         (ALL_TO_ALL, "GPU 02        STotal", "GPU 02  NIC(01 QP)   STotal", "line 7 has copies by network cards"),
         (ALL_TO_ALL, "STotal", "(Rnk) STotal", "line 7 is of several ranks, expected the GPUs of one host"),
         (ROCM_BANDWIDTH_TEST.replace("05:0.0", "").replace("08:0.0", ""), "", "", "cannot be distinguished"),
     ],
-)  # fmt: skip
+)
 def test_damaged_rocm_output_is_rejected(tmp_path, text, old, new, message):
     path = tmp_path / "rocm.txt"
     path.write_text(text.replace(old, new, 1) if old else text)
@@ -326,10 +359,13 @@ def test_p2pmark_output_is_read(tmp_path):
     assert {one.flows[0]: one.total_bytes_per_s / 1e9 for one in alone} == pytest.approx(expected)
     # The output names the reader first, and a flow starts at the GPU that holds the bytes.
     reads = {
-        "staggered reads, distance 1": ("1>0 2>1 0>2", 135.0), "staggered reads, distance 2": ("2>0 0>1 1>2", 132.0),
-        "0 reads from all": ("1>0 2>0", 47.0), "1 reads from all": ("2>1 0>1", 48.0), "2 reads from all": ("0>2 1>2", 40.0),
+        "staggered reads, distance 1": ("1>0 2>1 0>2", 135.0),
+        "staggered reads, distance 2": ("2>0 0>1 1>2", 132.0),
+        "0 reads from all": ("1>0 2>0", 47.0),
+        "1 reads from all": ("2>1 0>1", 48.0),
+        "2 reads from all": ("0>2 1>2", 40.0),
         "all read from all": ("1>0 2>0 2>1 0>1 0>2 1>2", 120.0),
-    }  # fmt: skip
+    }
     printed_reads = {one.name: (" ".join(map(">".join, one.flows)), one.total_bytes_per_s / 1e9) for one in together}
     assert printed_reads == reads
     assert {one.program for one in together} == {"unordered_reads"}
@@ -351,15 +387,23 @@ def test_p2pmark_output_without_its_first_line_is_read(tmp_path):
     [
         ("GPU 1:   56.12       -      40.21\n", "", "row 'GPU 1:' of the sequential copies has 0 values, expected 3"),
         ("56.12       -  ", "-  56.12", "row 'GPU 1:' of the sequential copies has 3 values"),
-        ("+2  0<-2 1<-0 2<-1   44.00 avg   132.00 total\n", "", "staggered reads have 1 complete rounds, expected +1 to +2"),
+        (
+            "+2  0<-2 1<-0 2<-1   44.00 avg   132.00 total\n",
+            "",
+            "staggered reads have 1 complete rounds, expected +1 to +2",
+        ),
         ("2<-0   45.00", "2<-2   45.00", "round +1 of the staggered reads does not name each of 3 GPUs"),
-        ("GPU 2 reads from all peers: 40.00 GB/s", "GPU 2 reads", "reads by a single GPU have 2 complete rows, expected 3"),
+        (
+            "GPU 2 reads from all peers: 40.00 GB/s",
+            "GPU 2 reads",
+            "reads by a single GPU have 2 complete rows, expected 3",
+        ),
         ("Total system bandwidth: 120.00 GB/s", "", "reads by all GPUs have 3 complete rows, expected 3 and a total"),
         ("GPU 2: 39.00", "GPU 2: 93.00", "the total of reads by all GPUs is 120 GB/s, but the rates sum to 174"),
         ("=== Sequential P2P bandwidth", "=== Sequential", "is not output of rocm_bandwidth_test, TransferBench"),
         ("56.10 ", "0.00  ", "0 GB/s, expected a rate above 0"),
     ],
-)  # fmt: skip
+)
 def test_damaged_p2pmark_output_is_rejected(tmp_path, old, new, message):
     path = tmp_path / "p2pmark.txt"
     assert old in P2PMARK

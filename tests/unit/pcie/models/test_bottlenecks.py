@@ -74,9 +74,10 @@ def plain_bottlenecks(pairs, rho, tau, sharing):
             for c in (c for c, limit in enumerate(limits) if limit is None):
                 near = [
                     (rho[o], limits[o][1] if limits[o][1] >= 0 else limits[o][0], place, link)
-                    for place, link in enumerate(routes[c]) for o in users[link]
+                    for place, link in enumerate(routes[c])
+                    for o in users[link]
                     if o != c and limits[o] is not None and is_candidate(c, o, link)
-                ]  # fmt: skip
+                ]
                 if near:
                     slowest = min(rate for rate, *_ in near)
                     _, cause, _, link = min(

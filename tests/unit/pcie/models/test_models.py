@@ -47,11 +47,7 @@ UNIT_CASES = {
         [62.755447, 88.780114, 88.780114, 37.49952],
     ),
     "bidirectional": ([(0, 4), (4, 0)], ["1", "1"], [25.255927] * 2),
-    "ring 2D step 1": (
-        [(0, 4), (1, 0), (2, 1), (3, 2), (4, 5), (5, 6), (6, 7), (7, 3)],
-        ["1"] * 8,
-        [25.255927] * 8,
-    ),
+    "ring 2D step 1": ([(0, 4), (1, 0), (2, 1), (3, 2), (4, 5), (5, 6), (6, 7), (7, 3)], ["1"] * 8, [25.255927] * 8),
 }
 
 
@@ -288,11 +284,13 @@ BACK_PRESSURE = MODELS["back_pressure"]
     st.sampled_from(["storm8", "flat4x2", "boards4", "dgx1", "direct8"]),
     st.lists(
         st.tuples(st.integers(0, 7), st.integers(0, 7)).filter(lambda pair: pair[0] != pair[1]),
-        min_size=1, max_size=9, unique=True,
+        min_size=1,
+        max_size=9,
+        unique=True,
     ),
     st.sampled_from([0.0, 0.1, 0.1735, 0.3]),
     st.sampled_from([1.0, 1.086, 1.25]),
-)  # fmt: skip
+)
 def test_back_pressure_equals_reference_and_respects_capacities(topology, pairs, tau, cost):
     tree = load_tree(topology)
     payload = (1 - 2 * tau) / (1 + 2 * tau * cost)

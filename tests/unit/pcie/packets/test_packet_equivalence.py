@@ -46,10 +46,14 @@ def test_components_and_phases_agree_with_whole_graphs(storm8):
     # Completion times are within the range of whole graphs simulated in many phases.
     pairs = [pairs for _, pairs in stress_set(storm8, 30)]
     pooled = simulate(storm8, from_pairs(pairs, size_bytes=float(3 * MIB)), HARDWARE["split_256_128"])
-    whole = np.stack([
-        simulate_once(storm8, from_pairs(pairs, size_bytes=float(3 * MIB)), HARDWARE["split_256_128"], phase=phase).end_s
-        for phase in range(12)
-    ])  # fmt: skip
+    whole = np.stack(
+        [
+            simulate_once(
+                storm8, from_pairs(pairs, size_bytes=float(3 * MIB)), HARDWARE["split_256_128"], phase=phase
+            ).end_s
+            for phase in range(12)
+        ]
+    )
     packet_s = 400 / HARDWARE["split_256_128"].raw_bytes_per_s
     assert (pooled.end_s >= whole.min(axis=0) - 20 * packet_s).mean() > 0.97
     assert (pooled.end_s <= whole.max(axis=0) + 20 * packet_s).mean() > 0.97
@@ -60,14 +64,16 @@ def test_components_and_phases_agree_with_whole_graphs(storm8):
     st.lists(ARC, min_size=1, max_size=14),
     st.lists(st.sampled_from([1, 2, 90, 150, 150]), min_size=14, max_size=14),
     st.lists(st.sampled_from([0, 0, 0, 0, 0, 30]), min_size=14, max_size=14),
-    st.sampled_from([
-        *HARDWARE.values(),
-        PacketHardware(split_bytes=64, piece_cost_ns=2.0, buffering="virtual_output_queues"),
-        PacketHardware(payload_bytes=512, split_bytes=128, data_credits=32 * 8, header_credits=9),
-    ]),
+    st.sampled_from(
+        [
+            *HARDWARE.values(),
+            PacketHardware(split_bytes=64, piece_cost_ns=2.0, buffering="virtual_output_queues"),
+            PacketHardware(payload_bytes=512, split_bytes=128, data_credits=32 * 8, header_credits=9),
+        ]
+    ),
     st.lists(st.sampled_from([1.0, 1.0, 1.0, 2.0, 0.5]), min_size=12, max_size=12),
     st.integers(0, 8),
-)  # fmt: skip
+)
 def test_shortened_routes_do_not_change_completion_times(pairs, packets, starts, hardware, capacities, phase):
     """Check bitwise identical completion times on trees with any link widths."""
     parents = ["RC", "RC", "S", "S", "S", "T", "T", "U", "U", "RC", "U", "RC"]
@@ -90,13 +96,15 @@ def test_shortened_routes_do_not_change_completion_times(pairs, packets, starts,
 @given(
     st.lists(ARC, min_size=1, max_size=8),
     st.lists(st.sampled_from([0, 0, 0, 30, 31]), min_size=8, max_size=8),
-    st.sampled_from([
-        *HARDWARE.values(),
-        PacketHardware(split_bytes=64, buffering="virtual_output_queues", hop_latency_ns=20.0),
-        PacketHardware(split_bytes=128, link_layer_packets=True),
-    ]),
+    st.sampled_from(
+        [
+            *HARDWARE.values(),
+            PacketHardware(split_bytes=64, buffering="virtual_output_queues", hop_latency_ns=20.0),
+            PacketHardware(split_bytes=128, link_layer_packets=True),
+        ]
+    ),
     st.lists(st.tuples(st.permutations(range(8)), st.integers(0, 7), st.integers(0, 3)), min_size=1, max_size=6),
-)  # fmt: skip
+)
 def test_equivalent_runs_have_equal_completion_times(pairs, starts, hardware, copies):
     """Compare with single runs for shuffled rows, symmetric endpoints and phases."""
     tree = load_tree("storm8")

@@ -59,9 +59,14 @@ def test_simulated_program_agrees_with_engine_model():
     """Check simulated rates against the engine model within 1 % for several patterns."""
     tree, rates = load_tree("flat4x2"), LinkRates(56e9, 50e9, crossing_bytes_per_s=40e9)
     patterns = (
-        [(0, 1)], [(0, 1), (1, 0)], [(0, 4)], [(0, 1), (0, 4)], [(1, 0), (2, 0), (4, 0)], [(0, 4), (1, 5)],
+        [(0, 1)],
+        [(0, 1), (1, 0)],
+        [(0, 4)],
+        [(0, 1), (0, 4)],
+        [(1, 0), (2, 0), (4, 0)],
+        [(0, 4), (1, 5)],
         [(s, t) for s in range(4) for t in range(4) if s != t],
-    )  # fmt: skip
+    )
     for program in ("independent", "ordered_writes"):
         even = replace(PROGRAMS[program], switch_share=0.0)
         for flows in patterns:

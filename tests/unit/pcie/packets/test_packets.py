@@ -127,23 +127,30 @@ def test_kernel_equals_reference_simulator(pairs, packets, starts, setting, topo
     expected = reference_packets.simulate(tree, pairs, packets, hardware, starts)
     byte_s = 1 / hardware.raw_bytes_per_s
     graphs = CongestionGraphs(
-        ("g",), ("user",), np.array([0, len(pairs)]),
-        np.array([s for s, _ in pairs]), np.array([t for _, t in pairs]),
-        np.array(packets, dtype=np.float64) * hardware.payload_bytes, np.array(starts) * byte_s,
-    )  # fmt: skip
+        ("g",),
+        ("user",),
+        np.array([0, len(pairs)]),
+        np.array([s for s, _ in pairs]),
+        np.array([t for _, t in pairs]),
+        np.array(packets, dtype=np.float64) * hardware.payload_bytes,
+        np.array(starts) * byte_s,
+    )
     for fast_forward in (False, True):
         found = simulate_once(tree, graphs, hardware, fast_forward=fast_forward).end_s
         assert found == pytest.approx([float(end) * byte_s for end in expected], rel=1e-9)
 
 
-@pytest.mark.parametrize("hardware", [
-    HARDWARE["no_split"],
-    HARDWARE["split_256_128"],
-    HARDWARE["split_128_64"],
-    PacketHardware(hop_latency_ns=100.0, header_credits=16),
-    PacketHardware(switching="cut_through", split_bytes=128, link_layer_packets=True),
-    PacketHardware(buffering="virtual_output_queues", split_bytes=64, piece_cost_ns=2.0),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "hardware",
+    [
+        HARDWARE["no_split"],
+        HARDWARE["split_256_128"],
+        HARDWARE["split_128_64"],
+        PacketHardware(hop_latency_ns=100.0, header_credits=16),
+        PacketHardware(switching="cut_through", split_bytes=128, link_layer_packets=True),
+        PacketHardware(buffering="virtual_output_queues", split_bytes=64, piece_cost_ns=2.0),
+    ],
+)
 def test_fast_forward_does_not_change_completion_times(storm8, hardware):
     sets = validation_set(storm8, 500)[::17] + stress_set(storm8, 12)
     pairs = [pairs for _, pairs in sets]
@@ -189,9 +196,13 @@ def test_link_layer_packets_cost_only_with_bidirectional_traffic(storm8):
 
 def test_models_and_simulator_agree_on_isolated_rates_with_mixed_links():
     vertices = (
-        Vertex("RC", "root_complex", None), Vertex("S", "switch", "RC", 4.0), Vertex("0", "endpoint", "S", 2.0),
-        Vertex("1", "endpoint", "S", 2.0), Vertex("2", "endpoint", "S"), Vertex("3", "endpoint", "RC", 0.5),
-    )  # fmt: skip
+        Vertex("RC", "root_complex", None),
+        Vertex("S", "switch", "RC", 4.0),
+        Vertex("0", "endpoint", "S", 2.0),
+        Vertex("1", "endpoint", "S", 2.0),
+        Vertex("2", "endpoint", "S"),
+        Vertex("3", "endpoint", "RC", 0.5),
+    )
     tree = PcieTree("mixed", vertices)
     pairs = [[(0, 1)], [(0, 2)], [(2, 0)], [(0, 3)], [(3, 0)]]
     graphs = from_pairs(pairs, size_bytes=SIZE)
@@ -238,11 +249,18 @@ def test_trace_contains_each_transmission_once(storm8):
         assert (ordered["start_s"].to_numpy()[1:] >= ordered["end_s"].to_numpy()[:-1] - 1e-15).all()
 
 
-@pytest.mark.parametrize(("change", "text"), [
-    ({"split_bytes": 256}, "split_bytes"), ({"generation": 9}, "generation"), ({"width": 3}, "width"),
-    ({"data_credits": 3}, "one whole packet"), ({"hop_latency_ns": float("nan")}, "hop_latency_ns"),
-    ({"header_credits": 0}, "header_credits"), ({"buffering": "lifo"}, "buffering"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("change", "text"),
+    [
+        ({"split_bytes": 256}, "split_bytes"),
+        ({"generation": 9}, "generation"),
+        ({"width": 3}, "width"),
+        ({"data_credits": 3}, "one whole packet"),
+        ({"hop_latency_ns": float("nan")}, "hop_latency_ns"),
+        ({"header_credits": 0}, "header_credits"),
+        ({"buffering": "lifo"}, "buffering"),
+    ],
+)
 def test_impossible_hardware_is_rejected(change, text):
     with pytest.raises(InputError, match=text):
         PacketHardware(**change)

@@ -197,14 +197,15 @@ def test_fully_symmetric_scatter_is_enumerated():
 def links_of_many_speeds(branching, generator):
     tree = regular_tree("speeds", branching)
     return PcieTree(
-        tree.name,
-        tuple(replace(vertex, capacity=float(generator.uniform(0.3, 1.0))) for vertex in tree.vertices),
+        tree.name, tuple(replace(vertex, capacity=float(generator.uniform(0.3, 1.0))) for vertex in tree.vertices)
     )
 
 
-@pytest.mark.parametrize(("branching", "counts"), [
-    ((2, 2, 2), (2, 2, 3, 2, 1, 2, 2, 3)), ((2, 3, 2), (2, 1, 2, 1, 1, 2, 1, 1, 2, 1, 1, 1)),
-], ids=["more than 256 rates", "more than 8 sources"])  # fmt: skip
+@pytest.mark.parametrize(
+    ("branching", "counts"),
+    [((2, 2, 2), (2, 2, 3, 2, 1, 2, 2, 3)), ((2, 3, 2), (2, 1, 2, 1, 1, 2, 1, 1, 2, 1, 1, 1))],
+    ids=["more than 256 rates", "more than 8 sources"],
+)
 def test_many_distinct_rates_and_many_sources(branching, counts):
     generator = np.random.default_rng(5)
     tree = links_of_many_speeds(branching, generator)
@@ -259,15 +260,21 @@ def test_schedule_command_output_is_reusable(tmp_path):
     assert len(table.read_text().splitlines()) == 1 + 20
 
 
-@pytest.mark.parametrize(("arguments", "message"), [
-    (["storm8"], "either --halo GRID or --communications FILE"),
-    (["storm8", "--halo", "4y2"], "expected a grid such as 4x2"),
-    (["storm8", "--halo", "4x4"], "2 to 8 processes"),
-    (["storm8", "--halo", "4x2", "--mode", "both"], "mode 'both' is unknown, expected one of synchronised, asynchronous"),
-    (["storm8", "--halo", "4x2", "--model", "magic"], "is unknown"),
-    (["storm8", "--communications", "none.csv"], "cannot be read"),
-    (["storm8", "--halo", "4x2", "-o", "x.txt"], "ends in .csv or .json"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["storm8"], "either --halo GRID or --communications FILE"),
+        (["storm8", "--halo", "4y2"], "expected a grid such as 4x2"),
+        (["storm8", "--halo", "4x4"], "2 to 8 processes"),
+        (
+            ["storm8", "--halo", "4x2", "--mode", "both"],
+            "mode 'both' is unknown, expected one of synchronised, asynchronous",
+        ),
+        (["storm8", "--halo", "4x2", "--model", "magic"], "is unknown"),
+        (["storm8", "--communications", "none.csv"], "cannot be read"),
+        (["storm8", "--halo", "4x2", "-o", "x.txt"], "ends in .csv or .json"),
+    ],
+)
 def test_invalid_schedule_arguments_are_rejected(arguments, message):
     result = CliRunner().invoke(app, ["schedule", *arguments])
     assert result.exit_code != 0
@@ -275,10 +282,19 @@ def test_invalid_schedule_arguments_are_rejected(arguments, message):
     assert message in str(result.exception)
 
 
-@pytest.mark.parametrize("text", [
-    "", "a,b\n", "source,target\n0,9\n", "source,target\n0,0\n", "source,target\n0,1\n0,1\n",
-    "source,target,size_bytes\n0,1,nan\n", "source,target\n0\n", "source,target\n",
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "a,b\n",
+        "source,target\n0,9\n",
+        "source,target\n0,0\n",
+        "source,target\n0,1\n0,1\n",
+        "source,target,size_bytes\n0,1,nan\n",
+        "source,target\n0\n",
+        "source,target\n",
+    ],
+)
 def test_invalid_pattern_files_are_rejected(storm8, tmp_path, text):
     path = tmp_path / "pattern.csv"
     path.write_text(text)

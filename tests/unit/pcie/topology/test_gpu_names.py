@@ -14,10 +14,16 @@ def test_xgmi_links_have_the_published_rate_of_the_gpu(tmp_path, gpu, rate):
     assert {link.bytes_per_s for link in tree.peer_links} == {rate}
 
 
-@pytest.mark.parametrize("gpu", [
-    "NVIDIA Corporation GH100 [H100 SXM5 80GB]", "NVIDIA Corporation TU104GL [Tesla T4]", "NVIDIA Corporation Device 2330",
-    "NVIDIA Corporation AD102 [GeForce RTX 4090]", "Advanced Micro Devices, Inc. [AMD/ATI] Aqua Vanjaram [Instinct MI300X]",
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "gpu",
+    [
+        "NVIDIA Corporation GH100 [H100 SXM5 80GB]",
+        "NVIDIA Corporation TU104GL [Tesla T4]",
+        "NVIDIA Corporation Device 2330",
+        "NVIDIA Corporation AD102 [GeForce RTX 4090]",
+        "Advanced Micro Devices, Inc. [AMD/ATI] Aqua Vanjaram [Instinct MI300X]",
+    ],
+)
 def test_gpus_of_lspci_tree_are_known_by_their_names(tmp_path, gpu):
     """The option -t prints no classes."""
     text = TREE.replace("NVIDIA Corporation GA100 3D controller", gpu)

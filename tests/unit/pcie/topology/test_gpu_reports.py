@@ -85,10 +85,14 @@ def test_links_of_a_query_are_those_of_the_topology(tmp_path):
     assert WarningCode.LINK_SPEED_MISSING not in codes(tree)
 
 
-@pytest.mark.parametrize("text", [
-    table(*["NVIDIA H100 80GB HBM3"] * 4), listed(*["NVIDIA H100 80GB HBM3"] * 4),
-    query(*[("N/A", "N/A", "N/A")] * 4, name="NVIDIA H100 80GB HBM3"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "text",
+    [
+        table(*["NVIDIA H100 80GB HBM3"] * 4),
+        listed(*["NVIDIA H100 80GB HBM3"] * 4),
+        query(*[("N/A", "N/A", "N/A")] * 4, name="NVIDIA H100 80GB HBM3"),
+    ],
+)
 def test_the_model_determines_links_that_are_not_printed(tmp_path, text):
     tree = imported(tmp_path, topo=TOPOLOGY, smi="$ nvidia-smi\r\n" + text.replace("\n", "\r\n"))
     assert tree.link_bytes_per_s == pytest.approx(63.015e9, rel=1e-3)
@@ -132,13 +136,22 @@ def test_gpus_of_lspci_are_found_by_their_address(tmp_path):
     assert sum(one.code is WarningCode.DOWNGRADED_LINK for one in tree.warnings) == 1, "both programs print the same"
 
 
-@pytest.mark.parametrize(("texts", "message"), [
-    ({"vv": lspci(), "smi": query((4, "16x", "4x"), FULL, FULL)}, r"smi\.txt: GPU 0 has a link of x4, expected x16 as in .*vv\.txt \(lspci -vv\)"),
-    ({"topo": TOPOLOGY, "one": query(*[FULL] * 4), "two": query((4, "16x", "4x"), *[FULL] * 3)}, r"two\.txt: GPU 0 .* as in .*one\.txt"),
-    ({"topo": TOPOLOGY, "smi": query(FULL)}, "has 1 GPUs, expected 4"),
-    ({"smi": query(FULL)}, "has no topology, expected one too"),
-    ({"topo": TOPOLOGY, "smi": "==============NVSMI LOG==============\nAttached GPUs : 0\n"}, "has no GPU"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("texts", "message"),
+    [
+        (
+            {"vv": lspci(), "smi": query((4, "16x", "4x"), FULL, FULL)},
+            r"smi\.txt: GPU 0 has a link of x4, expected x16 as in .*vv\.txt \(lspci -vv\)",
+        ),
+        (
+            {"topo": TOPOLOGY, "one": query(*[FULL] * 4), "two": query((4, "16x", "4x"), *[FULL] * 3)},
+            r"two\.txt: GPU 0 .* as in .*one\.txt",
+        ),
+        ({"topo": TOPOLOGY, "smi": query(FULL)}, "has 1 GPUs, expected 4"),
+        ({"smi": query(FULL)}, "has no topology, expected one too"),
+        ({"topo": TOPOLOGY, "smi": "==============NVSMI LOG==============\nAttached GPUs : 0\n"}, "has no GPU"),
+    ],
+)
 def test_contradictions_are_rejected(tmp_path, texts, message):
     with pytest.raises(InputError, match=message):
         imported(tmp_path, **texts)
@@ -155,10 +168,14 @@ def test_diagnosis_names_the_narrow_link_of_a_pasted_report(tmp_path):
     assert found[0].origin == f"{tmp_path / 'smi.txt'}:{line}"
 
 
-@pytest.mark.parametrize("text", [
-    table("NVIDIA L4") + "|   1  a" + " " * 200_000 + "x\n", query(FULL) + "  a" + " " * 200_000 + ":\n",
-    listed("NVIDIA L4") + "GPU 1: " + "a" * 200_000 + "\n",
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "text",
+    [
+        table("NVIDIA L4") + "|   1  a" + " " * 200_000 + "x\n",
+        query(FULL) + "  a" + " " * 200_000 + ":\n",
+        listed("NVIDIA L4") + "GPU 1: " + "a" * 200_000 + "\n",
+    ],
+)
 def test_long_lines_take_linear_time(tmp_path, text):
     started = time.process_time()
     assert is_gpu_report(text) and len(read_gpu_report(text, tmp_path / "smi.txt")) == 1

@@ -46,12 +46,9 @@ def groups(*sizes_and_classes):
         steps.append((count, name))
         count *= size
     return [
-        [
-            next((name for size, name in reversed(steps) if one // size != other // size), "X")
-            for other in range(count)
-        ]
+        [next((name for size, name in reversed(steps) if one // size != other // size), "X") for other in range(count)]
         for one in range(count)
-    ]  # fmt: skip
+    ]
 
 
 def classes_of(tree):
@@ -114,8 +111,9 @@ def test_nvlink_pairs_and_switches_are_direct_links(tmp_path):
     path.write_text(matrix(pairs, numa=[0, 0, 1, 1]))
     tree = import_machine([path], gpu="RTX A6000")
     assert [(link.kind, link.endpoints, link.bytes_per_s) for link in tree.peer_links] == [
-        ("NVLink", ("0", "1"), 4 * 14.0625e9), ("NVLink", ("2", "3"), 4 * 14.0625e9),
-    ]  # fmt: skip
+        ("NVLink", ("0", "1"), 4 * 14.0625e9),
+        ("NVLink", ("2", "3"), 4 * 14.0625e9),
+    ]
     assert tree.path_class("0", "1") == "NODE", "assumed from the NUMA nodes"
     assert any("direct links" in warning.text for warning in tree.warnings)
     hgx = [["X" if one == other else "NV12" for other in range(8)] for one in range(8)]
@@ -146,7 +144,7 @@ def test_what_the_matrix_leaves_open_is_a_warning(tmp_path):
         (lambda text: "", "is empty"),
         (lambda text: "hello world\n", "no known program"),
     ],
-)  # fmt: skip
+)
 def test_other_matrices_are_rejected(tmp_path, change, message):
     text = matrix(groups((2, "PIX"), (2, "PHB")))
     (tmp_path / "topo.txt").write_text(change(text))
@@ -198,8 +196,10 @@ def test_the_tree_of_lspci_is_read(tmp_path):
     (tmp_path / "lspci.txt").write_text(TREE)
     tree = import_machine([tmp_path / "lspci.txt"], link="gen4x16")
     assert [tree.vertex(name).label for name in tree.accelerator_names] == [
-        "0000:01:00.0", "0000:83:00.0", "0000:84:00.0",
-    ]  # fmt: skip
+        "0000:01:00.0",
+        "0000:83:00.0",
+        "0000:84:00.0",
+    ]
     assert tree.path_class("1", "2") == "PIX"
     # Each root bus is a host bridge.
     assert tree.path_class("0", "1") == "NODE"
@@ -212,21 +212,78 @@ def lspci(*, gpu_status="Speed 16GT/s, Width x16", redirect="-", port_speed="16G
         return f"{address} {text}\n" + "".join(f"\t{line}\n" for line in lines) + "\n"
 
     def link(speed, status, kind):
-        return [f"Capabilities: [58] Express (v2) {kind}, MSI 00", "DevCtl: MaxPayload 256 bytes, MaxReadReq 512 bytes",
-                f"LnkCap: Port #0, Speed {speed}, Width x16, ASPM L1", f"LnkSta: {status}"]  # fmt: skip
+        return [
+            f"Capabilities: [58] Express (v2) {kind}, MSI 00",
+            "DevCtl: MaxPayload 256 bytes, MaxReadReq 512 bytes",
+            f"LnkCap: Port #0, Speed {speed}, Width x16, ASPM L1",
+            f"LnkSta: {status}",
+        ]
 
     full = f"Speed {port_speed}, Width x16"
     return (
-        device("00:01.1", "PCI bridge: AMD Root Port", ["NUMA node: 0", "Bus: primary=00, secondary=01, subordinate=04, sec-latency=0", *link(port_speed, full, "Root Port (Slot+)")])
-        + device("00:03.1", "PCI bridge: AMD Root Port", ["NUMA node: 0", "Bus: primary=00, secondary=05, subordinate=05, sec-latency=0", *link(port_speed, full, "Root Port (Slot+)")])
-        + device("01:00.0", "PCI bridge: Broadcom PEX", ["NUMA node: 0", "Bus: primary=01, secondary=02, subordinate=04, sec-latency=0", *link(port_speed, full, "Upstream Port")])
-        + device("02:00.0", "PCI bridge: Broadcom PEX", ["NUMA node: 0", "Bus: primary=02, secondary=03, subordinate=03, sec-latency=0", *link("16GT/s", "Speed 16GT/s, Width x16", "Downstream Port (Slot+)"), f"ACSCtl: SrcValid- ReqRedir{redirect} CmpltRedir-"])
-        + device("02:01.0", "PCI bridge: Broadcom PEX", ["NUMA node: 0", "Bus: primary=02, secondary=04, subordinate=04, sec-latency=0", *link("16GT/s", "Speed 16GT/s, Width x16", "Downstream Port (Slot+)")])
-        + device("03:00.0", "3D controller: NVIDIA Corporation GA100 [A100 PCIe 40GB] (rev a1)", ["NUMA node: 0", *link("16GT/s", gpu_status, "Endpoint")])
-        + device("04:00.0", "3D controller: NVIDIA Corporation GA100 [A100 PCIe 40GB] (rev a1)", ["NUMA node: 0", *link("16GT/s", "Speed 2.5GT/s (downgraded), Width x16", "Endpoint")])
-        + device("05:00.0", "3D controller: NVIDIA Corporation GA100 [A100 PCIe 40GB] (rev a1)", ["NUMA node: 0", *link("16GT/s", "Speed 16GT/s, Width x16", "Endpoint")])
+        device(
+            "00:01.1",
+            "PCI bridge: AMD Root Port",
+            [
+                "NUMA node: 0",
+                "Bus: primary=00, secondary=01, subordinate=04, sec-latency=0",
+                *link(port_speed, full, "Root Port (Slot+)"),
+            ],
+        )
+        + device(
+            "00:03.1",
+            "PCI bridge: AMD Root Port",
+            [
+                "NUMA node: 0",
+                "Bus: primary=00, secondary=05, subordinate=05, sec-latency=0",
+                *link(port_speed, full, "Root Port (Slot+)"),
+            ],
+        )
+        + device(
+            "01:00.0",
+            "PCI bridge: Broadcom PEX",
+            [
+                "NUMA node: 0",
+                "Bus: primary=01, secondary=02, subordinate=04, sec-latency=0",
+                *link(port_speed, full, "Upstream Port"),
+            ],
+        )
+        + device(
+            "02:00.0",
+            "PCI bridge: Broadcom PEX",
+            [
+                "NUMA node: 0",
+                "Bus: primary=02, secondary=03, subordinate=03, sec-latency=0",
+                *link("16GT/s", "Speed 16GT/s, Width x16", "Downstream Port (Slot+)"),
+                f"ACSCtl: SrcValid- ReqRedir{redirect} CmpltRedir-",
+            ],
+        )
+        + device(
+            "02:01.0",
+            "PCI bridge: Broadcom PEX",
+            [
+                "NUMA node: 0",
+                "Bus: primary=02, secondary=04, subordinate=04, sec-latency=0",
+                *link("16GT/s", "Speed 16GT/s, Width x16", "Downstream Port (Slot+)"),
+            ],
+        )
+        + device(
+            "03:00.0",
+            "3D controller: NVIDIA Corporation GA100 [A100 PCIe 40GB] (rev a1)",
+            ["NUMA node: 0", *link("16GT/s", gpu_status, "Endpoint")],
+        )
+        + device(
+            "04:00.0",
+            "3D controller: NVIDIA Corporation GA100 [A100 PCIe 40GB] (rev a1)",
+            ["NUMA node: 0", *link("16GT/s", "Speed 2.5GT/s (downgraded), Width x16", "Endpoint")],
+        )
+        + device(
+            "05:00.0",
+            "3D controller: NVIDIA Corporation GA100 [A100 PCIe 40GB] (rev a1)",
+            ["NUMA node: 0", *link("16GT/s", "Speed 16GT/s, Width x16", "Endpoint")],
+        )
         + device("06:00.0", "Audio device: NVIDIA Corporation", [])
-    )  # fmt: skip
+    )
 
 
 def test_verbose_lspci_has_tree_and_links(tmp_path):
@@ -289,8 +346,11 @@ def test_the_machine_of_a_nccl_log_is_read():
     assert classes_of(tree) == groups((2, "PIX"), (2, "SYS"))
     assert tree.link_bytes_per_s == pytest.approx(31.508e9)
     assert [tree.vertex(name).label for name in tree.accelerator_names] == [
-        "0000:16:00.0", "0000:17:00.0", "0000:9a:00.0", "0000:9b:00.0",
-    ]  # fmt: skip
+        "0000:16:00.0",
+        "0000:17:00.0",
+        "0000:9a:00.0",
+        "0000:9b:00.0",
+    ]
 
 
 def test_commands_take_the_pasted_text(tmp_path):
@@ -313,9 +373,12 @@ def test_other_links_are_rejected(link):
 @given(st.sampled_from(["topo", "lspci", "tree", "rocm", "nccl"]), st.data())
 def test_damaged_files_are_read_or_rejected(tmp_path_factory, name, data):
     text = {
-        "topo": matrix(groups((2, "PIX"), (2, "NODE"), (2, "SYS")), numa=[0] * 4 + [1] * 4), "lspci": lspci(),
-        "tree": TREE, "rocm": ROCM, "nccl": (DATA / "nccl_debug_info.log").read_text(),
-    }[name]  # fmt: skip
+        "topo": matrix(groups((2, "PIX"), (2, "NODE"), (2, "SYS")), numa=[0] * 4 + [1] * 4),
+        "lspci": lspci(),
+        "tree": TREE,
+        "rocm": ROCM,
+        "nccl": (DATA / "nccl_debug_info.log").read_text(),
+    }[name]
     start = data.draw(st.integers(0, len(text)))
     end = data.draw(st.integers(start, min(len(text), start + 200)))
     path = tmp_path_factory.mktemp("damaged") / "file.txt"

@@ -132,9 +132,12 @@ def test_topology_files_keep_the_pairs(tmp_path):
         ({"p2p.txt": PAIRS}, "p2p.txt: has no topology, expected one too ('nvidia-smi topo -m')"),
         ({"m.txt": FOUR, "p2p.txt": every("NS", 6)}, "p2p.txt: has GPU4, expected 4 GPUs as in the topology"),
         ({"m.txt": FOUR, "a.txt": PAIRS, "b.txt": every("OK")}, "b.txt: has another peer access than"),
-        ({"m.txt": FOUR, "p2p.txt": PAIRS.replace("GPU1\tOK\tX\tCNS\tCNS", "GPU1\tOK\tX\tCNS")}, "p2p.txt:3: row GPU1 has 3 cells, expected 4 with X for GPU1"),
+        (
+            {"m.txt": FOUR, "p2p.txt": PAIRS.replace("GPU1\tOK\tX\tCNS\tCNS", "GPU1\tOK\tX\tCNS")},
+            "p2p.txt:3: row GPU1 has 3 cells, expected 4 with X for GPU1",
+        ),
     ],
-)  # fmt: skip
+)
 def test_contradictions_are_one_line(tmp_path, files, message):
     with pytest.raises(InputError) as caught:
         imported(tmp_path, files)

@@ -24,9 +24,19 @@ from fabricast.pcie.topology.xml_import import import_xml
 from tests.unit.pcie.topology.xml_files import bridge, device, host, hwloc_xml, package, shape, write_xml, written
 
 AUTOMORPHISMS = {
-    "storm8": 128, "flat4x2": 1152, "boards4": 384, "direct8": 40320, "cascade8": 1152, "single4x2": 1152,
-    "dual4x2": 1152, "dgx1": 128, "quad4": 8, "cascade4": 8, "storm16": 32768, "flat4x4": math.factorial(4) ** 5,
-}  # fmt: skip
+    "storm8": 128,
+    "flat4x2": 1152,
+    "boards4": 384,
+    "direct8": 40320,
+    "cascade8": 1152,
+    "single4x2": 1152,
+    "dual4x2": 1152,
+    "dgx1": 128,
+    "quad4": 8,
+    "cascade4": 8,
+    "storm16": 32768,
+    "flat4x4": math.factorial(4) ** 5,
+}
 
 
 @pytest.mark.parametrize("name", AUTOMORPHISMS)
@@ -113,13 +123,19 @@ BAD_YAML = {
         10,
         "turns at '0', expected a switch",
     ),
-    yaml_with() + "\nmemory_nodes:\n  - {name: N0, parent: RC}\n  - {name: N0, parent: RC}\n": (10, "'N0' is a duplicate"),
+    yaml_with() + "\nmemory_nodes:\n  - {name: N0, parent: RC}\n  - {name: N0, parent: RC}\n": (
+        10,
+        "'N0' is a duplicate",
+    ),
     yaml_with() + "\nmemory_nodes:\n  - {name: N0, parent: RC}\n  - {name: N1, parent: '0'}\n": (
         10,
         "expected a root complex",
     ),
     yaml_with() + "\nmemory_nodes:\n  - {name: N0, parent: RC, capacity: 1000}\n": (9, "to below 1000"),
-    "name: x\nvertices:\n  - {name: a, kind: switch, parent: b}\n  - {name: b, kind: switch, parent: a}\n": (2, "roots"),
+    "name: x\nvertices:\n  - {name: a, kind: switch, parent: b}\n  - {name: b, kind: switch, parent: a}\n": (
+        2,
+        "roots",
+    ),
     "name: x\nvertices:\n  - {name: r, kind: root_complex}\n  - {name: g, kind: endpoint, parent: r}\n"
     "  - {name: a, kind: switch, parent: b}\n  - {name: b, kind: switch, parent: a}\n": (5, "cycle"),
     "name: x\nname: y\n": (2, "is a duplicate"),
@@ -127,7 +143,7 @@ BAD_YAML = {
     "name: [": (1, "YAML"),
     "": (None, ""),
     "vertices: []\n": (None, "name"),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("text", BAD_YAML, ids=range(len(BAD_YAML)))
@@ -219,13 +235,16 @@ def test_route_rules_reduce_the_symmetries():
     assert {int(image[0]) for image in automorphisms(one)} == {0}
 
 
-@pytest.mark.parametrize(("rule", "message"), [
-    (RouteRule("9", "1", "RC"), "the endpoint '9', expected two different endpoints"),
-    (RouteRule("1", "1", "RC"), "the endpoint '1', expected two different endpoints"),
-    (RouteRule("0", "1", "X"), "turns at 'X', expected a switch"),
-    (RouteRule("0", "1", "2"), "turns at '2', expected a switch"),
-    (RouteRule("0", "4", "S0"), "turns at 'S0', expected a vertex above '4'"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("rule", "message"),
+    [
+        (RouteRule("9", "1", "RC"), "the endpoint '9', expected two different endpoints"),
+        (RouteRule("1", "1", "RC"), "the endpoint '1', expected two different endpoints"),
+        (RouteRule("0", "1", "X"), "turns at 'X', expected a switch"),
+        (RouteRule("0", "1", "2"), "turns at '2', expected a switch"),
+        (RouteRule("0", "4", "S0"), "turns at 'S0', expected a vertex above '4'"),
+    ],
+)
 def test_route_rules_without_matching_routes_are_rejected(rule, message):
     with pytest.raises(InputError, match=message):
         replace(load_tree("flat4x2"), route_rules=(rule,))

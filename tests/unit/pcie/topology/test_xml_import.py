@@ -149,14 +149,17 @@ def test_gpus_without_numbers_are_numbered_by_bus_id(tmp_path):
     assert [unordered.vertex(name).label for name in unordered.endpoint_names] == ["0000:9d:00.0", "unknown"]
 
 
-@pytest.mark.parametrize(("names", "labels"), [
-    (("cuda1", "cuda0"), ["1:00.0", "0:00.0"]),
-    (("nvml1", "nvml0"), ["1:00.0", "0:00.0"]),
-    (("rsmi1", "rsmi0"), ["1:00.0", "0:00.0"]),
-    (("cuda0", "nvml0"), ["0:00.0", "1:00.0"]),
-    (("cuda0", "cuda0"), ["0:00.0", "1:00.0"]),
-    (("card1", "card0"), ["0:00.0", "1:00.0"]),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("names", "labels"),
+    [
+        (("cuda1", "cuda0"), ["1:00.0", "0:00.0"]),
+        (("nvml1", "nvml0"), ["1:00.0", "0:00.0"]),
+        (("rsmi1", "rsmi0"), ["1:00.0", "0:00.0"]),
+        (("cuda0", "nvml0"), ["0:00.0", "1:00.0"]),
+        (("cuda0", "cuda0"), ["0:00.0", "1:00.0"]),
+        (("card1", "card0"), ["0:00.0", "1:00.0"]),
+    ],
+)
 def test_hwloc_gpu_numbers_are_those_of_cuda_nvml_or_rocm(tmp_path, names, labels):
     gpus = [
         device(f"{bus}:00.0").replace("/>", f'><object type="OSDev" name="{name}" osdev_type="5"/></object>')
@@ -236,8 +239,15 @@ def test_recorded_files_of_other_machines_are_imported(shared_data):
     assert shape(azure) == [[2]] * 4
     # According to nvidia-smi on this machine, GPUs 0 and 1 are nearest to NUMA node 1, GPUs 4 and 5 to node 3.
     assert [azure.vertex(name).label[:4] for name in azure.endpoint_names] == [
-        "0001", "0002", "0003", "0004", "000b", "000c", "000d", "000e"
-    ]  # fmt: skip
+        "0001",
+        "0002",
+        "0003",
+        "0004",
+        "000b",
+        "000c",
+        "000d",
+        "000e",
+    ]
     assert [azure.vertex(gpu).parent for gpu in ("0", "2", "4", "6")] == ["S1", "S0", "S3", "S2"]
     cards = import_xml(shared_data / "nccl" / "ndv4-topo.xml", network_cards=True)
     assert [cards.vertex(f"NIC{number}").parent for number in (0, 2, 4, 6)] == ["S1", "S0", "S3", "S2"]
@@ -256,9 +266,14 @@ def test_local_machine_is_imported_or_has_no_accelerator(tmp_path):
         assert "holds no accelerator" in str(error)
 
 
-@pytest.mark.parametrize(("board", "model", "is_reported"), [
-    ("1db1", "POWER9, altivec supported", True), ("1db1", "Intel(R) Xeon(R) Platinum 8168", True), ("1db4", "POWER9", False),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("board", "model", "is_reported"),
+    [
+        ("1db1", "POWER9, altivec supported", True),
+        ("1db1", "Intel(R) Xeon(R) Platinum 8168", True),
+        ("1db4", "POWER9", False),
+    ],
+)
 def test_boards_with_nvlink_in_a_file_without_it_are_reported(tmp_path, board, model, is_reported):
     gpu = '<object type="PCIDev" pci_busid="{}" pci_type="0302 [10de:{}] [10de:1212] a1" pci_link_speed="15.75"/>\n'
     info = f'<info name="CPUModel" value="{model}"/>'

@@ -65,9 +65,10 @@ def run_graphs(first_graph, last_graph, graphs, rules, end_s, bottleneck, caused
     load = np.zeros(count)
     none = np.zeros(count, dtype=np.bool_)
     waits = Waits(
-        np.zeros((widest if explained else 0, count)), np.zeros((widest if explained else 0, count)),
+        np.zeros((widest if explained else 0, count)),
+        np.zeros((widest if explained else 0, count)),
         np.zeros((widest if explained else 0, count), dtype=np.int64),
-    )  # fmt: skip
+    )
     for graph in range(first_graph, last_graph):
         first, last = graphs.offset[graph], graphs.offset[graph + 1]
         flows = last - first
@@ -97,20 +98,38 @@ def run_graphs(first_graph, last_graph, graphs, rules, end_s, bottleneck, caused
             for flow in range(flows):
                 occupancy[flow] = min(max(alone[flow] / rules.bytes_per_s, 0.05), 1.0)
         links = Links(
-            offset, link, rules.opposite, rules.capacity, needs, np.zeros((flows, 0), dtype=np.uint64),
+            offset,
+            link,
+            rules.opposite,
+            rules.capacity,
+            needs,
+            np.zeros((flows, 0), dtype=np.uint64),
             rules.duplex_cost,
-        )  # fmt: skip
+        )
         program = Program(
-            graphs.engine[first:last], graphs.barrier[first:last], graphs.size[first:last], graphs.start_s[first:last],
-            1, occupancy, False, rules.switch_share, False,
-        )  # fmt: skip
+            graphs.engine[first:last],
+            graphs.barrier[first:last],
+            graphs.size[first:last],
+            graphs.start_s[first:last],
+            1,
+            occupancy,
+            False,
+            rules.switch_share,
+            False,
+        )
         network = Network(
             rules.endpoints, offset, link, none, rules.capacity, none, rules.behind_root_complex, rules.upstream_links
         )
         ports = Ports(
-            network, rules.bytes_per_s, rules.piece_payload, rules.piece_cost, memory, load,
-            np.zeros((1, (flows + 63) // 64 + 1), dtype=np.uint64), np.zeros((1, flows)),
-        )  # fmt: skip
+            network,
+            rules.bytes_per_s,
+            rules.piece_payload,
+            rules.piece_cost,
+            memory,
+            load,
+            np.zeros((1, (flows + 63) // 64 + 1), dtype=np.uint64),
+            np.zeros((1, flows)),
+        )
         ends = run_program(links, program, rules.endpoints, alone, 0, ports, Explanation(waits, queue))
         for flow in range(flows):
             end_s[first + flow] = ends[flow]

@@ -174,9 +174,16 @@ def _finish(flow: int, now: float, program: Program, state: _State) -> None:
 
 @allocation_free
 def _add_waits(
-    now: float, following: float, acting: int, links: Links, program: Program, state: _State, sharing: Sharing,
-    ports: Ports, explanation: Explanation,
-) -> None:  # fmt: skip
+    now: float,
+    following: float,
+    acting: int,
+    links: Links,
+    program: Program,
+    state: _State,
+    sharing: Sharing,
+    ports: Ports,
+    explanation: Explanation,
+) -> None:
     """Add an interval to the waiting time of each flow with an issued copy."""
     if ports.bytes_per_s > 0.0:
         record_waits(acting, following - now, links, ports, explanation.waits)
@@ -191,9 +198,15 @@ def _add_waits(
 
 @allocation_free
 def _run(
-    links: Links, program: Program, endpoints: int, alone: NDArray[np.float64], state: _State, sharing: Sharing,
-    ports: Ports, explanation: Explanation,
-) -> None:  # fmt: skip
+    links: Links,
+    program: Program,
+    endpoints: int,
+    alone: NDArray[np.float64],
+    state: _State,
+    sharing: Sharing,
+    ports: Ports,
+    explanation: Explanation,
+) -> None:
     """Run all copies event by event."""
     flows = program.engine.size
     without_engine, last_issue = False, 0.0
@@ -251,23 +264,37 @@ def _run(
 
 @njit
 def run_program(
-    links: Links, program: Program, endpoints: int, alone: NDArray[np.float64], seed: int, ports: Ports,
+    links: Links,
+    program: Program,
+    endpoints: int,
+    alone: NDArray[np.float64],
+    seed: int,
+    ports: Ports,
     explanation: Explanation,
-) -> NDArray[np.float64]:  # fmt: skip
+) -> NDArray[np.float64]:
     """Return the completion time of each flow in s.
 
     Shapes: alone (flows,); result (flows,).
     """
     flows, without_engine = program.engine.size, np.sum(program.engine < 0)
     state = _State(
-        np.zeros(flows), np.zeros(flows), np.zeros(flows), np.zeros(flows, np.int64), np.zeros(flows, np.bool_),
-        np.zeros(flows), np.zeros(endpoints), np.full(endpoints, -1, np.int64),
-        np.zeros(endpoints, np.bool_), np.full(endpoints, -1, np.int64), np.zeros(flows, np.int64),
+        np.zeros(flows),
+        np.zeros(flows),
+        np.zeros(flows),
+        np.zeros(flows, np.int64),
+        np.zeros(flows, np.bool_),
+        np.zeros(flows),
+        np.zeros(endpoints),
+        np.full(endpoints, -1, np.int64),
+        np.zeros(endpoints, np.bool_),
+        np.full(endpoints, -1, np.int64),
+        np.zeros(flows, np.int64),
         np.array([np.uint64(seed) * np.uint64(2654435769) + np.uint64(88172645463325252)], np.uint64),
         np.argsort(program.engine, kind="mergesort")[without_engine:],
         np.searchsorted(np.sort(program.engine)[without_engine:], np.arange(endpoints + 1)),
-        np.zeros(flows, np.int64), np.zeros(1, np.int64),
-    )  # fmt: skip
+        np.zeros(flows, np.int64),
+        np.zeros(1, np.int64),
+    )
     sharing = new_sharing(links.capacity.size, flows)
     _run(links, program, endpoints, alone, state, sharing, ports, explanation)
     return state.end

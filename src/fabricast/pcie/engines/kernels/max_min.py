@@ -46,9 +46,15 @@ class Sharing(NamedTuple):
 def new_sharing(links: int, copies: int) -> Sharing:
     """Return working memory for a number of links and copies."""
     return Sharing(
-        np.zeros(links), np.zeros(links), np.zeros(links), np.zeros(links, np.int64), np.zeros(links, np.int64),
-        np.zeros(links, np.int64), np.zeros(copies, np.bool_), np.zeros(copies, np.int64),
-    )  # fmt: skip
+        np.zeros(links),
+        np.zeros(links),
+        np.zeros(links),
+        np.zeros(links, np.int64),
+        np.zeros(links, np.int64),
+        np.zeros(links, np.int64),
+        np.zeros(copies, np.bool_),
+        np.zeros(copies, np.int64),
+    )
 
 
 @allocation_free

@@ -116,33 +116,61 @@ def new_memory(size, links, flow_links):
     Only the back-pressure model uses flows: other models pass 0 `flow_links`.
     """
     copies = Copies(
-        np.empty(size, dtype=np.float64), np.empty(size, dtype=np.float64), np.empty(size, dtype=np.float64),
-        np.empty(size, dtype=np.float64), np.empty(size, dtype=np.float64), np.empty(size, dtype=np.float64),
-        np.empty(size, dtype=np.int64), np.empty(size, dtype=np.int64), np.empty(size, dtype=np.int64),
-        np.empty(size, dtype=np.int64), np.empty(size, dtype=np.int64), np.empty(size, dtype=np.int64),
-        np.empty(size, dtype=np.int64), np.empty(size, dtype=np.int64), np.empty(size, dtype=np.int64),
-        np.empty(size, dtype=np.int64), np.empty(size, dtype=np.int64), np.empty(size, dtype=np.int64),
-    )  # fmt: skip
-    groups = Groups(
-        np.empty(size, dtype=np.float64), np.empty(size, dtype=np.float64), np.empty(size, dtype=np.float64),
-        np.empty(size, dtype=np.int64), np.empty(size, dtype=np.int64), np.empty(size, dtype=np.int64),
+        np.empty(size, dtype=np.float64),
+        np.empty(size, dtype=np.float64),
+        np.empty(size, dtype=np.float64),
+        np.empty(size, dtype=np.float64),
+        np.empty(size, dtype=np.float64),
+        np.empty(size, dtype=np.float64),
         np.empty(size, dtype=np.int64),
-    )  # fmt: skip
+        np.empty(size, dtype=np.int64),
+        np.empty(size, dtype=np.int64),
+        np.empty(size, dtype=np.int64),
+        np.empty(size, dtype=np.int64),
+        np.empty(size, dtype=np.int64),
+        np.empty(size, dtype=np.int64),
+        np.empty(size, dtype=np.int64),
+        np.empty(size, dtype=np.int64),
+        np.empty(size, dtype=np.int64),
+        np.empty(size, dtype=np.int64),
+        np.empty(size, dtype=np.int64),
+    )
+    groups = Groups(
+        np.empty(size, dtype=np.float64),
+        np.empty(size, dtype=np.float64),
+        np.empty(size, dtype=np.float64),
+        np.empty(size, dtype=np.int64),
+        np.empty(size, dtype=np.int64),
+        np.empty(size, dtype=np.int64),
+        np.empty(size, dtype=np.int64),
+    )
     by_link = Links(
-        np.empty(size, dtype=np.float64), np.empty(size, dtype=np.float64), np.empty(size, dtype=np.float64),
-        np.empty(size, dtype=np.float64), np.empty(size, dtype=np.int64), np.empty(size, dtype=np.int64),
-        np.empty(size, dtype=np.int64), np.empty(size, dtype=np.int64), np.empty(size, dtype=np.int64),
-        np.empty(size, dtype=np.int64), np.empty(size, dtype=np.int64),
-    )  # fmt: skip
+        np.empty(size, dtype=np.float64),
+        np.empty(size, dtype=np.float64),
+        np.empty(size, dtype=np.float64),
+        np.empty(size, dtype=np.float64),
+        np.empty(size, dtype=np.int64),
+        np.empty(size, dtype=np.int64),
+        np.empty(size, dtype=np.int64),
+        np.empty(size, dtype=np.int64),
+        np.empty(size, dtype=np.int64),
+        np.empty(size, dtype=np.int64),
+        np.empty(size, dtype=np.int64),
+    )
     users = Users(
-        np.empty((links, size), dtype=np.int64), np.empty((links, size), dtype=np.int64),
-        np.empty((links, size), dtype=np.int64), np.empty((links, size), dtype=np.int64),
-        np.empty((links, size), dtype=np.int64), np.empty((links, size), dtype=np.int64),
-    )  # fmt: skip
+        np.empty((links, size), dtype=np.int64),
+        np.empty((links, size), dtype=np.int64),
+        np.empty((links, size), dtype=np.int64),
+        np.empty((links, size), dtype=np.int64),
+        np.empty((links, size), dtype=np.int64),
+        np.empty((links, size), dtype=np.int64),
+    )
     flows = Flows(
-        np.empty((flow_links, size), dtype=np.float64), np.empty((flow_links, size), dtype=np.float64),
-        np.empty((flow_links, size), dtype=np.float64), np.empty((flow_links, size), dtype=np.float64),
-    )  # fmt: skip
+        np.empty((flow_links, size), dtype=np.float64),
+        np.empty((flow_links, size), dtype=np.float64),
+        np.empty((flow_links, size), dtype=np.float64),
+        np.empty((flow_links, size), dtype=np.float64),
+    )
     return Memory(copies, groups, by_link, users, flows)
 
 

@@ -341,9 +341,7 @@ def _grant(side, asked, hardware, trace, state):
 def _take_from_queues(side, granted, state):
     """Remove granted packets from their queues; return the requests for the next round."""
     asked = 0
-    counters, links, queues, steps, messages = (
-        state.counters, state.links, state.queues, state.steps, state.messages,
-    )  # fmt: skip
+    counters, links, queues, steps, messages = (state.counters, state.links, state.queues, state.steps, state.messages)
     for k in range(granted):
         m = np.uint32(state.granted[k])
         q = np.uint32(links[GRANTED_QUEUE, m])

@@ -345,9 +345,15 @@ def _stack_of(room, sources, top):
     """Return a stack for `room` schedules."""
     shape = (room, sources)
     return _Stack(
-        np.empty(shape), np.empty(shape, dtype=np.int64), np.empty(shape), np.empty(shape), np.empty(shape),
-        np.empty(room), np.empty((room, 4), dtype=np.int64), top,
-    )  # fmt: skip
+        np.empty(shape),
+        np.empty(shape, dtype=np.int64),
+        np.empty(shape),
+        np.empty(shape),
+        np.empty(shape),
+        np.empty(room),
+        np.empty((room, 4), dtype=np.int64),
+        top,
+    )
 
 
 @njit
@@ -356,11 +362,22 @@ def _lanes(sources, rates):
     shape = (sources, _ABREAST)
     whole = np.zeros((5, _ABREAST), dtype=np.int64)
     return _Abreast(
-        rate=np.zeros((rates.words.shape[1] * (64 // rates.width), _ABREAST)), left=np.full(shape, np.inf),
-        over=np.zeros(shape), pace=np.zeros(shape), held=np.zeros(shape, dtype=np.int64), next_bytes=np.zeros(shape),
-        now=np.zeros(_ABREAST), code=whole[0], number=whole[1], waiting=whole[2], asks=whole[3], busy=whole[4],
-        step=np.zeros(_ABREAST), goes_on=np.zeros(_ABREAST, dtype=np.bool_), runs=np.zeros(_ABREAST, dtype=np.bool_),
-    )  # fmt: skip
+        rate=np.zeros((rates.words.shape[1] * (64 // rates.width), _ABREAST)),
+        left=np.full(shape, np.inf),
+        over=np.zeros(shape),
+        pace=np.zeros(shape),
+        held=np.zeros(shape, dtype=np.int64),
+        next_bytes=np.zeros(shape),
+        now=np.zeros(_ABREAST),
+        code=whole[0],
+        number=whole[1],
+        waiting=whole[2],
+        asks=whole[3],
+        busy=whole[4],
+        step=np.zeros(_ABREAST),
+        goes_on=np.zeros(_ABREAST, dtype=np.bool_),
+        runs=np.zeros(_ABREAST, dtype=np.bool_),
+    )
 
 
 @njit

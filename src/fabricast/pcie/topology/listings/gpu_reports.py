@@ -182,9 +182,10 @@ def with_gpu_report(tree: PcieTree, reports: Sequence[GpuReport], path: Path, or
 def _with_addresses(tree: PcieTree, report_of: dict[str, GpuReport]) -> PcieTree:
     """Return a tree whose GPUs have the PCI addresses of a report where the topology has none."""
     addresses = {
-        name: report.address for name, report in report_of.items()
+        name: report.address
+        for name, report in report_of.items()
         if report.address and not pci_address(tree.vertex(name).label)
-    }  # fmt: skip
+    }
     vertices = tuple(
         replace(vertex, label=addresses[vertex.name]) if vertex.name in addresses else vertex
         for vertex in tree.vertices
@@ -226,9 +227,11 @@ def _with_rates(tree: PcieTree, rates: dict[str, float], report_of: dict[str, Gp
             return vertex
         report = report_of[vertex.name]
         return replace(
-            vertex, capacity=rates[vertex.name] / highest, generation=report.generation,
+            vertex,
+            capacity=rates[vertex.name] / highest,
+            generation=report.generation,
             width=report.current_width or report.width,
-        )  # fmt: skip
+        )
 
     return replace(_with_speed(tree, highest), vertices=tuple(map(changed, tree.vertices)))
 

@@ -236,9 +236,7 @@ def _described(
     if not text.strip():
         raise InputError("is empty", path=path)
     if "NCCL INFO" in text:
-        raise InputError(
-            "is a log of NCCL without its topology, expected lines of NCCL_DEBUG_SUBSYS=GRAPH", path=path
-        )  # fmt: skip
+        raise InputError("is a log of NCCL without its topology, expected lines of NCCL_DEBUG_SUBSYS=GRAPH", path=path)
     first = next((line.strip() for line in text.splitlines() if line.strip()), "")[:80]
     raise InputError(
         f"was written by no known program (first line '{first}'), expected hwloc or NCCL XML, or output of "
@@ -254,16 +252,24 @@ def _of_matrices(
     peer_rate = gpu_model(gpu).nvlink_bytes_per_s if gpu is not None else None
     if is_topology_matrix(text):
         tree = tree_of_classes(
-            read_topology_matrix(text, path), path, "nvidia-smi topo -m", link_bytes_per_s=rate,
-            peer_link_bytes_per_s=peer_rate, network_cards=network_cards,
-        )  # fmt: skip
+            read_topology_matrix(text, path),
+            path,
+            "nvidia-smi topo -m",
+            link_bytes_per_s=rate,
+            peer_link_bytes_per_s=peer_rate,
+            network_cards=network_cards,
+        )
         yield Described("nvidia-smi topo -m", path, tree, has_speeds=False)
     if is_rocm_matrix(text):
         matrix = read_rocm_matrix(text, path)
         tree = tree_of_classes(
-            matrix, path, "rocm-smi --showtopo", link_bytes_per_s=rate, peer_link_bytes_per_s=peer_rate,
+            matrix,
+            path,
+            "rocm-smi --showtopo",
+            link_bytes_per_s=rate,
+            peer_link_bytes_per_s=peer_rate,
             network_cards=network_cards,
-        )  # fmt: skip
+        )
         has_nodes = any(node is not None for node in matrix.numa_nodes)
         yield Described("rocm-smi --showtopo", path, tree, has_nodes, has_switches=False, has_speeds=False)
 
@@ -289,9 +295,14 @@ def _of_lspci(path: Path, text: str, *, include_display: bool, network_cards: bo
     has_nodes = any(node.numa_nodes for node in lspci_machine(devices, path).sockets)
     tree = replace(tree, warnings=(*tree.warnings, *notes))
     yield Described(
-        program, path, tree, has_nodes, has_speeds=tree.link_bytes_per_s is not None, gpu=printed_gpu(devices),
+        program,
+        path,
+        tree,
+        has_nodes,
+        has_speeds=tree.link_bytes_per_s is not None,
+        gpu=printed_gpu(devices),
         payload_bytes=payload_of_gpus(devices),
-    )  # fmt: skip
+    )
 
 
 _DISPLAY_NOTE = Warning(
@@ -311,9 +322,8 @@ def with_cards_noted(tree: PcieTree) -> PcieTree:
     """Return a tree with a warning about GPUs whose network cards are all on another socket."""
     cards = [name for name in tree.endpoint_names if tree.vertex(name).network_card]
     far = [
-        gpu for gpu in tree.accelerator_names
-        if cards and all(tree.path_class(gpu, card) == "SYS" for card in cards)
-    ]  # fmt: skip
+        gpu for gpu in tree.accelerator_names if cards and all(tree.path_class(gpu, card) == "SYS" for card in cards)
+    ]
     if not far:
         return tree
     text = f"GPUs {', '.join(far)} reach every network card only through another socket"

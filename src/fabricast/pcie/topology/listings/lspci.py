@@ -249,9 +249,11 @@ def lspci_machine(
             socket.children.append(child)
     # Ports of switches: redirection at a root port changes nothing.
     redirecting = [
-        one.address for device in devices for one in _walk(device)
+        one.address
+        for device in devices
+        for one in _walk(device)
         if one.redirects and one.port != "Root Port" and (one is not device or one.port == "Downstream Port")
-    ]  # fmt: skip
+    ]
     if redirecting:
         warnings.append(
             Warning(
@@ -268,8 +270,10 @@ def printed_gpu(devices: Sequence[PciDevice]) -> str | None:
     """Return the model of all GPUs, such as ``GeForce RTX 4090``; None if it is unknown or differs."""
     gpus = {
         match[1] if (match := _MODEL.search(one.text)) else ""
-        for device in devices for one in _walk(device) if one.is_accelerator(include_display=True)
-    }  # fmt: skip
+        for device in devices
+        for one in _walk(device)
+        if one.is_accelerator(include_display=True)
+    }
     name = next(iter(gpus), "")
     return name if len(gpus) == 1 and is_known_gpu(name) else None
 
@@ -289,9 +293,7 @@ def _walk(device: PciDevice) -> Iterator[PciDevice]:
         yield from _walk(child)
 
 
-def _converted(
-    device: PciDevice, include_display: bool, network_cards: bool, warnings: list[Warning]
-) -> Device:  # fmt: skip
+def _converted(device: PciDevice, include_display: bool, network_cards: bool, warnings: list[Warning]) -> Device:
     """Return a device of a topology, with the devices below it."""
     is_accelerator = device.is_accelerator(include_display)
     is_card = network_cards and _CARD.search(device.text) is not None and _FAST_CARD.search(device.text) is not None

@@ -56,9 +56,14 @@ class ClassMatrix:
 
 
 def tree_of_classes(
-    matrix: ClassMatrix, path: Path, program: str, *, link_bytes_per_s: float | None,
-    peer_link_bytes_per_s: float | None = None, network_cards: bool = False,
-) -> PcieTree:  # fmt: skip
+    matrix: ClassMatrix,
+    path: Path,
+    program: str,
+    *,
+    link_bytes_per_s: float | None,
+    peer_link_bytes_per_s: float | None = None,
+    network_cards: bool = False,
+) -> PcieTree:
     """Return the tree of a matrix of path classes, up to what the classes leave open."""
     warnings = list(matrix.warnings)
     classes = _completed(matrix, warnings)
@@ -89,9 +94,16 @@ def tree_of_classes(
     if len(builder.sockets) > 1:
         warnings.append(INTER_SOCKET_ASSUMED)
     return PcieTree(
-        imported_name(path.stem), vertices, None, f"imported from {program}", "measured", tuple(warnings),
-        link_bytes_per_s, _peer_links(matrix, peer_link_bytes_per_s), memory_nodes=builder.memory_nodes(),
-    )  # fmt: skip
+        imported_name(path.stem),
+        vertices,
+        None,
+        f"imported from {program}",
+        "measured",
+        tuple(warnings),
+        link_bytes_per_s,
+        _peer_links(matrix, peer_link_bytes_per_s),
+        memory_nodes=builder.memory_nodes(),
+    )
 
 
 def _completed(matrix: ClassMatrix, warnings: list[Warning]) -> dict[tuple[int, int], int]:
@@ -218,9 +230,13 @@ class _Builder:
             hidden = len(kept) == 1 and (len(members) > 1 or not is_alone)
             name = str(one) if one < self._matrix.gpus else self._matrix.names[one]
             self._leaves[one] = Vertex(
-                name, "endpoint", parent, label=self._matrix.names[one], switches_above=int(hidden),
+                name,
+                "endpoint",
+                parent,
+                label=self._matrix.names[one],
+                switches_above=int(hidden),
                 network_card=one >= self._matrix.gpus,
-            )  # fmt: skip
+            )
 
     def _switch(self, parent: str) -> str:
         name = f"S{next(self._switches)}"

@@ -18,9 +18,13 @@ __all__ = ["has_access_matrix", "read_access_matrix", "with_peer_access", "witho
 
 #: Reasons that ``nvidia-smi topo -p2p`` prints.
 _REASONS = {
-    "CNS": "chipset not supported", "GNS": "GPU not supported", "TNS": "topology not supported", "NS": "not supported",
-    "DR": "disabled by a registry key", "U": "unknown",
-}  # fmt: skip
+    "CNS": "chipset not supported",
+    "GNS": "GPU not supported",
+    "TNS": "topology not supported",
+    "NS": "not supported",
+    "DR": "disabled by a registry key",
+    "U": "unknown",
+}
 _HEADER = re.compile(r"^\s*GPU0(?:\s+GPU\d+)*\s*$")
 # The second alternative is a machine with one GPU.
 _FIRST_ROW = re.compile(r"GPU0[ \t]+X(?:[ \t]+(?:OK|U|[A-Z]?NS|DR)\b|[ \t\r]*$)", re.MULTILINE)
@@ -107,9 +111,8 @@ def with_peer_access(
             "'nvidia-smi topo -p2p r' states whether it does (transport p2p forecasts direct copies)"
         )
         return replace(
-            tree, staged_pairs=possible,
-            warnings=(*tree.warnings, Warning(WarningCode.PEER_ACCESS_ASSUMED, text)),
-        )  # fmt: skip
+            tree, staged_pairs=possible, warnings=(*tree.warnings, Warning(WarningCode.PEER_ACCESS_ASSUMED, text))
+        )
     unknown = next((max(pair) for pair in access if max(pair) >= len(names)), None)
     if unknown is not None:
         raise InputError(f"has GPU{unknown}, expected {len(names)} GPUs as in the topology", path=path)
@@ -122,6 +125,4 @@ def with_peer_access(
         f"{len(pairs)} of {len(possible)} pairs have no peer access ({reasons}; {path}), for example "
         f"{'>'.join(pairs[0])}: their copies pass through host memory"
     )
-    return replace(
-        tree, staged_pairs=pairs, warnings=(*tree.warnings, Warning(WarningCode.NO_PEER_ACCESS, text))
-    )  # fmt: skip
+    return replace(tree, staged_pairs=pairs, warnings=(*tree.warnings, Warning(WarningCode.NO_PEER_ACCESS, text)))

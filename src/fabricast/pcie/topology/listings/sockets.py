@@ -46,10 +46,12 @@ def with_sockets(tree: PcieTree, classes: PcieTree) -> PcieTree:
         parent |= {root: (above, 1.0 if len(group) == 1 else UNLIMITED) for root in group}
     kept = [
         replace(vertex, parent=parent[vertex.name][0], capacity=parent[vertex.name][1])
-        if vertex.name in parent else vertex
-        for vertex in tree.vertices if vertex.kind not in ("socket", "system")
-    ]  # fmt: skip
+        if vertex.name in parent
+        else vertex
+        for vertex in tree.vertices
+        if vertex.kind not in ("socket", "system")
+    ]
     warnings = tuple(one for one in tree.warnings if one.code is not WarningCode.INTER_SOCKET_CAPACITY_ASSUMED)
     return replace(
         tree, vertices=(Vertex("SYS", "system", None), *sockets, *kept), warnings=(*warnings, INTER_SOCKET_ASSUMED)
-    )  # fmt: skip
+    )
