@@ -5,6 +5,7 @@ time.
 """
 
 import heapq
+import math
 from collections import deque
 from fractions import Fraction
 
@@ -174,3 +175,25 @@ def simulate(tree, pairs, packets, hardware, start=None, program=None):
                 heapq.heappush(events, (now + size / capacity[link], number, "end", (link, packet, freed)))
                 number += 1
     return ends
+
+
+def isolated_time_s(tree, source, target, size_bytes, hardware):
+    """Return the time of an isolated copy in s, in closed form, with store-and-forward switches.
+
+    The slowest link transmits without pauses. Every other link adds the time of one packet.
+    """
+    packets = math.ceil(size_bytes / hardware.payload_bytes)
+    whole, piece = hardware.packet_bytes
+    split = hardware.split_bytes is not None
+    byte_s = 1 / hardware.raw_bytes_per_s
+    first_packet, slowest, cut = 0.0, 0.0, False
+    for link in tree.route(source, target):
+        leaves_root_complex = tree.vertex(tree.link_names[link][0]).kind == "root_complex"
+        entered = leaves_root_complex and split and not cut
+        cut = cut or entered
+        capacity = float(tree.routes.capacity[link])
+        unit = (piece if cut else whole) / capacity * byte_s + (hardware.piece_cost_ns * 1e-9 if entered else 0.0)
+        first_packet += unit + hardware.hop_latency_ns * 1e-9
+        units = packets * (hardware.pieces if cut else 1)
+        slowest = max(slowest, unit * (units - 1))
+    return first_packet + slowest

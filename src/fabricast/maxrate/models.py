@@ -1,8 +1,7 @@
 """Models of the time for k processes of a node to send n bytes each.
 
 All models are linear in the message size, and the processes share the rate of the node. Times and rates use
-the convention of the measurements (full round trip or one-way). `convert_time` converts times; rates follow
-from fits to the converted times.
+the convention of the measurements (full round trip or one-way).
 """
 
 from __future__ import annotations
@@ -13,18 +12,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from fabricast.core.errors import InputError, unknown_name
+from fabricast.core.errors import unknown_name
 
-__all__ = [
-    "CONVENTIONS",
-    "FORMS",
-    "MODEL_TITLES",
-    "SINGLE_FORMS",
-    "SLIDE_PARAMETERS",
-    "RateForm",
-    "convert_time",
-    "predict_time",
-]
+__all__ = ["CONVENTIONS", "FORMS", "MODEL_TITLES", "SINGLE_FORMS", "SLIDE_PARAMETERS", "RateForm", "predict_time"]
 
 #: Number of one-way messages per measured time.
 CONVENTIONS = {"round_trip": 2.0, "one_way": 1.0, "windowed": 1.0}
@@ -136,39 +126,3 @@ def _start_up(form: str, value: Mapping[str, float], n: Array, k: Array) -> Arra
         further = np.maximum(0.0, k - value["k0"])
         return value["s0"] + k * value["s1"] + further * (value["s2"] + n / value["r_x"])
     return np.full_like(n, value["s"])
-
-
-def convert_time(time_s: NDArray[np.float64], source: str, target: str) -> NDArray[np.float64]:
-    """Convert times between conventions.
-
-    Parameters
-    ----------
-    time_s : ndarray of float64
-        Times in s.
-    source, target : {'round_trip', 'one_way'}
-        Conventions. Windowed times overlap several messages and cannot be converted.
-
-    Returns
-    -------
-    ndarray of float64
-        Converted times in s.
-
-    Raises
-    ------
-    InputError
-        If a convention is unknown or windowed.
-
-    Examples
-    --------
-    >>> float(convert_time(np.array([4e-6]), "round_trip", "one_way")[0])
-    2e-06
-    """
-    for name in (source, target):
-        if name not in CONVENTIONS:
-            raise unknown_name("convention", name, CONVENTIONS)
-    if source == target:
-        return time_s
-    if "windowed" in (source, target):
-        raise InputError("windowed times overlap messages and cannot be converted, expected round_trip or one_way")
-    converted: NDArray[np.float64] = time_s * (CONVENTIONS[target] / CONVENTIONS[source])
-    return converted

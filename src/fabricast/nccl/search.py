@@ -71,11 +71,6 @@ class SearchGraph:
         """Speed of all channels in GB/s."""
         return self.channels * self.gb_per_s
 
-    @property
-    def used_orders(self) -> tuple[tuple[int, ...], ...]:
-        """Orders of the channels in use: those of the search, twice (`ncclTopoPostset`)."""
-        return self.orders * 2
-
 
 @dataclass
 class _State:

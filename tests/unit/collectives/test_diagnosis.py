@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import fabricast as fc
-from fabricast.collectives.alternatives import setting_gains, times_with
+from fabricast.collectives.alternatives import times_with
 from fabricast.collectives.diagnosis import Cause, diagnose_collective
 from fabricast.collectives.evidence.measured import measured_machine
 from fabricast.collectives.forecast import forecast_operation
@@ -15,7 +15,6 @@ from fabricast.nccl.costs import Operation
 from fabricast.nccl.graph_files import graph_text, read_graph
 from fabricast.nccl.search import SearchGraph
 from fabricast.nccl.system import PathType
-from fabricast.nccl.tuner_files import read_tuner
 from tests.unit.diagnosis.test_diagnose import nccl_tests
 
 PAIRS = "source,target,kind,value,unit\n"
@@ -113,21 +112,17 @@ def test_a_bad_order_is_named_with_its_gain(tmp_path):
     assert better.table["time_us"][0] < forecast.table["time_us"][0]
 
 
-def test_gains_of_settings_are_those_of_forecasts():
+def test_times_with_the_same_settings_are_those_of_the_forecast():
     forecast = forecast_operation(measured_machine("asus4"), Operation.ALL_REDUCE)
-    gains = setting_gains(forecast).set_index("setting")
-    assert gains.loc["NCCL_P2P_LEVEL=SYS", "gain_large"] > 1.2
-    assert gains.loc["NCCL_PROTO=LL", "gain_large"] < 0.7
-    assert gains.loc["NCCL_BUFFSIZE=1048576"].between(0.5, 1.1).all(), "the model sees no reason for a gain"
     same = times_with(forecast, forecast.machine)
     np.testing.assert_allclose(same * 1e6, forecast.table["time_us"])
 
 
 def test_written_files_are_read_back(tmp_path):
     forecast = forecast_operation(measured_machine("turin9575-5090"), Operation.ALL_REDUCE)
-    (tmp_path / "tuner.csv").write_text(tuner_file_text(forecast))
-    rules, warnings = read_tuner(tmp_path / "tuner.csv")
-    assert (rules, warnings) == (tuner_rules(forecast), [])
+    rules = tuner_rules(forecast)
+    lines = [line for line in tuner_file_text(forecast).splitlines() if not line.startswith("#")]
+    assert [line.split(",")[3:5] for line in lines] == [[rule.algorithm, rule.protocol] for rule in rules]
     assert [rule.protocol for rule in rules] == ["ll", "simple"]
     for place, row in forecast.table.iterrows():
         first = next(rule for rule in rules if rule.least_bytes <= row["size_bytes"] <= rule.most_bytes)

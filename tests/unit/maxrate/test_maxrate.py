@@ -13,7 +13,7 @@ from fabricast.core.resources import published
 from fabricast.maxrate.fitting import MaxRateRegressor, summarise
 from fabricast.maxrate.intervals import parameter_intervals, profile_intervals
 from fabricast.maxrate.measurements import choose_datasets, read_measurements
-from fabricast.maxrate.models import FORMS, SLIDE_PARAMETERS, convert_time, predict_time
+from fabricast.maxrate.models import FORMS, SLIDE_PARAMETERS, predict_time
 from fabricast.maxrate.protocols import ProtocolRegressor
 from fabricast.maxrate.tables import PROTOCOL_MODELS, SINGLE_FORMS, maxrate_tables
 
@@ -58,16 +58,12 @@ def test_overload_reduces_to_refined_and_memory_limits_the_rate():
     assert capped == pytest.approx(predict_time("refined", {**TRUTH, "r_n": 4e9}, n, k))
 
 
-def test_one_way_conversion_is_invertible_and_doubles_rates():
+def test_one_way_times_double_the_rates():
     cells, times = cells_of("bluewaters_irecv_2")
-    half = convert_time(times, "round_trip", "one_way")
-    assert convert_time(half, "one_way", "round_trip").tolist() == times.tolist()
-    full_fit, half_fit = (MaxRateRegressor(starts=8).fit(cells, t).parameters_ for t in (times, half))
+    full_fit, half_fit = (MaxRateRegressor(starts=8).fit(cells, t).parameters_ for t in (times, times / 2))
     for name in ("r_n", "r_b", "r_i"):
         assert half_fit[name] == pytest.approx(2 * full_fit[name], rel=1e-3)
     assert half_fit["s"] == pytest.approx(full_fit["s"] / 2, rel=1e-3)
-    with pytest.raises(InputError, match="windowed"):
-        convert_time(times, "windowed", "one_way")
 
 
 @pytest.mark.parametrize("form", ["postal", "maxrate", "refined"])

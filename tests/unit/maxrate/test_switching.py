@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 
 from fabricast.core.resources import published
 from fabricast.maxrate.fitting import MaxRateRegressor, starting_points
-from fabricast.maxrate.kernels.fits import FORM_CODES, PARAMETERS, Cells, Piece, fit_piece, piece_times
+from fabricast.maxrate.kernels import fits
+from fabricast.maxrate.kernels.fits import FORM_CODES, PARAMETERS, Cells, Piece, fit_piece
 from fabricast.maxrate.measurements import read_measurements
 from fabricast.maxrate.models import FORMS, predict_time
 from fabricast.maxrate.switching import BOUNDS, SWITCHED, fit_switched
@@ -41,6 +42,13 @@ def random_piece(form, rng):
         values["k_n"] = rng.uniform(0.1, 0.9)
     start_up = next((values[name] for name in ("k_s", "k0") if name in values), np.inf)
     return values, Piece(FORM_CODES[form], values.get("k_n", np.inf), start_up, -1, np.nan)
+
+
+def piece_times(piece, values, cells):
+    """Return times in s and derivatives, shape (cells, parameters), in one interval."""
+    slopes = np.zeros((cells.size_bytes.size, len(PARAMETERS)))
+    rows = zip(cells.size_bytes, cells.processes, slopes, strict=True)
+    return np.array([fits._cell_time(piece, values, *row) for row in rows]), slopes
 
 
 def in_order(values):

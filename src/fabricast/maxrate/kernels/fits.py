@@ -11,7 +11,7 @@ import numpy as np
 
 from fabricast.runtime.compilation import allocation_free, njit
 
-__all__ = ["FORM_CODES", "PARAMETERS", "Cells", "Piece", "fit_piece", "piece_times"]
+__all__ = ["FORM_CODES", "PARAMETERS", "Cells", "Piece", "fit_piece"]
 
 #: Array order of the parameters of all forms.
 PARAMETERS = ("s", "s0", "s1", "s2", "k_s", "k0", "r_x", "r_c", "r_b", "r_i", "k_n")
@@ -116,16 +116,6 @@ def _follow(piece, values, by_others):
         values[_S2] = (piece.held - values[_S1]) / values[_K_S]
         by_others[_S1] = -1 / values[_K_S]
         by_others[_K_S] = -values[_S2] / values[_K_S]
-
-
-@njit
-def piece_times(piece, values, cells):
-    """Return times in s and derivatives, shape (cells, parameters), in one interval."""
-    times = np.empty(cells.size_bytes.size)
-    slopes = np.zeros((times.size, len(PARAMETERS)))
-    for cell in range(times.size):
-        times[cell] = _cell_time(piece, values, cells.size_bytes[cell], cells.processes[cell], slopes[cell])
-    return times, slopes
 
 
 @njit

@@ -17,16 +17,7 @@ from fabricast.inputs.parameters import Parameter, Tag
 from fabricast.pcie.topology.checks import FASTEST_BYTES_PER_S, SLOWEST_BYTES_PER_S
 from fabricast.pcie.topology.tree import PcieTree
 
-__all__ = [
-    "CREDIT_BYTES",
-    "HARDWARE",
-    "Clock",
-    "PacketHardware",
-    "hardware_parameters",
-    "solo_time_s",
-    "split_hops",
-    "tick_clock",
-]
+__all__ = ["CREDIT_BYTES", "HARDWARE", "Clock", "PacketHardware", "hardware_parameters", "split_hops", "tick_clock"]
 
 CREDIT_BYTES = 16
 #: Largest number of ticks per byte time.
@@ -299,48 +290,3 @@ def split_hops(tree: PcieTree, hardware: PacketHardware) -> NDArray[np.int64]:
                 hops[pair] = hop
                 break
     return hops
-
-
-def solo_time_s(tree: PcieTree, source: str, target: str, size_bytes: float, hardware: PacketHardware) -> float:
-    """Return the time of an isolated copy in s, in closed form.
-
-    The slowest link transmits without pauses. Every other link adds the time of one packet.
-
-    Parameters
-    ----------
-    tree : PcieTree
-        Topology.
-    source, target : str
-        Names of the endpoints.
-    size_bytes : float
-        Size of the copy in bytes.
-    hardware : PacketHardware
-        Hardware with store-and-forward switching and buffers larger than the data in flight.
-
-    Returns
-    -------
-    float
-        Time from the start to the arrival of the last packet in s.
-
-    Examples
-    --------
-    >>> from fabricast.pcie.topology.regular import regular_tree
-    >>> storm8 = regular_tree("storm8", (2, 2, 2))
-    >>> round(solo_time_s(storm8, "0", "1", 300 * 2**20, HARDWARE["no_split"]) * 1e3, 3)
-    21.84
-    """
-    packets = math.ceil(size_bytes / hardware.payload_bytes)
-    whole, piece = hardware.packet_bytes
-    split = hardware.split_bytes is not None
-    byte_s = 1 / hardware.raw_bytes_per_s
-    first_packet, slowest, cut = 0.0, 0.0, False
-    for link in tree.route(source, target):
-        leaves_root_complex = tree.vertex(tree.link_names[link][0]).kind == "root_complex"
-        entered = leaves_root_complex and split and not cut
-        cut = cut or entered
-        capacity = float(tree.routes.capacity[link])
-        unit = (piece if cut else whole) / capacity * byte_s + (hardware.piece_cost_ns * 1e-9 if entered else 0.0)
-        first_packet += unit + hardware.hop_latency_ns * 1e-9
-        units = packets * (hardware.pieces if cut else 1)
-        slowest = max(slowest, unit * (units - 1))
-    return first_packet + slowest

@@ -16,7 +16,7 @@ from fabricast.pcie.models.calibration import calibrate
 from fabricast.pcie.models.catalogue import MODELS
 from fabricast.pcie.models.evaluation import evaluate
 from fabricast.pcie.packets.arbiter_phases import simulate
-from fabricast.pcie.packets.hardware import HARDWARE, PacketHardware, solo_time_s
+from fabricast.pcie.packets.hardware import HARDWARE, PacketHardware
 from fabricast.pcie.packets.probes import simulate_probes
 from fabricast.pcie.packets.simulator import simulate_once
 from fabricast.pcie.packets.trace import trace_packets
@@ -39,7 +39,9 @@ def ends(tree, pairs, hardware=HARDWARE["no_split"], size=SIZE, **options):
 def test_isolated_copy_matches_closed_form(topology, hardware):
     tree = load_tree(topology)
     for target in (1, 7):
-        expected = solo_time_s(tree, tree.endpoint_names[0], tree.endpoint_names[target], SIZE, HARDWARE[hardware])
+        expected = reference_packets.isolated_time_s(
+            tree, tree.endpoint_names[0], tree.endpoint_names[target], SIZE, HARDWARE[hardware]
+        )
         assert ends(tree, [(0, target)], HARDWARE[hardware])[0] == pytest.approx(expected, rel=1e-9)
     # Transmission time of all payloads and headers at the raw rate, within 0.05 %.
     wire = SIZE / HARDWARE[hardware].payload_bytes * HARDWARE[hardware].packet_bytes[0]
@@ -222,7 +224,7 @@ def test_faster_links_and_several_sockets():
     )
     assert ends(wide, [(0, 1)])[0] == pytest.approx(ends(wide, [(1, 0)])[0], rel=1e-5)
     two = regular_tree("two", (2, 2), sockets=2)
-    expected = solo_time_s(two, "0", "7", SIZE, HARDWARE["split_256_128"])
+    expected = reference_packets.isolated_time_s(two, "0", "7", SIZE, HARDWARE["split_256_128"])
     assert ends(two, [(0, 7)], HARDWARE["split_256_128"])[0] == pytest.approx(expected, rel=1e-9)
 
 
