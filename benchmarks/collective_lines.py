@@ -8,8 +8,8 @@ from functools import partial
 import numpy as np
 
 from benchmarks.clocks import cpu_seconds
+from fabricast.collectives.communicator import Communicator
 from fabricast.collectives.evidence.measured import measured_machine
-from fabricast.collectives.machine import CollectiveMachine
 from fabricast.collectives.orders import search_orders
 from fabricast.collectives.step_rates import ring_hops, step_rate
 
@@ -19,7 +19,7 @@ _ROUNDS = 3
 _MACHINES = ("wrx90-A", "chlc_p2p")
 
 
-def _rates(machine: CollectiveMachine, orders: list[list[int]]) -> list[float]:
+def _rates(machine: Communicator, orders: list[list[int]]) -> list[float]:
     """Return the rate of each order in bytes/s, evaluated separately."""
     return [step_rate(machine, ring_hops(machine, order, None)).slowest_bytes_per_s for order in orders]
 

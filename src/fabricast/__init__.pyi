@@ -11,9 +11,10 @@ from .api.graphs import collective_step as collective_step
 from .api.graphs import graph as graph
 from .api.graphs import halo_exchange as halo_exchange
 from .api.graphs import host_copies as host_copies
-from .api.graphs import load_topology as load_topology
 from .api.graphs import network_card_copies as network_card_copies
 from .api.graphs import read_graphs as read_graphs
+from .api.machine_inputs import load_machine as load_machine
+from .api.machine_inputs import load_topology as load_topology
 from .api.machines import calibrate as calibrate
 from .api.machines import validate_machine as validate_machine
 from .api.maxrate import fit_max_rate as fit_max_rate

@@ -107,7 +107,7 @@ BOMBS = {
         "contains no bandwidth matrix",
     ),
     "large.json": (lambda: b'{"testcases": [' + b"[]," * 15_000_000 + b"1]}", ["bandwidth"], "larger than 16 MB"),
-    "large.yaml": (lambda: b"- 1\n" * 12_000_000, ["topology", "show"], "larger than 1 MB"),
+    "large.yaml": (lambda: b"- 1\n" * 12_000_000, ["topology", "show"], "more than 5,000,000 lines"),
     "half.json": (
         lambda: b'{"testcases": [{"name": "a\\ud800", "bandwidth_matrix": [["1.0"]]}]}',
         ["bandwidth"],

@@ -3,6 +3,7 @@
 These tests run first because the type checker is the slowest test.
 """
 
+import ast
 import re
 import shutil
 import subprocess
@@ -13,6 +14,9 @@ import pytest
 
 from tests.conftest import REPOSITORY
 from tests.running import snakemake
+
+#: Statements that decide and compute nothing.
+_NO_WORK = (ast.Import, ast.ImportFrom, ast.Expr)
 
 
 @pytest.mark.parametrize(
@@ -34,9 +38,9 @@ def test_scripts_are_short_and_named_after_their_rules():
     rules = "".join(path.read_text() for path in (REPOSITORY / "workflow" / "rules").glob("*.smk"))
     for path in (REPOSITORY / "workflow" / "scripts").glob("*/*.py"):
         assert f"rule {path.stem}:" in rules, path
-        code = [line for line in path.read_text().splitlines() if line.strip()]
-        statements = [line for line in code if not line.startswith(("from ", "import ", '"""'))]
-        assert len(statements) <= 15, path
+        nodes = ast.walk(ast.parse(path.read_text()))
+        statements = [one for one in nodes if isinstance(one, ast.stmt) and not isinstance(one, _NO_WORK)]
+        assert len(statements) <= 20, path
     on_the_host = rules.count("container:")
     assert on_the_host == rules.count("rule measure_") == rules.count('"../../envs/measure.yaml"') == 5
     assert rules.count("script:") - on_the_host == rules.count('"../../envs/environment.yaml"'), (

@@ -138,7 +138,7 @@ rule forecast_your_copies:
         contents=lambda wildcards: files_digest(forecast_files(wildcards)),
         topology=lambda wildcards: GRAPH_SETS[wildcards.graph_set].topology,
         values=forecast_values,
-        bandwidth=study_bandwidth,
+        bandwidth=f"{settings.pcie.bandwidth_gib_per_s} GiB/s",
         code=code("pcie", "api"),
     script:
         "../scripts/run/forecast_your_copies.py"

@@ -79,29 +79,20 @@ def graph_set_contents(wildcards):
 
 
 def forecast_values(wildcards):
-    """Return the arguments of `fabricast.predict` for a graph set.
-
-    Rates that the user specifies come first, then those of measured copies; otherwise `predict` chooses.
-    """
+    """Return what a graph set states about its machine and copies, as arguments of `fabricast.predict`."""
     entry = GRAPH_SETS[wildcards.graph_set]
-    values = {
-        name: getattr(entry, name) for name in ("tau", "crossing_cost", "parameters")
+    bandwidth = entry.bandwidth_gib_per_s
+    return {
+        "measurements": entry.measurements,
+        "bandwidth": None if bandwidth is None else f"{bandwidth} GiB/s",
+        "tau": entry.tau,
+        "crossing_cost": entry.crossing_cost,
+        "parameters": entry.parameters,
+        "pcie_only": entry.pcie_only,
     }
-    if entry.bandwidth_gib_per_s is not None:
-        values["bandwidth"] = f"{entry.bandwidth_gib_per_s} GiB/s"
-    specified = {name: value for name, value in values.items() if value is not None}
-    if entry.measurements and not specified:
-        specified = {"measurements": entry.measurements}
-    return specified | {"pcie_only": entry.pcie_only}
-
-
-def study_bandwidth(wildcards):
-    """Return the rate of an isolated copy of the study for a built-in topology; a file must specify its own."""
-    topology = GRAPH_SETS[wildcards.graph_set].topology
-    return None if is_file(topology) else f"{settings.pcie.bandwidth_gib_per_s} GiB/s"
 
 
 def forecast_files(wildcards):
     """Return the user-supplied files of a forecast."""
-    measured = forecast_values(wildcards).get("measurements")
+    measured = GRAPH_SETS[wildcards.graph_set].measurements
     return graph_set_files(wildcards) + ([measured] if measured else [])

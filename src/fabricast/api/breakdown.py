@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pandas as pd
 
+from fabricast.api.messages import message_facts, message_times
 from fabricast.breakdown.components import GROUPS, METRICS, System, form, read_system_file, read_systems
 from fabricast.breakdown.whatif import reduce_components, share_of
 from fabricast.core.arguments import with_checked_types
 from fabricast.core.errors import InputError, unknown_name
 from fabricast.core.resources import published
-from fabricast.maxrate.benchmark_output import read_output
 
 __all__ = ["WhatIf", "compare_breakdown", "load_system", "what_if"]
 
@@ -186,7 +186,7 @@ def compare_breakdown(system: str | Path | System, files: Sequence[str | Path]) 
 def _compared(machine: System, path: Path) -> list[dict[str, object]]:
     """Return one row per test of a file."""
     # Tests of several pairs, such as osu_multi_lat, do not print their number, which is not 1 and not needed here.
-    times = read_output(path, processes=_SEVERAL)
+    times = message_times(message_facts(path), processes=_SEVERAL)
     small = times[(times["size_bytes"] <= _MOST_BYTES) & (times["processes"] == 1) & times["path"].isin(list(_TOTALS))]
     if small.empty:
         raise InputError(

@@ -7,30 +7,33 @@ from collections.abc import Mapping, Sequence
 from numbers import Integral
 from pathlib import Path
 
-from fabricast.api.graphs import load_topology
+from fabricast.api.machine_inputs import Files, MachineLike, machine_of, paths_of
 from fabricast.collectives.diagnosis import diagnose_collective
 from fabricast.collectives.forecast import DEFAULT_SIZES, CollectiveForecast, forecast_prepared
-from fabricast.collectives.inputs import CollectiveInputs, prepare
+from fabricast.collectives.question import Question, prepare, table_of
+from fabricast.collectives.settings_files import graph_file_text, tuner_file_text
 from fabricast.core.arguments import with_checked_types
 from fabricast.core.errors import InputError
 from fabricast.core.quantities import to_bytes
-from fabricast.diagnosis.bundle import diagnose
-from fabricast.pcie.topology.tree import PcieTree
+from fabricast.diagnosis.bundle import Diagnosis, diagnose_facts
+from fabricast.machine.machine import Machine
+from fabricast.machine.options import MachineOptions
+from fabricast.sources.reading import read
 
-__all__ = ["collective", "diagnose", "diagnose_collective"]
+__all__ = ["Diagnosis", "collective", "diagnose", "diagnose_collective", "graph_file_text", "tuner_file_text"]
 
 _MOST_SIZES = 10_000
 
 
 @with_checked_types
 def collective(
-    tree: PcieTree | str | Path,
+    tree: MachineLike,
     operation: str | None = None,
     *,
     sizes: Sequence[float | str] | None = None,
-    measurements: str | Path | None = None,
+    measurements: Files | None = None,
     system: str | None = None,
-    log: str | Path | None = None,
+    log: Files | None = None,
     ranks: Sequence[int | str] | None = None,
     cpu: str | None = None,
     gpu: str | None = None,
@@ -48,18 +51,18 @@ def collective(
 
     Parameters
     ----------
-    tree : PcieTree, str or Path
-        Topology, or its name or file.
+    tree : PcieTree, Machine, str, Path or sequence of these
+        Topology or machine, its name, or files that describe and measure it, logs among them.
     operation : str, optional
         all_reduce, all_gather, reduce_scatter, broadcast, reduce, alltoall or sendrecv; by default that of the log,
         otherwise all_reduce.
     sizes : sequence of float or str, optional
         Sizes in bytes or as text, as nccl-tests counts them; by default 256 B to 256 MiB, or those of the log.
-    measurements : str or Path, optional
-        Measured copies of this machine: output of p2pBandwidthLatencyTest or another format of `validate_machine`.
+    measurements : str, Path or sequence of these, optional
+        Further files with measured copies of this machine.
     system : str, optional
         Use only measurements of this machine.
-    log : str or Path, optional
+    log : str, Path or sequence of these, optional
         Log of nccl-tests, with or without lines of NCCL_DEBUG=INFO, to compare.
     ranks : sequence of int or str, optional
         Endpoint of each rank in the order of PCI bus ids; by default all GPUs.
@@ -104,16 +107,28 @@ def collective(
     >>> row["algorithm"], row["protocol"], bool(row["bus_gb_per_s"] < 57)
     ('ring', 'simple', True)
     """
-    tree = tree if isinstance(tree, PcieTree) else load_topology(tree)
-    if sizes is not None and log is not None:
+    options = MachineOptions(gpu=gpu, cpu=cpu, system=system)
+    machine = machine_of(tree, measurements=[*paths_of(measurements), *paths_of(log)], options=_options(tree, options))
+    if sizes is not None and machine.tables:
         raise InputError("excludes log, which has sizes", argument="sizes")
-    names = tree.accelerator_names
-    endpoints = None if ranks is None else [_rank(rank, names) for rank in ranks]
-    nodes = (int(numa),) if isinstance(numa, int | Integral) else None if numa is None else [*numa]
-    inputs = CollectiveInputs(
-        measurements, system, log, endpoints, cpu, gpu, nodes, nccl_version, transport, env, graph_file, table
+    wanted, measured = table_of(machine.tables, operation, table)
+    names = machine.tree.accelerator_names
+    question = Question(
+        ranks=None if ranks is None else [_rank(rank, names) for rank in ranks],
+        numa=(int(numa),) if isinstance(numa, int | Integral) else None if numa is None else [*numa],
+        nccl_version=nccl_version,
+        transport=transport,
+        env=env,
+        graph_file=graph_file,
+        table=measured,
+        run=next(iter(machine.nccl_runs), None),
     )
-    return forecast_prepared(prepare(tree, operation, inputs), DEFAULT_SIZES if sizes is None else _sizes(sizes))
+    return forecast_prepared(prepare(machine, wanted, question), DEFAULT_SIZES if sizes is None else _sizes(sizes))
+
+
+def _options(machine: MachineLike, options: MachineOptions) -> MachineOptions | None:
+    """Return the options of a call; a machine keeps those it has if the call has none."""
+    return None if isinstance(machine, Machine) and options == MachineOptions() else options
 
 
 def _rank(rank: int | str, names: Sequence[str]) -> str:
@@ -136,3 +151,44 @@ def _sizes(sizes: Sequence[float | str]) -> tuple[float, ...]:
     if any(not 1 <= size <= 2.0**50 for size in found) or any(a >= b for a, b in itertools.pairwise(found)):
         raise InputError("is not increasing between 1 B and 1 PiB, expected increasing sizes", argument="sizes")
     return found
+
+
+@with_checked_types
+def diagnose(
+    files: Files,
+    *,
+    gpu: str | None = None,
+    cpu: str | None = None,
+    link: str | None = None,
+    include_display: bool = False,
+) -> Diagnosis:
+    """Name the causes of lost time on a machine, from the files of a bug report.
+
+    Every measured pair and collective operation is compared with its expectation.
+
+    Parameters
+    ----------
+    files : str, Path or sequence of these
+        Descriptions of the machine, measured copies, and logs of nccl-tests and NCCL, in any combination; ``-`` is
+        standard input. One file may hold the output of several programs.
+    gpu, cpu, link : str, optional
+        GPU model, processor, and link of each GPU such as ``"gen4x16"``, if no file states them.
+    include_display : bool, default False
+        Whether NVIDIA and AMD graphics cards (class 0300) are included as accelerators.
+
+    Returns
+    -------
+    Diagnosis
+        ``findings``: causes, most costly first, with evidence and remedy. ``sources``: what was recognised in each
+        file. ``warnings``: assumptions.
+
+    Raises
+    ------
+    InputError
+        If no file can be used, or none describes a topology.
+    """
+    paths = paths_of(files)
+    if not paths:
+        raise InputError("is empty, expected at least one file", argument="files")
+    options = MachineOptions(gpu=gpu, cpu=cpu, link=link, include_display=include_display, network_cards=True)
+    return diagnose_facts(read(paths), options)

@@ -16,7 +16,6 @@ from fabricast.pcie.graphs.collectives import card_pairs, collective_pairs
 from fabricast.pcie.graphs.congestion_graphs import CongestionGraphs, from_pairs
 from fabricast.pcie.graphs.files import read_graphs as read_graph_file
 from fabricast.pcie.graphs.patterns import halo_pattern
-from fabricast.pcie.topology.files import load_tree
 from fabricast.pcie.topology.memory import HOST, nearest_memory, with_host_memory
 from fabricast.pcie.topology.tree import PcieTree
 
@@ -27,7 +26,6 @@ __all__ = [
     "graphs_of",
     "halo_exchange",
     "host_copies",
-    "load_topology",
     "network_card_copies",
     "read_graphs",
 ]
@@ -35,35 +33,6 @@ __all__ = [
 _SIZE = "300 MiB"
 #: Endpoint numbers are below this; topologies are far smaller.
 _MOST_ENDPOINTS = 1 << 20
-
-
-@with_checked_types
-def load_topology(source: str | Path, *, include_display: bool = False) -> PcieTree:
-    """Return a built-in topology, or read a topology from a file.
-
-    Parameters
-    ----------
-    source : str or Path
-        Built-in name such as ``"storm8"``, or a .yaml, hwloc .xml or NCCL .xml file.
-    include_display : bool, default False
-        Whether NVIDIA and AMD graphics cards (class 0300) are included as accelerators.
-
-    Returns
-    -------
-    PcieTree
-        Topology. Notebooks display it as a drawing.
-
-    Raises
-    ------
-    InputError
-        If the topology is unknown or the file is invalid.
-
-    Examples
-    --------
-    >>> load_topology("storm8").endpoint_names
-    ('0', '1', '2', '3', '4', '5', '6', '7')
-    """
-    return load_tree(str(source), include_display=include_display)
 
 
 @with_checked_types
@@ -203,7 +172,8 @@ def all_to_all(tree: PcieTree, *, size: float | str = _SIZE) -> CongestionGraphs
 
     Examples
     --------
-    >>> all_to_all(load_topology("storm8")).source.size
+    >>> import fabricast as fc
+    >>> all_to_all(fc.load_topology("storm8")).source.size
     56
     """
     ranks = _ranks(tree)
@@ -242,7 +212,8 @@ def collective_step(tree: PcieTree, name: str, *, size: float | str = _SIZE) -> 
 
     Examples
     --------
-    >>> len(collective_step(load_topology("storm8"), "pairwise"))
+    >>> import fabricast as fc
+    >>> len(collective_step(fc.load_topology("storm8"), "pairwise"))
     7
     """
     ranks = _ranks(tree)
@@ -315,7 +286,8 @@ def host_copies(tree: PcieTree, *, to_host: bool = False, size: float | str = _S
 
     Examples
     --------
-    >>> tree = load_topology("flat4x2")
+    >>> import fabricast as fc
+    >>> tree = fc.load_topology("flat4x2")
     >>> copies = host_copies(tree)
     >>> copies.source.tolist(), copies.target.tolist()
     ([8, 8, 8, 8, 8, 8, 8, 8], [0, 1, 2, 3, 4, 5, 6, 7])
@@ -356,7 +328,8 @@ def halo_exchange(tree: PcieTree, grid: Sequence[int], *, size: float | str = _S
 
     Examples
     --------
-    >>> halo_exchange(load_topology("storm8"), (4, 2)).source.size
+    >>> import fabricast as fc
+    >>> halo_exchange(fc.load_topology("storm8"), (4, 2)).source.size
     20
     """
     size_bytes = to_bytes(size)
@@ -411,7 +384,8 @@ def graphs_of(
 ) -> CongestionGraphs:
     """Return congestion graphs from graphs, a file, or the pairs of one graph.
 
-    >>> graphs_of(load_topology("storm8"), [(0, 1), ("2", "3")], "1 MiB").source.tolist()
+    >>> import fabricast as fc
+    >>> graphs_of(fc.load_topology("storm8"), [(0, 1), ("2", "3")], "1 MiB").source.tolist()
     [0, 2]
     """
     if isinstance(graphs, CongestionGraphs):

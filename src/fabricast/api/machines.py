@@ -2,28 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pandas as pd
 
+from fabricast.api.machine_inputs import Files, MachineLike, machine_of, paths_of
 from fabricast.core.arguments import with_checked_types
 from fabricast.core.errors import InputError, PeerLinkError
+from fabricast.core.facts import Content
 from fabricast.core.quantities import check_seed
+from fabricast.machine.machine import Machine
+from fabricast.machine.options import MachineOptions
 from fabricast.pcie.graphs.programs import program_of
-from fabricast.pcie.machines.validation import MachineValidation
-from fabricast.pcie.machines.validation import validate_machine as validate
-from fabricast.pcie.measurements.files import copies_of_machine, copy_times
+from fabricast.pcie.machines.exclusion import Reason
+from fabricast.pcie.machines.validation import MachineValidation, check_number, validate_rates
+from fabricast.pcie.measurements.files import copy_times
 from fabricast.pcie.models.calibration import PARAMETER_UNITS, PROBE_COLUMNS, estimate_frame
 from fabricast.pcie.models.calibration import calibrate as estimate
-from fabricast.pcie.topology.files import load_tree
-from fabricast.pcie.topology.tree import PcieTree, single_copy_rate_of
 
-__all__ = ["calibrate", "validate_machine"]
+__all__ = ["MachineValidation", "Reason", "calibrate", "other_contents", "validate_machine", "validated"]
 
 
 @with_checked_types
 def validate_machine(
-    tree: PcieTree, measured: str | Path, *, program: str = "independent", system: str | None = None
+    tree: MachineLike, measured: Files | None = None, *, program: str = "independent", system: str | None = None
 ) -> MachineValidation:
     """Compare forecasts with copies that were measured concurrently on a machine.
 
@@ -32,11 +35,10 @@ def validate_machine(
 
     Parameters
     ----------
-    tree : PcieTree
-        Topology of the machine.
-    measured : str or Path
-        CSV or Parquet of measured copies, or output of nvbandwidth, p2pBandwidthLatencyTest, p2pmark,
-        rocm_bandwidth_test or TransferBench.
+    tree : PcieTree, Machine, str, Path or sequence of these
+        Topology or machine, its name, or files that describe and measure it.
+    measured : str, Path or sequence of these, optional
+        Further files with measured copies: CSV or Parquet, or output of a bandwidth program.
     program : str, default 'independent'
         Copy program of rows that do not specify one: ordered_writes (PyTorch), unordered_reads (p2pmark),
         unordered_writes or independent.
@@ -67,13 +69,45 @@ def validate_machine(
     >>> bool(found.rows.loc[found.rows["judged"], "relative_error"].abs().median() < 0.02)
     True
     """
-    copies = copies_of_machine(tree, measured, program=program_of(program).name, system=system)
-    return validate(tree, copies.graphs, one_way_bytes_per_s=single_copy_rate_of(tree), warnings=copies.warnings)
+    options = MachineOptions(program=program_of(program).name, system=system)
+    is_machine = isinstance(tree, Machine) and measured is None
+    return validated(machine_of(tree, measurements=measured, options=None if is_machine else options))
+
+
+def validated(machine: Machine, progress: Callable[[int], None] | None = None) -> MachineValidation:
+    """Compare forecasts with the measured copies of a machine."""
+    if not machine.is_measured:
+        raise InputError(_unmeasured_text(machine), argument="files")
+    check_number(machine.graphs)
+    return validate_rates(
+        machine.with_memory,
+        machine.graphs,
+        machine.calibration,
+        warnings=tuple(machine.measured.warnings),
+        progress=progress,
+    )
+
+
+def other_contents(machine: Machine) -> list[tuple[str, Content]]:
+    """Return the files and contents of a machine that a comparison of copies does not use."""
+    return [
+        (block.place.path, block.content)
+        for block in machine.facts.blocks_of(Content.COLLECTIVES, Content.NCCL_LOG)
+        if block.facts
+    ]
+
+
+def _unmeasured_text(machine: Machine) -> str:
+    """Return why the copies of a machine cannot be compared."""
+    if machine.facts.blocks_of(Content.COPIES):
+        access = "; no GPU has peer access to another" if machine.tree.staged_pairs else ""
+        return f"contain no copies by copy engines between GPUs or of host memory{access}"
+    return "contain no measured copies, expected at least one file with them"
 
 
 @with_checked_types
 def calibrate(
-    tree: PcieTree | str | Path, probes: pd.DataFrame | str | Path, *, seed: int = 20161113, pcie_only: bool = False
+    tree: MachineLike, probes: pd.DataFrame | Files | None = None, *, seed: int = 20161113, pcie_only: bool = False
 ) -> pd.DataFrame:
     """Estimate bandwidth, crossing cost and tau from probes, with 95 % intervals.
 
@@ -83,9 +117,9 @@ def calibrate(
 
     Parameters
     ----------
-    tree : PcieTree
-        Topology of the machine.
-    probes : pandas.DataFrame or path
+    tree : PcieTree, Machine, str, Path or sequence of these
+        Topology or machine, its name, or files that describe and measure it.
+    probes : pandas.DataFrame, str, Path or sequence of these, optional
         Measured copies as for `validate_machine`: benchmark output, or a table. Times of single copies (columns graph,
         repetition, source, target, size_bytes, elapsed_s) also determine tau; copies of the same graph and repetition
         start together. Graphs that are no probe of these parameters are ignored.
@@ -106,10 +140,13 @@ def calibrate(
     InputError
         If no probe is an isolated copy, or a probe contradicts the topology or used a direct link.
     """
-    if not isinstance(tree, PcieTree):
-        tree = load_tree(tree)
-    path = None if isinstance(probes, pd.DataFrame) else Path(probes)
-    times = probes if isinstance(probes, pd.DataFrame) else copy_times(probes)
+    if isinstance(probes, pd.DataFrame):
+        machine, path, times = machine_of(tree), None, probes
+    else:
+        machine = machine_of(tree, measurements=probes)
+        path = next(reversed([*machine.facts.paths, *paths_of(probes)]), None)
+        times = _probe_times(machine, path)
+    tree = machine.tree
     missing = [name for name in PROBE_COLUMNS if name not in times]
     if missing:
         raise InputError(f"lacks the columns {', '.join(missing)}", argument="probes")
@@ -132,7 +169,14 @@ def calibrate(
             )
     except InputError as error:
         raise type(error)(str(error), path=path) from error
-    table = estimate_frame(estimates, system=tree.name, tag="measured", source="" if path is None else path.name)
+    table = estimate_frame(estimates, system=tree.name, tag="measured", source="" if path is None else Path(path).name)
     table.attrs["probes"] = {entry.name: entry.probes for entry in estimates}
     table.attrs["not_determined"] = [name for name in PARAMETER_UNITS if name not in table.attrs["probes"]]
     return table
+
+
+def _probe_times(machine: Machine, path: str | None) -> pd.DataFrame:
+    """Return the times of the measured copies of a machine."""
+    if not machine.is_measured:
+        raise InputError(_unmeasured_text(machine), argument="files")
+    return copy_times(machine.measured.rows, machine.graphs, path or "measurements")

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from fabricast.api.machine_inputs import Files, paths_of
+from fabricast.api.messages import check_counts_of_table, measurements_of_facts, message_facts
 from fabricast.core.arguments import with_checked_types
 from fabricast.core.errors import InputError, unknown_name
 from fabricast.core.quantities import check_count, check_seed
 from fabricast.core.seeds import random_generator
-from fabricast.maxrate.benchmark_output import check_counts_of_table, read_measurement_file
 from fabricast.maxrate.fitting import MaxRateRegressor
 from fabricast.maxrate.intervals import parameter_intervals
 from fabricast.maxrate.models import CONVENTIONS, FORMS
@@ -52,7 +52,7 @@ class DatasetFit:
 
 
 def fit_datasets(
-    measurements: pd.DataFrame, model: str, *, smallest_bytes: float, draws: int, seed: int, path: Path | None = None
+    measurements: pd.DataFrame, model: str, *, smallest_bytes: float, draws: int, seed: int, path: str | None = None
 ) -> Iterator[DatasetFit]:
     """Fit a model to every data set."""
     if model not in FORMS:
@@ -82,7 +82,7 @@ def fit_datasets(
 
 @with_checked_types
 def fit_max_rate(
-    measurements: pd.DataFrame | str | Path,
+    measurements: pd.DataFrame | Files,
     *,
     model: str = "refined",
     processes: int | None = None,
@@ -98,9 +98,9 @@ def fit_max_rate(
 
     Parameters
     ----------
-    measurements : pandas.DataFrame or path
+    measurements : pandas.DataFrame, str, Path or sequence of these
         Columns processes, size_bytes, time_s and, optionally, dataset and convention (round_trip, one_way or
-        windowed; one_way by default). A path is a CSV or Parquet file, or output of a benchmark program.
+        windowed; one_way by default). Files are CSV or Parquet, or output of benchmark programs.
     model : str, default 'refined'
         Model: postal, maxrate, refined, refined_latency or overload.
     processes : int, optional
@@ -145,12 +145,14 @@ def fit_max_rate(
     check_count("node_pairs", node_pairs, 1_000_000)
     if processes is not None:
         check_count("processes", processes, 1_000_000)
-    path = None if isinstance(measurements, pd.DataFrame) else Path(measurements)
-    if path is None:
+    path: str | None = None
+    if isinstance(measurements, pd.DataFrame):
         check_counts_of_table(processes, node_pairs)
-        rows = _checked(measurements)  # type: ignore[arg-type]
+        rows = _checked(measurements)
     else:
-        rows = read_measurement_file(path, processes=processes, node_pairs=node_pairs)
+        path = paths_of(measurements)[0]
+        found = measurements_of_facts(message_facts(measurements), processes=processes, node_pairs=node_pairs)
+        rows = pd.concat([part for _, part in found], ignore_index=True)
     records = []
     for fit in fit_datasets(rows, model, smallest_bytes=smallest_bytes, draws=draws, seed=seed, path=path):
         for name, value in fit.regressor.parameters_.items():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from inspect import signature
 from pathlib import Path
 
@@ -10,22 +11,27 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from fabricast.api.graphs import graphs_of, load_topology
-from fabricast.api.model_parameters import DEFAULT_MODEL, ModelInputs
+from fabricast.api.graphs import graphs_of
+from fabricast.api.machine_inputs import Files, MachineLike, machine_of, paths_of
+from fabricast.api.methods import DEFAULT_MODEL, Method, Progress, check_question
 from fabricast.api.prediction_table import Prediction, communications, makespans
 from fabricast.api.predictor import Predictor, check_explanation
 from fabricast.core.arguments import with_checked_types
 from fabricast.core.errors import InputError, near_names
-from fabricast.core.warnings import Warning, WarningCode
+from fabricast.core.quantities import to_bytes_per_s
+from fabricast.core.warnings import CodedWarning, WarningCode
+from fabricast.machine.machine import Machine
+from fabricast.machine.options import MachineOptions
 from fabricast.pcie.graphs.congestion_graphs import CongestionGraphs, from_pairs
-from fabricast.pcie.graphs.staged import chunk_overhead_s, staged_copies, staged_graphs
+from fabricast.pcie.graphs.staged import TRANSPORTS, chunk_overhead_s, staged_copies, staged_graphs
 from fabricast.pcie.machines.engine_model import ENGINE_MODELS
 from fabricast.pcie.machines.measured_rates import CONTRADICTS
 from fabricast.pcie.models.catalogue import Model
 from fabricast.pcie.models.removals import Times, removal_texts, removals
+from fabricast.pcie.models.user_model import UserRates
 from fabricast.pcie.topology.tree import PcieTree
 
-__all__ = ["predict", "predict_staged"]
+__all__ = ["TRANSPORTS", "predict", "predict_graphs"]
 
 #: Relative difference above which a copy is slower than in isolation.
 _SAME = 1e-9
@@ -33,11 +39,11 @@ _SAME = 1e-9
 
 @with_checked_types
 def predict(
-    tree: PcieTree | str | Path,
+    tree: MachineLike,
     graphs: CongestionGraphs | str | Path | Iterable[tuple[int | str, int | str]],
     *,
     size: float | str = "300 MiB",
-    model: str | Model = DEFAULT_MODEL,
+    model: str | Model | UserRates = DEFAULT_MODEL,
     bandwidth: float | str | None = None,
     tau: float | None = None,
     crossing_cost: float | None = None,
@@ -47,8 +53,10 @@ def predict(
     limited_by: bool | None = None,
     threads: int = 1,
     program: str | None = None,
-    measurements: str | Path | None = None,
+    measurements: Files | None = None,
     system: str | None = None,
+    gpu: str | None = None,
+    link: str | None = None,
     transport: str = "auto",
     **unknown: object,
 ) -> Prediction:
@@ -60,15 +68,17 @@ def predict(
 
     Parameters
     ----------
-    tree : PcieTree, str or Path
-        Topology, as returned by `load_topology`, or its name or file.
+    tree : PcieTree, Machine, str, Path or sequence of these
+        Machine or topology, as returned by `load_machine` and `load_topology`, the name of a built-in topology, or
+        files that describe and measure one machine.
     graphs : CongestionGraphs, str, Path or iterable of (int or str, int or str)
         Graphs, as returned by `graph`, `halo_exchange`, `all_to_all` or `read_graphs`; a file of graphs; or pairs of
         source and target that copy at the same time.
     size : float or str, default '300 MiB'
         Size of each copy of pairs, and of a file without sizes, in bytes or as text with a unit.
-    model : str or Model, default 'ports_and_engines'
-        Model or its name. ``fabricast models`` lists the names.
+    model : str, Model or callable, default 'ports_and_engines'
+        Model or its name (``fabricast models`` lists the names), or a function ``rates(tree, copies)`` that returns the
+        rate in bytes/s of each running copy, a pair of endpoint names. It is called whenever a copy starts or ends.
     bandwidth : float or str, optional
         Bandwidth of an isolated copy in bytes/s, or text such as ``"24 GiB/s"``. By default the bandwidth of the
         machine: calibrated, published, or the payload share of its link rate.
@@ -92,10 +102,12 @@ def predict(
         Copy program of graphs that do not specify one: listed_order (the default: copies from one GPU run one after the
         other), ordered_writes (PyTorch), default_streams (PyTorch on default streams), unordered_reads (p2pmark),
         unordered_writes (nvbandwidth) or independent (copies of a GPU run at the same time).
-    measurements : str or Path, optional
-        Measured copies of this machine that calibrate the forecast, in a format of `validate_machine`.
+    measurements : str, Path or sequence of these, optional
+        Further files with measured copies of this machine, which calibrate the forecast.
     system : str, optional
         Use only measurements of this system.
+    gpu, link : str, optional
+        GPU model, and link of each GPU such as ``"gen4x16"``, if no file states them.
     transport : {'auto', 'p2p', 'staged'}, default 'auto'
         Direct copies, or copies through host memory. By default, pairs without peer access are staged: those of the
         topology (``PcieTree.staged_pairs``) and those of p2pBandwidthLatencyTest in `measurements`.
@@ -141,56 +153,84 @@ def predict(
     if unknown:
         names = [parameter for parameter in signature(predict).parameters if parameter != "unknown"]
         raise TypeError(f"predict() has no argument '{min(unknown)}'{near_names(min(unknown), names)}")
-    if not isinstance(tree, PcieTree):
-        tree = load_topology(tree)
-    graphs = graphs_of(tree, graphs, size)
-    inputs = ModelInputs(model, bandwidth, tau, crossing_cost, parameters, pcie_only, program, measurements, system)
-    tree = inputs.with_measured_access(tree)
+    method = Method(model, program, pcie_only)
+    options = MachineOptions(
+        gpu=gpu,
+        link=link,
+        system=system,
+        bandwidth_bytes_per_s=None if bandwidth is None else to_bytes_per_s(bandwidth),
+        tau=tau,
+        crossing_cost=crossing_cost,
+        parameters=parameters,
+    )
+    check_question(method, options, paths_of(measurements))
+    is_machine = isinstance(tree, Machine) and options == MachineOptions()
+    machine = machine_of(tree, measurements=measurements, options=None if is_machine else options)
+    chosen = graphs_of(machine.tree, graphs, size)
     if limited_by is None:
-        limited_by = explain and graphs.source.size <= inputs.most_explained
-    is_staged = staged_copies(tree, graphs, transport)
-    if is_staged.any():
-        return predict_staged(tree, graphs, inputs, is_staged, explain=explain, limited_by=limited_by, threads=threads)
-    predictor = Predictor(tree, inputs, explain=explain, limited_by=limited_by, threads=threads)
-    table = predictor.predict(graphs)
-    table.attrs["warnings"] = predictor.warnings()
-    return table
+        limited_by = explain and chosen.source.size <= method.most_explained
+    is_staged = staged_copies(machine.tree, chosen, transport)
+    return predict_graphs(machine, chosen, method, is_staged, explain=explain, limited_by=limited_by, threads=threads)
 
 
-def predict_staged(
-    tree: PcieTree,
+def predict_graphs(
+    machine: Machine,
     graphs: CongestionGraphs,
-    inputs: ModelInputs,
+    method: Method,
     is_staged: NDArray[np.bool_],
     *,
     explain: bool = True,
     limited_by: bool = False,
     threads: int = 1,
+    progress: Progress | None = None,
 ) -> Prediction:
-    """Predict graphs in which some copies pass through host memory; see `predict`."""
-    if not inputs.is_engine_model:
+    """Predict graphs, of which some copies may pass through host memory; see `predict`.
+
+    Shapes: is_staged (copies,).
+    """
+    if is_staged.any():
+        return _predict_staged(
+            machine, graphs, method, is_staged, explain=explain, limited_by=limited_by, threads=threads
+        )
+    predictor = Predictor(machine, method, explain=explain, limited_by=limited_by, threads=threads)
+    found = predictor.predict(graphs, progress)
+    found.table.attrs["warnings"] = predictor.warnings(found.notes)
+    return found.table
+
+
+def _predict_staged(
+    machine: Machine,
+    graphs: CongestionGraphs,
+    method: Method,
+    is_staged: NDArray[np.bool_],
+    *,
+    explain: bool,
+    limited_by: bool,
+    threads: int,
+) -> Prediction:
+    if not method.is_engine_model:
         text = f"is staged for {int(is_staged.sum()):,} copies, which only {' and '.join(ENGINE_MODELS)} support"
         raise InputError(f"{text}; choose one of them, or transport p2p", argument="transport")
     check_explanation(explain, limited_by)
-    predictor = Predictor(tree, inputs, explain=explain, threads=threads)
+    predictor = Predictor(machine, method, explain=explain, threads=threads)
     halves = predictor.predict(staged_graphs(predictor.tree, graphs, is_staged))
-    rates = inputs.staged_rates(tree)
-    table = _folded(halves, predictor.tree, graphs, is_staged, rates, predictor.elapsed_s)
-    predictor.compare_staged(table, rates)
-    predictor.compare_staged_graphs(graphs, table)
-    contradicted = [*_contradicted_pairs(table, inputs.staged_rates(tree, both_ways=True))]
-    warnings = [*contradicted, *predictor.warnings(is_contradicted=bool(contradicted))]
+    rates = machine.staged_bytes_per_s
+    table = _folded(halves.table, predictor.tree, graphs, is_staged, rates, predictor.elapsed_s)
+    compared = predictor.compare_staged(graphs, table)
+    notes = replace(halves.notes, comparison=halves.notes.comparison + compared)
+    contradicted = [*_contradicted_pairs(table, machine.staged_both_ways_bytes_per_s)]
+    warnings = [*contradicted, *predictor.warnings(notes, is_contradicted=bool(contradicted))]
     if explain and limited_by:
         table = _with_limiting_copies(table, predictor.tree, graphs, is_staged, predictor.elapsed_s)
         warnings = [one for one in warnings if one.code is not WarningCode.LIMITING_COPIES_OMITTED]
     table.attrs["warnings"] = warnings
     if explain:
-        direct = Predictor(tree, inputs, explain=False, threads=threads).predict(graphs)
+        direct = Predictor(machine, method, explain=False, threads=threads).predict(graphs).table
         table.attrs["warnings"].append(_other_transport(table, direct, is_measured=bool(rates)))
     return table
 
 
-def _contradicted_pairs(table: Prediction, measured: Mapping[tuple[str, str], float]) -> Iterator[Warning]:
+def _contradicted_pairs(table: Prediction, measured: Mapping[tuple[str, str], float]) -> Iterator[CodedWarning]:
     """Warn if staged copies in both directions of a pair, and no others, were measured at another total rate."""
     for name, rows in table.groupby("graph", sort=False, observed=True) if measured else ():
         flows = [(str(source), str(target)) for source, target in zip(rows["source"], rows["target"], strict=True)]
@@ -202,7 +242,7 @@ def _contradicted_pairs(table: Prediction, measured: Mapping[tuple[str, str], fl
             text = (
                 f"the measurements have {rate / 1e9:.4g} GB/s in total for the copies of '{name}' through host memory"
             )
-            yield Warning(
+            yield CodedWarning(
                 WarningCode.MEASUREMENT_CONTRADICTED, f"{text}, but their forecast is {forecast / 1e9:.4g} GB/s"
             )
 
@@ -294,7 +334,7 @@ def _with_limiting_copies(
     return Prediction({**table, "limited_by": texts, "elapsed_without_s": found.elapsed_without_s})
 
 
-def _other_transport(staged: pd.DataFrame, direct: pd.DataFrame, *, is_measured: bool) -> Warning:
+def _other_transport(staged: pd.DataFrame, direct: pd.DataFrame, *, is_measured: bool) -> CodedWarning:
     """Return a sentence that compares staged copies with direct ones."""
     ends = makespans(staged), makespans(direct)
     if len(ends[0]) == 1:
@@ -306,4 +346,6 @@ def _other_transport(staged: pd.DataFrame, direct: pd.DataFrame, *, is_measured:
     share = f"{chunk_overhead_s() * 1e12:.3g} µs per MB for the chunks of the driver, as on one public machine"
     bound = f"; staged times include {share}: measure staged copies (--measurements)"
     bound = "" if is_measured else bound
-    return Warning(WarningCode.OTHER_TRANSPORT, f"with peer access (transport p2p), all copies would {times}{bound}")
+    return CodedWarning(
+        WarningCode.OTHER_TRANSPORT, f"with peer access (transport p2p), all copies would {times}{bound}"
+    )

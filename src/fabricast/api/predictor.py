@@ -1,31 +1,38 @@
-"""Predictor of graphs of one topology, block by block, with warnings about its assumptions."""
+"""Predictor of graphs on one machine, block by block; what each block assumes is a value."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import partial
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fabricast.api.graphs import check_endpoints
-from fabricast.api.model_parameters import ModelInputs
+from fabricast.api.methods import Method, Progress
 from fabricast.api.prediction_table import Prediction, communications, isolated_times, link_columns, text_columns
 from fabricast.core.errors import InputError
 from fabricast.core.quantities import MOST_THREADS, check_count
-from fabricast.core.warnings import Warning, WarningCode
+from fabricast.core.warnings import CodedWarning, WarningCode
+from fabricast.machine.machine import Machine
 from fabricast.pcie.graphs.checks import reject_peer_copies
 from fabricast.pcie.graphs.congestion_graphs import CongestionGraphs
 from fabricast.pcie.graphs.divided_writes import divided_writes, divided_writes_warning
-from fabricast.pcie.machines.engine_model import ENGINE_MODELS, EngineModel
+from fabricast.pcie.graphs.rates import CopyTimes
+from fabricast.pcie.machines.assumptions import Assumptions
+from fabricast.pcie.machines.engine_model import ASSUMPTIONS, ENGINE_MODELS, UNPROBED, EngineModel
 from fabricast.pcie.machines.expected_errors import expected_error_text, graph_classes
+from fabricast.pcie.machines.group_rates import slow_link_warnings
+from fabricast.pcie.machines.measured_rates import Comparison, MeasuredRates
 from fabricast.pcie.models.evaluation import Evaluation, evaluate
 from fabricast.pcie.models.removals import MOST_IN_GRAPH, MOST_OF_RANDOM, Times, removal_texts, removals
+from fabricast.pcie.models.user_model import UserModel
 from fabricast.pcie.topology.tree import PcieTree
 from fabricast.runtime.threads import prefetched_map
 
-__all__ = ["Predictor", "check_explanation"]
+__all__ = ["Notes", "Predicted", "Predictor", "check_explanation"]
 
 #: Maximum number of blocks of graphs that are evaluated concurrently; limits memory for blocks that wait to be written.
 _MOST_PARTS = 4
@@ -33,6 +40,7 @@ _MOST_PARTS = 4
 _SAME = 1e-9
 #: Size in bytes below which the neglected start-up time adds several percent: config/published/host_copy_rates.csv.
 _LATENCY_BYTES = 4 * 2.0**20
+_DIVIDED = WarningCode.DIVIDED_WRITES
 
 
 def check_explanation(explain: bool, limited_by: bool) -> None:
@@ -41,142 +49,164 @@ def check_explanation(explain: bool, limited_by: bool) -> None:
         raise InputError("is requested without explain, which it extends", argument="limited_by")
 
 
-class Predictor:
-    """Predictor of graphs of one topology, block by block.
-
-    `predict` evaluates all graphs in one block.
+@dataclass(frozen=True)
+class Notes:
+    """Assumptions of predictions, and measurements that contradict them.
 
     Parameters
     ----------
-    tree, explain, limited_by, threads
-        See `predict`.
-    inputs : ModelInputs
-        Model and parameters.
+    assumptions : Assumptions
+        Assumptions, and graphs with divided writes.
+    comparison : Comparison
+        Contradictions between forecasts and measured rates.
+    classes : frozenset of str
+        Classes of the graphs, for their expected errors.
+    smallest_bytes : float
+        Size of the smallest copy.
+    large_graphs, between_roots : int
+        Graphs with too many copies for the search for limiting copies, and copies between root complexes.
+    has_programs, starves : bool
+        Whether graphs have programs that the model ignores, and whether a copy starves.
+    """
+
+    assumptions: Assumptions = field(default_factory=Assumptions)
+    comparison: Comparison = field(default_factory=Comparison)
+    classes: frozenset[str] = frozenset()
+    smallest_bytes: float = np.inf
+    large_graphs: int = 0
+    between_roots: int = 0
+    has_programs: bool = False
+    starves: bool = False
+
+    def __add__(self, other: Notes) -> Notes:
+        return Notes(
+            self.assumptions + other.assumptions,
+            self.comparison + other.comparison,
+            self.classes | other.classes,
+            min(self.smallest_bytes, other.smallest_bytes),
+            self.large_graphs + other.large_graphs,
+            self.between_roots + other.between_roots,
+            self.has_programs or other.has_programs,
+            self.starves or other.starves,
+        )
+
+
+class Predicted(NamedTuple):
+    """Times of the copies of graphs, and what they depend on."""
+
+    table: Prediction
+    notes: Notes
+
+
+class Predictor:
+    """Predictor of graphs on one machine.
+
+    Parameters
+    ----------
+    machine : Machine
+        Machine.
+    method : Method
+        Model and what depends on it.
+    explain, limited_by, threads
+        See `fabricast.predict`.
 
     Raises
     ------
     InputError
-        If the model is unknown, a value is out of range, or the bandwidth is unknown.
+        If a value is out of range, or the bandwidth is unknown.
 
     Examples
     --------
     >>> import fabricast as fc
-    >>> predictor = Predictor(fc.load_topology("storm8"), ModelInputs(bandwidth="10 GiB/s"))
-    >>> predictor.predict(fc.graph([(0, 1), (2, 1)]))["slowdown"].tolist()
+    >>> predictor = Predictor(fc.load_machine("storm8", bandwidth="10 GiB/s"))
+    >>> predictor.predict(fc.graph([(0, 1), (2, 1)])).table["slowdown"].tolist()
     [2.0, 2.0]
     """
 
     def __init__(
-        self, tree: PcieTree, inputs: ModelInputs, *, explain: bool = True, limited_by: bool = False, threads: int = 1
+        self,
+        machine: Machine,
+        method: Method | None = None,
+        *,
+        explain: bool = True,
+        limited_by: bool = False,
+        threads: int = 1,
     ) -> None:
         check_count("threads", threads, MOST_THREADS)
-        self._pcie_only, self._explain, self._threads = inputs.pcie_only, explain, threads
         check_explanation(explain, limited_by)
-        self._limited_by, self._name = limited_by, inputs.name
-        self._engines: EngineModel | None = None
-        if inputs.is_engine_model:
-            self._engines = inputs.engine_model(tree)
-            tree = self._engines.tree
-        else:
-            self._model, self._machine = inputs.chosen_model(), inputs.machine_parameters(tree)
-        self._tree = tree
-        names = tree.endpoint_names
-        self._is_between_roots = np.array([[s != t and tree.path_class(s, t) == "SYS" for t in names] for s in names])
-        self._between_roots, self._divided, self._divided_example, self._starves = 0, 0, "", False
-        self._smallest_bytes, self._large_graphs, self._has_programs = np.inf, 0, False
-        self._classes: set[str] = set()
+        self._machine, self._method = machine, Method() if method is None else method
+        self._explain, self._limited_by, self._threads = explain, limited_by, threads
+        self._engines = self._method.engines(machine) if self._method.is_engine_model else None
+        if self._engines is None:
+            # Without a bandwidth the model is refused before any graph is read.
+            self._parameters = machine.parameters
 
     @property
     def tree(self) -> PcieTree:
         """Topology of the graphs. With engines, it contains host memory as endpoints."""
-        return self._tree
+        return self._machine.tree if self._engines is None else self._engines.tree
 
-    def predict(self, graphs: CongestionGraphs, progress: Callable[[int], None] | None = None) -> Prediction:
-        """Return the times of one block of graphs, and record its warnings."""
-        _, table = self._of_part(graphs, threads=self._threads, progress=progress)
-        self._remember(graphs, table)
-        return table
+    @cached_property
+    def _is_between_roots(self) -> NDArray[np.bool_]:
+        """Whether the route of each pair of endpoints connects sockets."""
+        names = self.tree.endpoint_names
+        return np.array([[s != t and self.tree.path_class(s, t) == "SYS" for t in names] for s in names])
 
-    def elapsed_s(self, graphs: CongestionGraphs, progress: Callable[[int], None] | None = None) -> NDArray[np.float64]:
-        """Return the elapsed time of each copy in s (models with engines), without recording warnings."""
+    @cached_property
+    def _measured(self) -> MeasuredRates | None:
+        """Measured rates with which forecasts are compared."""
+        if self._engines is None or not self._machine.is_measured:
+            return None
+        engines = self._engines
+        found = MeasuredRates(engines.tree, self._machine.graphs, engines.rates, engines.sharing, engines.unused_links)
+        return found if found.has_graphs else None
+
+    def predict(
+        self, graphs: CongestionGraphs, progress: Progress | None = None, known: Notes | None = None
+    ) -> Predicted:
+        """Return the times of one block of graphs; copies that `known` compared are not compared again."""
+        check_endpoints(self.tree, graphs)
+        if self._engines is not None:
+            return self._of_engines(self._engines, graphs, progress, Notes() if known is None else known)
+        return self._of_model(graphs, self._threads)
+
+    def elapsed_s(self, graphs: CongestionGraphs, progress: Progress | None = None) -> NDArray[np.float64]:
+        """Return the elapsed time of each copy in s (models with engines)."""
         assert self._engines is not None
-        return self._engines.times(graphs, warn=False, progress=progress).end_s - graphs.start_s
+        return self._engines.times(graphs, progress=progress).times.end_s - graphs.start_s
 
     def slow_removals(self, graphs: CongestionGraphs) -> int:
         """Return the number of copies without which a graph is evaluated with many draws of a random order."""
         return self._engines.explained_slowly(graphs) if self._engines is not None and self._limited_by else 0
 
-    def compare_staged(self, table: Prediction, known: Mapping[tuple[str, str], float]) -> None:
-        """Compare staged copies of unmeasured transport with the measured rates of their pairs, for `warnings`.
-
-        Only pairs without peer access are compared: for others, the measurements are of direct copies.
-        """
-        for _, row in table[table["transport"] == "staged"].drop_duplicates(["source", "target"]).iterrows():
-            if self._engines is not None and (flow := (str(row["source"]), str(row["target"]))) not in known:
-                if flow not in self._tree.staged_pairs:
-                    continue
-                self._engines.measured.compare_isolated(
-                    flow, float(row["size_bytes"] / row["elapsed_s"] * row["slowdown"])
-                )
-
-    def compare_staged_graphs(self, graphs: CongestionGraphs, table: Prediction) -> None:
-        """Compare graphs of pairs without peer access with the measured rates of the same copies, for `warnings`."""
-        names, elapsed_s = self._tree.endpoint_names, table["elapsed_s"].to_numpy()
-        for number in range(len(graphs)):
-            part = slice(int(graphs.offset[number]), int(graphs.offset[number + 1]))
-            pairs, sizes, starts = graphs.pairs(number), graphs.size_bytes[part], graphs.start_s[part]
-            are_staged = all((names[one], names[other]) in self._tree.staged_pairs for one, other in pairs)
-            if self._engines is not None and are_staged and np.ptp(sizes) == 0 and np.ptp(starts) == 0:
-                self._engines.measured.compare_staged(pairs, float(sizes.sum() / elapsed_s[part].max()))
-
-    def predict_parts(self, parts: Iterable[CongestionGraphs]) -> Iterator[Prediction]:
+    def predict_parts(self, parts: Iterable[CongestionGraphs]) -> Iterator[Predicted]:
         """Yield the times of blocks of graphs, in their order.
 
         Several threads evaluate one block each, except for models with engines.
         """
-        # Warnings of models with engines depend on the previous graphs, and they do not release the interpreter lock.
-        several = min(self._threads, _MOST_PARTS) if self._engines is None else 1
-        for graphs, table in prefetched_map(partial(self._of_part, threads=1), parts, threads=several):
-            self._remember(graphs, table)
-            yield table
-
-    def _of_part(
-        self, graphs: CongestionGraphs, *, threads: int, progress: Callable[[int], None] | None = None
-    ) -> tuple[CongestionGraphs, Prediction]:
-        check_endpoints(self._tree, graphs)
         if self._engines is not None:
-            return graphs, self._of_engines(self._engines, graphs, progress)
-        return graphs, self._of_model(graphs, threads)
-
-    def _remember(self, graphs: CongestionGraphs, table: Prediction) -> None:
-        self._smallest_bytes = min(self._smallest_bytes, float(graphs.size_bytes.min(initial=np.inf)))
-        self._classes |= graph_classes(self._tree, graphs)
-        if self._limited_by:
-            self._large_graphs += int((np.diff(graphs.offset) > self._most_copies(graphs)).sum())
-        if self._engines is not None:
-            self._remember_divided(graphs.chosen(self._engines.writes(graphs)))
+            # Models with engines do not release the interpreter lock.
+            known = Notes()
+            for graphs in parts:
+                found = self.predict(graphs, known=known)
+                known += found.notes
+                yield found
             return
-        self._remember_divided(graphs)
-        # Models with engines support programs and inter-socket links, and no copy starves.
-        self._has_programs |= any(graphs.programs)
-        self._between_roots += int(self._is_between_roots[graphs.source, graphs.target].sum())
-        self._starves |= not np.isfinite(table["elapsed_s"].to_numpy()).all()
+        yield from prefetched_map(self._of_part, parts, threads=min(self._threads, _MOST_PARTS))
 
-    def _remember_divided(self, graphs: CongestionGraphs) -> None:
-        divided = divided_writes(self._tree, graphs.graph_of_communication, graphs.source, graphs.target)
-        if divided.size:
-            self._divided_example = self._divided_example or graphs.names[divided[0]]
-            self._divided += divided.size
+    def _of_part(self, graphs: CongestionGraphs) -> Predicted:
+        check_endpoints(self.tree, graphs)
+        return self._of_model(graphs, 1)
 
     def _of_engines(
-        self, engines: EngineModel, graphs: CongestionGraphs, progress: Callable[[int], None] | None
-    ) -> Prediction:
-        found = engines.times(graphs, explain=self._explain)
+        self, engines: EngineModel, graphs: CongestionGraphs, progress: Progress | None, known: Notes
+    ) -> Predicted:
+        found, assumptions = engines.times(graphs, explain=self._explain)
         elapsed_s = found.end_s - graphs.start_s
         isolated_s = engines.isolated_s(graphs)
-        return Prediction(
+        table = Prediction(
             {
-                **communications(self._tree, graphs),
+                **communications(self.tree, graphs),
                 "elapsed_s": elapsed_s,
                 "slowdown": elapsed_s / isolated_s,
                 "earliest_s": found.earliest_s - graphs.start_s,
@@ -185,39 +215,98 @@ class Predictor:
                 **self._limiting(graphs, elapsed_s, isolated_s, partial(self.elapsed_s, progress=progress)),
             }
         )
+        notes = replace(
+            self._common_notes(graphs),
+            assumptions=assumptions + self._divided(graphs.chosen(engines.writes(graphs))),
+            comparison=self._compared(engines, graphs, found, known.comparison),
+        )
+        return Predicted(table, notes)
 
-    def _of_model(self, graphs: CongestionGraphs, threads: int) -> Prediction:
-        tree, machine = self._tree, self._machine
-        if not self._pcie_only:
+    def _compared(
+        self, engines: EngineModel, graphs: CongestionGraphs, found: CopyTimes, known: Comparison
+    ) -> Comparison:
+        """Compare forecasts of graphs with the measured rates of the same copies."""
+        if self._measured is None:
+            return Comparison()
+        for number in range(len(graphs)):
+            part = slice(int(graphs.offset[number]), int(graphs.offset[number + 1]))
+            sizes, starts = graphs.size_bytes[part], graphs.start_s[part]
+            is_alike = np.ptp(sizes) == 0 and np.ptp(starts) == 0
+            total = float(sizes.sum() / (found.end_s[part].max() - starts[0])) if is_alike else None
+            program = engines.program_of(graphs, number).name
+            known = self._measured.compare(graphs.pairs(number), total, program, known)
+        return known
+
+    def _of_model(self, graphs: CongestionGraphs, threads: int) -> Predicted:
+        tree, model = self.tree, self._method.chosen
+        if not self._method.pcie_only:
             reject_peer_copies(tree, graphs)
+        if isinstance(model, UserModel):
+            table = self._of_user(model, graphs)
+        else:
 
-        def evaluation(some: CongestionGraphs, *, explain: bool) -> Evaluation:
-            return evaluate(
-                tree,
-                some,
-                self._model,
-                bandwidth_bytes_per_s=machine.bandwidth_bytes_per_s,
-                tau=machine.tau,
-                crossing_cost=machine.crossing_cost,
-                threads=threads,
-                explain=explain,
+            def evaluation(some: CongestionGraphs, *, explain: bool) -> Evaluation:
+                return evaluate(
+                    tree,
+                    some,
+                    model,
+                    bandwidth_bytes_per_s=self._parameters.bandwidth_bytes_per_s,
+                    tau=self._parameters.tau,
+                    crossing_cost=self._parameters.crossing_cost,
+                    threads=threads,
+                    explain=explain,
+                )
+
+            def times(some: CongestionGraphs) -> NDArray[np.float64]:
+                return evaluation(some, explain=False).end_s - some.start_s
+
+            found = evaluation(graphs, explain=self._explain)
+            table = self._table(
+                graphs, found.end_s - graphs.start_s, times, link_columns(tree, found) if self._explain else {}
             )
+        notes = replace(
+            self._common_notes(graphs),
+            assumptions=self._divided(graphs),
+            between_roots=int(self._is_between_roots[graphs.source, graphs.target].sum()),
+            has_programs=any(graphs.programs),
+            starves=not np.isfinite(table["elapsed_s"].to_numpy()).all(),
+        )
+        return Predicted(table, notes)
+
+    def _of_user(self, model: UserModel, graphs: CongestionGraphs) -> Prediction:
+        """Return the times of a model of the user, which names no bottleneck."""
 
         def times(some: CongestionGraphs) -> NDArray[np.float64]:
-            return evaluation(some, explain=False).end_s - some.start_s
+            return model.end_s(self.tree, some) - some.start_s
 
-        found = evaluation(graphs, explain=self._explain)
-        elapsed_s = found.end_s - graphs.start_s
-        isolated_s = isolated_times(tree, graphs, times)
+        return self._table(graphs, times(graphs), times, {})
+
+    def _table(
+        self, graphs: CongestionGraphs, elapsed_s: NDArray[np.float64], times: Times, links: Mapping[str, Any]
+    ) -> Prediction:
+        isolated_s = isolated_times(self.tree, graphs, times)
         return Prediction(
             {
-                **communications(tree, graphs),
+                **communications(self.tree, graphs),
                 "elapsed_s": elapsed_s,
                 "slowdown": elapsed_s / isolated_s,
-                **(link_columns(tree, found) if self._explain else {}),
+                **links,
                 **self._limiting(graphs, elapsed_s, isolated_s, times),
             }
         )
+
+    def _common_notes(self, graphs: CongestionGraphs) -> Notes:
+        large = int((np.diff(graphs.offset) > self._most_copies(graphs)).sum()) if self._limited_by else 0
+        return Notes(
+            classes=frozenset(graph_classes(self.tree, graphs)),
+            smallest_bytes=float(graphs.size_bytes.min(initial=np.inf)),
+            large_graphs=large,
+        )
+
+    def _divided(self, graphs: CongestionGraphs) -> Assumptions:
+        """Return the number of graphs that write from one uplink to several root ports."""
+        divided = divided_writes(self.tree, graphs.graph_of_communication, graphs.source, graphs.target)
+        return Assumptions.of(graphs.names[divided[0]], [_DIVIDED], divided.size) if divided.size else Assumptions()
 
     def _limiting(
         self, graphs: CongestionGraphs, elapsed_s: NDArray[np.float64], isolated_s: NDArray[np.float64], times: Times
@@ -227,53 +316,94 @@ class Predictor:
             return {}
         slow = elapsed_s > isolated_s * (1 + _SAME)
         found = removals(graphs, elapsed_s, slow, times, most_copies=self._most_copies(graphs))
-        return {"limited_by": removal_texts(self._tree, graphs, found), "elapsed_without_s": found.elapsed_without_s}
+        return {"limited_by": removal_texts(self.tree, graphs, found), "elapsed_without_s": found.elapsed_without_s}
 
     def _most_copies(self, graphs: CongestionGraphs) -> NDArray[np.int64]:
         """Return the number of copies of each graph up to which limiting copies are determined."""
         return np.full(len(graphs), MOST_IN_GRAPH) if self._engines is None else self._engines.most_explained(graphs)
 
-    def warnings(self, *, is_contradicted: bool = False) -> list[Warning]:
-        """Return the assumptions that affect the predictions so far."""
+    def compare_staged(self, graphs: CongestionGraphs, table: Prediction) -> Comparison:
+        """Compare staged copies and graphs of pairs without peer access with measured rates of the same copies.
+
+        For other pairs, the measurements are of direct copies.
+        """
+        if self._measured is None:
+            return Comparison()
+        staged, known, found = set(self.tree.staged_pairs), self._machine.staged_bytes_per_s, Comparison()
+        for _, row in table[table["transport"] == "staged"].drop_duplicates(["source", "target"]).iterrows():
+            flow = (str(row["source"]), str(row["target"]))
+            if flow not in known and flow in staged:
+                rate = float(row["size_bytes"] / row["elapsed_s"] * row["slowdown"])
+                found += self._measured.compare_isolated(flow, rate)
+        names, elapsed_s = self.tree.endpoint_names, table["elapsed_s"].to_numpy()
+        for number in range(len(graphs)):
+            part = slice(int(graphs.offset[number]), int(graphs.offset[number + 1]))
+            pairs, sizes, starts = graphs.pairs(number), graphs.size_bytes[part], graphs.start_s[part]
+            are_staged = all((names[one], names[other]) in staged for one, other in pairs)
+            if are_staged and np.ptp(sizes) == 0 and np.ptp(starts) == 0:
+                total = float(sizes.sum() / elapsed_s[part].max())
+                found = self._measured.compare_graph(pairs, total, None, found)
+        return found
+
+    def warnings(self, notes: Notes, *, is_contradicted: bool = False) -> list[CodedWarning]:
+        """Return what affects predictions, and their expected error."""
+        warnings = list(self._machine.warnings)
         if self._engines is not None:
-            warnings = [*self._tree.warnings, *self._engines.warnings()]
-        else:
-            warnings = [*self._tree.warnings, *self._machine.warnings(self._model)]
+            warnings += self._engine_warnings(self._engines, notes)
+        elif not isinstance(self._method.chosen, UserModel):
+            warnings += self._parameters.warnings(self._method.chosen)
+        if is_contradicted or notes.comparison.is_contradicted or notes.classes:
+            warnings.append(self._expected_error(notes, is_contradicted or notes.comparison.is_contradicted))
+        warnings += self._graph_warnings(notes)
+        return warnings
 
-        def add(code: WarningCode, text: str) -> None:
-            warnings.append(Warning(code, text))
+    def _engine_warnings(self, engines: EngineModel, notes: Notes) -> Iterator[CodedWarning]:
+        """Yield contradictions, the sources of the rates, and assumptions."""
+        if self._measured is not None:
+            yield from self._measured.warnings(notes.comparison)
+        yield from slow_link_warnings(engines.rates)
+        values = engines.rates.values
+        for name, source in engines.rates.sources.items():
+            value, words = values[name] or 0.0, name.replace("_", " ")
+            quantity = f"{value:.4g}" if name in ("tau", "crossing_cost") else f"{value / 1e9:.4g} GB/s"
+            yield CodedWarning(WarningCode.CALIBRATED_RATE, f"{words} {quantity}: {source}")
+        yield from notes.assumptions.warnings(ASSUMPTIONS)
 
-        if is_contradicted or any(one.code is WarningCode.MEASUREMENT_CONTRADICTED for one in warnings):
-            add(WarningCode.EXPECTED_ERROR, "expected error: unknown, the measurements contradict the forecast")
-        elif self._classes:
-            unprobed = self._engines.unprobed if self._engines is not None else []
-            add(WarningCode.EXPECTED_ERROR, expected_error_text(self._name, self._classes, unprobed))
-        if self._has_programs:
-            add(
-                WarningCode.PROGRAMS_IGNORED,
-                f"the programs of the graphs are ignored: only {' and '.join(ENGINE_MODELS)} use them",
+    def _expected_error(self, notes: Notes, is_contradicted: bool) -> CodedWarning:
+        text = "expected error: unknown, the measurements contradict the forecast"
+        if not self._method.is_engine_model and isinstance(self._method.chosen, UserModel):
+            text = f"expected error of {self._method.name}: unknown, a function of the user"
+        elif not is_contradicted:
+            unprobed = [limit for limit, code in UNPROBED.items() if code in notes.assumptions]
+            text = expected_error_text(self._method.name, set(notes.classes), unprobed)
+        return CodedWarning(WarningCode.EXPECTED_ERROR, text)
+
+    def _graph_warnings(self, notes: Notes) -> Iterator[CodedWarning]:
+        """Yield warnings about properties of the graphs that the model does not predict."""
+        if notes.has_programs:
+            text = f"the programs of the graphs are ignored: only {' and '.join(ENGINE_MODELS)} use them"
+            yield CodedWarning(WarningCode.PROGRAMS_IGNORED, text)
+        if notes.between_roots:
+            text = (
+                f"{notes.between_roots:,} copies are between root complexes; the study validates only copies below one "
+                "root complex"
             )
-        if self._between_roots:
-            add(
-                WarningCode.INTER_SOCKET_COPIES,
-                f"{self._between_roots:,} copies are between root complexes; the study validates only copies below one "
-                "root complex",
+            yield CodedWarning(WarningCode.INTER_SOCKET_COPIES, text)
+        if _DIVIDED in notes.assumptions:
+            yield divided_writes_warning(*notes.assumptions.counts[_DIVIDED])
+        if notes.smallest_bytes < _LATENCY_BYTES:
+            text = (
+                f"the smallest copy has {notes.smallest_bytes:,.0f} bytes: models have no start-up time, which "
+                "adds 10 to 35 % at 1 MiB (copies of host memory on H100 and H200) and dominates smaller copies"
             )
-        if self._divided:
-            warnings.append(divided_writes_warning(self._divided, self._divided_example))
-        if self._smallest_bytes < _LATENCY_BYTES:
-            add(
-                WarningCode.SMALL_COPIES,
-                f"the smallest copy has {self._smallest_bytes:,.0f} bytes: models have no start-up time, which "
-                "adds 10 to 35 % at 1 MiB (copies of host memory on H100 and H200) and dominates smaller copies",
-            )
-        if self._large_graphs:
+            yield CodedWarning(WarningCode.SMALL_COPIES, text)
+        if notes.large_graphs:
             limits = f"{MOST_IN_GRAPH} copies, or {MOST_OF_RANDOM} with a random order"
-            text = f"{self._large_graphs:,} graphs have more than {limits}: their limited_by is empty"
-            add(WarningCode.LIMITING_COPIES_OMITTED, text)
+            text = f"{notes.large_graphs:,} graphs have more than {limits}: their limited_by is empty"
+            yield CodedWarning(WarningCode.LIMITING_COPIES_OMITTED, text)
         if self._explain and not self._limited_by:
             text = "limited_by and elapsed_without_s are omitted; request them with limited_by (--limited-by)"
-            add(WarningCode.LIMITING_COPIES_OMITTED, text)
-        if self._starves:
-            add(WarningCode.STARVATION, f"model '{self._model.name}' starves some copies: their elapsed_s is infinite")
-        return warnings
+            yield CodedWarning(WarningCode.LIMITING_COPIES_OMITTED, text)
+        if notes.starves:
+            text = f"model '{self._method.name}' starves some copies: their elapsed_s is infinite"
+            yield CodedWarning(WarningCode.STARVATION, text)

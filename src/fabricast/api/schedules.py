@@ -12,14 +12,15 @@ import numpy as np
 import pandas as pd
 
 from fabricast.api.graphs import check_endpoints
-from fabricast.api.model_parameters import check_parameters
+from fabricast.api.machine_inputs import MachineLike, machine_of
+from fabricast.api.methods import check_parameters
 from fabricast.core.arguments import with_checked_types
 from fabricast.core.errors import InputError, unknown_name
 from fabricast.core.quantities import MOST_THREADS, check_count, to_bytes_per_s
-from fabricast.core.warnings import Warning
+from fabricast.core.warnings import CodedWarning
 from fabricast.pcie.graphs.checks import reject_peer_copies
 from fabricast.pcie.graphs.congestion_graphs import CongestionGraphs, from_pairs
-from fabricast.pcie.graphs.patterns import Pattern
+from fabricast.pcie.graphs.patterns import Pattern, halo_pattern, read_pattern
 from fabricast.pcie.models.catalogue import Model, named_model
 from fabricast.pcie.models.parameters import machine_parameters
 from fabricast.pcie.schedules.enumeration import can_enumerate, enumerate_schedules
@@ -27,7 +28,7 @@ from fabricast.pcie.schedules.results import Mode, ScheduleSearch
 from fabricast.pcie.schedules.search import search_schedules
 from fabricast.pcie.topology.tree import PcieTree
 
-__all__ = ["FastestSchedule", "fastest_schedule"]
+__all__ = ["EVALUATIONS", "FastestSchedule", "fastest_schedule", "halo_pattern", "read_pattern"]
 
 #: Longest latency of a message in s; longer ones are typing errors.
 _LONGEST_LATENCY_S = 10.0
@@ -53,7 +54,7 @@ class FastestSchedule:
         Whether the fastest schedule is optimal: all schedules were evaluated, or its time equals the lower bound.
     search : ScheduleSearch
         Result of the search.
-    warnings : tuple of Warning
+    warnings : tuple of CodedWarning
         Assumptions that affect the result.
     """
 
@@ -63,7 +64,7 @@ class FastestSchedule:
     bound_s: float
     optimal: bool
     search: ScheduleSearch
-    warnings: tuple[Warning, ...]
+    warnings: tuple[CodedWarning, ...]
 
     def _repr_html_(self) -> str:
         proof = "optimal" if self.optimal else f"at most {self.elapsed_s / self.bound_s - 1:.1%} above the lower bound"
@@ -77,7 +78,7 @@ class FastestSchedule:
 
 @with_checked_types
 def fastest_schedule(
-    tree: PcieTree,
+    tree: MachineLike,
     communications: CongestionGraphs | Pattern,
     *,
     mode: Mode | str = "asynchronous",
@@ -99,8 +100,8 @@ def fastest_schedule(
 
     Parameters
     ----------
-    tree : PcieTree
-        Topology.
+    tree : PcieTree, Machine, str, Path or sequence of these
+        Topology or machine, its name, or files that describe it.
     communications : CongestionGraphs or Pattern
         One graph, as returned by `halo_exchange`.
     mode : {'asynchronous', 'synchronised'}
@@ -140,6 +141,7 @@ def fastest_schedule(
     check_parameters(chosen, tau, crossing_cost)
     if mode not in get_args(Mode):
         raise unknown_name("mode", str(mode), get_args(Mode))
+    tree = machine_of(tree).tree
     pattern = communications if isinstance(communications, Pattern) else _pattern(tree, communications)
     if any(max(pair) >= len(tree.endpoint_names) for pair in pattern.pairs):
         raise InputError(

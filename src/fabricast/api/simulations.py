@@ -8,21 +8,24 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from fabricast.api.graphs import check_endpoints, graphs_of, load_topology
+from fabricast.api.graphs import check_endpoints, graphs_of
+from fabricast.api.machine_inputs import GraphFile, MachineLike, machine_of
 from fabricast.api.prediction_table import Prediction, communications, isolated_times
 from fabricast.core.arguments import with_checked_types
-from fabricast.core.errors import unknown_name
+from fabricast.core.errors import InputError, unknown_name
 from fabricast.core.quantities import MOST_THREADS, check_count
-from fabricast.core.warnings import Warning, WarningCode
+from fabricast.core.warnings import CodedWarning, WarningCode
 from fabricast.pcie.graphs.checks import reject_peer_copies
 from fabricast.pcie.graphs.congestion_graphs import CongestionGraphs
+from fabricast.pcie.graphs.files import read_graphs
 from fabricast.pcie.models.removals import removal_texts, removals
 from fabricast.pcie.packets.hardware import HARDWARE, PacketHardware
 from fabricast.pcie.packets.link_rates import hardware_on
 from fabricast.pcie.packets.programs import simulate_graphs
+from fabricast.pcie.packets.trace import PacketTrace, trace_packets
 from fabricast.pcie.topology.tree import PcieTree
 
-__all__ = ["simulate"]
+__all__ = ["HARDWARE", "PacketHardware", "graphs_to_simulate", "simulate", "trace_graph"]
 
 #: Ratio of times above which another order of arbitration, or a copy, has an effect.
 _SENSITIVE = 1.01
@@ -30,7 +33,7 @@ _SENSITIVE = 1.01
 
 @with_checked_types
 def simulate(
-    tree: PcieTree | str | Path,
+    tree: MachineLike,
     graphs: CongestionGraphs | str | Path | Iterable[tuple[int | str, int | str]],
     *,
     size: float | str = "300 MiB",
@@ -50,8 +53,8 @@ def simulate(
 
     Parameters
     ----------
-    tree : PcieTree, str or Path
-        Topology, or its name or file.
+    tree : PcieTree, Machine, str, Path or sequence of these
+        Topology or machine, its name, or files that describe it.
     graphs : CongestionGraphs, str, Path or iterable of pairs
         Graphs to simulate, as for `fabricast.predict`.
     size : float or str, default '300 MiB'
@@ -100,8 +103,7 @@ def simulate(
         if hardware not in HARDWARE:
             raise unknown_name("hardware", hardware, HARDWARE)
         hardware = HARDWARE[hardware]
-    if not isinstance(tree, PcieTree):
-        tree = load_topology(tree)
+    tree = machine_of(tree).tree
     graphs = graphs_of(tree, graphs, size)
     check_endpoints(tree, graphs)
     if not pcie_only:
@@ -132,6 +134,36 @@ def simulate(
             f"{sensitive} copies complete more than 1 % earlier or later with another arbitration or engine order: "
             "earliest_s and latest_s are the range, elapsed_s the median (with a program, the mean)"
         )
-        warnings.append(Warning(WarningCode.ARBITER_PHASE, text))
+        warnings.append(CodedWarning(WarningCode.ARBITER_PHASE, text))
     table.attrs["warnings"] = [*tree.warnings, *warnings]
     return table
+
+
+def graphs_to_simulate(tree: PcieTree, file: GraphFile, size_bytes: float) -> CongestionGraphs:
+    """Return the graphs of a file, between the endpoints of a topology."""
+    return read_graphs(file.path, tree, size_bytes=size_bytes, programs=True, text=file.text)
+
+
+def trace_graph(
+    tree: PcieTree,
+    graph_file: GraphFile,
+    graph: str,
+    hardware: PacketHardware,
+    *,
+    size_bytes: float,
+    transmissions: int,
+    generation: int | None = None,
+    width: int | None = None,
+    parameters: Path | None = None,
+    pcie_only: bool = False,
+) -> tuple[PacketTrace, list[str]]:
+    """Return the transmissions of one graph of a file, and the name of each copy."""
+    graphs = graphs_to_simulate(tree, graph_file, size_bytes)
+    if graph not in graphs.names:
+        raise InputError(f"is '{graph}', expected a graph of {graph_file.path}", argument="trace")
+    if not pcie_only:
+        reject_peer_copies(tree, graphs)
+    chosen, _ = hardware_on(tree, hardware, generation=generation, width=width, parameters=parameters)
+    number = graphs.names.index(graph)
+    trace = trace_packets(tree, graphs, number, chosen, transmissions=transmissions)
+    return trace, [f"{tree.endpoint_names[s]}→{tree.endpoint_names[t]}" for s, t in graphs.pairs(number)]

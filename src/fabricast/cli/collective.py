@@ -9,29 +9,26 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fabricast.cli.options import DISPLAY, TOPOLOGY, check_output, print_warnings
+from fabricast.cli.options import DISPLAY, FILES, LINK, MEASUREMENTS, SYSTEM, check_output, print_warnings
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from fabricast.collectives.diagnosis import Finding
     from fabricast.collectives.forecast import CollectiveForecast
+    from fabricast.core.findings import Finding
 
 __all__ = ["app"]
 
 app = typer.Typer()
 
-MEASUREMENTS = typer.Argument(
-    help="Measured copies of this machine: output of p2pBandwidthLatencyTest, a table of pairs, or a format of "
-    "'fabricast validate'.",
-    show_default=False,
-)
 OPERATION = typer.Option(
     help="all_reduce, all_gather, reduce_scatter, broadcast, reduce, alltoall or sendrecv; by default that of the log, "
     "otherwise all_reduce.",
     show_default=False,
 )
-LOG = typer.Option(help="Log of nccl-tests, with or without lines of NCCL_DEBUG=INFO, to compare.", show_default=False)
+LOG = typer.Option(
+    "--log", help="Log of nccl-tests, with or without lines of NCCL_DEBUG=INFO, to compare; may be repeated."
+)
 SIZES = typer.Option(help="Sizes such as '64KiB 1MiB'; by default 256 B to 256 MiB.", show_default=False)
 RANKS = typer.Option(help="GPU of each rank, such as '0 1 2 3'; by default all.", show_default=False)
 CPU = typer.Option(help="Processor, such as 'AMD EPYC' or intel_skylake.", show_default=False)
@@ -42,7 +39,6 @@ TRANSPORT = typer.Option(help="p2p or shm for all hops; by default NCCL's rule."
 ENV = typer.Option(help="Variable of NCCL such as NCCL_P2P_LEVEL=SYS; may be repeated.", show_default=False)
 GRAPH = typer.Option("--nccl-graph", help="Rings as in NCCL_GRAPH_FILE.", show_default=False)
 TABLE = typer.Option(help="Number of the table in the log, from 1.", show_default=False)
-SYSTEM = typer.Option(help="Use only measurements of this machine.", show_default=False)
 OUTPUT = typer.Option("--output", "-o", help="Write the table to this .csv or .parquet file.", show_default=False)
 FORMAT = typer.Option(
     "--format", help="Format of printed results: table (on a terminal), csv (on a pipe) or json.", show_default=False
@@ -55,10 +51,10 @@ WRITE_GRAPH = typer.Option(help="Write the best ring order for NCCL_GRAPH_FILE."
     epilog="Example: fabricast collective machine.yaml p2p.txt --gpu 'RTX 4090' --cpu 'AMD EPYC' --log all_reduce.log"
 )
 def collective(
-    topology: Annotated[str, TOPOLOGY],
-    measurements: Annotated[Path | None, MEASUREMENTS] = None,
+    files: Annotated[list[str], FILES],
+    measurements: Annotated[list[str] | None, MEASUREMENTS] = None,
     operation: Annotated[str | None, OPERATION] = None,
-    log: Annotated[Path | None, LOG] = None,
+    log: Annotated[list[str] | None, LOG] = None,
     sizes: Annotated[str | None, SIZES] = None,
     ranks: Annotated[str | None, RANKS] = None,
     cpu: Annotated[str | None, CPU] = None,
@@ -70,6 +66,7 @@ def collective(
     nccl_graph: Annotated[Path | None, GRAPH] = None,
     table: Annotated[int | None, TABLE] = None,
     system: Annotated[str | None, SYSTEM] = None,
+    link: Annotated[str | None, LINK] = None,
     output: Annotated[Path | None, OUTPUT] = None,
     format_: Annotated[str | None, FORMAT] = None,
     write_tuner: Annotated[Path | None, WRITE_TUNER] = None,
@@ -78,27 +75,23 @@ def collective(
 ) -> None:
     """Forecast NCCL's collective operations on PCIe machines, and what limits them."""
     from fabricast.api.collectives import collective as forecast_collective
+    from fabricast.api.collectives import diagnose_collective, graph_file_text, tuner_file_text
+    from fabricast.api.machine_inputs import open_files
     from fabricast.cli.output import printed_format, write_elapsed
-    from fabricast.collectives.diagnosis import diagnose_collective
-    from fabricast.collectives.settings_files import graph_file_text, tuner_file_text
     from fabricast.inputs.files import atomic_write
-    from fabricast.pcie.topology.files import load_tree
 
-    inputs = (topology, measurements, log, nccl_graph)
+    every = [*files, *(measurements or []), *(log or [])]
+    inputs = (*every, nccl_graph)
     check_output(output, ".csv", ".parquet", inputs=inputs)
     check_output(write_tuner, ".csv", ".conf", option="--write-tuner", inputs=inputs, outputs=[output])
     check_output(write_graph, ".xml", option="--write-graph", inputs=inputs)
     shown = printed_format(format_, output)
+    machine, _ = open_files(every, gpu=gpu, cpu=cpu, link=link, system=system, include_display=include_display)
     forecast = forecast_collective(
-        load_tree(topology, include_display=include_display),
+        machine,
         operation,
         sizes=None if sizes is None else sizes.split(),
-        measurements=measurements,
-        system=system,
-        log=log,
         ranks=None if ranks is None else ranks.replace(",", " ").split(),
-        cpu=cpu,
-        gpu=gpu,
         numa=_integers(numa),
         nccl_version=nccl_version,
         transport=transport,
@@ -112,10 +105,10 @@ def collective(
         texts[write_tuner] = tuner_file_text(forecast)
     if write_graph is not None:
         texts[write_graph] = graph_file_text(forecast)
-    with ExitStack() as files:
+    with ExitStack() as written:
         # No file appears if another one cannot be written.
         for path, text in texts.items():
-            files.enter_context(atomic_write(path)).write_text(text, encoding="utf-8", newline="\n")
+            written.enter_context(atomic_write(path)).write_text(text, encoding="utf-8", newline="\n")
         if output is not None:
             write_elapsed(forecast.table, output)
     if output is None:
@@ -134,18 +127,18 @@ def _shown_text(forecast: CollectiveForecast, findings: list[Finding], shown: st
     return "\n".join(lines) + "\n"
 
 
-FILES = typer.Argument(
-    help="Descriptions of the machine, measured copies, and logs of nccl-tests and NCCL, in any combination.",
+ALL_FILES = typer.Argument(
+    help="Descriptions of the machine, measured copies, and logs of nccl-tests and NCCL, in any combination; - is "
+    "standard input.",
     show_default=False,
 )
 MODEL = typer.Option("--gpu", help="GPU model such as 'RTX 4090', if no file names it.", show_default=False)
 PROCESSOR = typer.Option("--cpu", help="Processor such as 'AMD EPYC'.", show_default=False)
-LINK = typer.Option(help="Link of each GPU such as gen4x16, if no file has link speeds.", show_default=False)
 
 
 @app.command(epilog="Example: fabricast diagnose topo.txt p2p.txt all_reduce.log nccl.log --cpu 'AMD EPYC'")
 def diagnose(
-    files: Annotated[list[Path], FILES],
+    files: Annotated[list[str], ALL_FILES],
     gpu: Annotated[str | None, MODEL] = None,
     cpu: Annotated[str | None, PROCESSOR] = None,
     link: Annotated[str | None, LINK] = None,
@@ -225,7 +218,7 @@ def _lines(forecast: CollectiveForecast) -> list[str]:
         best = zip(table["best_algorithm"], table["best_protocol"], table["gain"], strict=True)
         columns["better"] = [f"{a} {p} ({gain:.2f})" if gain > 1 else "" for a, p, gain in best]
     lines = pd.DataFrame(columns).to_string(index=False).split("\n")
-    names, step = forecast.machine.ranks, forecast.step
+    names, step = forecast.communicator.ranks, forecast.step
     rate = step.slowest_bytes_per_s / 1e9
     order = " ".join(names[rank] for rank in forecast.plan.orders[0])
     rings = forecast.plan.rings
@@ -256,7 +249,7 @@ def _document(forecast: CollectiveForecast, findings: list[Finding]) -> dict[str
     rows = json.loads(forecast.table.to_json(orient="records"))
     return {
         "operation": str(forecast.operation),
-        "ranks": list(forecast.machine.ranks),
+        "ranks": list(forecast.communicator.ranks),
         "sizes": rows,
         "rings": [list(order) for order in forecast.plan.orders],
         "source": forecast.plan.source,
@@ -271,7 +264,7 @@ def _document(forecast: CollectiveForecast, findings: list[Finding]) -> dict[str
                 "text": one.text,
                 "remedy": one.remedy,
                 "gain": one.gain,
-                "sizes": list(one.sizes),
+                "sizes": list(one.sizes or ()),
             }
             for one in findings
         ],

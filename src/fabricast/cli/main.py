@@ -100,8 +100,7 @@ def _with_option(error: InputError) -> str:
     """Return an error message in which the option replaces the function argument."""
     if error.argument is None:
         return str(error)
-    option = _OPTIONS.get(error.argument, f"--{error.argument.replace('_', '-')}")
-    return str(error).replace(error.argument, option, 1)
+    return error.text(_OPTIONS.get(error.argument, f"--{error.argument.replace('_', '-')}"))
 
 
 def _remedy(error: InputError) -> str:

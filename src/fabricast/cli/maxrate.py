@@ -16,12 +16,12 @@ app = typer.Typer()
 
 @app.command(epilog="Examples: fabricast fit mine.csv --model refined | fabricast fit osu_mbw_mr.out --model maxrate")
 def fit(
-    file: Annotated[
-        Path,
+    files: Annotated[
+        list[str],
         typer.Argument(
             help="CSV or Parquet with columns processes,size_bytes,time_s (see config/README.md), or output of "
             "nodecomm, BenchPress, osu_latency, osu_bw, osu_mbw_mr, osu_multi_lat, IMB-MPI1, netgauge, ucx_perftest or "
-            "perftest.",
+            "perftest; - is standard input.",
             show_default=False,
         ),
     ],
@@ -45,7 +45,7 @@ def fit(
     check_range("--smallest-bytes", smallest_bytes, 0, 1e15)
     check_seed(seed)
     lines = fit_lines(
-        file, model, processes=processes, node_pairs=node_pairs, smallest_bytes=smallest_bytes, draws=draws, seed=seed
+        files, model, processes=processes, node_pairs=node_pairs, smallest_bytes=smallest_bytes, draws=draws, seed=seed
     )
     for line in lines:
         typer.echo(line)
@@ -66,7 +66,7 @@ def collect(
     ] = None,
 ) -> None:
     """Collect benchmark outputs as one data set in CSV, with a digest of each file."""
-    from fabricast.maxrate.benchmark_output import write_measurements
+    from fabricast.api.messages import write_measurements
 
     check_output(output, ".csv", inputs=files)
     check_processes(processes)

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from pathlib import Path
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fabricast.api.maxrate import FEWEST_CELLS, DatasetFit, fit_datasets
+from fabricast.api.messages import measurements_of_facts, message_facts, netgauge_tables
 from fabricast.core.errors import InputError
 from fabricast.core.seeds import random_generator
-from fabricast.inputs.files import is_table, read_text
-from fabricast.maxrate.benchmark_output import printed_by, read_measurement_file
 from fabricast.maxrate.fitting import MaxRateRegressor, blocked_predictions, summarise
 from fabricast.maxrate.intervals import parameter_intervals
 from fabricast.maxrate.loggp import from_maxrate, from_netgauge, read_netgauge, simgrid_properties
@@ -25,20 +23,30 @@ _UNITS = {"s": (1e6, "us"), "r": (1e-9, "GB/s"), "k": (1.0, "processes")}
 
 
 def fit_lines(
-    file: Path, model: str, *, processes: int | None, node_pairs: int, smallest_bytes: float, draws: int, seed: int
+    files: Sequence[str],
+    model: str,
+    *,
+    processes: int | None,
+    node_pairs: int,
+    smallest_bytes: float,
+    draws: int,
+    seed: int,
 ) -> Iterator[str]:
-    """Fit a model to every data set of a file and yield the lines to print."""
-    rows = read_measurement_file(file, processes=processes, node_pairs=node_pairs)
-    for fit in fit_datasets(rows, model, smallest_bytes=smallest_bytes, draws=draws, seed=seed, path=file):
-        yield from _dataset_lines(fit, model, draws, seed)
-    if not is_table(file) and printed_by("netgauge", read_text(file)):
-        yield f"  LogGOPS (ns, with netgauge's estimators of o, g and G): {_netgauge_line(file)}"
+    """Fit a model to every data set of some files and yield the lines to print."""
+    facts = message_facts(files)
+    for path, rows in measurements_of_facts(facts, processes=processes, node_pairs=node_pairs):
+        for fit in fit_datasets(rows, model, smallest_bytes=smallest_bytes, draws=draws, seed=seed, path=path):
+            yield from _dataset_lines(fit, model, draws, seed)
+    for path, text in netgauge_tables(facts):
+        yield f"  LogGOPS (ns, with netgauge's estimators of o, g and G): {_netgauge_line(path, text)}"
+    for problem in facts.problems:
+        yield f"  left out: {problem}"
 
 
-def _netgauge_line(file: Path) -> str:
+def _netgauge_line(path: str, text: str) -> str:
     """Return the LogGOPS parameters determined by netgauge's message trains."""
     try:
-        return from_netgauge(read_netgauge(file)).line()
+        return from_netgauge(read_netgauge(path, text=text)).line()
     except InputError as error:
         return f"not determined ({error.reason})"
 

@@ -10,18 +10,39 @@ from pathlib import Path
 import typer
 
 from fabricast.core.errors import InputError
-from fabricast.core.warnings import Warning
+from fabricast.core.warnings import CodedWarning
 
-TOPOLOGY = typer.Argument(
-    help="Built-in name, .yaml, hwloc or NCCL .xml, or .txt or .log of nvidia-smi topo -m, lspci or NCCL.",
+FILES = typer.Argument(
+    help="Built-in topology, and files in any order: descriptions of the machine (YAML, hwloc or NCCL XML, nvidia-smi, "
+    "rocm-smi, lspci, NCCL) and measured copies; - is standard input.",
     show_default=False,
 )
+MEASUREMENTS = typer.Option(
+    "--measurements", help="Further file with measured copies of this machine; may be repeated.", show_default=False
+)
+SYSTEM = typer.Option("--system", help="Use only rows of this machine in tables of several.", show_default=False)
+GPU = typer.Option("--gpu", help="GPU model such as 'RTX 4090', if no file names it.", show_default=False)
+LINK = typer.Option("--link", help="Link of each GPU such as gen4x16, if no file states it.", show_default=False)
 SIZE = typer.Option("--size", help="Size of each copy, such as 64MiB, if the file has no column size_bytes.")
 OUTPUT = typer.Option("--output", "-o", help="Write to this .parquet or .csv file instead of printing CSV.")
-GRAPHS = typer.Argument(
-    help="CSV or Parquet with columns graph,source,target[,size_bytes,start_s,program].", show_default=False
+FILES_WITH_GRAPHS = typer.Argument(
+    help="Built-in topology, and files in any order: descriptions of the machine, measured copies, and a CSV or "
+    "Parquet table of graphs (graph,source,target[,size_bytes,start_s,program]); - is standard input.",
+    show_default=False,
 )
-ALL_TO_ALL = typer.Option(help="All GPUs copy this size to all others, such as 64MiB.", metavar="SIZE")
+
+
+def _check_all_to_all(value: str | None) -> str | None:
+    """Refuse another option as the size of an all-to-all."""
+    if value is not None and value.startswith("-"):
+        text = f"is '{value}', expected the size of each copy, for example --all-to-all 64MiB"
+        raise InputError(text, argument="all-to-all")
+    return value
+
+
+ALL_TO_ALL = typer.Option(
+    callback=_check_all_to_all, help="All GPUs copy this size to all others, such as 64MiB.", metavar="SIZE"
+)
 HALO = typer.Option(help="Halo exchange on a process grid such as 4x2.", metavar="GRID")
 RING = typer.Option("--ring", help="Every GPU copies to the next one.")
 COPIES = typer.Option(help="Copies that start together, such as '0>3 1>3'; H is host memory.", metavar="LIST")
@@ -83,8 +104,8 @@ def check_model_parameters(tau: float | None, crossing_cost: float | None) -> No
 
 def size_of(text: str, option: str = "--size") -> float:
     """Return the size of a copy in bytes."""
+    from fabricast.core.quantities import LARGEST_BYTES, SMALLEST_BYTES
     from fabricast.core.units import parse_bytes
-    from fabricast.pcie.graphs.congestion_graphs import LARGEST_BYTES, SMALLEST_BYTES
 
     size_bytes = parse_bytes(text, option)
     check_range(f"{option} in bytes", size_bytes, SMALLEST_BYTES, LARGEST_BYTES)
@@ -135,7 +156,7 @@ def check_processes(processes: int | None) -> None:
         check_range("--processes", processes, 1, 1_000_000)
 
 
-def print_warnings(warnings: Iterable[Warning]) -> None:
+def print_warnings(warnings: Iterable[CodedWarning]) -> None:
     """Print warnings about assumptions to stderr."""
     for warning in warnings:
         kind = "" if warning.code.is_note else "warning: "

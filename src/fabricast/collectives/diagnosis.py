@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import StrEnum
 
 import numpy as np
@@ -14,6 +14,7 @@ from fabricast.collectives.forecast import CollectiveForecast
 from fabricast.collectives.model import CollectiveModel
 from fabricast.collectives.step_rates import Transport, copies_of
 from fabricast.core.arguments import with_checked_types
+from fabricast.core.findings import Finding
 from fabricast.core.number_text import size_text
 from fabricast.core.warnings import WarningCode
 from fabricast.nccl.costs import Algorithm, Operation, Protocol
@@ -22,7 +23,7 @@ from fabricast.nccl.system import PathType
 from fabricast.pcie.graphs.divided_writes import divided_writes
 from fabricast.pcie.topology.tree import PcieTree
 
-__all__ = ["Cause", "Finding", "diagnose_collective"]
+__all__ = ["Cause", "diagnose_collective"]
 
 #: Gain above which a change is worth a finding, and deviation of a log from the forecast above which it is one.
 _GAIN, _SLOWER = 1.05, 1.2
@@ -53,31 +54,6 @@ class Cause(StrEnum):
     MEASUREMENTS_CONTRADICT = "measurements_contradict"
 
 
-@dataclass(frozen=True)
-class Finding:
-    """A cause of lost time.
-
-    Parameters
-    ----------
-    cause : Cause
-        Kind of cause.
-    text : str
-        Evidence and effect, in one or two sentences.
-    remedy : str
-        Command or setting that changes or measures it.
-    gain : float
-        Forecast ratio of the time now to the time after the change; 1 if the change only determines the cause.
-    sizes : tuple of (float, float)
-        Range of sizes that it affects, in bytes.
-    """
-
-    cause: Cause
-    text: str
-    remedy: str
-    gain: float
-    sizes: tuple[float, float]
-
-
 @with_checked_types
 def diagnose_collective(forecast: CollectiveForecast) -> list[Finding]:
     """Return the causes of lost time, largest gain first."""
@@ -105,8 +81,8 @@ class _Case:
     """A forecast with its model and sizes."""
 
     def __init__(self, forecast: CollectiveForecast) -> None:
-        self.forecast, self.machine, self.plan = forecast, forecast.machine, forecast.plan
-        self.model = CollectiveModel(self.machine, forecast.operation, self.plan)
+        self.forecast, self.communicator, self.plan = forecast, forecast.communicator, forecast.plan
+        self.model = CollectiveModel(self.communicator, forecast.operation, self.plan)
         self.size = forecast.table["size_bytes"].to_numpy(dtype=np.float64)
         self.time_s = forecast.table["time_us"].to_numpy() * 1e-6
 
@@ -118,7 +94,7 @@ class _Case:
     @property
     def is_faster(self) -> bool:
         """Whether a log is faster than the assumed hops through host memory permit for large sizes."""
-        settings = self.machine.settings
+        settings = self.communicator.settings
         is_stated = bool(self.plan.transports or settings.disabled_by or not settings.has_peer_access)
         if is_stated or not self.pairs_of(Transport.SHM):
             return False
@@ -152,31 +128,33 @@ def _range(sizes: NDArray[np.float64]) -> str:
 def _transport(case: _Case) -> Iterator[Finding]:
     """Find hops through host memory although direct copies are possible."""
     through_host = case.pairs_of(Transport.SHM)
-    machine = case.machine
+    communicator = case.communicator
     if not through_host or case.is_faster:
         return
-    settings = replace(machine.settings, p2p_level=PathType.SYS, has_peer_access=True, disabled_by="")
-    other = replace(machine, settings=settings)
+    settings = replace(communicator.settings, p2p_level=PathType.SYS, has_peer_access=True, disabled_by="")
+    other = replace(communicator, settings=settings)
     faster_s = times_with(case.forecast, other)
     gains = case.time_s / faster_s
     gain = float(gains[-1])
     hops = [hop for hop in case.forecast.step.hops if hop.transport is Transport.SHM]
-    kinds = sorted({machine.nccl.direct_type(hop.source, hop.target).name for hop in hops})
+    kinds = sorted({communicator.nccl.direct_type(hop.source, hop.target).name for hop in hops})
     text = f"hops {_listed(through_host)} (path type {' and '.join(kinds)}) go through host memory"
-    if machine.settings.disabled_by:
-        text += f", because {machine.settings.disabled_by} is set"
-        remedy = f"unset {machine.settings.disabled_by.partition('=')[0]}"
-    elif not machine.settings.has_peer_access:
+    if communicator.settings.disabled_by:
+        text += f", because {communicator.settings.disabled_by} is set"
+        remedy = f"unset {communicator.settings.disabled_by.partition('=')[0]}"
+    elif not communicator.settings.has_peer_access:
         text += ", because the driver or the machine permits no direct copies between these GPUs"
         remedy = "enable direct copies (driver, IOMMU, virtual machine), then check with p2pBandwidthLatencyTest"
-    elif any(machine.nccl.direct_type(hop.source, hop.target) <= machine.nccl.farthest_p2p for hop in hops):
-        text += f", although NCCL uses direct copies up to path type {machine.nccl.farthest_p2p.name}: a setting, the "
+    elif any(communicator.nccl.direct_type(hop.source, hop.target) <= communicator.nccl.farthest_p2p for hop in hops):
+        text += (
+            f", although NCCL uses direct copies up to path type {communicator.nccl.farthest_p2p.name}: a setting, the "
+        )
         text += "driver or the machine prevents them"
         remedy = "unset NCCL_P2P_DISABLE and NCCL_P2P_LEVEL; 'nvidia-smi topo -p2p r' states what the driver permits; "
         remedy += "check IOMMU and ACS"
     else:
         text += ", although the topology permits direct copies: NCCL uses them up to path type "
-        text += machine.nccl.farthest_p2p.name
+        text += communicator.nccl.farthest_p2p.name
         remedy = "NCCL_P2P_LEVEL=SYS"
     if gain > _GAIN:
         text += f"; direct copies make large sizes {gain:.2f} times as fast in the forecast"
@@ -226,7 +204,7 @@ def _order(case: _Case) -> Iterator[Finding]:
     orders, gain = case.forecast.orders, case.forecast.gain_of_order
     if orders is None or gain <= _GAIN:
         return
-    names = case.machine.ranks
+    names = case.communicator.ranks
     best = " ".join(names[rank] for rank in orders.best)
     used = " ".join(names[rank] for rank in case.plan.orders[0])
     text = (
@@ -238,15 +216,15 @@ def _order(case: _Case) -> Iterator[Finding]:
 
 def _slow_pairs(case: _Case) -> Iterator[Finding]:
     """Find measured pairs below a switch that do not reach the rate of its links."""
-    machine = case.machine
-    tree, raw = machine.tree, machine.tree.link_bytes_per_s
-    rates = machine.model.calibration.rates
-    if raw is None or machine.model.calibration.measured_classes is None:
+    communicator = case.communicator
+    tree, raw = communicator.tree, communicator.tree.link_bytes_per_s
+    rates = communicator.machine.rates
+    if raw is None or communicator.machine.rates.measured_classes is None:
         return
     below = [
         f"{one}>{other}"
-        for one in machine.ranks
-        for other in machine.ranks
+        for one in communicator.ranks
+        for other in communicator.ranks
         if one != other and tree.path_class(one, other) in ("PIX", "PXB")
     ]
     reached = min(rates.one_way_bytes_per_s, rates.two_way_bytes_per_s)
@@ -262,11 +240,11 @@ def _slow_pairs(case: _Case) -> Iterator[Finding]:
 
 def _divided(case: _Case) -> Iterator[Finding]:
     """Find writes of one uplink to several root ports, which collapse on some switches."""
-    tree = case.machine.tree
+    tree = case.communicator.tree
     has_virtual_switches = any(len(vertex.uplink_groups) > 1 for vertex in tree.vertices)
     hosts = {vertex.name for vertex in tree.vertices if vertex.host_memory}
     # The first copy of a hop is a write of its GPU, to the other one or to host memory.
-    pairs = [copies_of(case.machine, hop)[0] for hop in case.forecast.step.hops]
+    pairs = [copies_of(case.communicator, hop)[0] for hop in case.forecast.step.hops]
     is_all_to_all = case.forecast.operation is Operation.ALLTOALL
     numbers = [(tree.endpoint_number[source], tree.endpoint_number[target]) for source, target in pairs]
     source, target = (np.array(ends, dtype=np.int64) for ends in zip(*numbers, strict=True))
@@ -294,12 +272,12 @@ def _writes_to_several_memories(tree: PcieTree, pairs: Sequence[tuple[str, str]]
 
 def _sockets(case: _Case) -> Iterator[Finding]:
     """Find copies between sockets that limit the step."""
-    machine, step = case.machine, case.forecast.step
-    tree = machine.tree
+    communicator, step = case.communicator, case.forecast.step
+    tree = communicator.tree
     crossing = [
         number
         for number, hop in enumerate(step.hops)
-        if tree.path_class(machine.ranks[hop.source], machine.ranks[hop.target]) == "SYS"
+        if tree.path_class(communicator.ranks[hop.source], communicator.ranks[hop.target]) == "SYS"
     ]
     others = [rate for number, rate in enumerate(step.bytes_per_s) if number not in crossing]
     if not crossing or not others:
@@ -308,7 +286,7 @@ def _sockets(case: _Case) -> Iterator[Finding]:
     gain = min(others) / slowest
     if gain > _GAIN:
         names = [
-            f"{machine.ranks[step.hops[number].source]}>{machine.ranks[step.hops[number].target]}"
+            f"{communicator.ranks[step.hops[number].source]}>{communicator.ranks[step.hops[number].target]}"
             for number in crossing
         ]
         text = (
@@ -325,10 +303,10 @@ def _host_rate(case: _Case) -> Iterator[Finding]:
     through_host = case.pairs_of(Transport.SHM)
     if not through_host or case.is_faster or case.everything[1] < _MEBIBYTE:
         return
-    machine, table = case.machine, case.forecast.table
+    communicator, table = case.communicator, case.forecast.table
     last = table.iloc[-1]
     text = f"the hops pass through host memory {_listed(through_host)}: {last['bus_gb_per_s']:.3g} GB/s bus bandwidth"
-    if not machine.knows_host_memory:
+    if not communicator.knows_host_memory:
         text += " in the forecast; the rate of host memory is unknown and depends on the NUMA setting (NPS)"
         if "earliest_us" in table:
             scale = last["bus_gb_per_s"] * last["time_us"]
@@ -339,14 +317,15 @@ def _host_rate(case: _Case) -> Iterator[Finding]:
 
 def _root_ports(case: _Case) -> Iterator[Finding]:
     """Find many direct copies between root ports, which are slow on some processors."""
-    machine, operation = case.machine, case.forecast.operation
+    communicator, operation = case.communicator, case.forecast.operation
     if operation is not Operation.ALLTOALL:
         return
-    tree = machine.tree
+    tree = communicator.tree
     direct = [
         hop
         for hop in case.forecast.step.hops
-        if hop.transport is Transport.P2P and tree.is_crossing(machine.ranks[hop.source], machine.ranks[hop.target])
+        if hop.transport is Transport.P2P
+        and tree.is_crossing(communicator.ranks[hop.source], communicator.ranks[hop.target])
     ]
     if len(direct) < 3:
         return
@@ -375,7 +354,7 @@ def _chunk(case: _Case) -> Iterator[Finding]:
     operation = case.forecast.operation
     if operation is not Operation.ALL_REDUCE:
         return
-    settings = case.machine.settings
+    settings = case.communicator.settings
     now = buffer_bytes(Protocol.SIMPLE, settings.buffer_size)
     size = case.size[case.size >= _MEBIBYTE]
     if size.size == 0:
@@ -384,7 +363,7 @@ def _chunk(case: _Case) -> Iterator[Finding]:
     now_s = case.model.times(choice, size)
     best, best_gain = 0, 1.0
     for buffer_size in (1 << 20, 2 << 20, 8 << 20, 16 << 20):
-        other = replace(case.machine, settings=replace(settings, buffer_size=buffer_size))
+        other = replace(case.communicator, settings=replace(settings, buffer_size=buffer_size))
         gain = float((now_s / CollectiveModel(other, operation, case.plan).times(choice, size)).max())
         if gain > best_gain:
             best, best_gain = buffer_size, gain

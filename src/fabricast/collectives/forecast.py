@@ -9,16 +9,16 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from fabricast.collectives.inputs import Prepared
-from fabricast.collectives.machine import CollectiveMachine
+from fabricast.collectives.communicator import Communicator
 from fabricast.collectives.model import Choice, CollectiveModel
 from fabricast.collectives.orders import OrderSearch, search_orders
 from fabricast.collectives.plan import Plan, nccl_plan, with_order
+from fabricast.collectives.question import Prepared
 from fabricast.collectives.step_rates import StepRate, Transport
 from fabricast.core.errors import InputError
-from fabricast.core.warnings import Warning, WarningCode
+from fabricast.core.warnings import CodedWarning, WarningCode
 from fabricast.nccl.costs import COST_OPERATIONS, Algorithm, Operation, Protocol, bus_factor
-from fabricast.nccl.tests_output import NcclTestsTable
+from fabricast.nccl.records import NcclTestsTable
 
 __all__ = ["DEFAULT_SIZES", "CollectiveForecast", "forecast_operation", "forecast_prepared"]
 
@@ -42,7 +42,7 @@ class CollectiveForecast:
         if rates of host memory are unknown; measured_us and measured_over_forecast with a log.
     operation : Operation
         Operation.
-    machine : CollectiveMachine
+    communicator : Communicator
         Machine.
     plan : Plan
         Rings, trees and transports of NCCL.
@@ -56,25 +56,25 @@ class CollectiveForecast:
         Ring orders; None for operations without rings.
     gain_of_order : float
         Ratio of the time of NCCL's order to that of the best order at the largest size; 1 if it is the best.
-    warnings : tuple of Warning
+    warnings : tuple of CodedWarning
         Assumptions.
     """
 
     table: pd.DataFrame
     operation: Operation
-    machine: CollectiveMachine
+    communicator: Communicator
     plan: Plan
     step: StepRate
     bottleneck: str
     shared_by: tuple[str, ...]
     orders: OrderSearch | None
     gain_of_order: float
-    warnings: tuple[Warning, ...]
+    warnings: tuple[CodedWarning, ...]
 
     @property
     def transports(self) -> dict[str, list[str]]:
         """Hops of the step, as ``source>target``, by transport."""
-        names = self.machine.ranks
+        names = self.communicator.ranks
         hops: dict[str, list[str]] = {}
         for hop in self.step.hops:
             hops.setdefault(hop.transport.value, []).append(f"{names[hop.source]}>{names[hop.target]}")
@@ -85,7 +85,7 @@ class CollectiveForecast:
 
 
 def forecast_operation(
-    machine: CollectiveMachine,
+    communicator: Communicator,
     operation: Operation,
     *,
     sizes: Sequence[float] = DEFAULT_SIZES,
@@ -94,10 +94,10 @@ def forecast_operation(
     choices: Mapping[int, Choice] | None = None,
 ) -> CollectiveForecast:
     """Forecast the times of an operation."""
-    plan = nccl_plan(machine) if plan is None else plan
-    model = CollectiveModel(machine, operation, plan)
+    plan = nccl_plan(communicator) if plan is None else plan
+    model = CollectiveModel(communicator, operation, plan)
     if log is not None:
-        _check_log(log, operation, len(machine.ranks))
+        _check_log(log, operation, len(communicator.ranks))
         sizes = [row.size_bytes for row in log.rows if row.size_bytes > 0]
     size = np.array(sizes, dtype=np.float64)
     chosen = [
@@ -136,27 +136,27 @@ def forecast_operation(
         table["measured_us"], table["measured_over_forecast"] = measured_s * 1e6, measured_s / time_s
     orders, gain = None, 1.0
     if operation in COST_OPERATIONS:
-        orders = search_orders(machine, transports=plan.transports, orders=plan.orders)
+        orders = search_orders(communicator, transports=plan.transports, orders=plan.orders)
         gain = _gain_of_order(model, orders, size[-1:], chosen[-1])
     slowest = model.slowest_hop(chosen[-1][0])
     return CollectiveForecast(
         table,
         operation,
-        machine,
+        communicator,
         plan,
         step,
         step.bottlenecks[slowest],
         step.sharers[slowest],
         orders,
         gain,
-        (*machine.warnings, *_warnings(model, log)),
+        (*communicator.warnings, *_warnings(model, log)),
     )
 
 
 def forecast_prepared(prepared: Prepared, sizes: Sequence[float] = DEFAULT_SIZES) -> CollectiveForecast:
     """Forecast an operation from the inputs of a user, with the choices that their log states."""
     return forecast_operation(
-        prepared.machine,
+        prepared.communicator,
         prepared.operation,
         sizes=sizes,
         plan=prepared.plan,
@@ -184,7 +184,7 @@ def _gain_of_order(model: CollectiveModel, orders: OrderSearch, size: NDArray[np
     current = max((orders.rate_of(order) for order in model.plan.orders), default=orders.best_bytes_per_s)
     if current >= orders.best_bytes_per_s * 0.99 or choice[0] is not Algorithm.RING:
         return 1.0
-    other = CollectiveModel(model.machine, model.operation, with_order(model.plan, orders.best), model.known)
+    other = CollectiveModel(model.communicator, model.operation, with_order(model.plan, orders.best), model.known)
     # The order with the fastest slowest hop may take longer: then NCCL's order is the best that is known.
     return max(1.0, float(model.times(choice, size)[0] / other.times(choice, size)[0]))
 
@@ -206,17 +206,17 @@ def _check_log(log: NcclTestsTable, operation: Operation, ranks: int) -> None:
         raise InputError(f"has no valid row, expected at least one size{reason}", argument="log")
 
 
-def _warnings(model: CollectiveModel, log: NcclTestsTable | None) -> list[Warning]:
+def _warnings(model: CollectiveModel, log: NcclTestsTable | None) -> list[CodedWarning]:
     """Return the assumptions of a forecast."""
     warnings = []
-    settings, step = model.machine.settings, model.step(model.choices(np.array([2.0**28]))[0][0])
+    settings, step = model.communicator.settings, model.step(model.choices(np.array([2.0**28]))[0][0])
     if settings.ignored:
         warnings.append(
-            Warning(WarningCode.SETTING_IGNORED, f"no effect on the forecast: {', '.join(settings.ignored)}")
+            CodedWarning(WarningCode.SETTING_IGNORED, f"no effect on the forecast: {', '.join(settings.ignored)}")
         )
-    if any(hop.transport is Transport.SHM for hop in step.hops) and not model.machine.knows_host_memory:
+    if any(hop.transport is Transport.SHM for hop in step.hops) and not model.communicator.knows_host_memory:
         warnings.append(
-            Warning(
+            CodedWarning(
                 WarningCode.HOST_RATES_UNKNOWN,
                 "copies pass through host memory, whose rates were not measured: times assume that only links limit "
                 "them; earliest_us to latest_us is the range from unlimited host memory to one link that all copies "
@@ -225,24 +225,26 @@ def _warnings(model: CollectiveModel, log: NcclTestsTable | None) -> list[Warnin
         )
     if Protocol.LL128 in (settings.protocols or ()):
         warnings.append(
-            Warning(WarningCode.NOT_VALIDATED, "times of LL128 are not calibrated: no measurements on PCIe are public")
+            CodedWarning(
+                WarningCode.NOT_VALIDATED, "times of LL128 are not calibrated: no measurements on PCIe are public"
+            )
         )
     if model.operation in (Operation.SENDRECV, Operation.REDUCE_SCATTER) or (
         model.operation is not Operation.ALL_REDUCE and model.ranks > 2
     ):
         warnings.append(
-            Warning(
+            CodedWarning(
                 WarningCode.NOT_VALIDATED,
                 f"{model.operation} of {model.ranks} GPUs is not validated: no measurements over PCIe are public",
             )
         )
     elif model.operation is Operation.ALLTOALL:
         text = "no constant is fitted to alltoall; the table collective_time compares it with public measurements"
-        warnings.append(Warning(WarningCode.NOT_VALIDATED, text))
+        warnings.append(CodedWarning(WarningCode.NOT_VALIDATED, text))
     if log is not None and log.excluded:
         line, reason = log.excluded[0]
         warnings.append(
-            Warning(
+            CodedWarning(
                 WarningCode.LOG_ROWS_EXCLUDED,
                 f"{len(log.excluded)} rows are excluded, for example line {line}: {reason}",
             )

@@ -10,8 +10,8 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from fabricast.collectives.communicator import Communicator
 from fabricast.collectives.constants import Constants, constants
-from fabricast.collectives.machine import CollectiveMachine
 from fabricast.collectives.plan import Plan
 from fabricast.collectives.step_rates import Hop, StepRate, Transport, chain_hops, hop_between, ring_hops, step_rate
 from fabricast.collectives.times import StepTimes, operation_times
@@ -44,7 +44,7 @@ class CollectiveModel:
 
     Parameters
     ----------
-    machine : CollectiveMachine
+    communicator : Communicator
         Machine.
     operation : Operation
         Operation.
@@ -55,25 +55,25 @@ class CollectiveModel:
     """
 
     def __init__(
-        self, machine: CollectiveMachine, operation: Operation, plan: Plan, known: Constants | None = None
+        self, communicator: Communicator, operation: Operation, plan: Plan, known: Constants | None = None
     ) -> None:
-        self.machine, self.operation, self.plan = machine, operation, plan
+        self.communicator, self.operation, self.plan = communicator, operation, plan
         self.known = constants() if known is None else known
         self._steps: dict[Algorithm, StepRate] = {}
 
     @property
     def ranks(self) -> int:
         """Number of ranks."""
-        return len(self.machine.ranks)
+        return len(self.communicator.ranks)
 
     @cached_property
     def costs(self) -> CostTable | None:
         """NCCL's cost table; None for operations that are composed of sends and receives."""
         if self.operation in _DIRECT:
             return None
-        allowed = Protocol.LL128 in (self.machine.settings.protocols or ())
+        allowed = Protocol.LL128 in (self.communicator.settings.protocols or ())
         return cost_table(
-            self.machine.nccl, self.operation, rings=self.plan.rings, trees=self.plan.trees, ll128=allowed
+            self.communicator.nccl, self.operation, rings=self.plan.rings, trees=self.plan.trees, ll128=allowed
         )
 
     @property
@@ -81,7 +81,7 @@ class CollectiveModel:
         """Algorithms and protocols that the model can forecast and the settings permit."""
         if self.costs is None:
             return [(Algorithm.DIRECT, Protocol.LL), (Algorithm.DIRECT, Protocol.SIMPLE)]
-        return [pair for pair in self.costs.costs if pair in self.machine.settings.pairs]
+        return [pair for pair in self.costs.costs if pair in self.communicator.settings.pairs]
 
     def choices(self, size_bytes: NDArray[np.float64]) -> list[Choice]:
         """Return NCCL's choice at each size."""
@@ -90,28 +90,28 @@ class CollectiveModel:
             per_peer = size_bytes / (self.ranks if self.operation is Operation.ALLTOALL else 1)
             uses_ll = per_peer <= _LL_BYTES * _CHANNELS_PER_PEER
             return [(Algorithm.DIRECT, Protocol.LL if ll else Protocol.SIMPLE) for ll in uses_ll.tolist()]
-        return self.costs.choices(size_bytes, self.machine.settings.pairs)
+        return self.costs.choices(size_bytes, self.communicator.settings.pairs)
 
     def _hops(self, algorithm: Algorithm) -> tuple[Hop, ...]:
-        machine, transports = self.machine, self.plan.transports
+        communicator, transports = self.communicator, self.plan.transports
         if self.operation is Operation.ALLTOALL:
             pairs = itertools.permutations(range(self.ranks), 2)
-            return tuple(hop_between(machine, source, target, transports) for source, target in pairs)
+            return tuple(hop_between(communicator, source, target, transports) for source, target in pairs)
         if self.operation is Operation.SENDRECV:
-            return ring_hops(machine, range(self.ranks), transports)
+            return ring_hops(communicator, range(self.ranks), transports)
         if self.operation in (Operation.BROADCAST, Operation.REDUCE):
-            parts = [chain_hops(machine, order, transports=transports) for order in self.plan.orders]
+            parts = [chain_hops(communicator, order, transports=transports) for order in self.plan.orders]
         elif algorithm is Algorithm.TREE:
             orders = dict.fromkeys(self.plan.trees.orders)
-            parts = [chain_hops(machine, order, both_ways=True, transports=transports) for order in orders]
+            parts = [chain_hops(communicator, order, both_ways=True, transports=transports) for order in orders]
         else:
-            parts = [ring_hops(machine, order, transports) for order in self.plan.orders]
+            parts = [ring_hops(communicator, order, transports) for order in self.plan.orders]
         return tuple(hop for part in parts for hop in part)
 
     def step(self, algorithm: Algorithm) -> StepRate:
         """Return the rate of a step of an algorithm, before the efficiency of NCCL's kernels."""
         if algorithm not in self._steps:
-            self._steps[algorithm] = step_rate(self.machine, self._hops(algorithm))
+            self._steps[algorithm] = step_rate(self.communicator, self._hops(algorithm))
         return self._steps[algorithm]
 
     def _orders(self, algorithm: Algorithm) -> int:
@@ -121,7 +121,7 @@ class CollectiveModel:
         return len(dict.fromkeys(self.plan.trees.orders if algorithm is Algorithm.TREE else self.plan.rings.orders))
 
     def _effective(self, algorithm: Algorithm) -> NDArray[np.float64]:
-        return self.step(algorithm).effective(self.known.efficiency(is_gen5=self.machine.is_gen5))
+        return self.step(algorithm).effective(self.known.efficiency(is_gen5=self.communicator.is_gen5))
 
     def slowest_hop(self, algorithm: Algorithm) -> int:
         """Return the number of the hop that limits a step."""
@@ -131,7 +131,7 @@ class CollectiveModel:
         """Return rate and latency of a step that NCCL's kernels reach."""
         step = self.step(algorithm)
         rate = float(self._effective(algorithm).min()) * self._orders(algorithm)
-        latency = float(np.mean([self.machine.latency_of(hop.source, hop.target) for hop in step.hops]))
+        latency = float(np.mean([self.communicator.latency_of(hop.source, hop.target) for hop in step.hops]))
         return StepTimes(rate, latency)
 
     def channels(self, choice: Choice, size_bytes: NDArray[np.float64]) -> NDArray[np.int64]:
@@ -161,7 +161,7 @@ class CollectiveModel:
             channels=self.channels(choice, size_bytes),
             step=self.step_times(choice[0]) if step is None else step,
             known=self.known,
-            buffer_size=self.machine.settings.buffer_size,
+            buffer_size=self.communicator.settings.buffer_size,
         )
 
     def chosen_times(self, choices: Sequence[Choice], size_bytes: NDArray[np.float64]) -> NDArray[np.float64]:

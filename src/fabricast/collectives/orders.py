@@ -10,7 +10,7 @@ from math import factorial
 import numpy as np
 from numpy.typing import NDArray
 
-from fabricast.collectives.machine import CollectiveMachine
+from fabricast.collectives.communicator import Communicator
 from fabricast.collectives.step_rates import Transport, copies_of, hop_between, ring_hops, step_rate
 
 __all__ = ["OrderSearch", "ring_orders", "search_orders"]
@@ -88,7 +88,7 @@ def ring_orders(ranks: int, *, seed: int = 0) -> tuple[NDArray[np.int64], bool]:
 
 
 def search_orders(
-    machine: CollectiveMachine,
+    communicator: Communicator,
     *,
     transports: Mapping[tuple[int, int], Transport] | None = None,
     orders: Sequence[Sequence[int]] = (),
@@ -100,22 +100,22 @@ def search_orders(
     In a tree, the depth-first order of the GPUs uses each link once in each direction, which no order improves: it is
     evaluated for any number of GPUs.
     """
-    every, exhaustive = ring_orders(len(machine.ranks))
-    extra = [_rotated(order) for order in (*orders, _depth_first(machine)) if not exhaustive]
+    every, exhaustive = ring_orders(len(communicator.ranks))
+    extra = [_rotated(order) for order in (*orders, _depth_first(communicator)) if not exhaustive]
     if extra:
         every = np.vstack([np.array(extra, dtype=np.int64), every])
-    signature = _signatures(machine, every, transports)
+    signature = _signatures(communicator, every, transports)
     _, first, of_order = np.unique(signature, axis=0, return_index=True, return_inverse=True)
     rates = np.array(
-        [_rate(machine, every[number].tolist(), transports) for number in first.tolist()], dtype=np.float64
+        [_rate(communicator, every[number].tolist(), transports) for number in first.tolist()], dtype=np.float64
     )
     return OrderSearch(every, rates[of_order.reshape(-1)], exhaustive)
 
 
 def _rate(
-    machine: CollectiveMachine, order: list[int], transports: Mapping[tuple[int, int], Transport] | None
+    communicator: Communicator, order: list[int], transports: Mapping[tuple[int, int], Transport] | None
 ) -> float:
-    return step_rate(machine, ring_hops(machine, order, transports)).slowest_bytes_per_s
+    return step_rate(communicator, ring_hops(communicator, order, transports)).slowest_bytes_per_s
 
 
 def _rotated(order: Sequence[int]) -> list[int]:
@@ -124,30 +124,32 @@ def _rotated(order: Sequence[int]) -> list[int]:
     return [*order[start:], *order[:start]]
 
 
-def _depth_first(machine: CollectiveMachine) -> list[int]:
+def _depth_first(communicator: Communicator) -> list[int]:
     """Return the ranks in depth-first order of the topology, in which virtual switches are together."""
-    tree = machine.tree
+    tree = communicator.tree
     place = {name: number for number, name in enumerate(tree.preorder(tree.root))}
 
     def key(rank: int) -> list[tuple[int, int]]:
-        name = machine.ranks[rank]
+        name = communicator.ranks[rank]
         above = [*reversed(tree.ancestors(name))]
         return [(place[vertex], tree.port(vertex, name)) for vertex in above] + [(place[name], 0)]
 
-    return _rotated(sorted(range(len(machine.ranks)), key=key))
+    return _rotated(sorted(range(len(communicator.ranks)), key=key))
 
 
 def _signatures(
-    machine: CollectiveMachine, orders: NDArray[np.int64], transports: Mapping[tuple[int, int], Transport] | None
+    communicator: Communicator, orders: NDArray[np.int64], transports: Mapping[tuple[int, int], Transport] | None
 ) -> NDArray[np.int64]:
     """Return the number of copies on each directed link of each order, and its slowest measured pair."""
-    tree, ranks = machine.tree, len(machine.ranks)
+    tree, ranks = communicator.tree, len(communicator.ranks)
     uses = np.zeros((ranks, ranks, len(tree.link_names) + 1), dtype=np.int64)
     for source, target in itertools.permutations(range(ranks), 2):
-        for copy in copies_of(machine, hop_between(machine, source, target, transports)):
+        for copy in copies_of(communicator, hop_between(communicator, source, target, transports)):
             np.add.at(uses[source, target], tree.route(*copy), 1)
         # Pairs of different measured rates are different, to 0.1 %.
-        measured = machine.both_ways_bytes_per_s.get((machine.ranks[source], machine.ranks[target]))
+        measured = communicator.machine.both_ways_bytes_per_s.get(
+            (communicator.ranks[source], communicator.ranks[target])
+        )
         uses[source, target, -1] = 0 if measured is None else -round(1000 * np.log(measured))
     following = np.roll(orders, -1, axis=1)
     counts = uses[orders, following]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from fabricast.collectives.machine import CollectiveMachine
+from fabricast.collectives.communicator import Communicator
 from fabricast.collectives.step_rates import Transport
 from fabricast.core.errors import InputError
 from fabricast.nccl.search import SearchGraph, search_rings, search_trees
@@ -42,7 +42,7 @@ class Plan:
 
 
 def nccl_plan(
-    machine: CollectiveMachine,
+    communicator: Communicator,
     *,
     rings: SearchGraph | None = None,
     channels: int | None = None,
@@ -50,16 +50,16 @@ def nccl_plan(
     source: str = "emulated search",
 ) -> Plan:
     """Return the plan of NCCL on a machine."""
-    found = search_rings(machine.nccl) if rings is None else rings
+    found = search_rings(communicator.nccl) if rings is None else rings
     for order in found.orders:
-        if sorted(order) != list(range(len(machine.ranks))):
+        if sorted(order) != list(range(len(communicator.ranks))):
             named = " ".join(map(str, order))
-            raise InputError(f"is {named}, expected each of {len(machine.ranks)} ranks once", argument="order")
+            raise InputError(f"is {named}, expected each of {len(communicator.ranks)} ranks once", argument="order")
     if channels is None:
-        least, most = machine.settings.least_channels or 1, machine.settings.most_channels or 32
+        least, most = communicator.settings.least_channels or 1, communicator.settings.most_channels or 32
         channels = min(max(2 * found.channels, least), most)
     # Trees follow the order of the rings and have as many channels.
-    trees = search_trees(machine.nccl) if rings is None else rings
+    trees = search_trees(communicator.nccl) if rings is None else rings
     return Plan(found, trees, channels, transports or {}, source)
 
 

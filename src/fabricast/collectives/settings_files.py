@@ -31,7 +31,9 @@ def tuner_rules(forecast: CollectiveForecast) -> list[TunerRule]:
         least = 0 if start == 0 else sizes[start]
         most = (1 << 40) if place == len(choices) else sizes[place] - 1
         algorithm, protocol = choices[start]
-        rules.append(TunerRule(forecast.operation, least, most, algorithm, protocol, ranks=len(forecast.machine.ranks)))
+        rules.append(
+            TunerRule(forecast.operation, least, most, algorithm, protocol, ranks=len(forecast.communicator.ranks))
+        )
         start = place
     return rules
 
@@ -39,8 +41,8 @@ def tuner_rules(forecast: CollectiveForecast) -> list[TunerRule]:
 def _gain_lines(forecast: CollectiveForecast) -> list[str]:
     table = forecast.table
     gain = float(table["gain"].max())
-    machine = f"{forecast.operation} of {len(forecast.machine.ranks)} GPUs of {forecast.machine.tree.name}"
-    return [f"{machine}: expected gain at most {gain:.2f} (forecast by fabricast, not measured)"]
+    text = f"{forecast.operation} of {len(forecast.communicator.ranks)} GPUs of {forecast.communicator.tree.name}"
+    return [f"{text}: expected gain at most {gain:.2f} (forecast by fabricast, not measured)"]
 
 
 def tuner_file_text(forecast: CollectiveForecast) -> str:
@@ -59,8 +61,8 @@ def graph_file_text(forecast: CollectiveForecast) -> str:
     order = " ".join(map(str, plan.orders[0]))
     gain = max(forecast.gain_of_order, float(forecast.table["gain"].max()) if forecast.plan.rings.is_fallback else 1.0)
     comment = (
-        f"{forecast.operation} of {len(forecast.machine.ranks)} GPUs of {forecast.machine.tree.name}: ring order "
-        f"{order}, expected gain at most {gain:.2f} (forecast by fabricast, not measured). Use: NCCL_GRAPH_FILE=this "
-        f"file. {_UNDO}."
+        f"{forecast.operation} of {len(forecast.communicator.ranks)} GPUs of {forecast.communicator.tree.name}: ring "
+        f"order {order}, expected gain at most {gain:.2f} (forecast by fabricast, not measured). Use: "
+        f"NCCL_GRAPH_FILE=this file. {_UNDO}."
     )
     return graph_text(plan.rings, comment)

@@ -9,7 +9,7 @@ from enum import StrEnum
 import numpy as np
 from numpy.typing import NDArray
 
-from fabricast.collectives.machine import CollectiveMachine
+from fabricast.collectives.communicator import Communicator
 from fabricast.pcie.graphs.congestion_graphs import from_pairs
 
 __all__ = ["Hop", "StepRate", "Transport", "chain_hops", "copies_of", "hop_between", "ring_hops", "step_rate"]
@@ -85,65 +85,65 @@ class StepRate:
 
 
 def hop_between(
-    machine: CollectiveMachine, source: int, target: int, transports: Mapping[tuple[int, int], Transport] | None = None
+    communicator: Communicator, source: int, target: int, transports: Mapping[tuple[int, int], Transport] | None = None
 ) -> Hop:
     """Return the hop between two ranks, with the transport of a log or that of NCCL's rule."""
     known = (transports or {}).get((source, target))
     if known is not None:
         return Hop(source, target, known)
-    return Hop(source, target, Transport.P2P if machine.nccl.path(source, target).p2p else Transport.SHM)
+    return Hop(source, target, Transport.P2P if communicator.nccl.path(source, target).p2p else Transport.SHM)
 
 
-def copies_of(machine: CollectiveMachine, hop: Hop) -> list[tuple[str, str]]:
+def copies_of(communicator: Communicator, hop: Hop) -> list[tuple[str, str]]:
     """Return the copies of a hop: one between GPUs, or two through host memory next to the target."""
-    source, target = machine.ranks[hop.source], machine.ranks[hop.target]
+    source, target = communicator.ranks[hop.source], communicator.ranks[hop.target]
     if hop.transport is Transport.P2P:
         return [(source, target)]
-    memory = machine.memory[hop.target]
+    memory = communicator.memory[hop.target]
     return [(source, memory), (memory, target)]
 
 
 def ring_hops(
-    machine: CollectiveMachine, order: Sequence[int], transports: Mapping[tuple[int, int], Transport] | None = None
+    communicator: Communicator, order: Sequence[int], transports: Mapping[tuple[int, int], Transport] | None = None
 ) -> tuple[Hop, ...]:
     """Return the hops of one step of a ring."""
     pairs = zip(order, [*order[1:], order[0]], strict=True)
-    return tuple(hop_between(machine, source, target, transports) for source, target in pairs)
+    return tuple(hop_between(communicator, source, target, transports) for source, target in pairs)
 
 
 def chain_hops(
-    machine: CollectiveMachine,
+    communicator: Communicator,
     order: Sequence[int],
     *,
     both_ways: bool = False,
     transports: Mapping[tuple[int, int], Transport] | None = None,
 ) -> tuple[Hop, ...]:
     """Return the hops of a chain: the ring without its last hop, or both directions of each hop for a tree."""
-    hops = ring_hops(machine, order, transports)[:-1]
+    hops = ring_hops(communicator, order, transports)[:-1]
     several = both_ways or len(hops) > 1
     forward = tuple(Hop(hop.source, hop.target, hop.transport, several) for hop in hops)
     if not both_ways:
         return forward
-    return forward + tuple(hop_between(machine, hop.target, hop.source, transports) for hop in hops)
+    return forward + tuple(hop_between(communicator, hop.target, hop.source, transports) for hop in hops)
 
 
-def step_rate(machine: CollectiveMachine, hops: Sequence[Hop]) -> StepRate:
+def step_rate(communicator: Communicator, hops: Sequence[Hop]) -> StepRate:
     """Return the rate of a step whose hops run at the same time.
 
     A hop through host memory consists of two copies. Measured rates of bidirectional pairs bound a hop between GPUs
     whose links also transfer data in the reverse direction.
     """
-    tree, names = machine.tree, machine.ranks
+    tree, names = communicator.tree, communicator.ranks
     names_of_copies: list[tuple[str, str]] = []
     hop_of: list[int] = []
     for number, hop in enumerate(hops):
-        parts = copies_of(machine, hop)
+        parts = copies_of(communicator, hop)
         names_of_copies += parts
         hop_of += [number] * len(parts)
     pairs = [(tree.endpoint_number[source], tree.endpoint_number[target]) for source, target in names_of_copies]
     uses_host = any(hop.transport is Transport.SHM for hop in hops)
-    model = machine.model_of_host_copies if uses_host else machine.model
-    found = model.times(from_pairs([pairs], size_bytes=_SIZE), explain=True)
+    model = communicator.model_of_host_copies if uses_host else communicator.model
+    found = model.times(from_pairs([pairs], size_bytes=_SIZE), explain=True).times
     of_copy = _SIZE / found.end_s
     rates = [float("inf")] * len(hops)
     slowest_copy = [0] * len(hops)
@@ -151,15 +151,15 @@ def step_rate(machine: CollectiveMachine, hops: Sequence[Hop]) -> StepRate:
         if of_copy[copy] < rates[number] * (1 - _NEAR):
             rates[number], slowest_copy[number] = float(of_copy[copy]), copy
     bounded: dict[int, str] = {}
-    if uses_host and not machine.knows_host_memory:
+    if uses_host and not communicator.knows_host_memory:
         # Measured copies between sockets bound copies of remote memory.
-        between = machine.model.calibration.rates.between_roots_bytes_per_s or float("inf")
+        between = communicator.machine.rates.between_roots_bytes_per_s or float("inf")
         for number, hop in enumerate(hops):
             crosses = tree.path_class(names[hop.source], names[hop.target]) == "SYS"
             if hop.transport is Transport.SHM and crosses and between < rates[number]:
                 rates[number], bounded[number] = between, "link between sockets"
     measured = [
-        machine.both_ways_bytes_per_s.get(names_of_copies[slowest_copy[number]], float("inf"))
+        communicator.machine.both_ways_bytes_per_s.get(names_of_copies[slowest_copy[number]], float("inf"))
         if hop.transport is Transport.P2P and hop.is_both_ways
         else float("inf")
         for number, hop in enumerate(hops)
@@ -177,7 +177,7 @@ def step_rate(machine: CollectiveMachine, hops: Sequence[Hop]) -> StepRate:
         (hop_names[number],) if number in bounded else tuple(on_link[label]) for number, label in enumerate(labels)
     )
     low = high = min(rates)
-    if uses_host and not machine.knows_host_memory:
+    if uses_host and not communicator.knows_host_memory:
         # Nothing is known about host memory: from no limit to one link that all copies share.
         alone = float(np.max(of_copy))
         low, high = min(low, alone / len(pairs)), max(high, min(alone, max(rates)))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fabricast.collectives.settings import NcclSettings
 from fabricast.core.errors import InputError, UnknownSpeedError
+from fabricast.nccl.settings import NcclSettings
 from fabricast.nccl.system import NcclSystem, link_gb_per_s
 from fabricast.pcie.topology.memory import socket_of
 from fabricast.pcie.topology.tree import PcieTree

@@ -51,10 +51,12 @@ class InputError(ValueError):
         item: tuple[str, str | int] | None = None,
     ) -> None:
         self.reason, self.path, self.line, self.argument, self.item = message, path, line, argument, item
-        if argument is not None:
-            message = f"{argument} {message}"
-        place = "" if path is None else f"{path}:{line}: " if line else f"{path}: "
-        super().__init__(_shown(place + message))
+        super().__init__(self.text(argument))
+
+    def text(self, argument: str | None) -> str:
+        """Return the message with a name of the argument, such as that of an option."""
+        place = "" if self.path is None else f"{self.path}:{self.line}: " if self.line else f"{self.path}: "
+        return _shown(f"{place}{'' if argument is None else f'{argument} '}{self.reason}")
 
 
 #: Maximum lengths in characters: longer words of input files and longer messages are truncated.

@@ -7,9 +7,11 @@ from numbers import Real
 from fabricast.core.errors import InputError
 from fabricast.core.units import parse_bytes
 
-__all__ = ["MOST_THREADS", "check_count", "check_seed", "to_bytes", "to_bytes_per_s"]
+__all__ = ["LARGEST_BYTES", "MOST_THREADS", "SMALLEST_BYTES", "check_count", "check_seed", "to_bytes", "to_bytes_per_s"]
 
 MOST_THREADS = 4096
+#: Bounds of the size of a copy in bytes.
+SMALLEST_BYTES, LARGEST_BYTES = 1e-3, 1e15
 
 
 def check_count(argument: str, count: int, most: int, least: int = 1) -> None:

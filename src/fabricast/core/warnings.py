@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import NamedTuple
 
-__all__ = ["CopyWarning", "Warning", "WarningCode"]
+__all__ = ["CodedWarning", "CopyWarning", "WarningCode"]
 
 
 class WarningCode(StrEnum):
@@ -32,6 +32,9 @@ class WarningCode(StrEnum):
     CARD_ON_OTHER_SOCKET = "card_on_other_socket"
     PEER_ACCESS_ASSUMED = "peer_access_assumed"
     OTHER_TRANSPORT = "other_transport"
+    # Files
+    PART_UNREADABLE = "part_unreadable"
+    FILES_CONTRADICT = "files_contradict"
     # Parameters of models
     DEFAULT_PARAMETER = "default_parameter"
     PARAMETER_UNUSED = "parameter_unused"
@@ -86,6 +89,11 @@ class WarningCode(StrEnum):
         return self in (WarningCode.EXPECTED_ERROR, WarningCode.CALIBRATED_RATE)
 
     @property
+    def is_about_files(self) -> bool:
+        """True if files contradict each other, or a part of one cannot be read."""
+        return self in (WarningCode.PART_UNREADABLE, WarningCode.FILES_CONTRADICT, WarningCode.GPU_MODELS_DIFFER)
+
+    @property
     def is_contradiction(self) -> bool:
         """True if measurements contradict the topology, each other or a plausible unit."""
         return self in _CONTRADICTIONS
@@ -93,6 +101,7 @@ class WarningCode(StrEnum):
 
 _CONTRADICTIONS = frozenset(
     {
+        WarningCode.FILES_CONTRADICT,
         WarningCode.ADDRESSES_DIFFER,
         WarningCode.GPU_MODELS_DIFFER,
         WarningCode.RATE_BEYOND_LINKS,
@@ -110,7 +119,7 @@ _CONTRADICTIONS = frozenset(
 )
 
 
-class Warning(NamedTuple):
+class CodedWarning(NamedTuple):
     """An assumption or contradiction that affects a result.
 
     A tuple ``(code, text)``, so that tables keep their warnings when they are written as Parquet or JSON.
@@ -124,7 +133,7 @@ class Warning(NamedTuple):
 
     Examples
     --------
-    >>> warning = Warning(WarningCode.SMALL_COPIES, "the smallest copy has 8 bytes")
+    >>> warning = CodedWarning(WarningCode.SMALL_COPIES, "the smallest copy has 8 bytes")
     >>> str(warning), warning.code.is_contradiction
     ('the smallest copy has 8 bytes', False)
     """
@@ -136,13 +145,13 @@ class Warning(NamedTuple):
         return self.text
 
 
-class CopyWarning(Warning):
+class CopyWarning(CodedWarning):
     """A warning about measured copies.
 
     Parameters
     ----------
     code, text
-        See `Warning`.
+        See `CodedWarning`.
     ends : tuple of str
         The GPU whose copies show it, or source and target of the copy that shows it most clearly; may be empty.
     graph : str

@@ -3,36 +3,31 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 from fabricast.collectives.diagnosis import Cause, diagnose_collective
 from fabricast.collectives.forecast import forecast_prepared
-from fabricast.collectives.inputs import CollectiveInputs, prepare
-from fabricast.core.arguments import with_checked_types
-from fabricast.core.errors import InputError, UnreadableFileError
-from fabricast.core.warnings import CopyWarning, Warning, WarningCode
-from fabricast.diagnosis.evidence import ACCESS, CONTRADICTION, LINK, Evidence, place
-from fabricast.diagnosis.logs import later_wrong_results, log_findings, wrong_results
-from fabricast.diagnosis.sources import MOST_TABLES, Content, Source, contents_without, read_sources
-from fabricast.inputs.bandwidth_matrices import pairs_without_access
-from fabricast.inputs.files import read_text
-from fabricast.inputs.gpus import is_known_gpu
-from fabricast.inputs.log_lines import clean_text
-from fabricast.nccl.tests_output import NcclTestsTable
-from fabricast.pcie.machines.validation import validate_machine
-from fabricast.pcie.measurements.addresses import common_model, known_gpus
-from fabricast.pcie.measurements.files import copies_of_machine
+from fabricast.collectives.question import Question, prepare
+from fabricast.core.errors import InputError
+from fabricast.core.facts import Content, Fact, Facts, Kind, Quantity
+from fabricast.core.findings import Finding
+from fabricast.core.warnings import CodedWarning, CopyWarning, WarningCode
+from fabricast.diagnosis.logs import log_findings, wrong_results
+from fabricast.diagnosis.source_texts import source_text
+from fabricast.diagnosis.weights import ACCESS, CONTRADICTION, LINK
+from fabricast.machine.build import MACHINE_CONTENTS, machine_from
+from fabricast.machine.machine import Machine
+from fabricast.machine.options import MachineOptions
+from fabricast.machine.staged import slow_staged_copies
+from fabricast.nccl.records import NcclTestsTable
+from fabricast.pcie.machines.validation import validate_rates
 from fabricast.pcie.measurements.measured_graph import MeasuredGraph
-from fabricast.pcie.measurements.peer_access import with_granted_access
-from fabricast.pcie.topology.files import load_tree
-from fabricast.pcie.topology.listings.gpu_reports import is_gpu_report, read_gpu_report, with_gpu_report
-from fabricast.pcie.topology.listings.importing import describes_machine, import_machine, with_cards_noted
-from fabricast.pcie.topology.listings.peer_access import has_access_matrix, read_access_matrix, with_peer_access
-from fabricast.pcie.topology.tree import PcieTree, single_copy_rate_of
+from fabricast.pcie.topology.tree import PcieTree
+from fabricast.sources.formats import names_of
+from fabricast.sources.nccl_tests import MOST_TABLES
 
-__all__ = ["Diagnosis", "Evidence", "diagnose"]
+__all__ = ["Diagnosis", "diagnose_facts"]
 
 #: Maximum number of findings.
 MOST_FINDINGS = 10
@@ -44,260 +39,10 @@ _REMEDIES = {
     WarningCode.SMALL_PAYLOAD: "raise MaxPayload in the BIOS, or boot with pci=pcie_bus_perf ('lspci -vv', DevCtl)",
     WarningCode.SLOW_LINKS: "check 'lspci -vv' (LnkSta) while the GPUs copy",
     WarningCode.CARD_ON_OTHER_SOCKET: "move a card to that socket, or bind the job to the GPUs of the card's socket",
+    WarningCode.FILES_CONTRADICT: "use files of one machine that were written at the same time",
+    WarningCode.GPU_MODELS_DIFFER: "use files of one machine",
 }
 _ACCESS_CODES = (WarningCode.NO_PEER_ACCESS, WarningCode.CARD_ON_OTHER_SOCKET)
-
-
-@dataclass(frozen=True)
-class Diagnosis:
-    """Findings about a machine.
-
-    Parameters
-    ----------
-    tree : PcieTree
-        Topology.
-    sources : tuple of str
-        What was recognised in each file.
-    findings : tuple of Evidence
-        At most ten findings, most costly first.
-    omitted : int
-        Number of further findings.
-    warnings : tuple of Warning
-        Assumptions.
-    measured, compared : int
-        Number of files with measured copies and of tables of nccl-tests, and how many are compared with their
-        expectation.
-    damaged : int
-        Number of files of known programs that cannot be read completely.
-    """
-
-    tree: PcieTree
-    sources: tuple[str, ...]
-    findings: tuple[Evidence, ...]
-    omitted: int
-    warnings: tuple[Warning, ...]
-    measured: int
-    compared: int
-    damaged: int
-
-
-@with_checked_types
-def diagnose(
-    files: Sequence[str | Path],
-    *,
-    gpu: str | None = None,
-    cpu: str | None = None,
-    link: str | None = None,
-    include_display: bool = False,
-) -> Diagnosis:
-    """Name the causes of lost time on a machine, from the files of a bug report.
-
-    Every measured pair and collective operation is compared with its expectation.
-    """
-    sources = read_sources([Path(path) for path in files])
-    printed = [table.gpus[0] for source in sources for table in source.tables if table.gpus]
-    measured_gpus = [known_gpus(source.text) for source in sources if Content.COPIES in source.contents]
-    printed += filter(None, map(common_model, measured_gpus))
-    model = gpu or next(filter(is_known_gpu, printed), None)
-    tree, described, sources = _tree_of(sources, link, model, include_display=include_display)
-    findings: list[Evidence] = [*_of_topology(tree, described, {source.path: source.text for source in sources})]
-    warnings: list[Warning] = list(tree.warnings)
-    for names in measured_gpus:
-        if len(names) > 1 and common_model(names) is None:
-            text = f"the measured copies are of {' and '.join(names)}: no GPU model is assumed from them"
-            warnings.append(Warning(WarningCode.GPU_MODELS_DIFFER, text))
-    with_copies, measured = 0, []
-    for number, source in enumerate(sources):
-        if Content.NCCL_LOG in source.contents:
-            findings += log_findings(source)
-        if Content.COPIES not in source.contents:
-            continue
-        with_copies += 1
-        try:
-            findings += _of_copies(tree, source)
-            measured.append(source.path)
-        except InputError as error:
-            sources[number] = _without(Content.COPIES, source, error)
-    debug = next((source.log for source in sources if source.log is not None), None)
-    compared = len(measured)
-    tables = [(source, table) for source in sources for table in source.tables]
-    for source, table in tables[:MOST_TABLES]:
-        inputs = CollectiveInputs(
-            measured[0] if measured else None, log=source.path, gpu=gpu, cpu=cpu, read=table, debug=source.log or debug
-        )
-        findings += wrong_results(source, table)
-        try:
-            found, assumed = _of_collective(tree, table, inputs)
-        except InputError as error:
-            # Tables of several hosts, of other GPUs or over NVLink: the rest of the bundle is compared.
-            text = f"{source.path}:{table.line}: the table is not compared: {error.reason}"
-            warnings.append(Warning(WarningCode.LOG_ROWS_EXCLUDED, text))
-            continue
-        findings += found
-        warnings += assumed
-        compared += 1
-    findings += [finding for source in sources for finding in later_wrong_results(source)]
-    all_tables = len(tables) + sum(source.more_tables for source in sources)
-    if all_tables > MOST_TABLES:
-        text = f"{all_tables - MOST_TABLES:,} of {all_tables:,} tables of nccl-tests are not compared"
-        warnings.append(Warning(WarningCode.LOG_ROWS_EXCLUDED, text))
-    ranked = sorted(_unique(findings), key=lambda one: -one.cost)
-    return Diagnosis(
-        tree,
-        tuple(str(source) for source in sources),
-        tuple(ranked[:MOST_FINDINGS]),
-        max(len(ranked) - MOST_FINDINGS, 0),
-        tuple(dict.fromkeys(warnings)),
-        with_copies + all_tables,
-        compared,
-        sum(source.problem is not None for source in sources),
-    )
-
-
-def _tree_of(
-    sources: Sequence[Source], link: str | None, gpu: str | None, *, include_display: bool
-) -> tuple[PcieTree, list[Path], list[Source]]:
-    """Return the topology, the files that describe it, and all sources with the reason why any is damaged."""
-    left = list(sources)
-    while True:
-        described = _descriptions(left)
-        try:
-            if not described:
-                problem = next((source.problem for source in left if source.problem is not None), None)
-                raise problem or InputError(_NO_TOPOLOGY, argument="files")
-            tree = _tree(described, link, gpu, include_display=include_display)
-            break
-        except UnreadableFileError as error:
-            if len(described) < 2:
-                raise
-            left = [
-                _without(Content.TOPOLOGY, source, error) if source.path == error.path else source for source in left
-            ]
-    for source in left:
-        if Content.COPIES in source.contents:
-            tree = with_granted_access(tree, source.text, source.path)
-    return tree, described, left
-
-
-_NO_TOPOLOGY = "describe no topology, expected hwloc or NCCL XML, nvidia-smi topo, lspci or NCCL_DEBUG_SUBSYS=GRAPH"
-
-
-def _without(damaged: Content, source: Source, problem: InputError) -> Source:
-    return replace(source, contents=contents_without(damaged, source.contents), problem=problem)
-
-
-def _is_yaml(path: Path) -> bool:
-    return path.suffix.lower() in (".yaml", ".yml")
-
-
-def _descriptions(sources: Sequence[Source]) -> list[Path]:
-    """Return the files that describe the machine; with a YAML topology, the lines of NCCL logs are not needed."""
-    described = [source for source in sources if Content.TOPOLOGY in source.contents]
-    has_yaml = any(_is_yaml(source.path) for source in described)
-    return [source.path for source in described if not (has_yaml and Content.NCCL_LOG in source.contents)]
-
-
-def _tree(paths: Sequence[Path], link: str | None, gpu: str | None, *, include_display: bool) -> PcieTree:
-    yaml = next((path for path in paths if _is_yaml(path)), None)
-    if yaml is not None:
-        tree = with_cards_noted(load_tree(yaml))
-        for path in paths:
-            text = "" if path == yaml else read_text(path)
-            if not text:
-                continue
-            if describes_machine(text) or not (has_access_matrix(text) or is_gpu_report(text)):
-                raise InputError("is one of several descriptions, expected only a YAML topology", path=yaml)
-            if has_access_matrix(text):
-                tree = with_peer_access(tree, read_access_matrix(text, path), None, path)
-            if is_gpu_report(text):
-                tree = with_gpu_report(tree, read_gpu_report(text, path), path, str(yaml))
-        return tree
-    return import_machine(paths, link=link, gpu=gpu, include_display=include_display, network_cards=True)
-
-
-def _unique(findings: Sequence[Evidence]) -> list[Evidence]:
-    """Return findings with different causes and texts: several tables repeat those of the machine."""
-    kept: dict[tuple[str, str], Evidence] = {}
-    for finding in findings:
-        key = (finding.cause, finding.text)
-        if key not in kept or kept[key].cost < finding.cost:
-            kept[key] = finding
-    return list(kept.values())
-
-
-def _of_topology(tree: PcieTree, paths: Sequence[Path], texts: Mapping[Path, str]) -> Iterator[Evidence]:
-    for warning in tree.warnings:
-        if warning.code in _REMEDIES:
-            weight = ACCESS if warning.code in _ACCESS_CODES else LINK
-            origin = _origin(warning.text, paths, texts)
-            yield Evidence(warning.code, warning.text, origin, _REMEDIES[warning.code], weight)
-
-
-#: PCI address in the text of a warning.
-_ADDRESS = re.compile(r"\b[0-9a-f]{4}:([0-9a-f]{2}:[0-9a-f]{2}\.[0-7])\b")
-
-
-def _origin(text: str, paths: Sequence[Path], texts: Mapping[Path, str]) -> str:
-    """Return file and line of the first device that a warning names, or all files that describe the machine."""
-    address = _ADDRESS.search(text)
-    for path in paths if address is not None else ():
-        for number, line in enumerate(clean_text(texts[path]).splitlines(), 1):
-            # nvidia-smi -q prints eight digits of the domain.
-            device = line.lower().removeprefix("gpu 0000")
-            if address is not None and device.startswith((address[0], address[1])):
-                return f"{path}:{number}"
-    return ", ".join(map(str, paths))
-
-
-def _of_copies(tree: PcieTree, source: Source) -> Iterator[Evidence]:
-    """Compare measured copies with the topology and with each other."""
-    refused = pairs_without_access(source.text)
-    if refused:
-        first = source.text[: source.text.index("CANNOT Access Peer")].count("\n") + 1
-        yield Evidence(
-            "no_peer_access",
-            f"{len(refused)} pairs have no direct copies (for example GPU {refused[0][0]} to {refused[0][1]}): data "
-            "pass through host memory, in two copies",
-            f"{source.path}:{first}",
-            "check driver, IOMMU, ACS and virtualisation; 'nvidia-smi topo -p2p r' names the reason",
-            ACCESS,
-        )
-    try:
-        copies = copies_of_machine(tree, source.path)
-    except InputError:
-        # Without direct copies the file has no copies between GPUs, which the finding above states.
-        if refused:
-            return
-        raise
-    validation = validate_machine(
-        tree, copies.graphs, one_way_bytes_per_s=single_copy_rate_of(tree), warnings=copies.warnings
-    )
-    found = [warning for warning in validation.warnings if warning.code.is_contradiction]
-    if any(warning.code in _SPECIFIC for warning in found):
-        # A slow GPU or direction explains why copies of one class differ.
-        found = [warning for warning in found if warning.code is not WarningCode.CALIBRATION_CONTRADICTED]
-    for warning in found:
-        line = _line_of(warning, copies.graphs)
-        origin = f"{source.path}:{line}" if line else place(source, _MATRIX)
-        yield Evidence(warning.code, warning.text, origin, _COPY_REMEDIES.get(warning.code, _REPEAT), CONTRADICTION)
-
-
-def _line_of(warning: Warning, graphs: Sequence[MeasuredGraph]) -> int:
-    """Return the line of the slowest single copy that shows a warning, or that of the first copies; 0 if unknown."""
-    ends, name = (warning.ends, warning.graph) if isinstance(warning, CopyWarning) else ((), "")
-    named = next((graph.line for graph in graphs if graph.name == name), 0)
-    if named:
-        return named
-    singles = [graph for graph in graphs if len(graph.flows) == 1]
-    shown = [graph for graph in singles if graph.flows[0] == ends or (len(ends) == 1 and ends[0] in graph.flows[0])]
-    if not shown and warning.code is WarningCode.SLOW_ENDPOINT:
-        # A slow link between switches: the slowest copies use it.
-        shown = singles
-    if shown:
-        return min(shown, key=lambda graph: (graph.total_bytes_per_s, graph.flows[0][:1] != ends[:1])).line
-    return next((graph.line for graph in graphs if graph.line), 0)
-
-
 #: Codes of causes that name a GPU, a direction or a transport.
 _SPECIFIC = (
     WarningCode.SLOW_ENDPOINT,
@@ -311,34 +56,210 @@ _COPY_REMEDIES = {
     WarningCode.SLOW_BELOW_SWITCH: "disable ACS of the switch (BIOS, or 'setpci' on ACSCtl) and the IOMMU",
     WarningCode.SLOW_BETWEEN_SOCKETS: "compare with NCCL_P2P_LEVEL=NODE; check the NUMA setting (NPS) of the BIOS",
 }
-_MATRIX = re.compile(
-    r"Unidirectional P2P=Enabled|Running device_to_device|^memcpy|TransferBench v|p2pmark|RocmBandwidth", re.M
-)
+#: PCI address in the text of a warning.
+_ADDRESS = re.compile(r"\b[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]\b")
 
 
-def _of_collective(
-    tree: PcieTree, table: NcclTestsTable, inputs: CollectiveInputs
-) -> tuple[list[Evidence], tuple[Warning, ...]]:
+@dataclass(frozen=True)
+class Diagnosis:
+    """Findings about a machine.
+
+    Parameters
+    ----------
+    tree : PcieTree
+        Topology.
+    sources : tuple of str
+        What was recognised in each file.
+    findings : tuple of Finding
+        At most ten findings, most costly first.
+    omitted : int
+        Number of further findings.
+    warnings : tuple of CodedWarning
+        Assumptions.
+    measured, compared : int
+        Number of files with measured copies and of tables of nccl-tests, and how many are compared with their
+        expectation.
+    damaged : int
+        Number of files of known programs that cannot be read completely.
+    """
+
+    tree: PcieTree
+    sources: tuple[str, ...]
+    findings: tuple[Finding, ...]
+    omitted: int
+    warnings: tuple[CodedWarning, ...]
+    measured: int
+    compared: int
+    damaged: int
+
+
+def diagnose_facts(facts: Facts, options: MachineOptions) -> Diagnosis:
+    """Compare every measured pair and collective operation of a machine with its expectation."""
+    _check_any_usable(facts)
+    machine = machine_from(facts, options)
+    findings: list[Finding] = [*_of_topology(machine), *log_findings(facts), *wrong_results(facts)]
+    warnings: list[CodedWarning] = list(machine.warnings)
+    with_copies = _paths_of(facts, Content.COPIES)
+    compared = 0
+    try:
+        findings += _of_copies(machine)
+        compared += len(with_copies)
+    except InputError as error:
+        warnings.append(CodedWarning(WarningCode.PART_UNREADABLE, f"{error}: the measured copies are not compared"))
+    for fact in machine.tables[:MOST_TABLES]:
+        try:
+            found, assumed = _of_collective(machine, fact)
+        except InputError as error:
+            # Tables of several hosts, of other GPUs or over NVLink: the rest of the bundle is compared.
+            text = f"{fact.place}: the table is not compared: {error.reason}"
+            warnings.append(CodedWarning(WarningCode.LOG_ROWS_EXCLUDED, text))
+            continue
+        findings += found
+        warnings += assumed
+        compared += 1
+    all_tables = len(machine.tables) + sum(fact.value for fact in facts.of(Quantity.UNREAD_TABLES))
+    if all_tables > MOST_TABLES:
+        text = f"{all_tables - MOST_TABLES:,} of {all_tables:,} tables of nccl-tests are not compared"
+        warnings.append(CodedWarning(WarningCode.LOG_ROWS_EXCLUDED, text))
+    ranked = sorted(_unique(findings), key=lambda one: -one.gain)
+    return Diagnosis(
+        machine.tree,
+        tuple(source_text(file) for file in facts.files),
+        tuple(ranked[:MOST_FINDINGS]),
+        max(len(ranked) - MOST_FINDINGS, 0),
+        tuple(dict.fromkeys(warnings)),
+        len(with_copies) + all_tables,
+        compared,
+        _damaged_files(facts),
+    )
+
+
+def _check_any_usable(facts: Facts) -> None:
+    """Raise an error if no file can be used."""
+    if any(block.facts and block.content in MACHINE_CONTENTS for block in facts.blocks):
+        return
+    if facts.problems:
+        raise facts.problems[0]
+    file = facts.files[0]
+    text = "is empty" if file.is_empty else f"was written by no known program, expected {names_of(*MACHINE_CONTENTS)}"
+    if file.blocks:
+        text = f"has {file.blocks[0].content} ({file.blocks[0].program}){file.blocks[0].hint}"
+    raise InputError(f"{text}{file.hint}", path=file.path)
+
+
+def _damaged_files(facts: Facts) -> int:
+    return sum(bool(file.problem or file.hint or any(block.problems for block in file.blocks)) for file in facts.files)
+
+
+def _paths_of(facts: Facts, content: Content) -> set[str]:
+    """Return the files with facts of a content."""
+    return {block.place.path for block in facts.blocks_of(content) if block.facts}
+
+
+def _unique(findings: Sequence[Finding]) -> list[Finding]:
+    """Return findings with different causes and texts: several tables repeat those of the machine."""
+    kept: dict[tuple[str, str], Finding] = {}
+    for finding in findings:
+        key = (finding.cause, finding.text)
+        if key not in kept or kept[key].gain < finding.gain:
+            kept[key] = finding
+    return list(kept.values())
+
+
+def _of_topology(machine: Machine) -> Iterator[Finding]:
+    for warning in machine.tree.warnings:
+        if warning.code in _REMEDIES:
+            weight = ACCESS if warning.code in _ACCESS_CODES else LINK
+            origin = _origin(machine.facts, warning)
+            yield Finding(warning.code, warning.text, _REMEDIES[warning.code], weight, origin=origin)
+
+
+def _origin(facts: Facts, warning: CodedWarning) -> str:
+    """Return the line of the first device that a warning names, or the files that state its kind."""
+    if warning.code is WarningCode.NO_PEER_ACCESS:
+        refused = [fact for fact in facts.of(Quantity.PEER_ACCESS) if fact.value]
+        if refused:
+            return str(min(refused, key=lambda fact: fact.kind).place)
+    address = _ADDRESS.search(warning.text)
+    if address is not None:
+        for fact in facts.of(Quantity.GPU_ADDRESS):
+            if fact.value == address[0] and fact.kind is Kind.STATED:
+                return str(fact.place)
+        for fact in facts.of(Quantity.TOPOLOGY):
+            line = _line_of_device(fact, address[0])
+            if line:
+                return f"{fact.place.path}:{line}"
+    described = [block.place.path for block in facts.blocks_of(Content.TOPOLOGY, Content.GPUS) if block.facts]
+    return ", ".join(dict.fromkeys(described))
+
+
+def _line_of_device(fact: Fact, address: str) -> int:
+    """Return the line of a device in a description; 0 if it has none."""
+    waiting = list(getattr(fact.value, "sockets", ()))
+    while waiting:
+        device = waiting.pop()
+        if device.bus_id.lower() == address:
+            return int(device.line)
+        waiting += device.children
+    return 0
+
+
+def _of_copies(machine: Machine) -> Iterator[Finding]:
+    """Compare measured copies with the topology and with each other."""
+    for slow in slow_staged_copies(machine):
+        fact = next(one for pair, one in machine.measured.staged.items() if set(slow.ends) & set(pair))
+        yield Finding(slow.code, slow.text, _REPEAT, CONTRADICTION, origin=str(fact.place))
+    if not machine.is_measured:
+        return
+    validation = validate_rates(
+        machine.with_memory, machine.graphs, machine.calibration, warnings=tuple(machine.measured.warnings)
+    )
+    found = [warning for warning in validation.warnings if warning.code.is_contradiction]
+    if any(warning.code in _SPECIFIC for warning in found):
+        # A slow GPU or direction explains why copies of one class differ.
+        found = [warning for warning in found if warning.code is not WarningCode.CALIBRATION_CONTRADICTED]
+    for warning in found:
+        remedy = _COPY_REMEDIES.get(warning.code, _REPEAT)
+        origin = _place_of(warning, machine.graphs)
+        yield Finding(warning.code, warning.text, remedy, CONTRADICTION, origin=origin)
+
+
+def _place_of(warning: CodedWarning, graphs: Sequence[MeasuredGraph]) -> str:
+    """Return the place of the slowest single copy that shows a warning, or that of the first copies."""
+    ends, name = (warning.ends, warning.graph) if isinstance(warning, CopyWarning) else ((), "")
+    named = next((graph for graph in graphs if graph.name == name), None)
+    singles = [graph for graph in graphs if len(graph.flows) == 1]
+    shown = [graph for graph in singles if graph.flows[0] == ends or (len(ends) == 1 and ends[0] in graph.flows[0])]
+    if not shown and warning.code is WarningCode.SLOW_ENDPOINT:
+        # A slow link between switches: the slowest copies use it.
+        shown = singles
+    if named is None and shown:
+        named = min(shown, key=lambda graph: (graph.total_bytes_per_s, graph.flows[0][:1] != ends[:1]))
+    graph = named or graphs[0]
+    return f"{graph.path}:{graph.line}" if graph.line else graph.path
+
+
+def _of_collective(machine: Machine, fact: Fact) -> tuple[list[Finding], tuple[CodedWarning, ...]]:
     """Compare one table of nccl-tests with its forecast."""
-    operation = table.operation
-    if operation is None:
+    table: NcclTestsTable = fact.value
+    if table.operation is None:
         raise InputError("does not name its operation")
-    forecast = forecast_prepared(prepare(tree, operation, inputs))
+    runs = machine.nccl_runs
+    run = next((one for one in runs if one.place.path == fact.place.path), next(iter(runs), None))
+    forecast = forecast_prepared(prepare(machine, table.operation, Question(table=fact, run=run)))
     found = [
-        Evidence(
-            str(one.cause), f"{operation}: {one.text}", f"{inputs.log}:{_rows(table, one.sizes)}", one.remedy, one.gain
-        )
+        replace(one, text=f"{table.operation}: {one.text}", origin=f"{fact.place.path}:{_rows(table, one)}")
         for one in diagnose_collective(forecast)
     ]
-    slow = [one for one in found if one.cause == Cause.SLOWER_THAN_FORECAST]
-    if not slow:
+    if not any(one.cause == Cause.SLOWER_THAN_FORECAST for one in found):
         # The machine does what is expected of it: only changes with a forecast gain are findings.
-        found = [one for one in found if one.cost > 1]
+        found = [one for one in found if one.gain > 1]
     return found, forecast.warnings
 
 
-def _rows(table: NcclTestsTable, sizes: tuple[float, float]) -> str:
+def _rows(table: NcclTestsTable, finding: Finding) -> str:
     """Return the first and last line of the rows of a range of sizes, or the line of the header."""
-    lines = [row.line for row in table.rows if sizes[0] <= row.size_bytes <= sizes[1]] or [table.line]
+    low, high = finding.sizes or (0.0, float("inf"))
+    lines = [row.line for row in table.rows if low <= row.size_bytes <= high] or [table.line]
     first, last = min(lines), max(lines)
     return str(first) if first == last else f"{first}-{last}"

@@ -19,6 +19,7 @@ from fabricast.core.errors import InputError
 __all__ = [
     "LARGEST_TEXT_BYTES",
     "atomic_write",
+    "decoded",
     "is_table",
     "line_blocks",
     "parse_json",
@@ -77,13 +78,14 @@ def _read_limited(file: IO[bytes], path: Path | str, most_bytes: int) -> bytes:
 
 def read_text(path: Path | str, *, strict: bool = False, most_bytes: int = LARGEST_TEXT_BYTES) -> str:
     """Read an external text file up to a size limit."""
-    text = _decoded(read_bytes(path, most_bytes=most_bytes), path, strict=strict)
+    text = decoded(read_bytes(path, most_bytes=most_bytes), path, strict=strict)
     if not strict and text.count("\n") > MOST_LINES:
         raise InputError(f"has more than {MOST_LINES:,} lines, expected a shorter log", path=path)
     return text
 
 
-def _decoded(content: bytes, path: Path | str, *, strict: bool, lines_before: int = 0) -> str:
+def decoded(content: bytes, path: Path | str, *, strict: bool, lines_before: int = 0) -> str:
+    """Return the text of a file."""
     if not lines_before and content.startswith(_UTF_16_MARKS):
         # Redirected output of Windows shells.
         content = content.decode("utf-16", errors="replace").encode("utf-8")
@@ -105,7 +107,7 @@ def line_blocks(path: Path | str, block_bytes: int) -> Iterator[tuple[str, int]]
         with Path(path).open("rb") as file:
             while block := file.read(block_bytes):
                 content = block + _rest_of_line(file, block, path, lines_before)
-                yield _decoded(content, path, strict=True, lines_before=lines_before), lines_before
+                yield decoded(content, path, strict=True, lines_before=lines_before), lines_before
                 lines_before += content.count(b"\n")
     except OSError as error:
         raise InputError(f"cannot be read: {error.strerror or error}", path=path) from error

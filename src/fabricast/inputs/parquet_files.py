@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import math
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +19,15 @@ if TYPE_CHECKING:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-__all__ = ["ParquetRow", "parquet_blocks", "parquet_row", "parquet_rows", "read_parquet"]
+__all__ = [
+    "ParquetRow",
+    "parquet_blocks",
+    "parquet_row",
+    "parquet_row_count",
+    "parquet_rows",
+    "parquet_table",
+    "read_parquet",
+]
 
 
 @dataclass(frozen=True)
@@ -98,6 +106,31 @@ def read_parquet(
         with _naming(path):
             table = file.read(columns=columns.names)
         return columns.frame(table)
+
+
+def parquet_table(
+    path: Path | str, is_wanted: Callable[[list[str]], bool], most_rows: int
+) -> tuple[list[str], pd.DataFrame | None]:
+    """Return the names of the columns, and the table if it is wanted by these names."""
+    with _opened(path) as file:
+        names = list(file.schema_arrow.names)
+        if not is_wanted(names):
+            return names, None
+        rows = file.metadata.num_rows
+        if rows > most_rows:
+            raise InputError(f"contains {rows:,} rows, expected at most {most_rows:,}", path=path)
+        nested = next((field for field in file.schema_arrow if _is_nested(field.type)), None)
+        if nested is not None:
+            raise InputError(f"column '{nested.name}' is of type {nested.type}, expected texts or numbers", path=path)
+        with _naming(path):
+            whole: pd.DataFrame = file.read().to_pandas(types_mapper=None)
+        return names, whole
+
+
+def parquet_row_count(path: Path | str) -> int:
+    """Return the number of rows of a Parquet file."""
+    with _opened(path) as file:
+        return int(file.metadata.num_rows)
 
 
 def parquet_blocks(

@@ -80,9 +80,11 @@ def _refuse_traps(text: str) -> None:
             raise yaml.MarkedYAMLError(problem=problem, problem_mark=mark)
 
 
-def read_yaml(path: Path | str) -> tuple[Any, dict[Location, int]]:
-    """Read a YAML file and the line number of each key."""
-    text = read_text(path, strict=True, most_bytes=LARGEST_YAML_BYTES)
+def read_yaml(path: Path | str, text: str | None = None) -> tuple[Any, dict[Location, int]]:
+    """Read a YAML file, or its text, and the line number of each key."""
+    text = read_text(path, strict=True, most_bytes=LARGEST_YAML_BYTES) if text is None else text
+    if len(text) > LARGEST_YAML_BYTES:
+        raise InputError(f"is larger than {LARGEST_YAML_BYTES / 1e6:g} MB, expected smaller YAML", path=path)
     try:
         _refuse_traps(text)
         loader = _PlainLoader(text)

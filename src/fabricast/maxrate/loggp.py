@@ -143,13 +143,15 @@ def from_maxrate(
     )
 
 
-def read_netgauge(path: Path | str) -> pd.DataFrame:
+def read_netgauge(path: Path | str, *, text: str | None = None) -> pd.DataFrame:
     """Read the table of netgauge's loggp pattern.
 
     Parameters
     ----------
     path : Path or str
         Text with the columns size, n, PRTT(1,0,s), PRTT(n,0,s), PRTT(n,PRTT(1,0,s),s) in us.
+    text : str, optional
+        Content of the file, if it was read before.
 
     Returns
     -------
@@ -163,7 +165,7 @@ def read_netgauge(path: Path | str) -> pd.DataFrame:
     """
     path = Path(path)
     rows = []
-    for number, line in enumerate(read_text(path).splitlines(), start=1):
+    for number, line in enumerate((read_text(path) if text is None else text).splitlines(), start=1):
         if not line.strip() or line.startswith("#"):
             continue
         try:

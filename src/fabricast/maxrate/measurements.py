@@ -40,8 +40,8 @@ _LARGEST_WHOLE = 2.0**53
 _CELL = ("dataset", "system", "path")
 
 
-def read_measurements(path: Path | str) -> pd.DataFrame:
-    """Read measurements from CSV or Parquet.
+def read_measurements(path: Path | str, *, text: str | None = None) -> pd.DataFrame:
+    """Read measurements from CSV, from the text of a CSV file, or from Parquet.
 
     Lines that start with ``#`` are comments.
     """
@@ -52,7 +52,7 @@ def read_measurements(path: Path | str) -> pd.DataFrame:
         if table.empty:
             raise InputError("contains no rows, expected at least one", path=path)
         return _of_columns(table, lambda number: parquet_row(path, table, number))
-    text, optional = read_text(path, strict=True), list(_OPTIONAL)
+    text, optional = read_text(path, strict=True) if text is None else text, list(_OPTIONAL)
     columns = csv_columns(path, text, _REQUIRED, optional, numbers=(*_REQUIRED, "repetitions", "spread"))
     return _of_columns(columns, lambda number: read_csv(path, _REQUIRED, optional, text=text)[number])
 

@@ -8,13 +8,13 @@ from typing import Any
 import duckdb
 import numpy as np
 
+from fabricast.api.machine_inputs import load_topology
 from fabricast.core.errors import InputError, UnknownSpeedError
 from fabricast.pcie.graphs.programs import PROGRAMS
-from fabricast.pcie.machines.calibration import DUPLEX_COST
+from fabricast.pcie.machines.calibrate import DUPLEX_COST
 from fabricast.pcie.machines.engine_model import PORTS_AND_ENGINES
 from fabricast.pcie.models.catalogue import MODELS
 from fabricast.pcie.models.parameters import machine_parameters
-from fabricast.pcie.topology.files import load_tree
 from fabricast.pcie.topology.paths import reverse_links
 from fabricast.pcie.topology.tree import PcieTree
 
@@ -105,7 +105,7 @@ def pcie_explorer(connection: duckdb.DuckDBPyConnection, sets: Mapping[str, str]
     trees = []
     for topology in dict.fromkeys([*set_values, *built_in]):
         try:
-            tree = load_tree(topology)
+            tree = load_topology(topology)
         except InputError:
             # The topology file of this run is not available where the report is written.
             continue

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 import fabricast as fc
 from fabricast.cli.main import app
 from fabricast.core.errors import InputError
-from fabricast.pcie.measurements.files import read_measured_copies
+from tests.machines import read_copies
 
 TREE = fc.load_topology("storm8")
 NETWORK = (
@@ -64,18 +64,16 @@ def test_parquet_files_are_checked_like_csv(tmp_path):
     path = tmp_path / "x.parquet"
     lists = {"graph": ["a"], "communications": [["0>1", "1>0"]], "total_gb_per_s": [50.0]}
     with pytest.raises(InputError, match="column 'communications' is of type list<.*>, expected texts or numbers"):
-        read_measured_copies(parquet(path, lists))
+        read_copies(parquet(path, lists))
     with pytest.raises(InputError, match="column 'graph' is of type list<.*>, expected texts or numbers"):
-        read_measured_copies(
-            parquet(path, {"graph": [["a", "b"]], "source": ["0"], "target": ["1"], "rate_gb_per_s": [50.0]})
-        )
+        read_copies(parquet(path, {"graph": [["a", "b"]], "source": ["0"], "target": ["1"], "rate_gb_per_s": [50.0]}))
     empty = {
         "graph": pa.array([], pa.string()),
         "communications": pa.array([], pa.string()),
         "total_gb_per_s": pa.array([], pa.float64()),
     }
     with pytest.raises(InputError, match="contains no rows, expected at least one"):
-        read_measured_copies(parquet(path, empty))
+        read_copies(parquet(path, empty))
     copies = {
         "graph": ["a ", "a"],
         "source": ["0", " 2"],
@@ -132,7 +130,7 @@ def test_a_graph_has_one_program_and_one_role(tmp_path, column, values):
     path = tmp_path / "copies.csv"
     path.write_text(f"graph,source,target,rate_gb_per_s,{column}\na,0,1,50,{values[0]}\na,1,2,50,{values[1]}\n")
     with pytest.raises(InputError, match=f"copies.csv:3: {column} is '.*', expected '.*' as in the other rows of 'a'"):
-        read_measured_copies(path)
+        read_copies(path)
 
 
 def test_graphs_draw_themselves():

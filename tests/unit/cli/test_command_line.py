@@ -132,7 +132,10 @@ def test_predict_warns_about_copies_between_sockets(graphs, tmp_path):
         (["predict", "storm8", "graphs.csv", "--size", "nan"], "--size is 'nan'"),
         (["predict", "storm8", "graphs.csv", "-o", "out.txt"], "--output is 'out.txt'"),
         (["predict", "storm8", "bad.csv", "-o", "out.csv"], "bad.csv:2: target is '9'"),
-        (["topology", "import", "graphs.csv"], "was written by no known program"),
+        (
+            ["topology", "import", "graphs.csv"],
+            "has congestion graphs (table of congestion graphs): 'fabricast predict' reads it",
+        ),
         (["topology", "show", "missing.xml"], "missing.xml: cannot be read"),
         (["claims"], "does not exist"),
     ],
@@ -218,9 +221,9 @@ def test_a_system_without_measurements_is_refused(tmp_path):
 @pytest.mark.parametrize(
     ("command", "remedies"),
     [
-        (["predict", "flat4x2", "--ring"], "specify --bandwidth, --measurements or --parameters, or import"),
-        (["collective", "flat4x2"], "specify MEASUREMENTS or --gpu, or import"),
-        (["simulate", "flat4x2", "--ring"], "specify --parameters or --generation and --width, or import"),
+        (["predict", "flat4x2", "--ring"], "specify --bandwidth, --measurements, --parameters or --gpu, or import"),
+        (["collective", "flat4x2"], "specify --measurements or --gpu, or import"),
+        (["simulate", "flat4x2", "--ring"], "specify --parameters, --generation and --width or --gpu, or import"),
     ],
 )
 def test_remedies_are_options_of_the_command(tmp_path, command, remedies):

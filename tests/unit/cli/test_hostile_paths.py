@@ -11,7 +11,9 @@ import pandas as pd
 import pytest
 
 import fabricast as fc
-from fabricast.pcie.tables.measured_copies import Machine, measured_copy_tables
+from fabricast.pcie.measurements.files import read_measured_copies
+from fabricast.pcie.tables.measured_copies import MeasuredMachine, measured_copy_tables
+from fabricast.pcie.topology.files import load_tree
 from fabricast.runtime.caches import cache_folder
 
 GRAPHS = "graph,source,target\na,0,1\n"
@@ -70,7 +72,9 @@ def test_measured_graphs_whose_names_differ_in_case_are_separate(tmp_path):
         "显卡,0>5 1>4,50,test\n网卡,0>6 1>7,50,test\n",
         encoding="utf-8",
     )
-    tables = measured_copy_tables([Machine("mine", "flat4x2", path, user_supplied=True)], seed=1)
+    tables = measured_copy_tables(
+        [MeasuredMachine("mine", load_tree("flat4x2"), read_measured_copies(path), user_supplied=True)], seed=1
+    )
     for rows in (tables.prediction, tables.reference):
         keys = ["case_id", "model"] if "model" in rows else ["case_id"]
         assert not rows.duplicated([*keys, "quantity"]).any()

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fabricast.cli.output import write_elapsed, write_elapsed_parts
+from fabricast.api.prediction_files import write_tables
+from fabricast.cli.output import write_elapsed
 from fabricast.core.errors import InputError
 
 TEXTS = st.none() | st.sampled_from(["", "a", "a,b", 'say "x"', "Größe", "two\nlines", " b "])
@@ -39,7 +40,7 @@ def test_written_tables_are_read_back_in_order(tmp_path_factory, parts):
     folder = tmp_path_factory.mktemp("written")
     expected = [row for part in parts for row in part]
     for name in ("out.parquet", "out.csv"):
-        write_elapsed_parts(map(table, parts), folder / name)
+        write_tables(map(table, parts), folder / name)
     assert values(duckdb.sql(f"FROM '{folder}/out.parquet'").fetchall()) == expected
     with open(folder / "out.csv", newline="", encoding="utf-8") as file:
         header, *written_rows = csv.reader(file)
@@ -63,7 +64,7 @@ def test_errors_of_the_iterable_are_raised_and_nothing_is_written(tmp_path, name
         raise InputError("is wrong", path="graphs.csv", line=7)
 
     with pytest.raises(InputError, match=r"^graphs.csv:7: is wrong$"):
-        write_elapsed_parts(parts(), output)
+        write_tables(parts(), output)
     assert output.read_text() == "as before"
     assert [file.name for file in tmp_path.iterdir()] == [name]
 
@@ -80,7 +81,7 @@ def test_few_tables_are_in_memory_at_the_same_time(tmp_path):
             del values
             most = max(most, sum(one() is not None for one in numbers))
 
-    write_elapsed_parts(parts(), tmp_path / "out.parquet")
+    write_tables(parts(), tmp_path / "out.parquet")
     assert most <= 4
     counts = duckdb.sql(f"SELECT number, count(*) FROM '{tmp_path}/out.parquet' GROUP BY ALL ORDER BY ALL").fetchall()
     assert counts == [(number, 1000) for number in range(20)]
@@ -89,6 +90,6 @@ def test_few_tables_are_in_memory_at_the_same_time(tmp_path):
 def test_rows_are_independent_of_the_number_of_tables(tmp_path):
     rows = [(f"g{number // 3}", number / 7, number) for number in range(5000)]
     write_elapsed(table(rows), tmp_path / "whole.parquet")
-    write_elapsed_parts((table(rows[first : first + 700]) for first in range(0, 5000, 700)), tmp_path / "parts.parquet")
+    write_tables((table(rows[first : first + 700]) for first in range(0, 5000, 700)), tmp_path / "parts.parquet")
     whole, parts = (duckdb.sql(f"FROM '{tmp_path}/{name}.parquet'").fetchall() for name in ("whole", "parts"))
     assert whole == parts

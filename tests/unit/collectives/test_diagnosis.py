@@ -114,7 +114,7 @@ def test_a_bad_order_is_named_with_its_gain(tmp_path):
 
 def test_times_with_the_same_settings_are_those_of_the_forecast():
     forecast = forecast_operation(measured_machine("asus4"), Operation.ALL_REDUCE)
-    same = times_with(forecast, forecast.machine)
+    same = times_with(forecast, forecast.communicator)
     np.testing.assert_allclose(same * 1e6, forecast.table["time_us"])
 
 
@@ -134,7 +134,7 @@ def test_written_files_are_read_back(tmp_path):
     assert graph.gb_per_s == 15.0
     # The file's own speed makes NCCL choose LL for small messages again.
     loaded = fc.collective(
-        forecast.machine.tree,
+        forecast.communicator.tree,
         sizes=["16 KiB"],
         cpu="amd",
         gpu="RTX 5090",

@@ -3,12 +3,11 @@
 import os
 import stat
 
-import pandas as pd
 import pytest
 
 import fabricast as fc
 from fabricast.collectives.evidence.runs import has_measurements, measure_to_files, unavailable_reason
-from fabricast.collectives.evidence.tables import collective_tables, user_forecast
+from fabricast.collectives.evidence.tables import collective_tables
 from fabricast.core.errors import InputError
 from tests.unit.collectives.test_interfaces import TABLE
 
@@ -51,7 +50,7 @@ def test_all_gpus_are_measured_and_forecast(machine, tmp_path):
     assert "-g 4" in (tmp_path / "calls").read_text()
     assert has_measurements(log)
     assert sorted(path.name for path in tmp_path.glob("this_machine*")) == ["this_machine.log", "this_machine.xml"]
-    forecast = user_forecast("this_machine", {"topology": str(topology)}, log)
+    forecast = fc.collective(topology, log=log)
     times = collective_tables([("this_machine", forecast)]).collective_time
     own = times[times["system"] == "this_machine"]
     assert own["size_bytes"].tolist() == [4096, 16777216]
@@ -62,15 +61,13 @@ def test_choices_of_the_log_are_forecast(machine, tmp_path):
     # The cost table takes LL for 4 KiB; this log states another choice (NCCL_DEBUG_SUBSYS=TUNING).
     log, topology = tmp_path / "a.log", tmp_path / "a.xml"
     measure_to_files(log, topology)
-    inputs = {"topology": str(topology)}
-    emulated = user_forecast("this_machine", inputs, log).table.set_index("size_bytes")
+    emulated = fc.collective(topology, log=log).table.set_index("size_bytes")
     assert emulated["protocol"].tolist() == ["ll", "simple"]
     line = "n:1:2 [0] NCCL INFO AllReduce: 4096 Bytes -> Algo RING proto SIMPLE channel{Lo..Hi}={0..1}\n"
     log.write_text(line + log.read_text())
-    stated = user_forecast("this_machine", inputs, log).table.set_index("size_bytes")
+    stated = fc.collective(topology, log=log).table.set_index("size_bytes")
     assert stated["protocol"].tolist() == ["simple", "simple"]
     assert stated.loc[4096, "time_us"] > 1.5 * emulated.loc[4096, "time_us"]
-    pd.testing.assert_frame_equal(stated, fc.collective(topology, log=log).table.set_index("size_bytes"))
     # The diagnosis judges the choice that was used, not that of the cost table.
     causes = [one.text for one in fc.diagnose([topology, log]).findings if one.cause == "protocol_choice"]
     assert len(causes) == 1, causes

@@ -14,8 +14,8 @@ def causes(tmp_path):
             (tmp_path / name).write_text(text)
         diagnosis = fc.diagnose([tmp_path / name for name in files], **known)
         assert len(diagnosis.findings) <= 10
-        costs = [finding.cost for finding in diagnosis.findings]
-        assert costs == sorted(costs, reverse=True)
+        gains = [finding.gain for finding in diagnosis.findings]
+        assert gains == sorted(gains, reverse=True)
         return {finding.cause: finding for finding in reversed(diagnosis.findings)}
 
     return diagnose

@@ -5,10 +5,10 @@ import json
 import pytest
 from typer.testing import CliRunner
 
+from fabricast.api.bandwidths import bandwidths, isolated_copies
 from fabricast.cli.main import app
 from fabricast.core.errors import InputError
 from fabricast.gpucentric.bandwidth_matrices import copy_classes
-from fabricast.pcie.measurements.benchmark_output import bandwidth_table, isolated_copies, read_benchmark_output
 from tests.unit.pcie.measurements.test_rocm_output import ROCM_BANDWIDTH_TEST, TRANSFER_BENCH
 
 TEXT = """nvbandwidth Version: v0.8
@@ -71,26 +71,28 @@ P2P=Enabled Latency (P2P Writes) Matrix (us)
 
 
 def read_bandwidths(path):
-    return bandwidth_table(read_benchmark_output(path))
+    return bandwidths(path)
 
 
-def classes(table):
-    return copy_classes(isolated_copies(table))
+def classes(found):
+    return copy_classes(isolated_copies(found))
 
 
 def test_printed_matrices_are_parsed(tmp_path):
     path = tmp_path / "out.txt"
     path.write_text(TEXT)
-    table = read_bandwidths(path)
-    assert len(table) == 4
-    assert [(one.median, len(one.pairs)) for one in classes(table)] == [(21e9, 2)]
+    found = read_bandwidths(path)
+    assert len(found.table) == 4
+    assert [(one.median, len(one.pairs)) for one in classes(found)] == [(21e9, 2)]
     path.write_text(json.dumps(JSON))
-    table = read_bandwidths(path)
-    assert [one.median for one in classes(table)] == [20.5e9]
+    found = read_bandwidths(path)
+    table = found.table
+    assert [one.median for one in classes(found)] == [20.5e9]
     assert table[table["unit"] == "s"]["value"].tolist() == pytest.approx([800e-9, 820e-9])
     path.write_text(PEER)
-    table = read_bandwidths(path)
-    assert [one.median for one in classes(table)] == [12.5e9]
+    found = read_bandwidths(path)
+    table = found.table
+    assert [one.median for one in classes(found)] == [12.5e9]
     latency = table[table["unit"] == "s"]
     assert latency["value"].tolist() == pytest.approx([1.33e-6, 13.1e-6, 11.59e-6, 1.3e-6])
     assert not table["test"].str.contains("Connectivity").any()

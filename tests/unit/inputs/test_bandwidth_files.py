@@ -5,7 +5,8 @@ from typer.testing import CliRunner
 
 from fabricast.cli.main import app
 from fabricast.core.errors import InputError
-from fabricast.inputs.bandwidth_matrices import parse_bandwidths
+from fabricast.core.facts import Quantity
+from tests.machines import values_in
 from tests.unit.diagnosis.test_diagnose import peer_test
 
 RATES = [[26.0] * 4 for _ in range(4)]
@@ -22,10 +23,10 @@ RATES = [[26.0] * 4 for _ in range(4)]
 )
 def test_cells_that_are_no_rate_are_refused(cell, message):
     with pytest.raises(InputError, match="rate") as error:
-        parse_bandwidths(peer_test(RATES).replace("26.00", cell, 1))
+        values_in(peer_test(RATES).replace("26.00", cell, 1), Quantity.RATE)
     assert message in str(error.value)
     missing = peer_test(RATES).replace("26.00", "N/A", 1)
-    assert len(parse_bandwidths(missing)) == len(parse_bandwidths(peer_test(RATES))) - 1
+    assert len(values_in(missing, Quantity.RATE)) == len(values_in(peer_test(RATES), Quantity.RATE)) - 1
 
 
 @pytest.mark.parametrize(

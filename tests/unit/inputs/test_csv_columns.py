@@ -15,10 +15,10 @@ from fabricast.core.errors import InputError
 from fabricast.inputs import csv_columns
 from fabricast.maxrate import measurements
 from fabricast.maxrate.measurements import read_measurements
-from fabricast.pcie.measurements import files as measured_copies
-from fabricast.pcie.measurements.files import read_measured_copies
 from fabricast.percs import matrices
 from fabricast.percs.matrices import read_matrix
+from fabricast.sources import tables
+from tests.machines import read_copies
 
 TEXTS = ["a", "b", "a b", " a", "", "NaN", '"x,y"', '"q"', "01", "_"]
 NUMBERS = ["1", "2", "1e3", "+4", " 5 ", "0", "-1", "1.5", "", "nan", "inf", "1e400", "1_000", "x", '"3"', "1e-6"]
@@ -151,7 +151,7 @@ def test_line_endings_after_a_comment(tmp_path, end):
     [
         (read_matrix, matrices, "_LARGEST_PAIRS", "source,target,size_bytes\n0,1,5\n0,2,5\n"),
         (read_measurements, measurements, "MOST_ROWS", "processes,size_bytes,time_s\n1,2,1\n2,2,1\n"),
-        (read_measured_copies, measured_copies, "MOST_ROWS", "graph,source,target,rate_gb_per_s\na,0,1,5\nb,1,0,5\n"),
+        (read_copies, tables, "MOST_ROWS", "graph,source,target,rate_gb_per_s\na,0,1,5\nb,1,0,5\n"),
     ],
 )
 def test_rows_of_parquet_are_counted_before_they_are_read(tmp_path, monkeypatch, read, module, limit, text):

@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
+from fabricast.api.messages import write_measurements
 from fabricast.cli.main import app
 from fabricast.core.errors import InputError
 from fabricast.core.resources import published
-from fabricast.maxrate.benchmark_output import read_measurement_file, read_output, write_measurements
 from fabricast.maxrate.fitting import MaxRateRegressor, blocked_predictions, summarise
 from fabricast.maxrate.loggp import LogGOPS, from_maxrate, from_netgauge, read_netgauge, simgrid_properties
 from fabricast.maxrate.measured.pairs import largest_pairs, measure_all, read_runs, run_measurements, write_cells
@@ -22,6 +22,7 @@ from fabricast.maxrate.measurements import read_measurements
 from fabricast.maxrate.models import predict_time
 from fabricast.maxrate.protocols import ProtocolRegressor
 from fabricast.runtime.mpi_launch import unavailable_reason
+from tests.messages import read_measurement_file, read_output
 
 NODECOMM = """Job Id:\t\t\t77.bw
 Pingpong for
@@ -86,7 +87,6 @@ def test_output_of_every_program_is_read(tmp_path):
         ("network+32", 2, 1024, 4.5e-6, "round_trip"),
         ("network+16", 1, 4, 2.0e-6, "round_trip"),
     ]
-    assert set(read_output(tmp_path / "run.out")["job"]) == {"77.bw"}
     assert cells(BENCHPRESS, tmp_path)[3:] == [("cpu", 2, 8, 1.8e-6, "one_way"), ("gpu", 1, 4, 2.1e-6, "one_way")]
     assert cells(OSU_RATE, tmp_path) == [
         ("osu_bandwidth", 4, 1, 4 / 8e6, "windowed"),
@@ -109,11 +109,11 @@ def test_output_of_every_program_is_read(tmp_path):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("hello\n", "neither output of"),
+        ("hello\n", "was written by no known program, expected output of netgauge, OSU"),
         (OSU_MULTI, "processes is unspecified, and the header names no pairs"),
         ("# OSU MPI Latency Test\n", "no measurements"),
         ("# OSU MPI Latency Test\n8 -1\n", "positive"),
-        ("Pingpong for\nmaster: a\n", "not valid nodecomm"),
+        ("Pingpong for\nmaster: a\n", "is not valid output of nodecomm"),
     ],
 )
 def test_invalid_outputs_are_rejected_with_their_file(tmp_path, text, message):
@@ -427,7 +427,7 @@ def test_runs_over_many_node_pairs_are_those_of_one_pair(tmp_path):
     one.write_text(head.format(4) + "".join(f"{size} {rate:.6f} 1000.0\n" for size, rate in rows.items()))
     many.write_text(head.format(32) + "".join(f"{size} {8 * rate:.6f} 1000.0\n" for size, rate in rows.items()))
     pd.testing.assert_frame_equal(
-        read_output(many, node_pairs=8).drop(columns="job"), read_output(one).drop(columns="job"), rtol=1e-5
+        read_output(many, node_pairs=8).drop(columns="file"), read_output(one).drop(columns="file"), rtol=1e-5
     )
     with pytest.raises(InputError, match="node_pairs is 5, expected a divisor of the 32 pairs of processes"):
         read_output(many, node_pairs=5)

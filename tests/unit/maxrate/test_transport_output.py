@@ -9,7 +9,7 @@ import fabricast as fc
 from fabricast.api.breakdown import load_system
 from fabricast.cli.main import app
 from fabricast.core.errors import InputError
-from fabricast.maxrate.benchmark_output import read_output
+from tests.messages import read_output
 
 UCX_LATENCY = """[1741244344.655540] [node01:1963139:0]        perftest.c:800  UCX  WARN  CPU affinity is not set.
 +--------------+--------------+------------------------------+---------------------+-----------------------+

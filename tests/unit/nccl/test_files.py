@@ -5,15 +5,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fabricast.core.errors import InputError
+from fabricast.core.facts import Quantity
 from fabricast.inputs.log_lines import clean_lines
 from fabricast.nccl.costs import Operation
-from fabricast.nccl.debug_log import read_nccl_log
 from fabricast.nccl.graph_files import graph_text, read_graph
 from fabricast.nccl.search import SearchGraph
 from fabricast.nccl.system import PathType
-from fabricast.nccl.tests_output import read_nccl_tests
 from fabricast.nccl.tuner_files import TunerRule, tuner_text
+from fabricast.sources.reading import facts_of_text
 from tests.conftest import REPOSITORY
+from tests.machines import tables_in, values_in
+
+
+def log_in(text):
+    """Return what NCCL printed into a text."""
+    (log,) = values_in(text, Quantity.NCCL_RUN, "x.log")
+    return log
+
 
 DATA = REPOSITORY / "tests" / "data" / "collectives"
 TESTS_LOG = (DATA / "nccl_tests.log").read_text()
@@ -21,7 +29,7 @@ DEBUG_LOG = (DATA / "nccl_debug_info.log").read_text()
 
 
 def test_all_tables_of_a_log_are_read():
-    tables = read_nccl_tests(TESTS_LOG, "x.log")
+    tables = tables_in(TESTS_LOG, "x.log")
     assert [str(table) for table in tables] == [
         "nccl-tests 2.19.6, all_reduce_perf, 4 ranks, 9 sizes",
         "nccl-tests 2.19.6, alltoall_perf, 4 ranks, 5 sizes",
@@ -42,20 +50,20 @@ def test_all_tables_of_a_log_are_read():
 @pytest.mark.parametrize("ending", ["\n", "\r\n"])
 def test_decorated_lines_are_read(prefix, ending):
     text = ending.join(prefix + line for line in TESTS_LOG.splitlines())
-    plain = read_nccl_tests(TESTS_LOG, "x.log")
-    assert [table.rows for table in read_nccl_tests(text, "x.log")] == [table.rows for table in plain]
+    plain = tables_in(TESTS_LOG, "x.log")
+    assert [table.rows for table in tables_in(text, "x.log")] == [table.rows for table in plain]
 
 
 def test_lines_of_nccl_between_the_rows_are_ignored():
     lines = TESTS_LOG.splitlines()
     mixed = [part for line in lines for part in (line, "node01:7:7 [0] NCCL INFO Channel 00/02 : 0 1 2 3")]
-    tables = read_nccl_tests("\n".join(mixed), "x.log")
+    tables = tables_in("\n".join(mixed), "x.log")
     assert [len(table.rows) for table in tables] == [9, 5, 2]
 
 
 def test_a_truncated_last_row_is_excluded():
     cut = TESTS_LOG[: TESTS_LOG.index("4794.27")] + "4794.27   14"
-    (table,) = read_nccl_tests(cut, "all_reduce_perf.log")
+    (table,) = tables_in(cut, "all_reduce_perf.log")
     assert len(table.rows) == 8
     assert "truncated" in table.excluded[0][1]
 
@@ -69,17 +77,16 @@ def test_a_truncated_last_row_is_excluded():
 )
 def test_contradictory_rows_are_rejected_with_their_line(change, message):
     with pytest.raises(InputError, match=message) as error:
-        read_nccl_tests(TESTS_LOG.replace(*change, 1), "x.log")
+        tables_in(TESTS_LOG.replace(*change, 1), "x.log")
     assert str(error.value).startswith("x.log:")
 
 
-def test_a_log_without_a_table_is_rejected():
-    with pytest.raises(InputError, match="no table of nccl-tests"):
-        read_nccl_tests("hello\n", "x.log")
+def test_a_log_without_a_table_has_no_tables():
+    assert not tables_in("hello\n", "x.log")
 
 
 def test_the_statements_of_a_debug_log_are_read():
-    log = read_nccl_log(DEBUG_LOG, "x.log")
+    log = log_in(DEBUG_LOG)
     assert (log.ranks, log.nodes, log.version, log.coll_channels) == (4, 1, (2, 30, 7), 2)
     assert log.orders == {0: (0, 1, 2, 3), 1: (0, 1, 2, 3)}
     assert log.uses_p2p == {(0, 1): True, (1, 2): False, (2, 3): True, (3, 0): False}
@@ -92,7 +99,7 @@ def test_the_statements_of_a_debug_log_are_read():
 
 
 def test_lines_of_older_versions_are_read():
-    log = read_nccl_log((DATA / "nccl_debug_info_older_lines.log").read_text(), "x.log")
+    log = log_in((DATA / "nccl_debug_info_older_lines.log").read_text())
     assert log.orders == {0: (0, 1, 2, 3)}
     assert log.environment == {"NCCL_P2P_LEVEL": "SYS"}
     assert log.disabled_pairs == [(1, 0)]
@@ -104,26 +111,21 @@ def test_two_values_of_one_variable_are_rejected():
     text = DEBUG_LOG + "n:1:1 [0] NCCL INFO NCCL_PROTO set by environment to LL\n"
     text += "n:1:1 [0] NCCL INFO NCCL_PROTO set by environment to Simple\n"
     with pytest.raises(InputError, match="different settings"):
-        read_nccl_log(text, "x.log")
+        log_in(text)
 
 
 @given(st.text(max_size=400))
 def test_any_text_is_read_or_rejected(text):
-    for reader in (read_nccl_tests, read_nccl_log):
-        try:
-            reader(text, "x.log")
-        except InputError as error:
-            assert str(error)
+    for problem in facts_of_text(text, "x.log").problems:
+        assert str(problem)
     assert [number for number, _ in clean_lines(text)] == list(range(1, text.count("\n") + 2))
 
 
 @given(st.integers(0, len(TESTS_LOG)), st.integers(0, len(DEBUG_LOG)))
 def test_truncated_logs_are_read_or_rejected(tests_length, debug_length):
-    for reader, text in ((read_nccl_tests, TESTS_LOG[:tests_length]), (read_nccl_log, DEBUG_LOG[:debug_length])):
-        try:
-            reader(text, "x.log")
-        except InputError as error:
-            assert str(error)
+    for text in (TESTS_LOG[:tests_length], DEBUG_LOG[:debug_length]):
+        for problem in facts_of_text(text, "x.log").problems:
+            assert str(problem).startswith("x.log")
 
 
 def test_a_graph_file_of_nccl_is_read():

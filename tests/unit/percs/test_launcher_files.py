@@ -89,7 +89,7 @@ def test_nodes_of_a_switch_tree_follow_each_other(tmp_path):
     path.write_text(TOPOLOGY)
     assert read_hosts(path) == ["node06", "node07", "node08", "node01", "node02", "node05", "node03", "node04"]
     result = CliRunner().invoke(app, ["topology", "import", str(path), "-o", str(tmp_path / "x.yaml")])
-    assert "resembles topology.conf of Slurm ('fabricast map --hosts')" in str(result.exception)
+    assert "network between hosts: 'fabricast map --hosts' reads it" in str(result.exception)
 
 
 @pytest.mark.parametrize(

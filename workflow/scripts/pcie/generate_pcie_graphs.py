@@ -4,15 +4,15 @@ from fabricast.runtime.jobs import log_to
 
 log_to(snakemake.log[0])
 
+from fabricast.api.machine_inputs import load_topology
 from fabricast.core.units import MIB
 from fabricast.pcie.graphs.checks import reject_peer_copies
 from fabricast.pcie.tables.graphs import generate_graph_set, graphs_from_rows
-from fabricast.pcie.topology.files import load_tree
 from fabricast.pcie.topology.memory import with_host_memory
 from fabricast.results.tables import write_table
 
 entry, values = snakemake.params.graph_set, snakemake.params
-tree = load_tree(entry["topology"])
+tree = load_topology(entry["topology"])
 kinds = {key: entry[key] for key in ("validation_graphs", "random_graphs", "graphs_file")}
 kinds |= {"size_bytes": values.size_mib * MIB, "seed": values.seed}
 user_tree = with_host_memory(tree) if values.engines_only else tree

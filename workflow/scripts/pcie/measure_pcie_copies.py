@@ -6,7 +6,7 @@ log_to(snakemake.log[0])
 
 import sys
 
-from fabricast.pcie.measurements.probe_runs import probes_to_file
+from fabricast.api.probes import probes_to_file
 
 text = probes_to_file(snakemake.output.topology, snakemake.output.copies, **snakemake.params.run)
 sys.stderr.write(f"{text}\n")

@@ -4,13 +4,13 @@ from fabricast.runtime.jobs import log_to
 
 log_to(snakemake.log[0])
 
+from fabricast.api.machine_inputs import load_topology
 from fabricast.pcie.tables.graph_set_parameters import graph_set_parameters, parameter_rows
 from fabricast.pcie.tables.predictions import elapsed_rows
-from fabricast.pcie.topology.files import load_tree
 from fabricast.results.tables import read_table, write_table
 
 entry, name = snakemake.params.graph_set, snakemake.wildcards.graph_set
-tree = load_tree(entry["topology"])
+tree = load_topology(entry["topology"])
 machine = graph_set_parameters(name, entry, tree)
 rows = elapsed_rows(
     tree,

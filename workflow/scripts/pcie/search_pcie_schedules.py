@@ -4,6 +4,7 @@ from fabricast.runtime.jobs import log_to, progress_of
 
 log_to(snakemake.log[0])
 
+from fabricast.api.machine_inputs import load_topology
 from fabricast.core.units import GIB, MIB
 from fabricast.pcie.tables.schedules import read_published, schedule_tables
 from fabricast.results.tables import write_table
@@ -12,9 +13,9 @@ values = snakemake.params
 cases = 2 * (len(values.topologies) * len(values.grids) * len(values.models) + len(values.searched))
 with progress_of("schedules", cases) as advance:
     tables = schedule_tables(
-        values.topologies,
+        [load_topology(name) for name in values.topologies],
         [tuple(grid) for grid in values.grids],
-        [(entry["topology"], tuple(entry["grid"])) for entry in values.searched],
+        [(load_topology(entry["topology"]), tuple(entry["grid"])) for entry in values.searched],
         values.models,
         read_published(snakemake.input.published),
         size_bytes=values.size_mib * MIB,

@@ -4,17 +4,17 @@ from fabricast.runtime.jobs import log_to
 
 log_to(snakemake.log[0])
 
+from fabricast.api.machine_inputs import load_topology
 from fabricast.inputs.studies import study_tolerance
 from fabricast.pcie.models.catalogue import ABLATIONS
 from fabricast.pcie.tables.validation import validate_models
-from fabricast.pcie.topology.files import load_tree
 from fabricast.results.tables import read_table, write_table
 
 values = snakemake.params
 models = list(dict.fromkeys([*values.models, *(ABLATIONS if values.ablations else ())]))
 tables = validate_models(
     snakemake.wildcards.graph_set,
-    load_tree(values.graph_set["topology"]),
+    load_topology(values.graph_set["topology"]),
     read_table(snakemake.input.graph),
     read_table(snakemake.input.communication, categories=True),
     read_table(*snakemake.input.reference, categories=True),

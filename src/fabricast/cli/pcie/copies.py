@@ -13,16 +13,20 @@ from fabricast.cli.options import (
     COPIES,
     CROSSING_COST,
     DISPLAY,
-    GRAPHS,
+    FILES,
+    FILES_WITH_GRAPHS,
+    GPU,
     HALO,
+    LINK,
+    MEASUREMENTS,
     OUTPUT,
     PARAMETERS,
     PCIE_ONLY,
     RING,
     SIZE,
+    SYSTEM,
     TAU,
     THREADS,
-    TOPOLOGY,
     check_model_parameters,
     check_output,
     check_range,
@@ -35,7 +39,7 @@ from fabricast.cli.options import (
 from fabricast.core.errors import InputError, unknown_name
 
 if TYPE_CHECKING:
-    from fabricast.pcie.packets.hardware import PacketHardware
+    from fabricast.api.simulations import PacketHardware
 
 __all__ = ["app"]
 
@@ -51,8 +55,7 @@ LIMITED_BY = typer.Option("--limited-by", help="Add the copies whose removal sho
     "storm8 graphs.csv --hardware split_256_128 -o simulated.csv | fabricast simulate storm8 graphs.csv --trace halo"
 )
 def simulate(
-    topology: Annotated[str, TOPOLOGY],
-    graphs: Annotated[Path | None, GRAPHS] = None,
+    files: Annotated[list[str], FILES_WITH_GRAPHS],
     all_to_all: Annotated[str | None, ALL_TO_ALL] = None,
     halo: Annotated[str | None, HALO] = None,
     ring: Annotated[bool, RING] = False,
@@ -78,6 +81,8 @@ def simulate(
     ] = False,
     pcie_only: Annotated[bool, PCIE_ONLY] = False,
     include_display: Annotated[bool, DISPLAY] = False,
+    gpu: Annotated[str | None, GPU] = None,
+    link: Annotated[str | None, LINK] = None,
     size: Annotated[str, SIZE] = "300MiB",
     limited_by: Annotated[bool, LIMITED_BY] = False,
     threads: Annotated[int | None, THREADS] = None,
@@ -89,18 +94,17 @@ def simulate(
     output: Annotated[Path | None, OUTPUT] = None,
 ) -> None:
     """Simulate each congestion graph packet by packet, independently of the models."""
+    from fabricast.api.machine_inputs import open_files
+    from fabricast.api.simulations import graphs_to_simulate
     from fabricast.api.simulations import simulate as simulate_times
     from fabricast.cli.output import write_elapsed
     from fabricast.cli.pcie.patterns import Patterns
     from fabricast.cli.pcie.trace import trace_file
-    from fabricast.pcie.graphs.files import read_graphs
-    from fabricast.pcie.topology.files import load_tree
     from fabricast.runtime.jobs import progress_of
 
     size_bytes = size_of(size)
-    check_output(output, ".csv", ".parquet", inputs=(graphs, parameters, topology))
+    check_output(output, ".csv", ".parquet", inputs=(*files, parameters))
     threads = check_threads(threads)
-    patterns = Patterns(graphs, all_to_all, halo, ring, host_to_all=None, copies=copies)
     chosen = _hardware(
         hardware,
         payload_bytes,
@@ -113,15 +117,18 @@ def simulate(
         data_credits=data_credits,
         link_layer_packets=link_layer_packets,
     )
+    machine, graph_file = open_files(files, with_graphs=True, gpu=gpu, link=link, include_display=include_display)
+    path = None if graph_file is None else Path(graph_file.path)
+    patterns = Patterns(path, all_to_all, halo, ring, host_to_all=None, copies=copies)
     if trace is not None:
         if output is not None:
             raise InputError("--output and --trace are mutually exclusive; use --trace-output for the trace")
-        if graphs is None or limited_by:
+        if graph_file is None or limited_by:
             raise InputError("--trace draws one graph of a file, without --limited-by")
-        check_output(trace_output, ".parquet", option="--trace-output", inputs=(graphs, parameters, topology))
+        check_output(trace_output, ".parquet", option="--trace-output", inputs=(*files, parameters))
         for line in trace_file(
-            topology,
-            graphs,
+            machine.tree,
+            graph_file,
             chosen,
             graph=trace,
             transmissions=transmissions,
@@ -131,18 +138,16 @@ def simulate(
             width=width,
             parameters_file=parameters,
             pcie_only=pcie_only,
-            include_display=include_display,
         ):
             typer.echo(line)
         return
-    tree = load_tree(topology, include_display=include_display)
-    if graphs is None:
-        read = patterns.graphs(tree, size_bytes)
+    if graph_file is None:
+        read = patterns.graphs(machine.tree, size_bytes)
     else:
-        read = read_graphs(graphs, tree, size_bytes=size_bytes, programs=True)
+        read = graphs_to_simulate(machine.tree, graph_file, size_bytes)
     with progress_of("simulating", len(read)) as advance:
         times = simulate_times(
-            tree,
+            machine,
             read,
             hardware=chosen,
             generation=generation,
@@ -161,7 +166,7 @@ def _hardware(name: str, payload_bytes: int | None, split_bytes: int | None, **c
     """Return a hardware preset with the changes of the options."""
     from dataclasses import replace
 
-    from fabricast.pcie.packets.hardware import HARDWARE
+    from fabricast.api.simulations import HARDWARE
 
     if name not in HARDWARE:
         raise unknown_name("hardware", name, HARDWARE)
@@ -176,15 +181,9 @@ def _hardware(name: str, payload_bytes: int | None, split_bytes: int | None, **c
 
 @app.command(epilog="Example: fabricast calibrate machine.xml probes.csv -o machine.parameters.csv")
 def calibrate(
-    topology: Annotated[str, TOPOLOGY],
-    probes: Annotated[
-        Path,
-        typer.Argument(
-            help="Measured copies, as for 'validate' or from 'probes --run'. Used: isolated copies below a switch and "
-            "across the root complex, and times of a local and a crossing copy to the same endpoint.",
-            show_default=False,
-        ),
-    ],
+    files: Annotated[list[str], FILES],
+    measurements: Annotated[list[str] | None, MEASUREMENTS] = None,
+    system: Annotated[str | None, SYSTEM] = None,
     seed: Annotated[int, typer.Option(help="Seed of the bootstrap.")] = 20161113,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Write the parameters to this .csv file, for --parameters.")
@@ -192,15 +191,20 @@ def calibrate(
     pcie_only: Annotated[bool, PCIE_ONLY] = False,
     include_display: Annotated[bool, DISPLAY] = False,
 ) -> None:
-    """Estimate bandwidth, crossing cost and tau from probes, with 95 % intervals."""
+    """Estimate bandwidth, crossing cost and tau from probes, with 95 % intervals.
+
+    Isolated copies below a switch and across the root complex are used, and times of a local and a crossing copy to the
+    same endpoint.
+    """
+    from fabricast.api.machine_inputs import open_files
     from fabricast.api.machines import calibrate as estimate
     from fabricast.inputs.files import atomic_write
-    from fabricast.pcie.topology.files import load_tree
 
-    check_output(output, ".csv", inputs=(probes, topology))
+    inputs = [*files, *(measurements or [])]
+    check_output(output, ".csv", inputs=inputs)
     check_seed(seed)
-    tree = load_tree(topology, include_display=include_display)
-    table = estimate(tree, probes, seed=seed, pcie_only=pcie_only)
+    machine, _ = open_files(inputs, include_display=include_display, system=system)
+    table = estimate(machine, seed=seed, pcie_only=pcie_only)
     if output is not None:
         with atomic_write(output) as temporary:
             table.to_csv(temporary, index=False, lineterminator="\n")
@@ -219,7 +223,7 @@ def calibrate(
     "fabricast schedule machine.xml --communications pattern.csv -o best.json"
 )
 def schedule(
-    topology: Annotated[str, TOPOLOGY],
+    files: Annotated[list[str], FILES],
     halo: Annotated[str | None, typer.Option(help="Halo exchange on a process grid such as 4x2 or 2x2x2.")] = None,
     communications: Annotated[
         Path | None, typer.Option(help="CSV with columns source,target[,size_bytes], in naive order.")
@@ -242,10 +246,9 @@ def schedule(
     ] = None,
 ) -> None:
     """Find the fastest order of copies by enumeration, or by search with a lower bound."""
-    from fabricast.api.schedules import EVALUATIONS, fastest_schedule
+    from fabricast.api.machine_inputs import open_files
+    from fabricast.api.schedules import EVALUATIONS, fastest_schedule, halo_pattern, read_pattern
     from fabricast.cli.pcie.schedule_text import parse_grid, schedule_lines, write_schedules
-    from fabricast.pcie.graphs.patterns import halo_pattern, read_pattern
-    from fabricast.pcie.topology.files import load_tree
     from fabricast.runtime.jobs import progress_of
 
     check_model_parameters(tau, crossing_cost)
@@ -253,10 +256,11 @@ def schedule(
     check_range("--latency-us", latency_us, 0, 1e9)
     check_range("--top", top, 1, 100_000)
     threads = check_threads(threads)
-    check_output(output, ".csv", ".json", inputs=(communications, parameters, topology))
+    check_output(output, ".csv", ".json", inputs=(communications, parameters, *files))
     if (halo is None) == (communications is None):
         raise InputError("expected either --halo GRID or --communications FILE")
-    tree = load_tree(topology, include_display=include_display)
+    machine, _ = open_files(files, include_display=include_display)
+    tree = machine.tree
     if halo is not None:
         pattern = halo_pattern(parse_grid(halo), len(tree.endpoint_names), size_bytes=size_bytes)
     else:
@@ -264,7 +268,7 @@ def schedule(
         pattern = read_pattern(communications, tree, size_bytes=size_bytes)
     with progress_of("searching schedules", EVALUATIONS) as advance:
         fastest = fastest_schedule(
-            tree,
+            machine,
             pattern,
             mode=mode,
             model=model,
@@ -286,20 +290,14 @@ def schedule(
     print_warnings(fastest.warnings)
 
 
-@app.command(epilog="Example: fabricast models")
-def models() -> None:
+@app.command(epilog="Example: fabricast models --all")
+def models(
+    all_: Annotated[bool, typer.Option("--all", help="List the readings of the SC16 paper, too.")] = False,
+) -> None:
     """List the models for 'predict --model', when to use each, and its error on public measurements."""
-    from fabricast.pcie.machines.engine_model import ENGINE_MODELS, USES
-    from fabricast.pcie.machines.expected_errors import expected_errors
-    from fabricast.pcie.measurements.measured_graph import FEW_COPIES, MANY_COPIES
-    from fabricast.pcie.models.catalogue import MODELS
+    from fabricast.api.model_list import model_list
 
-    for name, title in {**ENGINE_MODELS, **{name: model.title for name, model in MODELS.items()}}.items():
-        use = USES.get(name, "a reading of the SC16 paper, for comparison with its study")
-        typer.echo(f"{name:24} {title}: {use}")
-        for graphs in (FEW_COPIES, MANY_COPIES):
-            if (error := expected_errors().get((graphs, name))) is not None:
-                typer.echo(
-                    f"{'':24}   {graphs}: median error {100 * error.median:.1f} %, {100 * error.within_band:.0f} % of "
-                    f"{error.graphs} measured graphs within 15 %"
-                )
+    for entry in model_list(every=all_):
+        typer.echo(f"{', '.join(entry.names):24} {entry.title}: {entry.use}")
+        for line in entry.errors:
+            typer.echo(f"{'':24}   {line}")

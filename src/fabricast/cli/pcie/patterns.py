@@ -48,9 +48,6 @@ class Patterns:
     copies: str | None
 
     def __post_init__(self) -> None:
-        if self.all_to_all is not None and self.all_to_all.startswith("-"):
-            text = f"is '{self.all_to_all}', expected the size of each copy, for example --all-to-all 64MiB"
-            raise InputError(text, argument="all-to-all")
         options = {
             f"the file {self.file}": self.file,
             "--all-to-all SIZE": self.all_to_all,

@@ -5,14 +5,17 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pandas as pd
 
 from fabricast.core.errors import InputError
 from fabricast.core.units import time_text
 from fabricast.inputs.files import atomic_write, write_text
-from fabricast.pcie.schedules.results import ScheduleSearch
-from fabricast.pcie.topology.tree import PcieTree
+
+if TYPE_CHECKING:
+    from fabricast.pcie.schedules.results import ScheduleSearch
+    from fabricast.pcie.topology.tree import PcieTree
 
 __all__ = ["parse_grid", "schedule_lines", "write_schedules"]
 

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from rich.markup import escape
 from rich.table import Table
 from rich.tree import Tree
 
-from fabricast.pcie.topology.memory import UNLIMITED
-from fabricast.pcie.topology.parts import PeerLink
-from fabricast.pcie.topology.tree import PcieTree
+from fabricast.api.topologies import UNLIMITED
+
+if TYPE_CHECKING:
+    from fabricast.pcie.topology.parts import PeerLink
+    from fabricast.pcie.topology.tree import PcieTree
 
 __all__ = ["path_matrix", "tree_text"]
 

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from fabricast.api.machine_inputs import GraphFile
+from fabricast.api.simulations import PacketHardware, trace_graph
 from fabricast.core.errors import InputError
 from fabricast.core.units import time_text
 from fabricast.inputs.files import atomic_write
-from fabricast.pcie.graphs.checks import reject_peer_copies
-from fabricast.pcie.graphs.files import read_graphs
-from fabricast.pcie.packets.hardware import PacketHardware
-from fabricast.pcie.packets.link_rates import hardware_on
-from fabricast.pcie.packets.trace import trace_packets
-from fabricast.pcie.topology.files import load_tree
 from fabricast.results.connections import connect, report_full_disk
+
+if TYPE_CHECKING:
+    from fabricast.pcie.topology.tree import PcieTree
 
 __all__ = ["trace_file"]
 
@@ -22,8 +22,8 @@ _MOST_TRANSMISSIONS = 100_000
 
 
 def trace_file(
-    topology: str,
-    graphs_file: Path,
+    tree: PcieTree,
+    graph_file: GraphFile,
     hardware: PacketHardware,
     *,
     size_bytes: float,
@@ -34,7 +34,6 @@ def trace_file(
     width: int | None = None,
     parameters_file: Path | None = None,
     pcie_only: bool = False,
-    include_display: bool = False,
 ) -> list[str]:
     """Trace the packets of one graph; write a Parquet file and a figure."""
     try:
@@ -45,16 +44,18 @@ def trace_file(
 
     if not 0 < transmissions <= _MOST_TRANSMISSIONS:
         raise InputError(f"--transmissions is {transmissions}, expected 1 to {_MOST_TRANSMISSIONS:,}")
-    tree = load_tree(topology, include_display=include_display)
-    graphs = read_graphs(graphs_file, tree, size_bytes=size_bytes)
-    if graph not in graphs.names:
-        raise InputError(f"--trace is '{graph}', expected a graph of {graphs_file}")
-    if not pcie_only:
-        reject_peer_copies(tree, graphs)
-    chosen, _ = hardware_on(tree, hardware, generation=generation, width=width, parameters=parameters_file)
-    number = graphs.names.index(graph)
-    trace = trace_packets(tree, graphs, number, chosen, transmissions=transmissions)
-    labels = [f"{tree.endpoint_names[s]}→{tree.endpoint_names[t]}" for s, t in graphs.pairs(number)]
+    trace, labels = trace_graph(
+        tree,
+        graph_file,
+        graph,
+        hardware,
+        size_bytes=size_bytes,
+        transmissions=transmissions,
+        generation=generation,
+        width=width,
+        parameters=parameters_file,
+        pcie_only=pcie_only,
+    )
     with atomic_write(output) as temporary, connect() as connection, report_full_disk(output):
         connection.from_df(trace.transmissions).write_parquet(str(temporary))
     figure_path = output.with_suffix(".png")

@@ -11,8 +11,7 @@ from rich.console import Group
 from rich.markup import escape
 from rich.table import Column, Table
 
-from fabricast.pcie.machines.exclusion import Reason
-from fabricast.pcie.machines.validation import MachineValidation
+from fabricast.api.machines import MachineValidation, Reason
 
 __all__ = ["validation_text"]
 

@@ -35,11 +35,11 @@ def recorded_errors() -> list[CsvRow]:
 
 def _alpha_beta(case: MeasuredCase) -> NDArray[np.float64]:
     """Return the times of an alpha-beta model with the latency and the rate of an isolated pair, in s."""
-    machine = measured_machine(case.system)
-    ranks = len(machine.ranks)
-    hops = ring_hops(machine, range(ranks))
-    latency = float(np.mean([machine.latency_of(hop.source, hop.target) for hop in hops]))
-    rate = machine.model.calibration.rates.one_way_bytes_per_s
+    communicator = measured_machine(case.system)
+    ranks = len(communicator.ranks)
+    hops = ring_hops(communicator, range(ranks))
+    latency = float(np.mean([communicator.latency_of(hop.source, hop.target) for hop in hops]))
+    rate = communicator.machine.rates.one_way_bytes_per_s
     steps = steps_of(case.operation, ranks)
     times: NDArray[np.float64] = steps * (latency + case.size_bytes / ranks / rate)
     return times

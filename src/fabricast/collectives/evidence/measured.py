@@ -10,15 +10,18 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from fabricast.collectives.communicator import Communicator, communicator
 from fabricast.collectives.constants import Constants
-from fabricast.collectives.machine import CollectiveMachine, collective_machine
 from fabricast.collectives.model import CollectiveModel
 from fabricast.collectives.plan import nccl_plan
-from fabricast.collectives.settings import NcclSettings, with_environment
+from fabricast.core.facts import Content, Facts
 from fabricast.core.resources import published
 from fabricast.inputs.csv_files import read_csv
 from fabricast.inputs.gpus import gpu_model
+from fabricast.machine.build import load_facts, machine_of_tree
+from fabricast.machine.options import MachineOptions
 from fabricast.nccl.costs import Operation
+from fabricast.nccl.settings import NcclSettings, with_environment
 from fabricast.nccl.system import NEWEST, Cpu, parse_version
 from fabricast.pcie.topology.files import load_tree
 
@@ -73,8 +76,8 @@ class MeasuredCase:
 
     def model(self, known: Constants | None = None) -> CollectiveModel:
         """Return the time model of the operation on the machine."""
-        machine = measured_machine(self.system)
-        return CollectiveModel(machine, self.operation, nccl_plan(machine), known)
+        communicator = measured_machine(self.system)
+        return CollectiveModel(communicator, self.operation, nccl_plan(communicator), known)
 
     def of_class(self, name: str) -> NDArray[np.bool_]:
         """Return whether each size is of a class."""
@@ -82,8 +85,8 @@ class MeasuredCase:
 
 
 @lru_cache(maxsize=32)
-def measured_machine(system: str) -> CollectiveMachine:
-    """Return a machine of the measured operations (config/published/collectives/machines.csv)."""
+def measured_machine(system: str) -> Communicator:
+    """Return the GPUs of a machine of the measured operations (config/published/collectives/machines.csv)."""
     rows = {row["system"]: row for row in read_csv(_folder() / "machines.csv", _COLUMNS)}
     row = rows[system]
     capability = gpu_model(row["gpu"]).capability
@@ -97,7 +100,13 @@ def measured_machine(system: str) -> CollectiveMachine:
     )
     settings = with_environment(settings, dict(pair.split("=") for pair in row["env"].split()))
     tree = load_tree(str(_folder() / "topologies" / f"{row['topology']}.yaml"))
-    return collective_machine(tree, settings=settings, measurements=_folder() / "pairs.csv", system=row["pairs"])
+    machine = machine_of_tree(tree, _pairs(), MachineOptions(system=row["pairs"]))
+    return communicator(machine, settings=settings)
+
+
+@lru_cache(maxsize=1)
+def _pairs() -> Facts:
+    return load_facts([_folder() / "pairs.csv"], Content.COPIES)
 
 
 @lru_cache(maxsize=1)

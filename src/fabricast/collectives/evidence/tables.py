@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import pandas as pd
 
+from fabricast.collectives.communicator import Communicator
 from fabricast.collectives.evidence.errors import LEFT_OUT, case_times, error_table, one_row_per_size, recorded_errors
 from fabricast.collectives.evidence.measured import MeasuredCase, measured_cases, measured_machine, size_class
-from fabricast.collectives.forecast import CollectiveForecast, forecast_prepared
-from fabricast.collectives.inputs import CollectiveInputs, prepare
-from fabricast.collectives.machine import CollectiveMachine
+from fabricast.collectives.forecast import CollectiveForecast
 from fabricast.collectives.plan import Plan, nccl_plan
 from fabricast.core.resources import published
 from fabricast.inputs.csv_files import read_csv
-from fabricast.pcie.topology.files import load_tree
 
-__all__ = ["CollectiveTables", "collective_tables", "user_forecast"]
+__all__ = ["CollectiveTables", "collective_tables"]
 
 _FORECASTS = {"fabricast": "forecast_s", "nccl_estimate": "nccl_s", "alpha_beta": "alpha_beta_s"}
 _STUDY = "collectives"
@@ -42,13 +39,6 @@ class CollectiveTables:
     parameter: pd.DataFrame
 
 
-def user_forecast(name: str, inputs: Mapping[str, object], log: Path | str) -> CollectiveForecast:
-    """Return the forecast of one log of a user's machine."""
-    options = {key: value for key, value in inputs.items() if key not in ("topology", "pairs", "logs") and value}
-    known = CollectiveInputs(measurements=inputs.get("pairs") or None, log=log, **options)  # type: ignore[arg-type]
-    return forecast_prepared(prepare(load_tree(str(inputs["topology"])), None, known))
-
-
 def collective_tables(user_supplied: Sequence[tuple[str, CollectiveForecast]] = ()) -> CollectiveTables:
     """Return the tables of the measured machines and of machines of the user.
 
@@ -66,7 +56,7 @@ def collective_tables(user_supplied: Sequence[tuple[str, CollectiveForecast]] = 
     errors = pd.concat([error_table(times, _FORECASTS), _left_out_errors()], ignore_index=True)
     for name, forecast in user_supplied:
         times = pd.concat([times, _own_rows(name, forecast)], ignore_index=True)
-        machines.append(_machine_row(name, forecast.machine, forecast.plan, user_supplied=True))
+        machines.append(_machine_row(name, forecast.communicator, forecast.plan, user_supplied=True))
     predictions = [
         times[["system", "operation", "size_bytes", column]].rename(columns={column: "value"}).assign(model=model)
         for model, column in _FORECASTS.items()
@@ -124,20 +114,20 @@ def _own_rows(name: str, forecast: CollectiveForecast) -> pd.DataFrame:
     )
 
 
-def _machine_row(system: str, machine: CollectiveMachine, plan: Plan, *, user_supplied: bool) -> dict[str, object]:
-    settings = machine.settings
+def _machine_row(system: str, communicator: Communicator, plan: Plan, *, user_supplied: bool) -> dict[str, object]:
+    settings = communicator.settings
     return {
         "system": system,
-        "topology": machine.tree.name,
-        "ranks": len(machine.ranks),
+        "topology": communicator.tree.name,
+        "ranks": len(communicator.ranks),
         "cpu": str(settings.cpu),
         "capability": settings.capability,
         "nccl_version": ".".join(map(str, settings.version)),
         "channels": plan.channels,
         "ring_gb_per_s": plan.rings.total_gb_per_s,
         "is_fallback": plan.rings.is_fallback,
-        "pair_bytes_per_s": machine.model.calibration.rates.one_way_bytes_per_s,
-        "knows_host_memory": machine.knows_host_memory,
+        "pair_bytes_per_s": communicator.machine.rates.one_way_bytes_per_s,
+        "knows_host_memory": communicator.knows_host_memory,
         "user_supplied": user_supplied,
     }
 

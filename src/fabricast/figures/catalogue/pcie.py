@@ -21,9 +21,9 @@ _CONFLICT = "storm8.example.three"
 
 def load_tree(name: str) -> PcieTree:
     """Read a topology; the reader is imported late, like the plotting modules."""
-    from fabricast.pcie.topology.files import load_tree as load
+    from fabricast.machine.build import MACHINE_CONTENTS, load_facts, machine_from
 
-    return load(name)
+    return machine_from(load_facts([name], *MACHINE_CONTENTS)).tree
 
 
 FIGURES = (

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from fabricast.pcie.graphs.congestion_graphs import CongestionGraphs
 from fabricast.pcie.graphs.programs import CopyProgram
-from fabricast.pcie.graphs.rates import CopyTimes, LinkRates
+from fabricast.pcie.graphs.rates import CopyTimes, Rates
 from fabricast.pcie.models.evaluation import piece_payload
 from fabricast.pcie.topology.paths import link_labels, reverse_links
 from fabricast.pcie.topology.tree import PcieTree
@@ -16,7 +16,7 @@ __all__ = ["graph_times"]
 
 
 def graph_times(
-    tree: PcieTree, graphs: CongestionGraphs, program: CopyProgram, rates: LinkRates, *, explain: bool = False
+    tree: PcieTree, graphs: CongestionGraphs, program: CopyProgram, rates: Rates, *, explain: bool = False
 ) -> CopyTimes:
     """Predict the completion times of all copies with ports and engines.
 
@@ -28,7 +28,7 @@ def graph_times(
     >>> from fabricast.pcie.topology.regular import regular_tree
     >>> graphs = from_pairs([[(0, 1), (2, 1)], [(0, 1)]], size_bytes=50e9)
     >>> tree = regular_tree("flat4x2", (2, 4))
-    >>> graph_times(tree, graphs, PROGRAMS["independent"], LinkRates(50e9, 50e9)).end_s.tolist()
+    >>> graph_times(tree, graphs, PROGRAMS["independent"], Rates(50e9, 50e9)).end_s.tolist()
     [2.0, 2.0, 1.0]
     """
     from fabricast.pcie.engines.kernels.batch import Graphs, Rules, run_graphs

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from fabricast.pcie.engines.links import SharedLimit, links_of, named_links_of
 from fabricast.pcie.engines.ports import link_order, new_ports, no_ports, reordered
 from fabricast.pcie.graphs.programs import CopyProgram
-from fabricast.pcie.graphs.rates import CopyTimes, LinkRates, Statistic, TotalRate, check_flows, printed_rates
+from fabricast.pcie.graphs.rates import CopyTimes, Rates, Statistic, TotalRate, check_flows, printed_rates
 from fabricast.pcie.topology.paths import link_labels
 from fabricast.pcie.topology.tree import PcieTree
 
@@ -34,7 +34,7 @@ def total_rate(
     tree: PcieTree,
     flows: Sequence[tuple[int, int]],
     program: CopyProgram,
-    rates: LinkRates,
+    rates: Rates,
     *,
     over_peer_links: bool = False,
     limits: Sequence[SharedLimit] = (),
@@ -57,7 +57,7 @@ def total_rate(
         Source and target of each flow as endpoint numbers, in the order in which the program issues them.
     program : CopyProgram
         Execution engine, barriers and order of the copies.
-    rates : LinkRates
+    rates : Rates
         Calibrated link rates of the machine.
     over_peer_links : bool, default False
         Whether copies use the direct links whose bandwidth the topology specifies.
@@ -99,7 +99,7 @@ def total_rate(
     >>> from fabricast.pcie.graphs.programs import PROGRAMS
     >>> from fabricast.pcie.topology.regular import regular_tree
     >>> tree = regular_tree("flat4x2", (2, 4))
-    >>> rates = LinkRates(50e9, 50e9)
+    >>> rates = Rates(50e9, 50e9)
     >>> total = total_rate(tree, [(0, 1), (0, 4)], replace(PROGRAMS["unordered_writes"], switch_share=0.0), rates)
     >>> round(total.bytes_per_s / 1e9), bool((total.flow_bytes_per_s < 30e9).all())
     (50, True)
@@ -124,7 +124,7 @@ def total_rates(
     tree: PcieTree,
     flows: Sequence[tuple[int, int]],
     programs: Sequence[CopyProgram],
-    rates: LinkRates,
+    rates: Rates,
     *,
     over_peer_links: bool = False,
     limits: Sequence[SharedLimit] = (),
@@ -157,7 +157,7 @@ def total_rates(
     --------
     >>> from fabricast.pcie.graphs.programs import PROGRAMS
     >>> from fabricast.pcie.topology.regular import regular_tree
-    >>> tree, rates = regular_tree("flat4x2", (2, 4)), LinkRates(50e9, 50e9)
+    >>> tree, rates = regular_tree("flat4x2", (2, 4)), Rates(50e9, 50e9)
     >>> one, other = total_rates(tree, [(0, 1), (0, 4)], list(PROGRAMS.values())[:2], rates)
     >>> one.bytes_per_s == total_rate(tree, [(0, 1), (0, 4)], PROGRAMS["ordered_writes"], rates).bytes_per_s
     True
@@ -179,7 +179,7 @@ def copy_times(
     tree: PcieTree,
     flows: Sequence[tuple[int, int]],
     program: CopyProgram,
-    rates: LinkRates,
+    rates: Rates,
     *,
     size_bytes: NDArray[np.float64],
     start_s: NDArray[np.float64],
@@ -200,7 +200,7 @@ def copy_times(
         Source and target of each copy as endpoint numbers, in the order in which the program issues them.
     program : CopyProgram
         Execution engine, barriers and order of the copies.
-    rates : LinkRates
+    rates : Rates
         Calibrated link rates of the machine.
     size_bytes, start_s : ndarray of float64, shape (copies,)
         Size of each copy in bytes, and its issue time in s.
@@ -240,7 +240,7 @@ def copy_times(
     >>> from fabricast.pcie.topology.regular import regular_tree
     >>> tree = regular_tree("flat4x2", (2, 4))
     >>> from dataclasses import replace
-    >>> rates, size, start = LinkRates(50e9, 50e9), np.full(2, 50e9), np.zeros(2)
+    >>> rates, size, start = Rates(50e9, 50e9), np.full(2, 50e9), np.zeros(2)
     >>> independent = PROGRAMS["independent"]
     >>> copy_times(tree, [(0, 1), (2, 1)], independent, rates, size_bytes=size, start_s=start).end_s.tolist()
     [2.0, 2.0]
@@ -258,14 +258,14 @@ def copy_times(
     return CopyTimes(*times) if explanation is None else CopyTimes(*times, *explanation.texts())
 
 
-def isolated_rate(tree: PcieTree, flow: tuple[int, int], rates: LinkRates, *, over_peer_links: bool = False) -> float:
+def isolated_rate(tree: PcieTree, flow: tuple[int, int], rates: Rates, *, over_peer_links: bool = False) -> float:
     """Return the rate of an isolated copy in bytes/s, limited by its narrowest link.
 
     Examples
     --------
     >>> from fabricast.pcie.graphs.programs import PROGRAMS
     >>> from fabricast.pcie.topology.regular import regular_tree
-    >>> isolated_rate(regular_tree("flat4x2", (2, 4)), (0, 4), LinkRates(50e9, 50e9, crossing_bytes_per_s=40e9))
+    >>> isolated_rate(regular_tree("flat4x2", (2, 4)), (0, 4), Rates(50e9, 50e9, crossing_bytes_per_s=40e9))
     40000000000.0
     """
     links = links_of(tree, [flow], rates, over_peer_links)
@@ -285,7 +285,7 @@ class _Runs:
         self,
         tree: PcieTree,
         flows: Sequence[tuple[int, int]],
-        rates: LinkRates,
+        rates: Rates,
         over_peer_links: bool,
         limits: Sequence[SharedLimit],
         sharing: Sharing,

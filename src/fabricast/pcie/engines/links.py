@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fabricast.pcie.graphs.rates import LinkRates
+from fabricast.pcie.graphs.rates import Rates
 from fabricast.pcie.topology.parts import direct_rates
 from fabricast.pcie.topology.paths import PATH_CLASS_WORDS, PathClass, link_labels, path_class_of, reverse_links
 from fabricast.pcie.topology.tree import PcieTree
@@ -87,7 +87,7 @@ class LinkNames:
 def links_of(
     tree: PcieTree,
     flows: Sequence[tuple[int, int]],
-    rates: LinkRates,
+    rates: Rates,
     over_peer_links: bool,
     limits: Sequence[SharedLimit] = (),
 ) -> Links:
@@ -101,7 +101,7 @@ def links_of(
 def named_links_of(
     tree: PcieTree,
     flows: Sequence[tuple[int, int]],
-    rates: LinkRates,
+    rates: Rates,
     over_peer_links: bool,
     limits: Sequence[SharedLimit] = (),
 ) -> tuple[Links, LinkNames]:
@@ -191,7 +191,7 @@ class _LinkTable:
         self.opposite.append(-1)
         return len(self.capacity) - 1
 
-    def slow_links(self, tree: PcieTree, rates: LinkRates) -> None:
+    def slow_links(self, tree: PcieTree, rates: Rates) -> None:
         """Reduce the capacities of links that are slower than the topology states."""
         if not rates.link_rates:
             return
@@ -209,7 +209,7 @@ class _LinkTable:
             self._direct[key] = self.add(bytes_per_s, f"direct link {key[0] or 'NVSwitch'} > {key[1] or 'NVSwitch'}")
         return self._direct[key]
 
-    def through_root(self, tree: PcieTree, route: list[int], way: PathClass, rates: LinkRates) -> list[int]:
+    def through_root(self, tree: PcieTree, route: list[int], way: PathClass, rates: Rates) -> list[int]:
         """Return the limits of a path class at each root port of a route.
 
         Each limit is a virtual link next to the port, paired with that of the reverse direction.

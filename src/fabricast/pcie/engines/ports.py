@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fabricast.pcie.engines.links import LAST, LinkNames
-from fabricast.pcie.graphs.rates import LinkRates
+from fabricast.pcie.graphs.rates import Rates
 from fabricast.pcie.models.evaluation import piece_payload
 from fabricast.pcie.topology.tree import PcieTree
 
@@ -59,7 +59,7 @@ def reordered(links: Links, order: NDArray[np.int64]) -> Links:
     )
 
 
-def new_ports(tree: PcieTree, links: Links, order: NDArray[np.int64], rates: LinkRates, *, keep_sets: bool) -> Ports:
+def new_ports(tree: PcieTree, links: Links, order: NDArray[np.int64], rates: Rates, *, keep_sets: bool) -> Ports:
     """Return the arguments of the port model for some flows.
 
     Shapes: order (links,).

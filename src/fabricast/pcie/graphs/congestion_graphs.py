@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fabricast.core.errors import InputError, unknown_name
+from fabricast.core.quantities import LARGEST_BYTES, SMALLEST_BYTES
 from fabricast.pcie.graphs.programs import PROGRAMS
 
 __all__ = [
@@ -31,7 +32,7 @@ Pair = tuple[int, int]
 #: Maximum number of copies of one graph: the time of a forecast grows with its square.
 MOST_COPIES = 4096
 #: Sizes in bytes and start times in s beyond these are typing errors.
-SMALLEST_BYTES, LARGEST_BYTES, LATEST_START_S = 1e-3, 1e15, 1e6
+LATEST_START_S = 1e6
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from fabricast.core.warnings import Warning, WarningCode
+from fabricast.core.warnings import CodedWarning, WarningCode
 from fabricast.pcie.topology.tree import PcieTree
 
 __all__ = ["divided_writes", "divided_writes_warning"]
@@ -60,7 +60,7 @@ def divided_writes(
     return divided
 
 
-def divided_writes_warning(count: int, example: str) -> Warning:
+def divided_writes_warning(count: int, example: str) -> CodedWarning:
     """Return the warning about graphs with such writes.
 
     >>> divided_writes_warning(3, "a").text.rpartition("; ")[2]
@@ -71,4 +71,4 @@ def divided_writes_warning(count: int, example: str) -> Warning:
         "writes from one uplink to destinations behind different root ports fell to a tenth of their rate on one host "
         f"(voipmonitor/rtx6kpro, ASUS ESC8000A-E13P), which no sharing model predicts; affects '{example}'{more}"
     )
-    return Warning(WarningCode.DIVIDED_WRITES, text)
+    return CodedWarning(WarningCode.DIVIDED_WRITES, text)

@@ -12,24 +12,18 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from fabricast.core.errors import InputError
+from fabricast.core.quantities import LARGEST_BYTES, SMALLEST_BYTES
 from fabricast.inputs.csv_columns import csv_columns, numbered, text_codes
 from fabricast.inputs.csv_files import CsvRow, read_csv
 from fabricast.inputs.files import LARGEST_TEXT_BYTES, line_blocks, read_text
-from fabricast.inputs.parquet_files import ParquetRow, parquet_blocks, parquet_row, read_parquet
-from fabricast.pcie.graphs.congestion_graphs import (
-    LARGEST_BYTES,
-    LATEST_START_S,
-    OPTIONAL,
-    REQUIRED,
-    SMALLEST_BYTES,
-    CongestionGraphs,
-)
+from fabricast.inputs.parquet_files import ParquetRow, parquet_blocks, parquet_row, parquet_row_count, read_parquet
+from fabricast.pcie.graphs.congestion_graphs import LATEST_START_S, OPTIONAL, REQUIRED, CongestionGraphs
 from fabricast.pcie.graphs.programs import PROGRAMS, program_of
 from fabricast.pcie.graphs.rows import GraphRows
 from fabricast.pcie.topology.memory import HOST, has_host_memory, nearest_memory
 from fabricast.pcie.topology.tree import PcieTree
 
-__all__ = ["GraphBlocks", "ScatteredGraphError", "graph_blocks", "read_ends", "read_graphs"]
+__all__ = ["GraphBlocks", "ScatteredGraphError", "count_rows", "graph_blocks", "read_ends", "read_graphs"]
 
 #: Size of a block of CSV in bytes and of Parquet in rows: both contain about the same number of copies.
 _BLOCK_BYTES, _BLOCK_ROWS = 1_400_000, 122_880
@@ -64,16 +58,20 @@ class ScatteredGraphError(Exception):
     """The rows of a graph are not contiguous, so the file cannot be read in blocks."""
 
 
-def read_graphs(path: Path | str, tree: PcieTree, *, size_bytes: float, programs: bool = False) -> CongestionGraphs:
+def read_graphs(
+    path: Path | str, tree: PcieTree, *, size_bytes: float, programs: bool = False, text: str | None = None
+) -> CongestionGraphs:
     """Read congestion graphs from a CSV or Parquet file.
 
-    A file has one row per copy. Use `graph_blocks` for files that are too large to read whole.
+    A file has one row per copy; `text` is its content if it was read before. Use `graph_blocks` for files that are too
+    large to read whole.
     """
     more = (_PROGRAM,) if programs else ()
     if Path(path).suffix.lower() == ".parquet":
         table = read_parquet(path, REQUIRED, OPTIONAL, more, most_rows=_MOST_ROWS)
         return _parquet_rows(path, table, tree, size_bytes).grouped()
-    return _csv_rows(path, read_text(path, strict=True), 0, tree, size_bytes, (*OPTIONAL, *more)).grouped()
+    text = read_text(path, strict=True) if text is None else text
+    return _csv_rows(path, text, 0, tree, size_bytes, (*OPTIONAL, *more)).grouped()
 
 
 def graph_blocks(path: Path | str, tree: PcieTree, *, size_bytes: float, programs: bool = False) -> GraphBlocks:
@@ -296,3 +294,11 @@ def read_ends(row: CsvRow | ParquetRow, tree: PcieTree, *, size_bytes: float) ->
             f"size_bytes is {size:g}, expected a positive number from {SMALLEST_BYTES:g} to {LARGEST_BYTES:g}"
         )
     return ends[0], ends[1], size
+
+
+def count_rows(path: Path | str) -> int:
+    """Return the number of rows of a file, with its header and comments."""
+    if Path(path).suffix.lower() == ".parquet":
+        return parquet_row_count(path)
+    with Path(path).open("rb") as file:
+        return sum(block.count(b"\n") for block in iter(lambda: file.read(_BLOCK_BYTES), b""))

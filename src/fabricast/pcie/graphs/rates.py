@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Literal
 
 import numpy as np
@@ -11,17 +12,72 @@ from numpy.typing import NDArray
 
 from fabricast.core.errors import InputError
 from fabricast.pcie.graphs.congestion_graphs import MOST_COPIES
+from fabricast.pcie.topology.parts import PeerLink
 from fabricast.pcie.topology.paths import PathClass
 
-__all__ = ["CopyTimes", "LinkRates", "Statistic", "TotalRate", "check_flows", "printed_rates"]
+__all__ = ["CopyTimes", "Estimate", "Limit", "Rates", "Statistic", "TotalRate", "check_flows", "printed_rates"]
 
 #: Rate of concurrent copies that a benchmark prints.
 Statistic = Literal["total", "sum_of_copies", "sum_of_targets", "sum_of_sources", "last_listed"]
 
 
+class Limit(StrEnum):
+    """Bandwidth limits that several copies share in addition to the links of the tree."""
+
+    MEMORY_READ = "memory_read"
+    MEMORY_WRITE = "memory_write"
+    MEMORY_BOTH_WAYS = "memory_both_ways"
+    MEMORY_READ_OF_A_NODE = "memory_read_of_a_node"
+    MEMORY_WRITE_OF_A_NODE = "memory_write_of_a_node"
+    MEMORY_BOTH_WAYS_OF_A_NODE = "memory_both_ways_of_a_node"
+    HOST_BOTH_WAYS = "host_both_ways"
+    ROOT_COMPLEX = "root_complex"
+    ROOT_COMPLEX_BOTH_WAYS = "root_complex_both_ways"
+    ROOT_COMPLEX_LINK = "root_complex_link"
+    ROOT_COMPLEX_LINK_BOTH_WAYS = "root_complex_link_both_ways"
+    REMOTE_MEMORY = "remote_memory"
+    REMOTE_MEMORY_BOTH_WAYS = "remote_memory_both_ways"
+
+    @property
+    def is_bidirectional(self) -> bool:
+        """True if the limit applies to both directions together."""
+        return "both_ways" in self
+
+    @property
+    def one_way(self) -> Limit:
+        """Limit of one direction; the limit itself if it has no unidirectional form."""
+        return Limit(self.removesuffix("_both_ways")) if self.endswith("_both_ways") and self in _PAIRED else self
+
+
+#: Limits with both a unidirectional and a bidirectional form.
+_PAIRED = (Limit.ROOT_COMPLEX_BOTH_WAYS, Limit.ROOT_COMPLEX_LINK_BOTH_WAYS, Limit.REMOTE_MEMORY_BOTH_WAYS)
+
+
 @dataclass(frozen=True)
-class LinkRates:
-    """Link rates of a machine, calibrated by isolated copies and bidirectional pairs.
+class Estimate:
+    """A measured bandwidth limit.
+
+    Parameters
+    ----------
+    bytes_per_s : float
+        Limit in bytes/s.
+    source : str
+        Measurements that it is based on.
+    is_lower_bound : bool, default False
+        Whether the links limited the measured copies, so that the limit is this or more.
+    copies : float, default inf
+        Number of copies that reached the limit; more copies reach it too.
+    """
+
+    bytes_per_s: float
+    source: str
+    is_lower_bound: bool = False
+    copies: float = np.inf
+
+
+@dataclass(frozen=True)
+class Rates:
+    """Rates and bandwidth limits of a machine with their sources, calibrated by measured copies or assumed.
 
     A path class that is not slower than the links of the tree needs no rate: its rate stays None.
 
@@ -49,6 +105,25 @@ class LinkRates:
     link_rates : mapping of str to float, optional
         Rates in bytes/s of links that are slower than the topology states, by label
         (`fabricast.pcie.topology.paths.link_labels`).
+    estimates : mapping of Limit to Estimate, optional
+        Measured limits that several copies share.
+    rate_sources : mapping of str to str, optional
+        Source of each rate by name.
+    used : frozenset of str
+        Names of the graphs used for calibration; these are excluded from validation.
+    direct_links : tuple of PeerLink, default ()
+        Direct links between GPUs, with the measured rates of single copies or the rates in the topology.
+    direct_links_measured : bool, default False
+        Whether single copies over direct links were measured.
+    links_calibrated : bool, default True
+        Whether the rate of a link is known; if not, the rate is that of copies through the root complex.
+    measured_classes : frozenset of str, optional
+        Path classes with a measured single copy or bidirectional pair; None if there are no measurements.
+    calibrated_widths : mapping of str to float
+        Largest link width, relative to a link of capacity 1, for which a path class is calibrated. Path classes not
+        listed are calibrated for all widths.
+    slow_bidirectional : bool, default False
+        Whether bidirectional pairs across a root complex are much slower than single copies.
     """
 
     one_way_bytes_per_s: float
@@ -63,6 +138,15 @@ class LinkRates:
     crossing_cost: float = 1.0
     group_rates: Mapping[tuple[str, PathClass], float] = field(default_factory=dict)
     link_rates: Mapping[str, float] = field(default_factory=dict)
+    estimates: Mapping[Limit, Estimate] = field(default_factory=dict)
+    rate_sources: Mapping[str, str] = field(default_factory=dict)
+    used: frozenset[str] = frozenset()
+    direct_links: tuple[PeerLink, ...] = ()
+    direct_links_measured: bool = False
+    links_calibrated: bool = True
+    measured_classes: frozenset[PathClass] | None = None
+    calibrated_widths: Mapping[PathClass, float] = field(default_factory=dict)
+    slow_bidirectional: bool = False
 
     def __post_init__(self) -> None:
         one, two = self.one_way_bytes_per_s, self.two_way_bytes_per_s
@@ -89,6 +173,53 @@ class LinkRates:
     def duplex_cost(self) -> float:
         """Capacity lost per byte sent in the reverse direction (acknowledgements and credits)."""
         return self.one_way_bytes_per_s / min(self.two_way_bytes_per_s, self.one_way_bytes_per_s) - 1.0
+
+    def estimate(self, limit: Limit) -> Estimate | None:
+        """Return the estimate of a limit; None if no probe measured it."""
+        return self.estimates.get(limit)
+
+    def limit(self, limit: Limit) -> float | None:
+        """Return a measured limit in bytes/s; None if it is unknown or a lower bound."""
+        estimate = self.estimates.get(limit)
+        return None if estimate is None or estimate.is_lower_bound else estimate.bytes_per_s
+
+    def lower_bound(self, limit: Limit) -> float | None:
+        """Return a lower bound in bytes/s; None if it is unknown or the limit is measured."""
+        estimate = self.estimates.get(limit)
+        return estimate.bytes_per_s if estimate is not None and estimate.is_lower_bound else None
+
+    @property
+    def sources(self) -> dict[str, str]:
+        """Source of each rate and limit by name."""
+        return {**self.rate_sources, **{str(limit): estimate.source for limit, estimate in self.estimates.items()}}
+
+    @property
+    def values(self) -> dict[str, float | None]:
+        """Rates and limits in bytes/s, with the same names as in `sources`."""
+        direct = [link.bytes_per_s for link in self.direct_links if link.bytes_per_s is not None]
+        return {
+            **({"direct_link": float(np.median(direct))} if direct else {}),
+            "one_way": self.one_way_bytes_per_s,
+            "two_way": self.two_way_bytes_per_s,
+            "crossing": self.crossing_bytes_per_s,
+            "between_roots": self.between_roots_bytes_per_s,
+            "host_in": self.host_in_bytes_per_s,
+            "host_out": self.host_out_bytes_per_s,
+            "remote_in": self.remote_in_bytes_per_s,
+            "remote_out": self.remote_out_bytes_per_s,
+            "tau": self.tau,
+            "crossing_cost": self.crossing_cost,
+            **_medians_of_groups(self.group_rates),
+            **{str(limit): estimate.bytes_per_s for limit, estimate in self.estimates.items()},
+        }
+
+
+def _medians_of_groups(rates: Mapping[tuple[str, PathClass], float]) -> dict[str, float]:
+    """Return the median rate in bytes/s of the slow groups of each path class, by the name of the parameter."""
+    of_class: dict[str, list[float]] = {}
+    for (_, way), rate in rates.items():
+        of_class.setdefault(f"{way}_of_slow_groups", []).append(rate)
+    return {name: float(np.median(of_way)) for name, of_way in of_class.items()}
 
 
 @dataclass(frozen=True)

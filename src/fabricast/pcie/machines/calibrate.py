@@ -1,4 +1,4 @@
-"""Calibration of the rates and limits of a machine from measured copies and probes."""
+"""Rates of the rates and limits of a machine from measured copies and probes."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ import numpy as np
 from fabricast.core.errors import InputError
 from fabricast.pcie.engines.forecast import total_rate
 from fabricast.pcie.graphs.programs import PROGRAMS
-from fabricast.pcie.graphs.rates import LinkRates, Statistic
-from fabricast.pcie.machines.calibration import DUPLEX_COST, THROTTLED, Calibration, Estimate, by_links
+from fabricast.pcie.graphs.rates import Estimate, Limit, Rates, Statistic
 from fabricast.pcie.machines.direct_links import calibrated_links
 from fabricast.pcie.machines.group_rates import (
     GROUPED_CLASSES,
@@ -24,8 +23,9 @@ from fabricast.pcie.machines.group_rates import (
     slow_links,
     without_slow_links,
 )
-from fabricast.pcie.machines.limits import PROBES, Limit, limit_of_probe, with_inter_socket_capacity
+from fabricast.pcie.machines.limits import PROBES, THROTTLED, by_links, limit_of_probe, with_inter_socket_capacity
 from fabricast.pcie.measurements.measured_graph import CALIBRATION, MeasuredGraph, flows_of
+from fabricast.pcie.models.parameters import MachineParameters
 from fabricast.pcie.topology.memory import UNLIMITED, ends_of, is_host
 from fabricast.pcie.topology.parts import direct_rates
 from fabricast.pcie.topology.paths import (
@@ -47,12 +47,16 @@ __all__ = [
     "highest_link_rate",
     "peer_link_of",
     "rate_limited_by_links",
+    "uncalibrated",
 ]
 
 #: Measured rates that exceed the link rates by more than this share contradict the tree, or are an artefact.
 BEYOND = 0.1
 #: Source of the single-copy rate if none was measured or specified.
 LINK_PAYLOAD = "payload share of the links in the topology file"
+#: Cost of a byte of the reverse direction if no bidirectional pair was measured: median of three machines with PCIe 5.0
+#: switches (config/published/pcie_concurrent_copies.csv).
+DUPLEX_COST = 0.03
 #: Path classes; those that may be slower come last.
 _CLASSES: tuple[PathClass, ...] = (
     "local",
@@ -90,7 +94,7 @@ def rate_limited_by_links(
     if statistic == "last_listed":
         return len(flows) * bytes_per_s
     wide = with_inter_socket_capacity(tree, UNLIMITED)
-    rates = LinkRates(bytes_per_s, bytes_per_s)
+    rates = Rates(bytes_per_s, bytes_per_s)
     return total_rate(wide, flows, PROGRAMS["independent"], rates, statistic="sum_of_copies").bytes_per_s
 
 
@@ -100,7 +104,7 @@ def calibrate_machine(
     *,
     one_way_bytes_per_s: float | None = None,
     one_way_source: str = LINK_PAYLOAD,
-) -> Calibration:
+) -> Rates:
     """Calibrate a machine from isolated copies, bidirectional pairs and marked rows.
 
     Graphs whose rate exceeds the link rates of the tree are ignored.
@@ -171,7 +175,8 @@ def calibrate_machine(
     group_rates = rates_of_groups(tree, slow, isolated)
     calibration = replace(
         calibration,
-        rates=replace(calibration.rates, group_rates=group_rates, link_rates=slow_rates),
+        group_rates=group_rates,
+        link_rates=slow_rates,
         rate_sources={**calibration.rate_sources, **group_rate_sources(group_rates, isolated)},
     )
     calibration = _with_limits(tree, calibration, probes)
@@ -179,7 +184,7 @@ def calibrate_machine(
     return _with_direct_links(tree, calibration, direct) if tree.peer_links else calibration
 
 
-def _with_lower_bounds(calibration: Calibration, totals_both_ways: Mapping[PathClass, list[float]]) -> Calibration:
+def _with_lower_bounds(calibration: Rates, totals_both_ways: Mapping[PathClass, list[float]]) -> Rates:
     """Add the lower bounds of limits that bidirectional pairs provide."""
     for path_class, limit in _OPPOSITE.items():
         totals = totals_both_ways.get(path_class, [])
@@ -197,9 +202,7 @@ def _with_lower_bounds(calibration: Calibration, totals_both_ways: Mapping[PathC
     return calibration
 
 
-def _with_direct_links(
-    tree: PcieTree, calibration: Calibration, direct: dict[tuple[str, str], list[float]]
-) -> Calibration:
+def _with_direct_links(tree: PcieTree, calibration: Rates, direct: dict[tuple[str, str], list[float]]) -> Rates:
     """Add the rates of direct links between GPUs, measured or specified by the topology."""
     links = calibrated_links(tree.peer_links, direct)
     sources = dict(calibration.rate_sources)
@@ -218,7 +221,7 @@ class _Probed(NamedTuple):
     graph: MeasuredGraph
 
 
-class _Rates(NamedTuple):
+class _Scaled(NamedTuple):
     """Copy rates scaled to a link of capacity 1.
 
     They are from the copies whose narrowest link is the widest; `width` is its width relative to a link of capacity 1.
@@ -232,12 +235,12 @@ class _Rates(NamedTuple):
         return float(np.median(self.of_link))
 
 
-def _of_the_widest(measured: Sequence[IsolatedCopy]) -> _Rates:
+def _of_the_widest(measured: Sequence[IsolatedCopy]) -> _Scaled:
     widest = max((rate.width for rate in measured), default=1.0)
-    return _Rates(widest, [rate.bytes_per_s / rate.width for rate in measured if rate.width == widest])
+    return _Scaled(widest, [rate.bytes_per_s / rate.width for rate in measured if rate.width == widest])
 
 
-def _with_limits(tree: PcieTree, calibration: Calibration, probes: Sequence[_Probed]) -> Calibration:
+def _with_limits(tree: PcieTree, calibration: Rates, probes: Sequence[_Probed]) -> Rates:
     """Add the limits that probes measured.
 
     Copies that were slower than their links determine a limit; otherwise their rate is a lower bound.
@@ -249,7 +252,7 @@ def _with_limits(tree: PcieTree, calibration: Calibration, probes: Sequence[_Pro
             probe
             for probe in of_limit
             if probe.graph.total_bytes_per_s
-            < (1 - THROTTLED) * by_links(tree, probe.graph.flows, calibration.rates, statistic=probe.graph.statistic)
+            < (1 - THROTTLED) * by_links(tree, probe.graph.flows, calibration, statistic=probe.graph.statistic)
         ]
         if throttled:
             estimates[limit] = Estimate(
@@ -267,14 +270,14 @@ def _with_limits(tree: PcieTree, calibration: Calibration, probes: Sequence[_Pro
 
 
 def _estimated(
-    rates_alone: dict[PathClass, _Rates],
-    rates_both: dict[PathClass, _Rates],
+    rates_alone: dict[PathClass, _Scaled],
+    rates_both: dict[PathClass, _Scaled],
     used: set[str],
     default: tuple[float, str] | None,
     faster: int,
     *,
     local: bool,
-) -> Calibration:
+) -> Rates:
     source = {}
     alone = {way: rates.of_link for way, rates in rates_alone.items()}
     two_way = {way: rates.of_link for way, rates in rates_both.items()}
@@ -335,7 +338,8 @@ def _estimated(
     counted = [way for way in _SLOWER if (way != fastest or slow) and not (way == "host_out" and fastest == "host_in")]
     slower, widths, slower_sources = _slower_classes(counted, rates_alone, rates_both, rate, both)
     source |= slower_sources
-    rates = LinkRates(
+    classes = frozenset(way for way in _CLASSES if alone[way] or two_way[way])
+    return Rates(
         rate,
         both,
         slower.get("crossing"),
@@ -344,13 +348,8 @@ def _estimated(
         slower.get("host_out"),
         slower.get("remote_in"),
         slower.get("remote_out"),
-    )
-    classes = frozenset(way for way in _CLASSES if alone[way] or two_way[way])
-    return Calibration(
-        rates,
-        {},
-        source,
-        frozenset(used),
+        rate_sources=source,
+        used=frozenset(used),
         links_calibrated=slow or not (unsure or fastest == "host_in"),
         measured_classes=classes,
         calibrated_widths=widths,
@@ -360,8 +359,8 @@ def _estimated(
 
 def _slower_classes(
     counted: Sequence[PathClass],
-    rates_alone: dict[PathClass, _Rates],
-    rates_both: dict[PathClass, _Rates],
+    rates_alone: dict[PathClass, _Scaled],
+    rates_both: dict[PathClass, _Scaled],
     one_way: float,
     both: float,
 ) -> tuple[dict[PathClass, float], dict[PathClass, float], dict[str, str]]:
@@ -385,7 +384,7 @@ def _slower_classes(
     return slower, widths, source
 
 
-def _absolute(measured: _Rates, one_way: float) -> tuple[float, float]:
+def _absolute(measured: _Scaled, one_way: float) -> tuple[float, float]:
     """Return the rate of a path class and the largest link width for which it is valid.
 
     A copy that fills a narrow link does not determine the rate of its path class over wider links.
@@ -417,13 +416,13 @@ def calibrating_class(alone: Mapping[PathClass, Sequence[float]]) -> PathClass |
 
 
 def highest_link_rate(
-    tree: PcieTree, flows: Sequence[tuple[int, int]], calibration: Calibration, statistic: Statistic = "sum_of_copies"
+    tree: PcieTree, flows: Sequence[tuple[int, int]], calibration: Rates, statistic: Statistic = "sum_of_copies"
 ) -> float:
     """Return the highest total rate of some copies in bytes/s at the highest known link rate.
 
     Copies over direct links add the rates of these links; the result is infinite if such a rate is unknown.
     """
-    rates, names = calibration.rates, tree.endpoint_names
+    rates, names = calibration, tree.endpoint_names
     direct_link_rates = direct_rates(calibration.direct_links or tree.peer_links)
     direct = [flow for flow in flows if tree.peer_link(names[flow[0]], names[flow[1]]) is not None]
     most = sum(direct_link_rates.get((names[source], names[target]), np.inf) for source, target in direct)
@@ -432,3 +431,29 @@ def highest_link_rate(
         fastest = max(rates.one_way_bytes_per_s, rates.crossing_bytes_per_s or 0.0)
         most += rate_limited_by_links(tree, on_tree, fastest, statistic)
     return most
+
+
+def uncalibrated(machine: MachineParameters, *, ports: bool = True) -> Rates:
+    """Return the rates of a machine without measurements of concurrent copies.
+
+    >>> from fabricast.pcie.models.parameters import machine_parameters
+    >>> from fabricast.pcie.topology.regular import regular_tree
+    >>> machine = machine_parameters(regular_tree("flat4x2", (2, 4)), bandwidth_bytes_per_s=51.5e9)
+    >>> round(uncalibrated(machine).two_way_bytes_per_s / 1e9, 1)
+    50.0
+    """
+    rate = machine.bandwidth_bytes_per_s
+    crossing = rate / machine.crossing_cost if machine.crossing_cost > 1 and not ports else None
+    parameter_sources = {row.name: row.source for row in machine.rows}
+    source = {
+        "one_way": parameter_sources["bandwidth"],
+        "two_way": "duplex cost of other machines; no bidirectional pair was measured",
+    }
+    if crossing is not None:
+        source["crossing"] = f"crossing cost {machine.crossing_cost:g}: {parameter_sources['crossing_cost']}"
+    if ports:
+        source |= {row.name: row.source for row in machine.rows if row.name != "bandwidth" and not row.is_default}
+        return Rates(
+            rate, rate / (1 + DUPLEX_COST), tau=machine.tau, crossing_cost=machine.crossing_cost, rate_sources=source
+        )
+    return Rates(rate, rate / (1 + DUPLEX_COST), crossing, rate_sources=source)

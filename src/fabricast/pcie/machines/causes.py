@@ -8,8 +8,8 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import pandas as pd
 
-from fabricast.core.warnings import CopyWarning, Warning, WarningCode
-from fabricast.pcie.graphs.rates import LinkRates
+from fabricast.core.warnings import CodedWarning, CopyWarning, WarningCode
+from fabricast.pcie.graphs.rates import Rates
 from fabricast.pcie.machines.group_rates import copies_over, slow_link_warnings
 from fabricast.pcie.measurements.measured_graph import MeasuredGraph
 from fabricast.pcie.topology.memory import HOST
@@ -32,7 +32,7 @@ _SEVERAL = 3
 _NAMED = 4
 
 
-def causes(tree: PcieTree, graphs: Sequence[MeasuredGraph], rows: pd.DataFrame, rates: LinkRates) -> Iterator[Warning]:
+def causes(tree: PcieTree, graphs: Sequence[MeasuredGraph], rows: pd.DataFrame, rates: Rates) -> Iterator[CodedWarning]:
     """Yield the probable causes of measured rates that contradict the topology or each other."""
     yield from slow_link_warnings(rates)
     explained = copies_over(tree, [flow for graph in graphs for flow in graph.flows], rates.link_rates)
@@ -51,7 +51,7 @@ def causes(tree: PcieTree, graphs: Sequence[MeasuredGraph], rows: pd.DataFrame, 
     yield from _slow_class(tree, isolated)
 
 
-def _slow_endpoint(tree: PcieTree, graphs: Sequence[MeasuredGraph], rows: pd.DataFrame) -> Iterator[Warning]:
+def _slow_endpoint(tree: PcieTree, graphs: Sequence[MeasuredGraph], rows: pd.DataFrame) -> Iterator[CodedWarning]:
     """Report a GPU that all graphs below their forecast use, and few other graphs."""
     error = rows["relative_error"].to_numpy(dtype=float)
     slow = [graph for graph, value in zip(graphs, error, strict=True) if value > _DEVIATES]
@@ -78,7 +78,7 @@ def _slow_endpoint(tree: PcieTree, graphs: Sequence[MeasuredGraph], rows: pd.Dat
         )
 
 
-def _slow_direction(isolated: dict[tuple[str, str], float]) -> Iterator[Warning]:
+def _slow_direction(isolated: dict[tuple[str, str], float]) -> Iterator[CodedWarning]:
     """Report pairs with one direction slower than the other."""
     slower = {
         flow: rate / isolated[flow[::-1]]
@@ -98,13 +98,13 @@ def _slow_direction(isolated: dict[tuple[str, str], float]) -> Iterator[Warning]
     )
 
 
-def _slow_everywhere(tree: PcieTree, isolated: dict[tuple[str, str], float]) -> Iterator[Warning]:
+def _slow_everywhere(tree: PcieTree, isolated: dict[tuple[str, str], float]) -> Iterator[CodedWarning]:
     """Report copies between GPUs that are all far slower than the links of the topology."""
     rates = [rate for flow, rate in isolated.items() if HOST not in flow and tree.peer_link(*flow) is None]
     links = single_copy_rate_of(tree)
     if links is None or len(rates) < 2 or max(rates) >= _SLOW * links:
         return
-    yield Warning(
+    yield CodedWarning(
         WarningCode.SLOW_COPIES,
         f"all isolated copies between GPUs are slow: the median is {float(np.median(rates)) / 1e9:.4g} GB/s, "
         f"{float(np.median(rates)) / links:.0%} of the {links / 1e9:.4g} GB/s that the links allow; check peer access "
@@ -113,7 +113,7 @@ def _slow_everywhere(tree: PcieTree, isolated: dict[tuple[str, str], float]) -> 
     )
 
 
-def _slow_class(tree: PcieTree, isolated: dict[tuple[str, str], float]) -> Iterator[Warning]:
+def _slow_class(tree: PcieTree, isolated: dict[tuple[str, str], float]) -> Iterator[CodedWarning]:
     """Report copies below a switch that are slower than those across it, and very slow copies between sockets."""
     rates: dict[str, list[float]] = {"below": [], "across": [], "between": []}
     slowest: dict[str, tuple[str, str]] = {}

@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fabricast.core.warnings import CopyWarning, Warning, WarningCode
-from fabricast.pcie.graphs.rates import LinkRates
+from fabricast.core.warnings import CodedWarning, CopyWarning, WarningCode
+from fabricast.pcie.graphs.rates import Rates
 from fabricast.pcie.topology.memory import ends_of, is_host, root_complex_of
 from fabricast.pcie.topology.paths import PathClass, link_labels
 from fabricast.pcie.topology.tree import PcieTree
@@ -19,7 +19,6 @@ __all__ = [
     "copies_over",
     "group_of",
     "group_rate_sources",
-    "group_rate_values",
     "rates_of_groups",
     "slow_groups",
     "slow_link_warnings",
@@ -159,16 +158,16 @@ def without_slow_links(
     return [copy for copy, each in zip(copies, flows, strict=True) if over.isdisjoint(each)]
 
 
-def slow_link_warnings(rates: LinkRates) -> list[Warning]:
+def slow_link_warnings(rates: Rates) -> list[CodedWarning]:
     """Return one warning for each GPU or link that slows all its copies.
 
-    >>> rates = LinkRates(26e9, 24e9, link_rates={"endpoint 6 sends": 3.93e9, "link S1 > RC": 13e9})
+    >>> rates = Rates(26e9, 24e9, link_rates={"endpoint 6 sends": 3.93e9, "link S1 > RC": 13e9})
     >>> slow_link_warnings(rates)[1].text.partition(":")[0]
     'all single copies through link S1 > RC reach 13 GB/s, others 26 GB/s'
     """
     usual = f"{rates.one_way_bytes_per_s / 1e9:.4g} GB/s"
     gpus: dict[str, list[str]] = {}
-    warnings: list[Warning] = []
+    warnings: list[CodedWarning] = []
     check = "check the width and generation of {} link under load ('lspci -vv', LnkSta)"
     for label, rate in rates.link_rates.items():
         kind, name, *rest = label.split()
@@ -176,7 +175,7 @@ def slow_link_warnings(rates: LinkRates) -> list[Warning]:
             gpus.setdefault(name, []).append(f"{rest[0]} {rate / 1e9:.4g} GB/s")
         else:
             text = f"all single copies through {label} reach {rate / 1e9:.4g} GB/s, others {usual}: "
-            warnings.append(Warning(WarningCode.SLOW_ENDPOINT, text + check.format("this")))
+            warnings.append(CodedWarning(WarningCode.SLOW_ENDPOINT, text + check.format("this")))
     of_gpus = [
         CopyWarning.about(
             (gpu,),
@@ -214,18 +213,10 @@ def rates_of_groups(
     return rates
 
 
-def group_rate_values(rates: Mapping[tuple[str, PathClass], float]) -> dict[str, float]:
-    """Return the median rate in bytes/s of the slow groups of each path class, by the name of the parameter."""
-    of_class: dict[str, list[float]] = {}
-    for (_, way), rate in rates.items():
-        of_class.setdefault(f"{way}_of_slow_groups", []).append(rate)
-    return {name: float(np.median(of_way)) for name, of_way in of_class.items()}
-
-
 def group_rate_sources(
     rates: Mapping[tuple[str, PathClass], float], measured: Mapping[PathClass, Sequence[IsolatedCopy]]
 ) -> dict[str, str]:
-    """Return the rate of each slow group in GB/s as text, by the name of the parameter in `group_rate_values`.
+    """Return the rate of each slow group in GB/s as text, by the name of the parameter in `Rates.values`.
 
     >>> rates = {("4", "host_in"): 25.4e9, ("5", "host_in"): 25.4e9}
     >>> group_rate_sources(rates, {"host_in": [IsolatedCopy(1.0, 25.4e9, "4")]})

@@ -5,11 +5,14 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 from dataclasses import replace
-from enum import StrEnum
 from functools import lru_cache
 
+from fabricast.pcie.engines.forecast import total_rate
+from fabricast.pcie.graphs.programs import PROGRAMS
+from fabricast.pcie.graphs.rates import Limit, Rates, Statistic
 from fabricast.pcie.measurements.measured_graph import MeasuredGraph, flows_of
 from fabricast.pcie.topology.memory import (
+    UNLIMITED,
     ends_of,
     is_host,
     is_inter_socket,
@@ -24,7 +27,8 @@ from fabricast.pcie.topology.tree import PcieTree
 __all__ = [
     "INTER_SOCKET_LIMITS",
     "PROBES",
-    "Limit",
+    "THROTTLED",
+    "by_links",
     "host_link_capacity",
     "inter_socket_limits",
     "inter_socket_link_count",
@@ -36,39 +40,11 @@ __all__ = [
 ]
 
 
-class Limit(StrEnum):
-    """Bandwidth limits that several copies share in addition to the links of the tree."""
-
-    MEMORY_READ = "memory_read"
-    MEMORY_WRITE = "memory_write"
-    MEMORY_BOTH_WAYS = "memory_both_ways"
-    MEMORY_READ_OF_A_NODE = "memory_read_of_a_node"
-    MEMORY_WRITE_OF_A_NODE = "memory_write_of_a_node"
-    MEMORY_BOTH_WAYS_OF_A_NODE = "memory_both_ways_of_a_node"
-    HOST_BOTH_WAYS = "host_both_ways"
-    ROOT_COMPLEX = "root_complex"
-    ROOT_COMPLEX_BOTH_WAYS = "root_complex_both_ways"
-    ROOT_COMPLEX_LINK = "root_complex_link"
-    ROOT_COMPLEX_LINK_BOTH_WAYS = "root_complex_link_both_ways"
-    REMOTE_MEMORY = "remote_memory"
-    REMOTE_MEMORY_BOTH_WAYS = "remote_memory_both_ways"
-
-    @property
-    def is_bidirectional(self) -> bool:
-        """True if the limit applies to both directions together."""
-        return "both_ways" in self
-
-    @property
-    def one_way(self) -> Limit:
-        """Limit of one direction; the limit itself if it has no unidirectional form."""
-        return Limit(self.removesuffix("_both_ways")) if self.endswith("_both_ways") and self in _PAIRED else self
-
-
-#: Limits with both a unidirectional and a bidirectional form.
-_PAIRED = (Limit.ROOT_COMPLEX_BOTH_WAYS, Limit.ROOT_COMPLEX_LINK_BOTH_WAYS, Limit.REMOTE_MEMORY_BOTH_WAYS)
 _MEMORY_PROBE, _NODE_PROBE = "all GPUs of a root complex", "several GPUs, one NUMA node"
 _CROSSING_PROBE = "several copies between GPUs across the root complex"
 _INTER_SOCKET_PROBE, _REMOTE_PROBE = "several copies between two root complexes", "several copies of remote memory"
+#: Copies that are slower than their links by this share are limited by something else.
+THROTTLED = 0.05
 #: Copies that measure each limit.
 PROBES = {
     Limit.MEMORY_READ: _MEMORY_PROBE,
@@ -201,3 +177,15 @@ def limit_of_probe(tree: PcieTree, graph: MeasuredGraph, *, opposite: bool) -> t
     if sum(len(numbers) for _, numbers in crossing.values()) < len(graph.flows):
         return None
     return next(iter(crossing.values()))[0], len(crossing)
+
+
+def by_links(
+    tree: PcieTree, flows: Sequence[tuple[str, str]], rates: Rates, *, statistic: Statistic = "sum_of_copies"
+) -> float:
+    """Return the total rate of some copies in bytes/s if only links limit them.
+
+    `statistic` is the rate that the benchmark prints.
+    """
+    pairs = [(tree.endpoint_number[s], tree.endpoint_number[t]) for s, t in (ends_of(tree, flow) for flow in flows)]
+    wide = with_inter_socket_capacity(tree, UNLIMITED)
+    return total_rate(wide, pairs, PROGRAMS["independent"], rates, statistic=statistic).bytes_per_s

@@ -3,44 +3,52 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
-from pathlib import Path
-from typing import NamedTuple
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 
-from fabricast.core.warnings import Warning, WarningCode
+from fabricast.core.warnings import CodedWarning, WarningCode
 from fabricast.pcie.engines.forecast import Sharing, isolated_rate
-from fabricast.pcie.machines.calibrate import calibrate_machine
-from fabricast.pcie.machines.calibration import Calibration
+from fabricast.pcie.graphs.rates import Rates
 from fabricast.pcie.machines.validation import forecast_graph
-from fabricast.pcie.measurements.files import copies_of_machine
 from fabricast.pcie.measurements.measured_graph import EXCLUDED_ROLES, MeasuredGraph, flows_of
-from fabricast.pcie.topology.memory import with_host_memory
 from fabricast.pcie.topology.tree import PcieTree
 
-__all__ = ["CONTRADICTS", "MeasuredCalibration", "MeasuredRates", "measured_calibration"]
+__all__ = ["CONTRADICTS", "Comparison", "MeasuredRates"]
 
 #: Relative difference above which a forecast contradicts a measured rate.
 CONTRADICTS = 0.15
 _Flows = tuple[tuple[int, int], ...]
+_Pair = tuple[str, str]
 
 
-class MeasuredCalibration(NamedTuple):
-    """Calibration of a machine, its measured graphs, and warnings about them."""
+@dataclass(frozen=True)
+class Comparison:
+    """Forecasts that contradict measured rates, as a value; rates are in bytes/s.
 
-    calibration: Calibration
-    graphs: tuple[MeasuredGraph, ...]
-    warnings: tuple[Warning, ...]
+    Parameters
+    ----------
+    compared : frozenset
+        Copies and graphs that were compared, so that each is compared once.
+    copies : mapping of (str, str) to (float, float)
+        Forecast and measured rate of isolated copies.
+    graphs : tuple of (float, MeasuredGraph, str)
+        Forecast total rate, measured graph, and program of the forecast.
+    """
 
+    compared: frozenset[_Pair | _Flows] = frozenset()
+    copies: Mapping[_Pair, tuple[float, float]] = field(default_factory=dict)
+    graphs: tuple[tuple[float, MeasuredGraph, str], ...] = ()
 
-def measured_calibration(
-    tree: PcieTree, path: Path | str, *, system: str | None, one_way_bytes_per_s: float | None
-) -> MeasuredCalibration:
-    """Return the calibration of a machine from a file of measured copies."""
-    copies = copies_of_machine(tree, path, system=system)
-    calibration = calibrate_machine(with_host_memory(tree), copies.graphs, one_way_bytes_per_s=one_way_bytes_per_s)
-    return MeasuredCalibration(calibration, tuple(copies.graphs), copies.warnings)
+    def __add__(self, other: Comparison) -> Comparison:
+        new = tuple(one for one in other.graphs if one not in self.graphs)
+        return Comparison(self.compared | other.compared, {**self.copies, **other.copies}, (*self.graphs, *new))
+
+    @property
+    def is_contradicted(self) -> bool:
+        """Whether any forecast contradicts a measurement."""
+        return bool(self.copies or self.graphs)
 
 
 class MeasuredRates:
@@ -52,7 +60,7 @@ class MeasuredRates:
         Topology of the machine with host memory as endpoints.
     graphs : sequence of MeasuredGraph
         Measured graphs; those that their file excludes are not compared.
-    calibration : Calibration
+    calibration : Rates
         Calibration of the forecasts.
     sharing : {'max_min', 'ports'}
         Rule by which running copies share links.
@@ -64,47 +72,46 @@ class MeasuredRates:
         self,
         tree: PcieTree,
         graphs: Sequence[MeasuredGraph],
-        calibration: Calibration,
+        calibration: Rates,
         sharing: Sharing,
-        direct: Collection[tuple[str, str]] = (),
+        direct: Collection[_Pair] = (),
     ) -> None:
         self._tree, self._calibration, self._sharing = tree, calibration, sharing
         valid = [
             graph for graph in graphs if graph.role not in EXCLUDED_ROLES and not set(direct).intersection(graph.flows)
         ]
-        self._isolated = _isolated_rates(valid, 1 + calibration.rates.duplex_cost)
+        self._isolated = _isolated_rates(valid, 1 + calibration.duplex_cost)
         self._graphs: dict[_Flows, list[MeasuredGraph]] = {}
         for graph in valid:
             if len(graph.flows) > 1:
                 self._graphs.setdefault(tuple(sorted(flows_of(tree, graph))), []).append(graph)
-        self._compared: set[tuple[str, str] | _Flows] = set()
-        self._copies: dict[tuple[str, str], tuple[float, float]] = {}
-        self._contradicted: list[tuple[float, MeasuredGraph, str]] = []
 
     @property
     def has_graphs(self) -> bool:
         """Whether any measured rate can be compared."""
         return bool(self._isolated or self._graphs)
 
-    def compare(self, flows: Iterable[tuple[int, int]], printed_bytes_per_s: float | None, program: str) -> None:
+    def compare(
+        self, flows: Iterable[tuple[int, int]], printed_bytes_per_s: float | None, program: str, known: Comparison
+    ) -> Comparison:
         """Compare the forecast of each isolated copy, and that of all copies together, with their measured rates."""
         pairs = tuple(sorted(flows))
+        found = known
         for pair in set(pairs):
             source, target = (self._tree.endpoint_names[end] for end in pair)
-            if (source, target) in self._isolated and (source, target) not in self._compared:
-                forecast = isolated_rate(self._tree, pair, self._calibration.rates, over_peer_links=True)
-                self.compare_isolated((source, target), forecast)
-        if printed_bytes_per_s is not None:
-            self._compare_graph(pairs, printed_bytes_per_s, program)
+            if (source, target) in self._isolated and (source, target) not in found.compared:
+                forecast = isolated_rate(self._tree, pair, self._calibration, over_peer_links=True)
+                found += self.compare_isolated((source, target), forecast)
+        return found if printed_bytes_per_s is None else self.compare_graph(pairs, printed_bytes_per_s, program, found)
 
-    def compare_staged(self, flows: Iterable[tuple[int, int]], printed_bytes_per_s: float) -> None:
-        """Compare the forecast of copies through host memory with their measured total rate in bytes/s."""
-        self._compare_graph(tuple(sorted(flows)), printed_bytes_per_s, None)
-
-    def _compare_graph(self, pairs: _Flows, printed_bytes_per_s: float, program: str | None) -> None:
-        if pairs in self._compared:
-            return
-        self._compared.add(pairs)
+    def compare_graph(
+        self, flows: Iterable[tuple[int, int]], printed_bytes_per_s: float, program: str | None, known: Comparison
+    ) -> Comparison:
+        """Compare the forecast of copies together with their measured total rate; None is the program of staging."""
+        pairs = tuple(sorted(flows))
+        if pairs in known.compared:
+            return known
+        contradicted = []
         for graph in self._graphs.get(pairs, ()):
             low = high = total = printed_bytes_per_s
             if graph.program == program:
@@ -114,24 +121,24 @@ class MeasuredRates:
                 low, high, total = repeated.low, repeated.high, repeated.total
             measured = graph.total_bytes_per_s
             if not low <= measured <= high and abs(total / measured - 1) > CONTRADICTS:
-                self._contradicted.append((total, graph, program or graph.program))
+                contradicted.append((total, graph, program or graph.program))
+        return known + Comparison(frozenset({pairs}), {}, tuple(contradicted))
 
-    def compare_isolated(self, flow: tuple[str, str], forecast_bytes_per_s: float) -> None:
+    def compare_isolated(self, flow: _Pair, forecast_bytes_per_s: float) -> Comparison:
         """Compare the forecast of an isolated copy with its measured rate, if any."""
-        self._compared.add(flow)
         measured = self._isolated.get(flow)
-        if measured is not None and abs(forecast_bytes_per_s / measured - 1) > CONTRADICTS:
-            self._copies[flow] = forecast_bytes_per_s, measured
+        is_off = measured is not None and abs(forecast_bytes_per_s / measured - 1) > CONTRADICTS
+        return Comparison(frozenset({flow}), {flow: (forecast_bytes_per_s, measured or 0.0)} if is_off else {})
 
-    def warnings(self) -> list[Warning]:
-        """Return the contradictions between forecasts and measurements so far."""
-        texts = [*self._of_copies(), *self._of_graphs()]
-        return [Warning(WarningCode.MEASUREMENT_CONTRADICTED, text) for text in texts]
+    def warnings(self, found: Comparison) -> list[CodedWarning]:
+        """Return the contradictions between forecasts and measurements."""
+        texts = [*self._of_copies(found.copies), *_of_graphs(found.graphs)]
+        return [CodedWarning(WarningCode.MEASUREMENT_CONTRADICTED, text) for text in texts]
 
-    def _of_copies(self) -> Iterable[str]:
-        if not self._copies:
+    def _of_copies(self, copies: Mapping[_Pair, tuple[float, float]]) -> Iterator[str]:
+        if not copies:
             return
-        found = sorted(self._copies.items(), key=lambda item: -abs(np.log(item[1][0] / item[1][1])))
+        found = sorted(copies.items(), key=lambda item: -abs(np.log(item[1][0] / item[1][1])))
         (source, target), (forecast, measured) = found[0]
         ends = Counter(end for (one, other), _ in found for end in (one, other))
         # Of GPUs in equally many of these copies, the one with the lowest measured rates is the cause.
@@ -145,25 +152,25 @@ class MeasuredRates:
             f"{common if count == all_of > 1 else '; check the topology'}"
         )
 
-    def _of_graphs(self) -> Iterable[str]:
-        if not self._contradicted:
-            return
-        forecast, graph, program = max(
-            self._contradicted, key=lambda item: abs(float(np.log(item[0] / item[1].total_bytes_per_s)))
-        )
-        programs = "" if program == graph.program else f" (program {program}, measured {graph.program})"
-        more = len(self._contradicted) - 1
-        others = f", and {more} further graphs differ by more than {CONTRADICTS:.0%}" if more else ""
-        where = f" (line {graph.line})" if graph.line else ""
-        yield (
-            f"the measurements have {graph.total_bytes_per_s / 1e9:.4g} GB/s in total for the same copies, graph "
-            f"'{graph.name}'{where}, but their forecast is {forecast / 1e9:.4g} GB/s{programs}{others}; "
-            "'fabricast validate' names causes"
-        )
-
     def _median_rate(self, end: str) -> float:
         """Return the median measured rate of isolated copies of an endpoint."""
         return float(np.median([rate for flow, rate in self._isolated.items() if end in flow]))
+
+
+def _of_graphs(graphs: Sequence[tuple[float, MeasuredGraph, str]]) -> Iterator[str]:
+    """Yield the text about the graph that contradicts its forecast most."""
+    if not graphs:
+        return
+    forecast, graph, program = max(graphs, key=lambda item: abs(float(np.log(item[0] / item[1].total_bytes_per_s))))
+    programs = "" if program == graph.program else f" (program {program}, measured {graph.program})"
+    more = len(graphs) - 1
+    others = f", and {more} further graphs differ by more than {CONTRADICTS:.0%}" if more else ""
+    where = f" (line {graph.line})" if graph.line else ""
+    yield (
+        f"the measurements have {graph.total_bytes_per_s / 1e9:.4g} GB/s in total for the same copies, graph "
+        f"'{graph.name}'{where}, but their forecast is {forecast / 1e9:.4g} GB/s{programs}{others}; "
+        "'fabricast validate' names causes"
+    )
 
 
 def _isolated_rates(graphs: Sequence[MeasuredGraph], duplex: float) -> dict[tuple[str, str], float]:

@@ -91,7 +91,7 @@ def _tried(machine: ValidatedMachine, seed: int) -> _Rates:
             tree,
             flows,
             programs,
-            calibration.rates,
+            calibration,
             limits=limits,
             draws=_DRAWS,
             seed=seed,

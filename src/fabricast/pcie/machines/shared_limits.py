@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from fabricast.pcie.engines.links import SharedLimit
-from fabricast.pcie.machines.calibration import Calibration
+from fabricast.pcie.graphs.rates import Limit, Rates
 from fabricast.pcie.machines.limits import (
     INTER_SOCKET_LIMITS,
-    Limit,
     host_link_capacity,
     inter_socket_limits,
     inter_socket_routes,
@@ -23,17 +22,16 @@ __all__ = ["limits_of"]
 
 
 def limits_of(
-    calibration: Calibration, tree: PcieTree, flows: Sequence[tuple[str, str]]
+    calibration: Rates, tree: PcieTree, flows: Sequence[tuple[str, str]]
 ) -> tuple[PcieTree, tuple[SharedLimit, ...]]:
     """Return the measured shared limits of some copies, and the tree to use with them.
 
     If an inter-socket limit is measured, it replaces the capacity that the tree assumes for these links.
 
-    >>> from fabricast.pcie.graphs.rates import LinkRates
-    >>> from fabricast.pcie.machines.calibration import Estimate
+    >>> from fabricast.pcie.graphs.rates import Estimate, Limit, Rates
     >>> from fabricast.pcie.topology.memory import with_host_memory
     >>> from fabricast.pcie.topology.regular import regular_tree
-    >>> known = Calibration(LinkRates(50e9, 50e9), {Limit.MEMORY_READ: Estimate(80e9, "")}, {})
+    >>> known = Rates(50e9, 50e9, estimates={Limit.MEMORY_READ: Estimate(80e9, "")})
     >>> tree = with_host_memory(regular_tree("flat4x2", (2, 4)))
     >>> _, (limit,) = limits_of(known, tree, [("H", "0"), ("H", "4")])
     >>> limit == SharedLimit(80e9, (0, 1), name="memory of H@RC", serves_separately=True)
@@ -51,7 +49,7 @@ def limits_of(
     return tree, tuple(limits)
 
 
-def _of_memory(calibration: Calibration, tree: PcieTree, flows: Sequence[tuple[str, str]]) -> Iterator[SharedLimit]:
+def _of_memory(calibration: Rates, tree: PcieTree, flows: Sequence[tuple[str, str]]) -> Iterator[SharedLimit]:
     ends = [ends_of(tree, flow) for flow in flows]
     for memory in memory_of_flows(tree, flows):
         reads = tuple(number for number, (source, _) in enumerate(ends) if source == memory)
@@ -65,7 +63,7 @@ def _of_memory(calibration: Calibration, tree: PcieTree, flows: Sequence[tuple[s
             yield SharedLimit(limit, reads, writes, f"memory of {memory}", serves_separately=True)
 
 
-def _of_gpus(calibration: Calibration, tree: PcieTree, flows: Sequence[tuple[str, str]]) -> Iterator[SharedLimit]:
+def _of_gpus(calibration: Rates, tree: PcieTree, flows: Sequence[tuple[str, str]]) -> Iterator[SharedLimit]:
     limit = calibration.limit(Limit.HOST_BOTH_WAYS)
     if limit is None:
         return
@@ -78,16 +76,14 @@ def _of_gpus(calibration: Calibration, tree: PcieTree, flows: Sequence[tuple[str
             yield SharedLimit(limit * capacity, in_, out, f"host copies of {gpu} in both directions")
 
 
-def _of_root_complex(
-    calibration: Calibration, tree: PcieTree, flows: Sequence[tuple[str, str]]
-) -> Iterator[SharedLimit]:
+def _of_root_complex(calibration: Rates, tree: PcieTree, flows: Sequence[tuple[str, str]]) -> Iterator[SharedLimit]:
     for root, (limit, numbers) in root_complex_limits(tree, flows).items():
         if (total := calibration.limit(limit)) is not None:
             yield SharedLimit(total, tuple(numbers), name=f"root complex {root}")
 
 
 def _of_root_link(
-    calibration: Calibration, tree: PcieTree, flows: Sequence[tuple[str, str]], stem: Limit, *, of_memory: bool
+    calibration: Rates, tree: PcieTree, flows: Sequence[tuple[str, str]], stem: Limit, *, of_memory: bool
 ) -> Iterator[SharedLimit]:
     ways = [
         (number, way)

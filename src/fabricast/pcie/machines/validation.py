@@ -11,14 +11,15 @@ import numpy as np
 import pandas as pd
 
 from fabricast.core.errors import InputError
-from fabricast.core.warnings import Warning
+from fabricast.core.warnings import CodedWarning
 from fabricast.pcie.engines.forecast import Sharing, isolated_rate, total_rate
 from fabricast.pcie.graphs.programs import PROGRAMS
-from fabricast.pcie.machines.calibrate import BEYOND, LINK_PAYLOAD, calibrate_machine, highest_link_rate
-from fabricast.pcie.machines.calibration import Calibration
+from fabricast.pcie.graphs.rates import Rates
+from fabricast.pcie.machines.calibrate import BEYOND, calibrate_machine, highest_link_rate
 from fabricast.pcie.machines.exclusion import Exclusion, Reason
 from fabricast.pcie.machines.limits import with_inter_socket_capacity
 from fabricast.pcie.machines.shared_limits import limits_of
+from fabricast.pcie.machines.unknown_limits import unknown_limits, with_inter_socket_worst_case
 from fabricast.pcie.machines.warnings import machine_warnings
 from fabricast.pcie.measurements.measured_graph import (
     CALIBRATION,
@@ -32,7 +33,7 @@ from fabricast.pcie.topology.memory import UNLIMITED, with_host_memory
 from fabricast.pcie.topology.parts import PeerLink, direct_rates
 from fabricast.pcie.topology.tree import PcieTree
 
-__all__ = ["GraphForecast", "MachineValidation", "forecast_graph", "validate_machine"]
+__all__ = ["GraphForecast", "MachineValidation", "check_number", "forecast_graph", "validate_machine", "validate_rates"]
 
 
 #: Maximum number of measured graphs: each takes a few milliseconds.
@@ -50,15 +51,15 @@ class MachineValidation:
         is used for validation), measured_bytes_per_s, forecast_bytes_per_s with low and high (only high if no probe
         measured host memory), sharing_bytes_per_s (links only), no_contention_bytes_per_s, relative_error, reason_code
         and reason (of graphs excluded from validation).
-    calibration : Calibration
+    calibration : Rates
         Parameters and their sources.
-    warnings : tuple of Warning
+    warnings : tuple of CodedWarning
         Contradictions between measurements and topology, and missing measurements.
     """
 
     rows: pd.DataFrame
-    calibration: Calibration
-    warnings: tuple[Warning, ...]
+    calibration: Rates
+    warnings: tuple[CodedWarning, ...]
 
 
 def validate_machine(
@@ -66,43 +67,32 @@ def validate_machine(
     graphs: Sequence[MeasuredGraph],
     *,
     one_way_bytes_per_s: float | None = None,
-    one_way_source: str = LINK_PAYLOAD,
     seed: int = 0,
-    warnings: Sequence[Warning] = (),
-    progress: Callable[[int], None] | None = None,
+    warnings: Sequence[CodedWarning] = (),
 ) -> MachineValidation:
-    """Compare forecasts with the measured graphs of a machine.
+    """Compare forecasts with the measured graphs of a machine, which calibrate them."""
+    check_number(graphs)
+    whole = with_host_memory(tree)
+    rates = calibrate_machine(whole, graphs, one_way_bytes_per_s=one_way_bytes_per_s)
+    return validate_rates(whole, graphs, rates, seed=seed, warnings=warnings)
 
-    The forecasts are calibrated with the isolated copies, bidirectional pairs and probes among these graphs.
 
-    Parameters
-    ----------
-    tree : PcieTree
-        Topology of the machine.
-    graphs : sequence of MeasuredGraph
-        Measured graphs of the machine.
-    one_way_bytes_per_s : float, optional
-        Rate of a single copy in bytes/s if none was measured.
-    one_way_source : str, optional
-        Source of that rate.
-    seed : int, default 0
-        Seed of programs with a random order.
-    warnings : sequence of Warning, optional
-        Warnings from reading the measurements; they come first.
-    progress : callable, optional
-        Called with the number of graphs finished since the previous call.
-
-    Returns
-    -------
-    MachineValidation
-        Rows, parameters, and warnings.
-    """
+def check_number(graphs: Sequence[MeasuredGraph]) -> None:
+    """Refuse more graphs than are compared in a few minutes."""
     if len(graphs) > MOST_GRAPHS:
         raise InputError(f"the measurements have {len(graphs):,} graphs, expected at most {MOST_GRAPHS:,}")
-    whole = with_host_memory(tree)
-    calibration = calibrate_machine(
-        whole, graphs, one_way_bytes_per_s=one_way_bytes_per_s, one_way_source=one_way_source
-    )
+
+
+def validate_rates(
+    whole: PcieTree,
+    graphs: Sequence[MeasuredGraph],
+    calibration: Rates,
+    *,
+    seed: int = 0,
+    warnings: Sequence[CodedWarning] = (),
+    progress: Callable[[int], None] | None = None,
+) -> MachineValidation:
+    """Compare forecasts with the measured graphs of a machine; `whole` is the topology with host memory."""
     rows = []
     for graph in graphs:
         rows.append(_row(whole, graph, calibration, seed))
@@ -150,7 +140,7 @@ def _with_direct_links(tree: PcieTree, links: tuple[PeerLink, ...]) -> PcieTree:
     return replace(tree, peer_links=links)
 
 
-def _row(tree: PcieTree, graph: MeasuredGraph, calibration: Calibration, seed: int) -> dict[str, object]:
+def _row(tree: PcieTree, graph: MeasuredGraph, calibration: Rates, seed: int) -> dict[str, object]:
     flows = flows_of(tree, graph)
     kind = graph_class(tree, graph)
     capacity = highest_link_rate(tree, flows, calibration, graph.statistic)
@@ -163,7 +153,7 @@ def _row(tree: PcieTree, graph: MeasuredGraph, calibration: Calibration, seed: i
         joined,
         flows,
         PROGRAMS["independent"],
-        calibration.rates,
+        calibration,
         over_peer_links=True,
         limits=limits,
         statistic=graph.statistic,
@@ -207,7 +197,7 @@ def _row(tree: PcieTree, graph: MeasuredGraph, calibration: Calibration, seed: i
         "sharing_bytes_per_s": shared.bytes_per_s,
         "no_contention_bytes_per_s": _no_contention(joined, flows, calibration)
         if kind == DIRECT_LINKS
-        else calibration.rates.one_way_bytes_per_s * len(flows),
+        else calibration.one_way_bytes_per_s * len(flows),
         "spread_bytes_per_s": graph.spread * measured if graph.repetitions > 1 else None,
         "relative_error": total / measured - 1,
         "reason_code": "" if exclusion is None else str(exclusion.code),
@@ -216,7 +206,7 @@ def _row(tree: PcieTree, graph: MeasuredGraph, calibration: Calibration, seed: i
 
 
 def forecast_graph(
-    tree: PcieTree, graph: MeasuredGraph, calibration: Calibration, *, seed: int = 0, sharing: Sharing = "ports"
+    tree: PcieTree, graph: MeasuredGraph, calibration: Rates, *, seed: int = 0, sharing: Sharing = "ports"
 ) -> GraphForecast | None:
     """Forecast the total rate of a graph.
 
@@ -226,7 +216,7 @@ def forecast_graph(
         Topology with host memory as endpoints.
     graph : MeasuredGraph
         Graph with its program and statistic.
-    calibration : Calibration
+    calibration : Rates
         Calibration of the machine.
     seed : int, default 0
         Seed of programs with a random order.
@@ -240,7 +230,7 @@ def forecast_graph(
     """
     flows, program = flows_of(tree, graph), PROGRAMS[graph.program]
 
-    def total(known: Calibration, capacity: float | None = None) -> GraphForecast:
+    def total(known: Rates, capacity: float | None = None) -> GraphForecast:
         limited, limits = limits_of(known, tree, graph.flows)
         carrier = _with_direct_links(limited, calibration.direct_links)
         if capacity is not None:
@@ -249,7 +239,7 @@ def forecast_graph(
             carrier,
             flows,
             program,
-            known.rates,
+            known,
             over_peer_links=True,
             limits=limits,
             seed=seed,
@@ -259,10 +249,10 @@ def forecast_graph(
         slowest = len(flows) * float(totals.flow_bytes_per_s.min())
         return GraphForecast(totals.bytes_per_s, totals.low_bytes_per_s, totals.high_bytes_per_s, slowest)
 
-    unknown = calibration.unknown(tree, graph.flows)
+    unknown = unknown_limits(calibration, tree, graph.flows)
     if all(exclusion.code is not Reason.NO_INTER_SOCKET_PROBE for exclusion in unknown):
         return total(calibration)
-    worst = calibration.with_inter_socket_worst_case(tree, graph.flows)
+    worst = with_inter_socket_worst_case(calibration, tree, graph.flows)
     if worst is None:
         return None
     # From an inter-socket link with the rate of a single copy to one that limits no copy. Copies between sockets also
@@ -281,10 +271,10 @@ _LINKS_UNCALIBRATED = Exclusion(
 )
 
 
-def _unknown(tree: PcieTree, graph: MeasuredGraph, calibration: Calibration) -> list[Exclusion]:
+def _unknown(tree: PcieTree, graph: MeasuredGraph, calibration: Rates) -> list[Exclusion]:
     """Return the unknown rates and limits that the forecast of a graph needs."""
     direct = _unknown_direct_link(tree, graph)
-    return [*([] if direct is None else [direct]), *calibration.unknown(tree, graph.flows)]
+    return [*([] if direct is None else [direct]), *unknown_limits(calibration, tree, graph.flows)]
 
 
 def _unknown_direct_link(tree: PcieTree, graph: MeasuredGraph) -> Exclusion | None:
@@ -300,5 +290,5 @@ def _unknown_direct_link(tree: PcieTree, graph: MeasuredGraph) -> Exclusion | No
     )
 
 
-def _no_contention(tree: PcieTree, flows: list[tuple[int, int]], calibration: Calibration) -> float:
-    return sum(isolated_rate(tree, flow, calibration.rates, over_peer_links=True) for flow in flows)
+def _no_contention(tree: PcieTree, flows: list[tuple[int, int]], calibration: Rates) -> float:
+    return sum(isolated_rate(tree, flow, calibration, over_peer_links=True) for flow in flows)

@@ -9,14 +9,14 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from fabricast.core.units import pcie_link_bytes_per_s
-from fabricast.core.warnings import CopyWarning, Warning, WarningCode
+from fabricast.core.warnings import CodedWarning, CopyWarning, WarningCode
 from fabricast.pcie.graphs.divided_writes import divided_writes, divided_writes_warning
 from fabricast.pcie.graphs.programs import PROGRAMS
+from fabricast.pcie.graphs.rates import Limit, Rates
 from fabricast.pcie.machines.calibrate import highest_link_rate
-from fabricast.pcie.machines.calibration import Calibration
 from fabricast.pcie.machines.causes import causes
 from fabricast.pcie.machines.exclusion import Reason
-from fabricast.pcie.machines.limits import Limit, root_complex_limits
+from fabricast.pcie.machines.limits import root_complex_limits
 from fabricast.pcie.measurements.measured_graph import DIRECT_LINKS, HOST_COPIES, MeasuredGraph, flows_of, graph_class
 from fabricast.pcie.topology.memory import ends_of
 from fabricast.pcie.topology.parts import direct_rates
@@ -36,8 +36,8 @@ _NAMED_LINKS = 4
 
 
 def machine_warnings(
-    tree: PcieTree, graphs: Sequence[MeasuredGraph], rows: pd.DataFrame, calibration: Calibration
-) -> Iterable[Warning]:
+    tree: PcieTree, graphs: Sequence[MeasuredGraph], rows: pd.DataFrame, calibration: Rates
+) -> Iterable[CodedWarning]:
     """Yield warnings about measurements that contradict a topology, and missing probes."""
     by_name = {graph.name: graph for graph in graphs}
     exceeding = rows[rows["reason_code"] == Reason.BEYOND_LINKS]
@@ -45,7 +45,7 @@ def machine_warnings(
         pairs = [flows_of(tree, by_name[str(name)]) for name in exceeding["graph"]]
         capacity = np.array([highest_link_rate(tree, flows, calibration) for flows in pairs])
         yield _beyond_links(tree, exceeding, capacity)
-    yield from causes(tree, graphs, rows, calibration.rates)
+    yield from causes(tree, graphs, rows, calibration)
     yield from _contradicted_calibration(rows)
     yield from _implausible_rate(tree, calibration)
     yield from _slow_direct_link(tree, calibration)
@@ -58,7 +58,7 @@ def machine_warnings(
     yield from _unmeasured_crossing(tree, graphs, rows, calibration)
 
 
-def _beyond_links(tree: PcieTree, rows: pd.DataFrame, capacity: NDArray[np.float64]) -> Warning:
+def _beyond_links(tree: PcieTree, rows: pd.DataFrame, capacity: NDArray[np.float64]) -> CodedWarning:
     """Return the warning about the graph that exceeds the links most, with possible causes."""
     measured = rows["measured_bytes_per_s"].to_numpy(dtype=np.float64)
     ratio = measured / capacity
@@ -74,7 +74,7 @@ def _beyond_links(tree: PcieTree, rows: pd.DataFrame, capacity: NDArray[np.float
     return CopyWarning.about((), WarningCode.RATE_BEYOND_LINKS, text, graph=str(rows["graph"].iloc[worst]))
 
 
-def _slow_direct_link(tree: PcieTree, calibration: Calibration) -> Iterable[Warning]:
+def _slow_direct_link(tree: PcieTree, calibration: Rates) -> Iterable[CodedWarning]:
     """Warn if single copies over direct links are far slower than the topology specifies."""
     if not calibration.direct_links_measured:
         return
@@ -83,7 +83,7 @@ def _slow_direct_link(tree: PcieTree, calibration: Calibration) -> Iterable[Warn
     slowest = min(shares, key=lambda pair: shares[pair], default=None)
     if slowest is not None and shares[slowest] < _FAR_BELOW:
         kind = tree.peer_link(*slowest)
-        yield Warning(
+        yield CodedWarning(
             WarningCode.SLOW_DIRECT_LINK,
             f"a single copy from {slowest[0]} to {slowest[1]} reached {measured[slowest] / 1e9:.4g} GB/s, which is "
             f"{shares[slowest]:.1%} of the rate of their {kind} in the topology: check the unit, peer access and the "
@@ -91,12 +91,12 @@ def _slow_direct_link(tree: PcieTree, calibration: Calibration) -> Iterable[Warn
         )
 
 
-def _missing_probes(rows: pd.DataFrame) -> Iterable[Warning]:
+def _missing_probes(rows: pd.DataFrame) -> Iterable[CodedWarning]:
     """Warn about graphs that cannot be validated because a probe is missing."""
     waiting = rows["graph"][[Reason(code).needs_probe if code else False for code in rows["reason_code"]]]
     if len(waiting):
         more = f" and {len(waiting) - 1} more" if len(waiting) > 1 else ""
-        yield Warning(
+        yield CodedWarning(
             WarningCode.MISSING_PROBES,
             f"'{waiting.iloc[0]}'{more} cannot be validated until probes are measured: 'fabricast probes' lists the "
             "probes of this topology, and those with the role calibration determine the parameters",
@@ -104,8 +104,8 @@ def _missing_probes(rows: pd.DataFrame) -> Iterable[Warning]:
 
 
 def _unmeasured_root_complex(
-    tree: PcieTree, graphs: Sequence[MeasuredGraph], rows: pd.DataFrame, calibration: Calibration
-) -> Iterable[Warning]:
+    tree: PcieTree, graphs: Sequence[MeasuredGraph], rows: pd.DataFrame, calibration: Rates
+) -> Iterable[CodedWarning]:
     """Warn if validated graphs use a root complex whose capacity was not measured."""
     if calibration.estimate(Limit.ROOT_COMPLEX) is not None:
         return
@@ -120,7 +120,7 @@ def _unmeasured_root_complex(
         )
     ]
     if affected:
-        yield Warning(
+        yield CodedWarning(
             WarningCode.ROOT_COMPLEX_UNMEASURED,
             f"assuming the root complex is not a bottleneck ({_affects(affected)}): no probe measured its total "
             "bandwidth for copies between GPUs",
@@ -128,8 +128,8 @@ def _unmeasured_root_complex(
 
 
 def _unmeasured_crossing(
-    tree: PcieTree, graphs: Sequence[MeasuredGraph], rows: pd.DataFrame, calibration: Calibration
-) -> Iterable[Warning]:
+    tree: PcieTree, graphs: Sequence[MeasuredGraph], rows: pd.DataFrame, calibration: Rates
+) -> Iterable[CodedWarning]:
     """Warn if validated graphs cross a root complex without a single-copy measurement."""
     if calibration.measured_classes is None or "crossing" in calibration.measured_classes:
         return
@@ -144,7 +144,7 @@ def _unmeasured_crossing(
         )
     ]
     if affected:
-        yield Warning(
+        yield CodedWarning(
             WarningCode.CROSSING_UNMEASURED,
             f"assuming a copy across the root complex is as fast as other copies ({_affects(affected)}): no single "
             "copy across it was measured, and on some hosts it is slower",
@@ -162,24 +162,24 @@ def _share_a_link(tree: PcieTree, graph: MeasuredGraph, numbers: Sequence[int]) 
     return bool(set.intersection(*(set(tree.route(*ends_of(tree, graph.flows[number]))) for number in numbers)))
 
 
-def _implausible_rate(tree: PcieTree, calibration: Calibration) -> Iterable[Warning]:
+def _implausible_rate(tree: PcieTree, calibration: Rates) -> Iterable[CodedWarning]:
     """Warn if the rate of single copies is far from the rate of PCIe links."""
-    rate, links = calibration.rates.one_way_bytes_per_s, tree.link_bytes_per_s
+    rate, links = calibration.one_way_bytes_per_s, tree.link_bytes_per_s
     if links is None and rate > _FASTEST_LINK:
-        yield Warning(
+        yield CodedWarning(
             WarningCode.IMPLAUSIBLE_RATE,
             f"a single copy reached {rate / 1e9:.4g} GB/s, more than PCIe 6.0 with 16 lanes ({_FASTEST_LINK / 1e9:.4g} "
             "GB/s): check whether rates are in Gbit/s, or copies use NVLink or xGMI",
         )
     if links is not None and rate < _FAR_BELOW * links:
-        yield Warning(
+        yield CodedWarning(
             WarningCode.IMPLAUSIBLE_RATE,
             f"a single copy reached {rate / 1e9:.4g} GB/s, {rate / links:.1%} of the link rate of {tree.name}: check "
             "the unit, whether links are in a power-saving state, and whether copies are staged through host memory",
         )
 
 
-def _contradicted_calibration(rows: pd.DataFrame) -> Iterable[Warning]:
+def _contradicted_calibration(rows: pd.DataFrame) -> Iterable[CodedWarning]:
     """Warn about calibration rows that the calibrated model does not reproduce."""
     used = rows[rows["reason_code"] == Reason.CALIBRATION]
     off = used[used["relative_error"].abs() > _DEVIATES].sort_values("relative_error", key=abs, ascending=False)
@@ -196,7 +196,7 @@ def _contradicted_calibration(rows: pd.DataFrame) -> Iterable[Warning]:
         )
 
 
-def _common_link(tree: PcieTree, graphs: Sequence[MeasuredGraph], rows: pd.DataFrame) -> Iterable[Warning]:
+def _common_link(tree: PcieTree, graphs: Sequence[MeasuredGraph], rows: pd.DataFrame) -> Iterable[CodedWarning]:
     """Warn about links that all deviating graphs use and no other graph uses."""
     # Copies over direct links use no link of the tree.
     validated = rows[rows["judged"] & (rows["graph_class"] != DIRECT_LINKS)]

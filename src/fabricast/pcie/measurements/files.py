@@ -1,38 +1,44 @@
-"""Measured copies from CSV, Parquet and benchmark output."""
+"""Measured copies in tables."""
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 
 from fabricast.core.errors import InputError
-from fabricast.core.warnings import CopyWarning, Warning, WarningCode
 from fabricast.inputs.csv_files import MOST_ROWS, CsvRow, read_csv
-from fabricast.inputs.files import is_table
+from fabricast.inputs.files import read_text
 from fabricast.inputs.parquet_files import ParquetRow, parquet_rows, read_parquet
 from fabricast.pcie.graphs.programs import PROGRAMS, program_of
 from fabricast.pcie.graphs.rates import Statistic
-from fabricast.pcie.measurements.addresses import address_warnings, by_address, printed_addresses
-from fabricast.pcie.measurements.benchmark_output import FASTEST_BYTES_PER_S, copies_in, read_benchmark_output
-from fabricast.pcie.measurements.measured_graph import CALIBRATION, EXCLUDED_ROLES, JUDGED, UNKNOWN_ROLE, MeasuredGraph
-from fabricast.pcie.measurements.pair_tables import is_pair_table, read_pair_table
-from fabricast.pcie.measurements.peer_access import printed_staged_rates
+from fabricast.pcie.measurements.measured_graph import (
+    CALIBRATION,
+    EXCLUDED_ROLES,
+    FASTEST_BYTES_PER_S,
+    JUDGED,
+    UNKNOWN_ROLE,
+    MeasuredGraph,
+)
 from fabricast.pcie.topology.memory import HOST
-from fabricast.pcie.topology.tree import PcieTree
 
-__all__ = ["MachineCopies", "copies_of_machine", "copy_times", "read_measured_copies"]
+__all__ = [
+    "RATE_COLUMNS",
+    "CopyRow",
+    "copy_times",
+    "csv_copy_rows",
+    "graphs_of_rows",
+    "parquet_copy_rows",
+    "read_measured_copies",
+]
 
-#: Share by which direct copies are slower than staged ones before a warning.
-_SLOWER = 0.15
 #: Columns of rates, and their units in bytes/s.
-_RATES = {
+RATE_COLUMNS = {
     "rate_bytes_per_s": 1.0,
     "rate_gb_per_s": 1e9,
     "rate_gib_per_s": 2.0**30,
@@ -80,21 +86,20 @@ _KINDS: dict[str, Statistic] = {
 
 
 #: A row of CSV or Parquet.
-_Row = CsvRow | ParquetRow
+CopyRow = CsvRow | ParquetRow
 
 
 def read_measured_copies(
     path: Path | str, *, program: str = "independent", system: str | None = None
 ) -> list[MeasuredGraph]:
-    r"""Read measured copies from a table or from the output of a bandwidth program.
+    r"""Read a table of measured copies.
 
     Parameters
     ----------
     path : Path or str
-        CSV, Parquet, or output of nvbandwidth (text or JSON), p2pBandwidthLatencyTest, p2pmark, rocm_bandwidth_test
-        or TransferBench. A table has one row per graph or one row per copy. A row of a graph has ``communications``
-        such as ``0>1 2>3`` and a total rate (``total_bytes_per_s``, ``total_gb_per_s``). A row of a copy has
-        ``graph``, ``source``, ``target`` and a rate (``rate_bytes_per_s``, ``rate_gb_per_s``, ``rate_gib_per_s``), or
+        CSV or Parquet with one row per graph or one row per copy. A row of a graph has ``communications`` such as
+        ``0>1 2>3`` and a total rate (``total_bytes_per_s``, ``total_gb_per_s``). A row of a copy has ``graph``,
+        ``source``, ``target`` and a rate (``rate_bytes_per_s``, ``rate_gb_per_s``, ``rate_gib_per_s``), or
         ``size_bytes`` with ``elapsed_s``. Optional columns: ``graph`` (a name), ``repetition``, ``program``, ``role``,
         and ``kind`` of a rate of a graph: ``total`` (default), ``sum`` or ``mean_per_copy`` of the rates of its copies,
         ``sum_of_readers`` or ``sum_of_writers`` of the rates of GPUs, or ``last_listed`` (all bytes until the copy that
@@ -124,11 +129,33 @@ def read_measured_copies(
     ((('0', '4'), ('1', '5')), 56.4, 'ordered_writes')
     """
     path = Path(path)
-    if not is_table(path):
-        return copies_in(read_benchmark_output(path))
-    rows = _rows(path)
-    if not rows:
+    if path.suffix.lower() == ".parquet":
+        rows = parquet_copy_rows(path, read_parquet(path, most_rows=MOST_ROWS))
+    else:
+        rows = csv_copy_rows(path, read_text(path, strict=True))
+    return graphs_of_rows(rows, path, program=program, system=system)
+
+
+def csv_copy_rows(path: Path | str, text: str) -> list[CopyRow]:
+    """Return the rows of a CSV table of measured copies."""
+    return list(read_csv(path, [], [*_READ, *_SAID, *_LISTS, *RATE_COLUMNS], text=text))
+
+
+def parquet_copy_rows(path: Path | str, table: pd.DataFrame) -> list[CopyRow]:
+    """Return the rows of a Parquet table of measured copies."""
+    known = (*_READ, *_SAID, *_LISTS, *RATE_COLUMNS)
+    unknown = [name for name in table.columns if name not in known]
+    if unknown:
+        raise InputError(f"has the unknown column '{unknown[0]}', expected some of {', '.join(known)}", path=path)
+    if table.empty:
         raise InputError("contains no rows, expected at least one", path=path)
+    return list(parquet_rows(Path(path), table))
+
+
+def graphs_of_rows(
+    rows: Sequence[CopyRow], path: Path | str, *, program: str = "independent", system: str | None = None
+) -> list[MeasuredGraph]:
+    """Return the graphs of the rows of a table, in the order of their first rows."""
     systems = list(dict.fromkeys(row.get("system") for row in rows))
     if system is not None:
         rows = [row for row in rows if row.get("system") == system]
@@ -155,38 +182,27 @@ def read_measured_copies(
     return graphs
 
 
-def _rows(path: Path) -> list[_Row]:
-    if path.suffix.lower() != ".parquet":
-        return list(read_csv(path, [], [*_READ, *_SAID, *_LISTS, *_RATES]))
-    table = read_parquet(path, most_rows=MOST_ROWS)
-    known = (*_READ, *_SAID, *_LISTS, *_RATES)
-    unknown = [name for name in table.columns if name not in known]
-    if unknown:
-        raise InputError(f"has the unknown column '{unknown[0]}', expected some of {', '.join(known)}", path=path)
-    return list(parquet_rows(path, table))
-
-
-def _rate(row: _Row, names: Iterable[str]) -> float:
+def _rate(row: CopyRow, names: Iterable[str]) -> float:
     """Return the rate of a row in bytes/s; the row must have exactly one rate."""
     columns = [name for name in names if row.get(name)]
     if not columns:
         raise row.error(f"has no rate, expected one of {', '.join(names)}; remove rows that were not measured")
     if len(columns) > 1:
         raise row.error(f"has {len(columns)} rates, expected one of {', '.join(names)}")
-    rate = row.number(columns[0]) * _RATES[columns[0]]
+    rate = row.number(columns[0]) * RATE_COLUMNS[columns[0]]
     if not 0 < rate <= FASTEST_BYTES_PER_S:
         raise row.error(f"{columns[0]} is {row[columns[0]]}, expected a rate above 0 and below 10 TB/s")
     return rate
 
 
-def _program(row: _Row, default: str) -> str:
+def _program(row: CopyRow, default: str) -> str:
     try:
         return program_of(row.get("program") or default).name
     except InputError as error:
         raise row.error(str(error)) from error
 
 
-def _role(row: _Row) -> str:
+def _role(row: CopyRow) -> str:
     """Return the role of a row.
 
     A row of an unknown role is excluded, and `validate` names it: a misspelt role would change how the row is used.
@@ -196,11 +212,11 @@ def _role(row: _Row) -> str:
     return role if is_known else UNKNOWN_ROLE
 
 
-def _name(row: _Row, default: str) -> str:
+def _name(row: CopyRow, default: str) -> str:
     return next((row[name] for name in _NAMES if row.get(name)), default)
 
 
-def _total(row: _Row, column: str, program: str) -> MeasuredGraph:
+def _total(row: CopyRow, column: str, program: str) -> MeasuredGraph:
     flows = []
     for part in row[column].split():
         match = _ARC.fullmatch(part)
@@ -225,12 +241,12 @@ def _total(row: _Row, column: str, program: str) -> MeasuredGraph:
     )
 
 
-def _from_copies(rows: list[_Row], program: str) -> list[MeasuredGraph]:
+def _from_copies(rows: Sequence[CopyRow], program: str) -> list[MeasuredGraph]:
     """Build graphs from rows of copies.
 
     The rate of a graph is the median of its total rates over the repetitions.
     """
-    rows_by_graph: dict[str, dict[str, list[_Row]]] = {}
+    rows_by_graph: dict[str, dict[str, list[CopyRow]]] = {}
     for row in rows:
         rows_by_graph.setdefault(_name(row, "copies"), {}).setdefault(row.get("repetition"), []).append(row)
     if any(row.get("kind").strip() for row in rows):
@@ -272,7 +288,7 @@ def _from_copies(rows: list[_Row], program: str) -> list[MeasuredGraph]:
     return graphs
 
 
-def _check_one_program(name: str, repetitions: Iterable[list[_Row]], default: str) -> None:
+def _check_one_program(name: str, repetitions: Iterable[list[CopyRow]], default: str) -> None:
     """Check that all rows of a graph have the same program and role."""
     rows = [row for repetition in repetitions for row in repetition]
     for column, of_row in (("program", lambda row: _program(row, default)), ("role", _role)):
@@ -282,14 +298,14 @@ def _check_one_program(name: str, repetitions: Iterable[list[_Row]], default: st
             raise other.error(f"{column} is '{of_row(other)}', expected '{first}' as in the other rows of '{name}'")
 
 
-def _ends(row: _Row) -> tuple[str, str]:
+def _ends(row: CopyRow) -> tuple[str, str]:
     source, target = row["source"], row["target"]
     if not source or not target or source == target:
         raise row.error(f"copies from '{source}' to '{target}', expected two endpoints")
     return source, target
 
 
-def _missing(own: list[_Row], flows: tuple[tuple[str, str], ...]) -> str:
+def _missing(own: list[CopyRow], flows: tuple[tuple[str, str], ...]) -> str:
     ends = [_ends(row) for row in own]
     lacking = [flow for flow in flows if flow not in ends]
     more = [flow for flow in ends if ends.count(flow) > flows.count(flow)]
@@ -297,12 +313,12 @@ def _missing(own: list[_Row], flows: tuple[tuple[str, str], ...]) -> str:
     return ", ".join(dict.fromkeys(text))
 
 
-def _total_of(rows: list[_Row]) -> float:
+def _total_of(rows: list[CopyRow]) -> float:
     """Return the total rate of copies in bytes/s.
 
     It is the sum of their rates, or all bytes divided by the time until the last completion.
     """
-    both = next((name for row in rows for name in _RATES if row.get("elapsed_s") and row.get(name)), None)
+    both = next((name for row in rows for name in RATE_COLUMNS if row.get("elapsed_s") and row.get(name)), None)
     if both is not None:
         raise rows[0].error(f"has elapsed_s and {both}, expected one of them")
     if rows[0].get("elapsed_s"):
@@ -317,103 +333,16 @@ def _total_of(rows: list[_Row]) -> float:
         if total > FASTEST_BYTES_PER_S:
             raise rows[0].error(f"size_bytes and elapsed_s yield {total / 1e9:.4g} GB/s, expected at most 10 TB/s")
         return total
-    names = [name for name in _RATES if name not in _TOTALS]
+    names = [name for name in RATE_COLUMNS if name not in _TOTALS]
     return sum(_rate(row, names) for row in rows)
 
 
-class MachineCopies(NamedTuple):
-    """Measured copies between the endpoints of a topology.
+def copy_times(rows: Sequence[CopyRow], graphs: Sequence[MeasuredGraph], path: Path | str) -> pd.DataFrame:
+    """Return the times of measured copies between GPUs, for the calibration of model parameters.
 
-    Parameters
-    ----------
-    graphs : list of MeasuredGraph
-        Graphs in the order of the file.
-    warnings : tuple of Warning
-        Warnings that the file may describe another machine.
-    programs : tuple of str
-        Programs that printed the file; empty for tables.
+    Copies of host memory and reads are omitted: the models describe writes between GPUs. Rows with ``size_bytes`` and
+    ``elapsed_s`` determine the time of each copy; of other measurements, only isolated copies are used.
     """
-
-    graphs: list[MeasuredGraph]
-    warnings: tuple[Warning, ...] = ()
-    programs: tuple[str, ...] = ()
-
-
-def copies_of_machine(
-    tree: PcieTree, path: Path | str, *, program: str = "independent", system: str | None = None
-) -> MachineCopies:
-    """Read measured copies, with GPUs renamed to the endpoints of a topology.
-
-    Parameters
-    ----------
-    tree : PcieTree
-        Topology of the machine.
-    path : Path or str
-        File as for `read_measured_copies`, or a table of pairs (`fabricast.pcie.measurements.pair_tables`).
-    program : str, default 'independent'
-        Program of rows that specify none.
-    system : str, optional
-        Read only rows of this system.
-
-    Raises
-    ------
-    InputError
-        If the file is invalid, or if the topology has only some of the printed PCI addresses.
-    """
-    if is_pair_table(path):
-        return MachineCopies(read_pair_table(tree, path, system=system).graphs)
-    if is_table(path):
-        return MachineCopies(read_measured_copies(path, program=program, system=system))
-    output = read_benchmark_output(path)
-    if system is not None:
-        names = ", ".join(output.programs)
-        raise InputError(f"is '{system}', but output of {names} is of one machine and names none", argument="system")
-    addresses = {} if output.path.suffix.lower() == ".json" else printed_addresses(output.text)
-    graphs = by_address(tree, copies_in(output), addresses)
-    staged = printed_staged_rates(tree, output.text, output.path)
-    warnings = (*address_warnings(tree, addresses), *_slower_than_staged(graphs, staged))
-    return MachineCopies(graphs, warnings, output.programs)
-
-
-def _slower_than_staged(graphs: Sequence[MeasuredGraph], staged: Mapping[tuple[str, str], float]) -> Iterator[Warning]:
-    """Yield a warning if most direct copies are slower than copies of the same pairs through host memory."""
-    direct = {graph.flows[0]: graph.total_bytes_per_s for graph in graphs if len(graph.flows) == 1}
-    pairs = sorted(set(direct) & set(staged))
-    slower = [pair for pair in pairs if direct[pair] < (1 - _SLOWER) * staged[pair]]
-    if not slower or 2 * len(slower) < len(pairs):
-        return
-    one = min(slower, key=lambda pair: direct[pair] / staged[pair])
-    yield CopyWarning.about(
-        one,
-        WarningCode.SLOWER_THAN_STAGED,
-        f"direct copies of {len(slower)} of {len(pairs)} pairs are slower than their copies through host memory, for "
-        f"example {'>'.join(one)} with {direct[one] / 1e9:.4g} and {staged[one] / 1e9:.4g} GB/s: peer access is worse "
-        "than staging; check access control (ACS) and the IOMMU, or switch peer access off (NCCL_P2P_DISABLE=1)",
-    )
-
-
-def copy_times(path: Path | str) -> pd.DataFrame:
-    """Read the times of measured copies between GPUs, for the calibration of model parameters.
-
-    Copies of host memory and reads are omitted: the models describe writes between GPUs.
-
-    Parameters
-    ----------
-    path : Path or str
-        File as for `read_measured_copies`. Tables with ``size_bytes`` and ``elapsed_s`` determine the time of each
-        copy; of other files, only isolated copies are used.
-
-    Returns
-    -------
-    pandas.DataFrame
-        One row per copy: graph, repetition, source, target, size_bytes, elapsed_s.
-
-    Raises
-    ------
-    InputError
-        For the first invalid row.
-    """
-    rows = _rows(Path(path)) if is_table(path) else []
     if rows and "elapsed_s" in rows[0] and "source" in rows[0]:
         times = [
             (_name(row, "copies"), row.get("repetition"), *_ends(row), *_size_and_time(row))
@@ -423,7 +352,7 @@ def copy_times(path: Path | str) -> pd.DataFrame:
     else:
         times = [
             (graph.name, "", *graph.flows[0], 1e9, 1e9 / graph.total_bytes_per_s)
-            for graph in read_measured_copies(path)
+            for graph in graphs
             if len(graph.flows) == 1 and PROGRAMS[graph.program].executor != "target"
         ]
     if not times:
@@ -439,7 +368,7 @@ _MEMORY = rf"{HOST}|NUMA[0-9]+"
 _SIZES, _TIMES = (1.0, 1e15), (1e-12, 1e9)
 
 
-def _size_and_time(row: _Row) -> tuple[float, float]:
+def _size_and_time(row: CopyRow) -> tuple[float, float]:
     size_bytes, elapsed_s = row.number("size_bytes"), row.number("elapsed_s")
     if not (_SIZES[0] <= size_bytes <= _SIZES[1] and _TIMES[0] <= elapsed_s <= _TIMES[1]):
         raise row.error(

@@ -16,6 +16,7 @@ __all__ = [
     "CALIBRATION",
     "DIRECT_LINKS",
     "EXCLUDED_ROLES",
+    "FASTEST_BYTES_PER_S",
     "FEW_COPIES",
     "HOST_COPIES",
     "JUDGED",
@@ -28,6 +29,8 @@ __all__ = [
     "graph_class",
 ]
 
+#: Faster rates are typing errors.
+FASTEST_BYTES_PER_S = 1e13
 #: Role of measurements that are used for calibration.
 CALIBRATION = "calibration"
 #: Role of measurements that are validated, even if they are isolated copies or bidirectional pairs.
@@ -64,6 +67,8 @@ class MeasuredGraph:
         First line of the graph in the file; 0 if unknown.
     statistic : str
         Rate that the program printed, see `fabricast.pcie.graphs.rates.printed_rates`.
+    path : str
+        File; empty if unknown.
     """
 
     name: str
@@ -75,6 +80,7 @@ class MeasuredGraph:
     spread: float = 0.0
     line: int = 0
     statistic: Statistic = "total"
+    path: str = ""
 
     @property
     def may_calibrate(self) -> bool:

@@ -4,25 +4,24 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from fabricast.core.errors import InputError
-from fabricast.inputs.bandwidth_matrices import is_bandwidth_matrix, parse_bandwidths
 from fabricast.inputs.csv_files import CsvRow, read_csv
-from fabricast.inputs.files import is_table, read_text
-from fabricast.inputs.log_lines import clean_text
+from fabricast.inputs.parquet_files import ParquetRow
 from fabricast.pcie.measurements.measured_graph import CALIBRATION, MeasuredGraph
 from fabricast.pcie.topology.memory import HOST
 from fabricast.pcie.topology.tree import PcieTree
 
-__all__ = ["PairTable", "is_pair_table", "pair_latencies", "read_pair_table"]
+__all__ = ["PAIR_COLUMNS", "PairTable", "csv_pair_rows", "pairs_of_rows"]
 
-_COLUMNS = ("source", "target", "kind", "value", "unit")
+PAIR_COLUMNS = ("source", "target", "kind", "value", "unit")
 _OPTIONAL = ("machine", "system", "reference", "note")
 #: Name that stands for every GPU.
 _EVERY = "*"
+_Row = CsvRow | ParquetRow
 #: Kinds that are read, with an optional class of pairs.
 _PAIR = re.compile(r"(one_way|both_ways|latency)(?:_(same_socket|across_sockets|same_node|across_nodes))?")
 _HOST_KINDS = ("host_to_device", "device_to_host", "host_to_device_all_total", "device_to_host_all_total")
@@ -47,30 +46,21 @@ class PairTable(NamedTuple):
     omitted: Counter[str]
 
 
-def is_pair_table(path: Path | str) -> bool:
-    """Return whether a file is a CSV table with the columns source, target, kind, value and unit."""
-    path = Path(path)
-    if path.suffix.lower() != ".csv" or not path.is_file():
-        return False
-    with path.open(errors="replace") as file:
-        lines = (line for line in file if line.strip() and not line.startswith("#"))
-        header = next(lines, "")[:1000].strip().split(",")
-    return set(_COLUMNS) <= {name.strip().strip('"') for name in header}
+def csv_pair_rows(path: Path | str, text: str) -> list[CsvRow]:
+    """Return the rows of a CSV table of pairs."""
+    return read_csv(path, PAIR_COLUMNS, _OPTIONAL, text=text)
 
 
-def read_pair_table(tree: PcieTree, path: Path | str, *, system: str | None = None) -> PairTable:
-    r"""Read a table of pairs of one machine.
+def pairs_of_rows(tree: PcieTree, rows: Sequence[_Row], path: Path | str, *, system: str | None = None) -> PairTable:
+    r"""Return the pairs of one machine in the rows of a table.
 
-    >>> import tempfile
     >>> from fabricast.pcie.topology.regular import regular_tree
-    >>> path = Path(tempfile.mkdtemp()) / "pairs.csv"
-    >>> _ = path.write_text("source,target,kind,value,unit\n0,1,one_way,25,GB/s\n0,1,latency,1.3,us\n")
-    >>> table = read_pair_table(regular_tree("flat4x2", (2, 4)), path)
+    >>> rows = csv_pair_rows("pairs.csv", "source,target,kind,value,unit\n0,1,one_way,25,GB/s\n0,1,latency,1.3,us\n")
+    >>> table = pairs_of_rows(regular_tree("flat4x2", (2, 4)), rows, "pairs.csv")
     >>> table.graphs[0].total_bytes_per_s, table.latency_s
     (25000000000.0, {('0', '1'): 1.3e-06})
     """
-    path = Path(path)
-    rows = _rows_of(path, system)
+    rows = _rows_of(rows, path, system)
     graphs: list[MeasuredGraph] = []
     latency_s: dict[tuple[str, str], float] = {}
     omitted: Counter[str] = Counter()
@@ -94,8 +84,8 @@ def read_pair_table(tree: PcieTree, path: Path | str, *, system: str | None = No
     return PairTable(graphs, latency_s, omitted)
 
 
-def _rows_of(path: Path, system: str | None) -> list[CsvRow]:
-    rows = read_csv(path, _COLUMNS, _OPTIONAL)
+def _rows_of(rows: Sequence[_Row], path: Path | str, system: str | None) -> Sequence[_Row]:
+    """Return the rows of one machine."""
     column = "machine" if "machine" in rows[0] else "system"
     machines = list(dict.fromkeys(row.get(column) for row in rows))
     if system is not None:
@@ -107,7 +97,7 @@ def _rows_of(path: Path, system: str | None) -> list[CsvRow]:
     return rows
 
 
-def _value(row: CsvRow, unit: str, scale: float, bounds: tuple[float, float]) -> float:
+def _value(row: _Row, unit: str, scale: float, bounds: tuple[float, float]) -> float:
     if row["unit"] != unit:
         raise row.error(f"unit is '{row['unit']}', expected {unit} for kind '{row['kind']}'")
     value = row.number("value") * scale
@@ -116,7 +106,7 @@ def _value(row: CsvRow, unit: str, scale: float, bounds: tuple[float, float]) ->
     return value
 
 
-def _pairs(tree: PcieTree, row: CsvRow, of_class: str | None) -> Iterator[tuple[str, str]]:
+def _pairs(tree: PcieTree, row: _Row, of_class: str | None) -> Iterator[tuple[str, str]]:
     """Yield the pairs of GPUs of a row."""
     every = tree.accelerator_names
     ends = []
@@ -133,7 +123,7 @@ def _pairs(tree: PcieTree, row: CsvRow, of_class: str | None) -> Iterator[tuple[
                 yield source, target
 
 
-def _host_copies(tree: PcieTree, row: CsvRow) -> MeasuredGraph:
+def _host_copies(tree: PcieTree, row: _Row) -> MeasuredGraph:
     """Return copies of host memory: of one GPU, or of all at the same time."""
     kind, value = row["kind"], _value(row, "GB/s", 1e9, _RATES)
     reads, together = kind.startswith("host"), kind.endswith("_all_total")
@@ -148,22 +138,3 @@ def _host_copies(tree: PcieTree, row: CsvRow) -> MeasuredGraph:
     return MeasuredGraph(
         f"{kind} {gpu}", flows, value, "independent", CALIBRATION, line=row.line, statistic="sum_of_copies"
     )
-
-
-def pair_latencies(tree: PcieTree, path: Path | str, *, system: str | None = None) -> dict[tuple[str, str], float]:
-    """Return the measured latency of copies between pairs of GPUs in s; empty if a file has none."""
-    if is_pair_table(path):
-        return read_pair_table(tree, path, system=system).latency_s
-    if is_table(path):
-        return {}
-    text = clean_text(read_text(path))
-    if not is_bandwidth_matrix(text):
-        return {}
-    table = parse_bandwidths(text, Path(path))
-    is_latency = (table["unit"] == "s") & table["test"].str.contains("P2P=Enabled Latency", regex=False)
-    names = set(tree.accelerator_names)
-    return {
-        (str(row["row"]), str(row["column"])): float(row["value"])
-        for row in table[is_latency].to_dict("records")
-        if row["row"] != row["column"] and {row["row"], row["column"]} <= names
-    }

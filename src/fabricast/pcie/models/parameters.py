@@ -13,7 +13,7 @@ from pathlib import Path
 from fabricast.core.errors import InputError, UnknownSpeedError
 from fabricast.core.resources import published
 from fabricast.core.units import HEADER_BYTES, PAYLOAD_BYTES, PROTOCOL_EFFICIENCY
-from fabricast.core.warnings import Warning, WarningCode
+from fabricast.core.warnings import CodedWarning, WarningCode
 from fabricast.inputs.parameters import Parameter, read_parameter_rows, read_parameters
 from fabricast.pcie.models.catalogue import Model
 from fabricast.pcie.topology.tree import PcieTree
@@ -46,14 +46,14 @@ class MachineParameters:
     crossing_cost: float
     rows: tuple[Parameter, ...]
 
-    def warnings(self, model: Model) -> list[Warning]:
+    def warnings(self, model: Model) -> list[CodedWarning]:
         """Return warnings about default values and about unused parameters.
 
         A default value was neither measured, user-supplied nor published.
         """
         used = model.parameters
         warnings = [
-            Warning(
+            CodedWarning(
                 WarningCode.PARAMETER_UNUSED,
                 f"crossing_cost {row.value:g} is not used by model '{model.name}', which predicts the full rate for a "
                 "single copy across the root complex; ports_and_engines, back_pressure and endpoint_engines use it",
@@ -64,7 +64,7 @@ class MachineParameters:
         for row in self.rows:
             if row.name in used and row.is_default:
                 value = f"{row.value / 1e9:.2f} GB/s" if row.unit == "bytes/s" else f"{row.value:g}"
-                warnings.append(Warning(WarningCode.DEFAULT_PARAMETER, f"{row.name} {value}: {row.source}"))
+                warnings.append(CodedWarning(WarningCode.DEFAULT_PARAMETER, f"{row.name} {value}: {row.source}"))
         return warnings
 
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from fabricast.core.errors import InputError, UnknownSpeedError
-from fabricast.core.warnings import Warning, WarningCode
+from fabricast.core.warnings import CodedWarning, WarningCode
 from fabricast.pcie.models.parameters import read_machine_parameters
 from fabricast.pcie.packets.hardware import PacketHardware
 from fabricast.pcie.topology.tree import PcieTree
@@ -24,7 +24,7 @@ def hardware_on(
     generation: int | None = None,
     width: int | None = None,
     parameters: Path | str | None = None,
-) -> tuple[PacketHardware, list[Warning]]:
+) -> tuple[PacketHardware, list[CodedWarning]]:
     """Return hardware with the link rate of a topology or of calibrated parameters."""
     if parameters is not None:
         if generation is not None or width is not None:
@@ -42,7 +42,7 @@ def hardware_on(
                 path=parameters,
             )
         warnings = [
-            Warning(
+            CodedWarning(
                 WarningCode.LINK_RATE_DERIVED,
                 f"links of {required_rate / 1e9:.2f} GB/s are assumed: an isolated copy then reaches the bandwidth in "
                 f"{parameters}",
@@ -51,7 +51,7 @@ def hardware_on(
         unused = [name for name in ("tau", "crossing_cost") if name in measured]
         if unused:
             warnings.append(
-                Warning(
+                CodedWarning(
                     WarningCode.PARAMETER_UNUSED,
                     f"the simulator ignores {' and '.join(unused)}, and uses its hardware settings instead",
                 )
@@ -75,7 +75,7 @@ def hardware_on(
                 f"GB/s were measured on '{tree.name}': the simulator models packets, but no other limits of that "
                 "machine"
             )
-            return chosen, [Warning(WarningCode.LINK_RATE_DERIVED, text)]
+            return chosen, [CodedWarning(WarningCode.LINK_RATE_DERIVED, text)]
         return chosen, []
     if link_rate is not None and abs(specified.raw_bytes_per_s / link_rate - 1) > _RATE_TOLERANCE:
         raise InputError(

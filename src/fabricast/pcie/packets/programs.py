@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from fabricast.pcie.graphs.congestion_graphs import CongestionGraphs, from_pairs
 from fabricast.pcie.graphs.programs import PROGRAMS, CopyProgram
-from fabricast.pcie.graphs.rates import CopyTimes, LinkRates, Statistic, TotalRate, check_flows, printed_rates
+from fabricast.pcie.graphs.rates import CopyTimes, Rates, Statistic, TotalRate, check_flows, printed_rates
 from fabricast.pcie.packets.arbiter_phases import simulate
 from fabricast.pcie.packets.hardware import PacketHardware
 from fabricast.pcie.packets.simulator import CopyOrder, run_packets
@@ -25,10 +25,10 @@ _SIZE_BYTES = 2**18
 _PHASES = 3
 
 
-def hardware_with_rates(rates: LinkRates) -> PacketHardware:
+def hardware_with_rates(rates: Rates) -> PacketHardware:
     """Return hardware on which isolated copies and bidirectional pairs reach measured rates.
 
-    >>> hardware = hardware_with_rates(LinkRates(56e9, 50e9))
+    >>> hardware = hardware_with_rates(Rates(56e9, 50e9))
     >>> round(hardware.raw_bytes_per_s / 1e9, 2), hardware.link_layer_share
     (61.25, 0.12)
     """
@@ -41,7 +41,7 @@ def hardware_with_rates(rates: LinkRates) -> PacketHardware:
     )
 
 
-def tree_with_rates(tree: PcieTree, rates: LinkRates) -> PcieTree:
+def tree_with_rates(tree: PcieTree, rates: Rates) -> PcieTree:
     """Return the tree with calibrated capacities of its root ports.
 
     A root port gets at most the rate of an isolated copy across the root complex. Link speeds are removed from the
@@ -69,7 +69,7 @@ def simulate_program(
     tree: PcieTree,
     flows: Sequence[tuple[int, int]],
     program: CopyProgram,
-    rates: LinkRates,
+    rates: Rates,
     *,
     repeats: int = 8,
     draws: int = 9,
@@ -86,7 +86,7 @@ def simulate_program(
     >>> from fabricast.pcie.graphs.programs import PROGRAMS
     >>> from fabricast.pcie.topology.regular import regular_tree
     >>> tree = regular_tree("flat4x2", (2, 4))
-    >>> total = simulate_program(tree, [(0, 1), (0, 4)], PROGRAMS["unordered_writes"], LinkRates(50e9, 50e9))
+    >>> total = simulate_program(tree, [(0, 1), (0, 4)], PROGRAMS["unordered_writes"], Rates(50e9, 50e9))
     >>> round(total.bytes_per_s / 1e9)
     46
     """

@@ -18,7 +18,7 @@ from fabricast.pcie.machines.validation import MachineValidation, validate_machi
 from fabricast.pcie.measurements.measured_graph import DIRECT_LINKS, HOST_COPIES, MANY_COPIES, MeasuredGraph, flows_of
 from fabricast.pcie.models.catalogue import MODELS, Model
 from fabricast.pcie.models.evaluation import evaluate
-from fabricast.pcie.tables.measured_copies import Machine, load_machine, validated_machine
+from fabricast.pcie.tables.measured_copies import MeasuredMachine, validated_machine
 from fabricast.pcie.topology.memory import is_host, with_host_memory
 from fabricast.pcie.topology.tree import PcieTree, single_copy_rate_of
 
@@ -32,7 +32,7 @@ _BAND = 0.15
 _UNPROBED = {Reason.NO_MEMORY_PROBE: HOST_MEMORY, Reason.NO_INTER_SOCKET_PROBE: INTER_SOCKET_LINK}
 
 
-def forecast_errors(machines: Sequence[Machine], *, seed: int = 20161113) -> pd.DataFrame:
+def forecast_errors(machines: Sequence[MeasuredMachine], *, seed: int = 20161113) -> pd.DataFrame:
     """Return the errors of each model for each class of validated graphs.
 
     Many copies of a GPU are listed by pattern, too. The models of the SC16 paper run each copy once, with the bandwidth
@@ -58,7 +58,7 @@ def forecast_errors(machines: Sequence[Machine], *, seed: int = 20161113) -> pd.
     return table.reset_index()
 
 
-def unprobed_errors(machines: Sequence[Machine], *, seed: int = 20161113) -> pd.DataFrame:
+def unprobed_errors(machines: Sequence[MeasuredMachine], *, seed: int = 20161113) -> pd.DataFrame:
     """Compare measured copies with forecasts that lack a probe of host memory or of the link between root complexes.
 
     Such a forecast has a bound: the limit that no probe measured is assumed not to be a bottleneck. For this comparison
@@ -66,11 +66,11 @@ def unprobed_errors(machines: Sequence[Machine], *, seed: int = 20161113) -> pd.
     """
     rows = []
     for machine in machines:
-        tree, copies = load_machine(machine)
+        tree = machine.tree
         whole = with_host_memory(tree)
         unprobed = [
             replace(graph, role="test") if is_host(whole, graph.flows) and len(graph.flows) > 1 else graph
-            for graph in copies.graphs
+            for graph in machine.graphs
         ]
         found = validate_machine(tree, unprobed, one_way_bytes_per_s=single_copy_rate_of(tree), seed=seed)
         rows.append(found.rows[found.rows["reason_code"].isin(_UNPROBED)].assign(machine=machine.name))
@@ -95,7 +95,7 @@ def _of_machine(
     tree: PcieTree, graphs: Sequence[MeasuredGraph], found: MachineValidation
 ) -> list[tuple[str, str, float, float]]:
     """Return class, model and absolute relative error of each validated graph and model, and that of fair sharing."""
-    rate = found.calibration.rates.one_way_bytes_per_s
+    rate = found.calibration.one_way_bytes_per_s
     errors = []
     for graph, row in zip(graphs, found.rows.to_dict("records"), strict=True):
         if not row["judged"]:

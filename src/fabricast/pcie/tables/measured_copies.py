@@ -4,53 +4,48 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import pandas as pd
 
+from fabricast.core.warnings import CodedWarning
 from fabricast.inputs.csv_files import read_csv
 from fabricast.pcie.machines.pause_validation import ValidatedMachine, left_out_rates
 from fabricast.pcie.machines.validation import validate_machine
-from fabricast.pcie.measurements.files import MachineCopies, copies_of_machine
+from fabricast.pcie.measurements.files import read_measured_copies
+from fabricast.pcie.measurements.measured_graph import MeasuredGraph
 from fabricast.pcie.tables.measured_errors import FORECASTS, error_rows, feature_rows
 from fabricast.pcie.tables.measured_packets import simulate_machine
 from fabricast.pcie.topology.files import load_tree
 from fabricast.pcie.topology.tree import PcieTree, single_copy_rate_of
 
-__all__ = [
-    "Machine",
-    "MeasuredCopyTables",
-    "load_machine",
-    "measured_copy_tables",
-    "public_machines",
-    "validated_machine",
-]
+__all__ = ["MeasuredCopyTables", "MeasuredMachine", "measured_copy_tables", "public_machines", "validated_machine"]
 
 
 @dataclass(frozen=True)
-class Machine:
+class MeasuredMachine:
     """Measured copies of one machine and its topology.
 
     Parameters
     ----------
-    name, topology : str
-        Name of the machine, and its built-in topology or topology file.
-    path : Path
-        File with the measurements.
-    system : str or None
-        Value of the column ``system`` in rows of this machine; None for all rows.
-    program : str
-        Copy program of rows that do not name one.
+    name : str
+        Name of the machine.
+    tree : PcieTree
+        Topology.
+    graphs : sequence of MeasuredGraph
+        Measured copies.
+    warnings : tuple of CodedWarning
+        Warnings about the measurements.
     user_supplied : bool
         Whether the machine is user-supplied.
     """
 
     name: str
-    topology: str
-    path: Path
-    system: str | None = None
-    program: str = "independent"
+    tree: PcieTree
+    graphs: Sequence[MeasuredGraph]
+    warnings: tuple[CodedWarning, ...] = ()
     user_supplied: bool = False
 
 
@@ -73,7 +68,7 @@ class MeasuredCopyTables:
     error_feature: pd.DataFrame
 
 
-def public_machines(path: Path | str) -> list[Machine]:
+def public_machines(path: Path | str) -> list[MeasuredMachine]:
     """Return the machines in a file of published measurements.
 
     Each distinct pair of the columns system and topology is one machine. Machines are in the order of their first rows.
@@ -82,10 +77,13 @@ def public_machines(path: Path | str) -> list[Machine]:
     systems = dict.fromkeys(
         (row["system"], row["topology"]) for row in read_csv(path, ("system", "topology"), optional)
     )
-    return [Machine(system, topology, Path(path), system) for system, topology in systems]
+    return [
+        MeasuredMachine(system, load_tree(topology), read_measured_copies(path, system=system))
+        for system, topology in systems
+    ]
 
 
-def measured_copy_tables(machines: list[Machine], *, seed: int) -> MeasuredCopyTables:
+def measured_copy_tables(machines: Sequence[MeasuredMachine], *, seed: int) -> MeasuredCopyTables:
     """Validate forecasts against the measured copies of every machine."""
     seed %= 2**31
     frames, histograms, features, parameters = [], [], [], []
@@ -122,19 +120,13 @@ def measured_copy_tables(machines: list[Machine], *, seed: int) -> MeasuredCopyT
     return MeasuredCopyTables(rows, warning, *_comparable(rows), pd.DataFrame(parameters), histogram, feature)
 
 
-def load_machine(machine: Machine) -> tuple[PcieTree, MachineCopies]:
-    """Return the topology of a machine and its measured copies."""
-    tree = load_tree(machine.topology)
-    return tree, copies_of_machine(tree, machine.path, program=machine.program, system=machine.system)
-
-
-def validated_machine(machine: Machine, seed: int) -> ValidatedMachine:
+def validated_machine(machine: MeasuredMachine, seed: int) -> ValidatedMachine:
     """Return a machine with its measured copies and their forecasts."""
-    tree, copies = load_machine(machine)
+    tree, graphs = machine.tree, machine.graphs
     validation = validate_machine(
-        tree, copies.graphs, one_way_bytes_per_s=single_copy_rate_of(tree), seed=seed, warnings=copies.warnings
+        tree, graphs, one_way_bytes_per_s=single_copy_rate_of(tree), seed=seed, warnings=machine.warnings
     )
-    return ValidatedMachine(tree, copies.graphs, validation, machine.user_supplied)
+    return ValidatedMachine(tree, graphs, validation, machine.user_supplied)
 
 
 def _comparable(rows: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:

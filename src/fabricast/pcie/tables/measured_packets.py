@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import pandas as pd
 
 from fabricast.pcie.graphs.programs import PROGRAMS
+from fabricast.pcie.machines.unknown_limits import with_inter_socket_limit
 from fabricast.pcie.machines.validation import MachineValidation
 from fabricast.pcie.measurements.measured_graph import BETWEEN_ROOTS, DIRECT_LINKS, MeasuredGraph, flows_of
 from fabricast.pcie.packets.programs import simulate_program
@@ -25,16 +26,16 @@ def simulate_machine(
     rows: list[tuple[float | None, ...]] = []
     for graph, judged, kind in zip(graphs, validation.rows["judged"], validation.rows["graph_class"], strict=True):
         # The simulator has no limit for single copies between sockets that are slower than their links.
-        is_slow_class = kind == BETWEEN_ROOTS and calibration.rates.of_class("between_roots") is not None
+        is_slow_class = kind == BETWEEN_ROOTS and calibration.of_class("between_roots") is not None
         if not judged or is_slow_class or kind in ("host copies", DIRECT_LINKS):
             rows.append((None, None, None))
             continue
-        limited = calibration.with_inter_socket_limit(whole, graph.flows)
+        limited = with_inter_socket_limit(calibration, whole, graph.flows)
         simulation = simulate_program(
             limited,
             flows_of(limited, graph),
             PROGRAMS[graph.program],
-            calibration.rates,
+            calibration,
             seed=seed,
             statistic=graph.statistic,
         )

@@ -19,7 +19,6 @@ from fabricast.pcie.models.catalogue import MODELS
 from fabricast.pcie.schedules.enumeration import enumerate_schedules, run_schedule
 from fabricast.pcie.schedules.results import Mode, SchedulePlan, ScheduleSearch
 from fabricast.pcie.schedules.search import search_schedules
-from fabricast.pcie.topology.files import load_tree
 from fabricast.pcie.topology.tree import PcieTree
 
 __all__ = ["PublishedSchedule", "ScheduleTables", "case_tables", "read_published", "schedule_tables"]
@@ -149,9 +148,9 @@ def case_tables(
 
 
 def schedule_tables(
-    topologies: Iterable[str],
+    topologies: Iterable[PcieTree],
     grids: Iterable[tuple[int, ...]],
-    searched: Iterable[tuple[str, tuple[int, ...]]],
+    searched: Iterable[tuple[PcieTree, tuple[int, ...]]],
     models: Iterable[str],
     published: list[PublishedSchedule],
     *,
@@ -172,13 +171,11 @@ def schedule_tables(
         "crossing_cost": crossing_cost,
     }
     models = list(models)
-    for topology in topologies:
-        tree = load_tree(topology)
+    for tree in topologies:
         for grid in grids:
             if math.prod(grid) > len(tree.endpoint_names):
-                raise InputError(
-                    f"grid is {'x'.join(map(str, grid))}, expected at most as many processes as endpoints of {topology}"
-                )
+                text = f"grid is {'x'.join(map(str, grid))}, expected at most as many processes as endpoints"
+                raise InputError(f"{text} of {tree.name}")
             pattern = halo_pattern(grid, len(tree.endpoint_names), size_bytes=size_bytes)
             shown = [entry for entry in published if tuple(entry.grid) == tuple(grid)]
             for model in models:
@@ -195,8 +192,7 @@ def schedule_tables(
                     parts.append(case_tables(tree, pattern, model, search, fastest, plans[False]))
                     if progress is not None:
                         progress(1)
-    for topology, grid in searched:
-        tree = load_tree(topology)
+    for tree, grid in searched:
         count = len(tree.endpoint_names)
         if grid:
             pattern = halo_pattern(grid, count, size_bytes=size_bytes)

@@ -1,9 +1,9 @@
-"""Readers of PCIe trees: built-in names, YAML, hwloc and NCCL XML. YAML writer."""
+"""PCIe trees by built-in name and in YAML files."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Literal
@@ -13,14 +13,14 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator
 from fabricast.core import resources
 from fabricast.core.errors import InputError, near_names
 from fabricast.core.units import pcie_link_bytes_per_s
-from fabricast.core.warnings import Warning, WarningCode
+from fabricast.core.warnings import CodedWarning, WarningCode
 from fabricast.inputs.files import write_text
 from fabricast.inputs.parameters import Tag
 from fabricast.inputs.yaml_files import read_yaml, validate
 from fabricast.pcie.topology.parts import MemoryNode, PeerLink, RouteRule, Vertex, pairs_without_link
 from fabricast.pcie.topology.tree import PcieTree
 
-__all__ = ["builtin_names", "load_tree", "load_trees", "write_tree"]
+__all__ = ["builtin_names", "load_tree", "read_tree", "write_tree"]
 
 #: Relative tolerance of link rates, which input files round to a few digits.
 _RATE_TOLERANCE = 0.02
@@ -95,10 +95,10 @@ class _TreeFile(BaseModel):
             raise ValueError("expected all, or a list of pairs such as 0>1")
         return staged
 
-    def all_warnings(self) -> tuple[Warning, ...]:
+    def all_warnings(self) -> tuple[CodedWarning, ...]:
         """Return the notes of the file as warnings, followed by its coded warnings."""
-        notes = [Warning(WarningCode.TOPOLOGY_NOTE, text) for text in self.notes]
-        return (*notes, *(Warning(entry.code, entry.text) for entry in self.warnings))
+        notes = [CodedWarning(WarningCode.TOPOLOGY_NOTE, text) for text in self.notes]
+        return (*notes, *(CodedWarning(entry.code, entry.text) for entry in self.warnings))
 
 
 def builtin_names() -> list[str]:
@@ -106,50 +106,27 @@ def builtin_names() -> list[str]:
     return sorted(path.stem for path in resources.topologies().glob("*.yaml"))
 
 
-def load_tree(topology: str | Path, *, include_display: bool = False, network_cards: bool = False) -> PcieTree:
-    """Load a built-in topology or read one from a file.
+def load_tree(topology: str | Path) -> PcieTree:
+    """Load a built-in topology or read one from a YAML file; `fabricast.load_topology` reads other files.
 
     >>> len(load_tree("storm8").endpoint_names)
     8
     """
     path = Path(topology)
     if path.suffix.lower() in (".yaml", ".yml"):
-        return _read_tree(path)
-    if path.suffix.lower() == ".xml":
-        # Built-in and YAML topologies do not need the XML parsers.
-        from fabricast.pcie.topology.xml_import import import_xml
-
-        return import_xml(path, include_display=include_display, network_cards=network_cards)
-    if path.suffix.lower() in (".txt", ".log", ".out"):
-        from fabricast.pcie.topology.listings.importing import import_machine
-
-        return import_machine([path], include_display=include_display, network_cards=network_cards)
+        return read_tree(path)
     names = builtin_names()
     if str(topology) in names:
-        return replace(_read_tree(resources.topologies() / f"{topology}.yaml"), builtin=True)
+        return replace(read_tree(resources.topologies() / f"{topology}.yaml"), builtin=True)
     raise InputError(
-        f"topology '{topology}' is neither a .yaml or .xml file nor a built-in topology"
+        f"topology '{topology}' is neither a file nor a built-in topology"
         f"{near_names(str(topology), names)}; built-in topologies are {', '.join(names)}"
     )
 
 
-def load_trees(paths: Iterable[str | Path]) -> list[PcieTree]:
-    """Load several topologies, which must have different names."""
-    loaded: dict[str, tuple[str, PcieTree]] = {}
-    for path in dict.fromkeys(map(str, paths)):
-        tree = load_tree(path)
-        if tree.name in loaded:
-            raise InputError(
-                f"holds a topology named '{tree.name}', as does {loaded[tree.name][0]}; expected unique names (the "
-                "file name for XML, the key 'name' for YAML)",
-                path=path,
-            )
-        loaded[tree.name] = (path, tree)
-    return [tree for _, tree in loaded.values()]
-
-
-def _read_tree(path: Path) -> PcieTree:
-    value, lines = read_yaml(path)
+def read_tree(path: Path | str, text: str | None = None) -> PcieTree:
+    """Read a topology from a YAML file, or from its text."""
+    value, lines = read_yaml(path, text)
     entry = validate(_TreeFile, value, path=path, lines=lines)
     vertices = tuple(
         Vertex(

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fabricast.core.warnings import Warning, WarningCode
+from fabricast.core.warnings import CodedWarning, WarningCode
 
 __all__ = [
     "INTER_SOCKET_ASSUMED",
@@ -25,8 +25,8 @@ __all__ = [
     "pci_address",
 ]
 
-#: Warning of every imported tree with several sockets.
-INTER_SOCKET_ASSUMED = Warning(
+#: CodedWarning of every imported tree with several sockets.
+INTER_SOCKET_ASSUMED = CodedWarning(
     WarningCode.INTER_SOCKET_CAPACITY_ASSUMED,
     "the link between sockets is assumed to have the bandwidth of one PCIe link",
 )
@@ -111,11 +111,14 @@ class PeerLink:
     bytes_per_s : float or None, default None
         Bandwidth of each direction in bytes/s; None if unknown. It applies to each pair of endpoints, or to the links
         between each endpoint and an NVSwitch.
+    links : int or None, default None
+        Number of links of the pair, or of each endpoint to an NVSwitch; None if unknown. It is not compared.
     """
 
     kind: str
     endpoints: tuple[str, ...]
     bytes_per_s: float | None = None
+    links: int | None = field(default=None, compare=False)
 
 
 def direct_rates(links: Sequence[PeerLink]) -> dict[tuple[str, str], float]:

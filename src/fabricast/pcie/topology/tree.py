@@ -11,7 +11,7 @@ import numpy as np
 
 from fabricast.core.errors import InputError
 from fabricast.core.units import PROTOCOL_EFFICIENCY
-from fabricast.core.warnings import Warning
+from fabricast.core.warnings import CodedWarning
 from fabricast.pcie.topology.checks import (
     check_memory_nodes,
     check_peer_links,
@@ -52,7 +52,7 @@ class PcieTree:
         Origin of the topology, for display.
     tag : str, default 'assumed'
         Provenance tag.
-    warnings : tuple of Warning, default ()
+    warnings : tuple of CodedWarning, default ()
         Assumptions stated in the input file or made while reading it.
     link_bytes_per_s : float or None, default None
         Raw rate in bytes/s of a link of capacity 1, after line coding and including packet headers; None if unknown.
@@ -88,7 +88,7 @@ class PcieTree:
     bandwidth_bytes_per_s: float | None = None
     source: str = ""
     tag: str = "assumed"
-    warnings: tuple[Warning, ...] = ()
+    warnings: tuple[CodedWarning, ...] = ()
     link_bytes_per_s: float | None = None
     peer_links: tuple[PeerLink, ...] = ()
     route_rules: tuple[RouteRule, ...] = ()

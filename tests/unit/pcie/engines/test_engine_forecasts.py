@@ -12,7 +12,7 @@ from fabricast.core.errors import InputError
 from fabricast.pcie.engines.forecast import copy_times, total_rate
 from fabricast.pcie.engines.links import SharedLimit
 from fabricast.pcie.graphs.programs import PROGRAMS, CopyProgram, program_of
-from fabricast.pcie.graphs.rates import LinkRates
+from fabricast.pcie.graphs.rates import Rates
 from fabricast.pcie.machines.validation import validate_machine
 from fabricast.pcie.measurements.measured_graph import MeasuredGraph
 from fabricast.pcie.topology.files import load_tree
@@ -172,7 +172,7 @@ def ends_together(tree, flows, rates, limits):
 TWO_SOCKETS = with_host_memory(load_tree("pcie5_four_switches"))
 
 
-SLOWER = LinkRates(
+SLOWER = Rates(
     50e9,
     50e9,
     crossing_bytes_per_s=40e9,
@@ -252,13 +252,13 @@ def test_single_round_without_engines_starts_with_max_min_rates(flows, rates):
 
 @pytest.mark.parametrize("two_way", [54e9, 45e9, 34e9, 28e9])
 def test_duplex_cost_reproduces_bidirectional_rate(two_way):
-    both = total_rate(TREE, [(0, 1), (1, 0)], PROGRAMS["independent"], LinkRates(56e9, two_way))
+    both = total_rate(TREE, [(0, 1), (1, 0)], PROGRAMS["independent"], Rates(56e9, two_way))
     assert both.bytes_per_s == pytest.approx(2 * two_way, rel=1e-6)
 
 
 def test_single_engine_yields_harmonic_mean():
     """The total of n copies in round-robin order is n over the sum of inverse rates."""
-    rates = LinkRates(54.1e9, 54.1e9, crossing_bytes_per_s=37.7e9)
+    rates = Rates(54.1e9, 54.1e9, crossing_bytes_per_s=37.7e9)
     tree = load_tree("paired_virtual_switches")
     total = total_rate(tree, [(0, 4), (0, 2)], WITHOUT_PAUSE, rates, repeats=50).bytes_per_s
     assert total == pytest.approx(2 / (1 / 54.1e9 + 1 / 37.7e9), rel=0.02)
@@ -278,7 +278,7 @@ def test_random_programs_depend_only_on_the_seed():
     with pytest.raises(InputError, match="program"):
         program_of("fortran")
     with pytest.raises(InputError, match="half"):
-        LinkRates(50e9, 20e9)
+        Rates(50e9, 20e9)
 
 
 def test_ordered_writes_into_memory_do_not_wait():

@@ -12,7 +12,7 @@ from fabricast.pcie.engines.batch import graph_times
 from fabricast.pcie.engines.forecast import copy_times, total_rate
 from fabricast.pcie.graphs.congestion_graphs import from_pairs
 from fabricast.pcie.graphs.programs import PROGRAMS
-from fabricast.pcie.graphs.rates import LinkRates, printed_rates
+from fabricast.pcie.graphs.rates import Rates, printed_rates
 from fabricast.pcie.models.catalogue import MODELS
 from fabricast.pcie.models.evaluation import evaluate
 from fabricast.pcie.topology.files import load_tree
@@ -34,7 +34,7 @@ def times(tree, flows, program, rates, size=None, sharing="ports", **options):
 
 @given(st.sampled_from(sorted(TREES)), FLOWS, st.sampled_from([0.0, 0.1735]), st.sampled_from([1.0, 1.2]))
 def test_independent_copies_equal_the_back_pressure_model(tree_name, flows, tau, cost):
-    tree, rates = TREES[tree_name], LinkRates(ONE_WAY, ONE_WAY, tau=tau, crossing_cost=cost)
+    tree, rates = TREES[tree_name], Rates(ONE_WAY, ONE_WAY, tau=tau, crossing_cost=cost)
     size = ONE_WAY * np.linspace(1, 2, len(flows))
     expected = evaluate(
         tree,
@@ -99,7 +99,7 @@ def executed(tree, flows, program, rates):
     st.sampled_from([50e9, 47e9]),
 )
 def test_programs_match_the_reference(tree_name, flows, program, two_way):
-    tree, rates = TREES[tree_name], LinkRates(ONE_WAY, two_way)
+    tree, rates = TREES[tree_name], Rates(ONE_WAY, two_way)
     without_pause = replace(PROGRAMS[program], switch_share=0.0)
     expected = executed(tree, flows, without_pause, rates)
     assert times(tree, flows, without_pause, rates).end_s == pytest.approx(expected, rel=1e-4)
@@ -107,7 +107,7 @@ def test_programs_match_the_reference(tree_name, flows, program, two_way):
 
 @given(st.sampled_from(sorted(TREES)), st.permutations(range(8)), st.sampled_from([50e9, 48e9]))
 def test_copies_without_common_links_equal_max_min_sharing(tree_name, order, two_way):
-    tree, rates, program = TREES[tree_name], LinkRates(ONE_WAY, two_way), PROGRAMS["independent"]
+    tree, rates, program = TREES[tree_name], Rates(ONE_WAY, two_way), PROGRAMS["independent"]
     used, flows = set(), []
     for source, target in pairwise(order):
         route = set(tree.route(str(source), str(target)))
@@ -120,7 +120,7 @@ def test_copies_without_common_links_equal_max_min_sharing(tree_name, order, two
 
 @given(st.sampled_from(sorted(TREES)), PAIRS, st.sampled_from(sorted(PROGRAMS)))
 def test_isolated_copy_takes_its_isolated_time(tree_name, flow, program):
-    rates = LinkRates(ONE_WAY, 48e9)
+    rates = Rates(ONE_WAY, 48e9)
     found = times(TREES[tree_name], [flow], PROGRAMS[program], rates, explain=True)
     assert found.end_s.tolist() == pytest.approx([1.0])
     assert found.bottleneck[0].startswith("endpoint ")
@@ -128,7 +128,7 @@ def test_isolated_copy_takes_its_isolated_time(tree_name, flow, program):
 
 @given(st.sampled_from(sorted(TREES)), FLOWS, st.sampled_from(sorted(PROGRAMS)))
 def test_rates_of_known_sets_are_those_of_new_sets(tree_name, flows, program):
-    tree, rates = TREES[tree_name], LinkRates(ONE_WAY, 48e9)
+    tree, rates = TREES[tree_name], Rates(ONE_WAY, 48e9)
     known = times(tree, flows, PROGRAMS[program], rates, draws=3)
     new = times(tree, flows, PROGRAMS[program], rates, draws=3, explain=True)
     assert known.end_s.tolist() == new.end_s.tolist()
@@ -136,7 +136,7 @@ def test_rates_of_known_sets_are_those_of_new_sets(tree_name, flows, program):
 
 @given(st.sampled_from(sorted(TREES)), FLOWS, st.randoms(use_true_random=False))
 def test_order_of_rows_does_not_matter_to_unordered_programs(tree_name, flows, random):
-    tree, rates = TREES[tree_name], LinkRates(ONE_WAY, 48e9)
+    tree, rates = TREES[tree_name], Rates(ONE_WAY, 48e9)
     order = list(range(len(flows)))
     random.shuffle(order)
     for program in (PROGRAMS["unordered_writes"], PROGRAMS["unordered_reads"]):
@@ -152,7 +152,7 @@ def test_order_of_rows_does_not_matter_to_unordered_programs(tree_name, flows, r
     st.sampled_from([0.0, 0.1735]),
 )
 def test_many_graphs_equal_single_graphs(tree_name, graphs, program, tau):
-    tree, rates = TREES[tree_name], LinkRates(ONE_WAY, 48e9, tau=tau, crossing_cost=1.1)
+    tree, rates = TREES[tree_name], Rates(ONE_WAY, 48e9, tau=tau, crossing_cost=1.1)
     sets = from_pairs(graphs, size_bytes=ONE_WAY)
     many = graph_times(tree, sets, PROGRAMS[program], rates, explain=True)
     parts = [times(tree, flows, PROGRAMS[program], rates, explain=True) for flows in graphs]
@@ -165,7 +165,7 @@ def test_many_graphs_equal_single_graphs(tree_name, graphs, program, tau):
 
 def test_slow_reads_of_one_reader_overlap():
     tree = load_tree("two_sockets_direct7")
-    rates = LinkRates(57e9, 55e9, between_roots_bytes_per_s=43e9)
+    rates = Rates(57e9, 55e9, between_roots_bytes_per_s=43e9)
     flows = [(source, 0) for source in (1, 4, 5, 6)]
     reads = total_rate(tree, flows, replace(PROGRAMS["unordered_reads"], switch_share=0.0), rates, sharing="ports")
     assert 54e9 < reads.bytes_per_s < 57.5e9
@@ -176,7 +176,7 @@ def test_slow_reads_of_one_reader_overlap():
 
 def test_ports_explain_rates_over_one_link():
     # rtx6kpro hardware/wrx90-cpayne-16gpu-4switch.md: 84.4 GB/s, since the program waits for the last listed reader.
-    tree, rates = load_tree("wrx90_three_roots"), LinkRates(56.4e9, 54.7e9)
+    tree, rates = load_tree("wrx90_three_roots"), Rates(56.4e9, 54.7e9)
     flows = [(0, 8), (4, 9), (12, 10)]
     found = {
         sharing: total_rate(

@@ -3,7 +3,7 @@
 from hypothesis import strategies as st
 
 from fabricast.core.resources import published
-from fabricast.pcie.graphs.rates import LinkRates
+from fabricast.pcie.graphs.rates import Rates
 from fabricast.pcie.measurements.measured_graph import MeasuredGraph
 from fabricast.pcie.topology.parts import MemoryNode, Vertex
 from fabricast.pcie.topology.regular import regular_tree
@@ -12,7 +12,7 @@ from fabricast.pcie.topology.tree import PcieTree
 TREE = regular_tree("flat4x2", (2, 4))
 
 
-EVEN, DUPLEX = LinkRates(50e9, 50e9), LinkRates(56e9, 54e9)
+EVEN, DUPLEX = Rates(50e9, 50e9), Rates(56e9, 54e9)
 
 
 PUBLIC = published() / "pcie_concurrent_copies.csv"

@@ -17,9 +17,7 @@ from fabricast.pcie.engines.forecast import copy_times, total_rate
 from fabricast.pcie.graphs.congestion_graphs import from_pairs
 from fabricast.pcie.graphs.files import graph_blocks, read_graphs
 from fabricast.pcie.graphs.programs import PROGRAMS
-from fabricast.pcie.graphs.rates import LinkRates
-from fabricast.pcie.machines.calibration import Calibration, Estimate
-from fabricast.pcie.machines.limits import Limit
+from fabricast.pcie.graphs.rates import Estimate, Limit, Rates
 from fabricast.pcie.machines.shared_limits import limits_of
 from fabricast.pcie.machines.validation import validate_machine
 from fabricast.pcie.measurements.measured_graph import MeasuredGraph
@@ -158,7 +156,7 @@ def test_host_memory_is_an_endpoint_and_several_gpus_need_a_probe(tmp_path):
 
 def test_memory_limits_do_not_slow_copies_between_gpus():
     """A memory limit of 40 GB/s applies to host copies, not to concurrent copies between GPUs."""
-    limits = Calibration(EVEN, {Limit.MEMORY_READ: Estimate(40e9, "")}, {})
+    limits = replace(EVEN, estimates={Limit.MEMORY_READ: Estimate(40e9, "")})
     flows = [("H", "0"), ("H", "1"), ("4", "5")]
     tree, shared = limits_of(limits, MEMORY, flows)
     numbers = [(8, 0), (8, 1), (4, 5)]
@@ -239,9 +237,18 @@ def test_incompatible_options_are_rejected(tmp_path, options, message):
     assert message in str(result.exception or result.output)
 
 
-def test_measurements_exclude_other_rates(tmp_path):
-    with pytest.raises(InputError, match="excludes bandwidth: both specify the rates of copies"):
-        predict(fc.graph([(0, 1)]), measurements=tmp_path / "measured.csv")
+def test_a_rate_by_option_is_used_instead_of_the_measured_one(tmp_path):
+    path = tmp_path / "measured.csv"
+    path.write_text("graph,communications,total_gb_per_s\nalone,0>1,20\nhost,H>0,10\n")
+    flows = fc.graph([(0, 1)], size=SIZE)
+    both = fc.predict(TREE, flows, measurements=path, bandwidth=SIZE / 4, program="independent")
+    texts = [one.text for one in both.attrs["warnings"] if one.code is WarningCode.MEASUREMENT_CONTRADICTED]
+    assert "by option, but 20 GB/s" in texts[0] and "the option is used" in texts[0]
+    # Other measured rates remain.
+    host = fc.predict(TREE, fc.graph([("H", 0)], size=SIZE, tree=TREE), measurements=path, bandwidth=SIZE / 4)
+    assert host["elapsed_s"].tolist() == pytest.approx([SIZE / 10e9])
+    same = fc.predict(TREE, flows, measurements=path, bandwidth="20 GB/s")
+    assert WarningCode.MEASUREMENT_CONTRADICTED not in {one.code for one in same.attrs["warnings"]}
 
 
 def test_model_is_listed():
@@ -274,7 +281,7 @@ def test_predict_and_validate_agree_on_a_published_machine():
 
 
 def test_bidirectional_rate_limits_both_directions():
-    rates = LinkRates(50e9, 40e9)
+    rates = Rates(50e9, 40e9)
     both = times([(0, 1), (1, 0)], PROGRAMS["independent"], rates)
     assert both.end_s == pytest.approx([1.25, 1.25])
 
@@ -310,7 +317,7 @@ def test_isolated_copy_with_role_test_is_validated_and_not_used_for_calibration(
         MeasuredGraph("back", (("1", "0"),), 40e9, "unordered_writes", "test"),
     ]
     report = validate_machine(TREE, graphs)
-    assert report.calibration.rates.one_way_bytes_per_s == 50e9
+    assert report.calibration.one_way_bytes_per_s == 50e9
     back = report.rows.set_index("graph").loc["back"]
     assert back["judged"] and back["relative_error"] == pytest.approx(0.25)
 
@@ -326,7 +333,7 @@ def test_isolated_copy_with_role_test_is_validated_and_not_used_for_calibration(
 )
 def test_packet_simulation_of_single_copies_matches_engine_model(program, flows):
     """Both models agree for deterministic programs, and on average for random ones."""
-    rates = LinkRates(50e9, 50e9)
+    rates = Rates(50e9, 50e9)
     hardware, tree = hardware_with_rates(rates), tree_with_rates(TREE, rates)
     graphs = replace(from_pairs([flows], size_bytes=2**24), programs=(program,))
     packets = simulate_copies(tree, graphs, hardware)

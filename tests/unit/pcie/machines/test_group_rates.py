@@ -10,7 +10,7 @@ from fabricast.pcie.engines.forecast import copy_times
 from fabricast.pcie.engines.links import SharedLimit
 from fabricast.pcie.graphs.congestion_graphs import from_pairs
 from fabricast.pcie.graphs.programs import PROGRAMS
-from fabricast.pcie.graphs.rates import LinkRates
+from fabricast.pcie.graphs.rates import Rates
 from fabricast.pcie.machines.calibrate import calibrate_machine
 from fabricast.pcie.machines.engine_model import EngineModel
 from fabricast.pcie.machines.group_rates import IsolatedCopy, slow_links
@@ -21,7 +21,7 @@ from fabricast.pcie.topology.parts import Vertex
 from fabricast.pcie.topology.paths import link_labels
 from fabricast.pcie.topology.tree import PcieTree
 
-RATES = LinkRates(50e9, 50e9)
+RATES = Rates(50e9, 50e9)
 
 
 def one_root(*capacities):
@@ -81,11 +81,7 @@ def test_each_socket_keeps_its_rates_of_host_copies():
     tree = load_tree("two_sockets_direct7")
     graphs = measured({("H", "0"): 44.2e9, ("H", "1"): 44.0e9, ("H", "4"): 25.4e9, ("H", "5"): 25.6e9})
     calibration = calibrate_machine(with_host_memory(tree), graphs)
-    assert calibration.rates.group_rates == {
-        ("4", "host_in"): 25.4e9,
-        ("5", "host_in"): 25.6e9,
-        ("6", "host_in"): 25.5e9,
-    }
+    assert calibration.group_rates == {("4", "host_in"): 25.4e9, ("5", "host_in"): 25.6e9, ("6", "host_in"): 25.5e9}
     assert calibration.values["host_in_of_slow_groups"] == 25.5e9
     assert "4 (25.4 GB/s)" in calibration.sources["host_in_of_slow_groups"]
     assert "6 (assumed 25.5 GB/s)" in calibration.sources["host_in_of_slow_groups"]
@@ -94,7 +90,7 @@ def test_each_socket_keeps_its_rates_of_host_copies():
     every = [(number["H@RC0" if gpu < 4 else "H@RC1"], gpu) for gpu in range(7)]
     graph = from_pairs([every], size_bytes=1e9)
     expected = [1 / 44.1] * 4 + [1 / 25.4, 1 / 25.6, 1 / 25.5]
-    assert model.times(graph).end_s == pytest.approx(expected, rel=1e-6)
+    assert model.times(graph).times.end_s == pytest.approx(expected, rel=1e-6)
     assert model.isolated_s(graph) == pytest.approx(expected, rel=1e-6)
 
 
@@ -102,17 +98,15 @@ def test_small_differences_between_gpus_are_noise():
     tree = load_tree("two_sockets_direct7")
     graphs = measured({("H", "0"): 44e9, ("H", "1"): 42e9, ("H", "4"): 40e9})
     calibration = calibrate_machine(with_host_memory(tree), graphs)
-    assert not calibration.rates.group_rates
-    assert calibration.rates.one_way_bytes_per_s == 42e9
+    assert not calibration.group_rates
+    assert calibration.one_way_bytes_per_s == 42e9
 
 
 def test_directions_are_kept_apart():
     tree = load_tree("two_sockets_direct7")
     graphs = measured({("H", "0"): 44e9, ("H", "4"): 43e9, ("0", "H"): 40e9, ("4", "H"): 20e9, ("0", "1"): 50e9})
     calibration = calibrate_machine(with_host_memory(tree), graphs)
-    assert {key: rate for key, rate in calibration.rates.group_rates.items() if key[0] == "4"} == {
-        ("4", "host_out"): 20e9
-    }
+    assert {key: rate for key, rate in calibration.group_rates.items() if key[0] == "4"} == {("4", "host_out"): 20e9}
 
 
 def test_copies_across_one_and_two_host_bridges_keep_their_rates():
@@ -123,10 +117,10 @@ def test_copies_across_one_and_two_host_bridges_keep_their_rates():
     tree = PcieTree("bridges", (*roots, *gpus))
     graphs = measured({("0", "1"): 11.2e9, ("0", "2"): 19.4e9, ("2", "0"): 19.4e9})
     calibration = calibrate_machine(with_host_memory(tree), graphs)
-    assert calibration.rates.group_rates == {("PHB", "crossing"): 11.2e9}
+    assert calibration.group_rates == {("PHB", "crossing"): 11.2e9}
     model = EngineModel(tree, calibration)
     graph = from_pairs([[(2, 3)], [(1, 3)]], size_bytes=1e9)
-    assert model.times(graph).end_s == pytest.approx([1 / 11.2, 1 / 19.4], rel=1e-6)
+    assert model.times(graph).times.end_s == pytest.approx([1 / 11.2, 1 / 19.4], rel=1e-6)
     assert model.isolated_s(graph) == pytest.approx([1 / 11.2, 1 / 19.4], rel=1e-6)
 
 
@@ -146,22 +140,22 @@ def test_a_gpu_with_a_slow_link_has_its_measured_rate(name, gpu, share, ways):
         if s != t
     }
     calibration = calibrate_machine(with_host_memory(tree), measured(rates))
-    assert calibration.rates.link_rates == pytest.approx({f"endpoint {gpu} {way}": 12e9 * share for way in ways})
-    assert calibration.rates.one_way_bytes_per_s == pytest.approx(12e9)
+    assert calibration.link_rates == pytest.approx({f"endpoint {gpu} {way}": 12e9 * share for way in ways})
+    assert calibration.one_way_bytes_per_s == pytest.approx(12e9)
     model = EngineModel(tree, calibration)
     number = model.tree.endpoint_number
     graphs = from_pairs([[(number[s], number[t])] for s, t in rates], size_bytes=12e9)
-    assert 12e9 / model.times(graphs).end_s == pytest.approx(list(rates.values()), rel=1e-6)
+    assert 12e9 / model.times(graphs).times.end_s == pytest.approx(list(rates.values()), rel=1e-6)
     assert 12e9 / model.isolated_s(graphs) == pytest.approx(list(rates.values()), rel=1e-6)
 
 
 def test_one_slow_pair_is_no_slow_gpu():
     tree = load_tree("flat4x2")
     rates = {(str(s), str(t)): 26e9 for s in range(4) for t in range(4) if s != t} | {("0", "1"): 13e9}
-    assert not calibrate_machine(with_host_memory(tree), measured(rates)).rates.link_rates
+    assert not calibrate_machine(with_host_memory(tree), measured(rates)).link_rates
     # A GPU that was measured with a single other GPU may have a slow route instead.
     few = {("0", "1"): 26e9, ("1", "0"): 26e9, ("2", "3"): 13e9, ("3", "2"): 26e9}
-    assert not calibrate_machine(with_host_memory(tree), measured(few)).rates.link_rates
+    assert not calibrate_machine(with_host_memory(tree), measured(few)).link_rates
 
 
 def pair_rates(tree, capacities, usual=26e9):
@@ -194,10 +188,10 @@ def test_several_slow_links_do_not_hide_each_other(faults):
         if s < t
     ]
     calibration = calibrate_machine(with_host_memory(tree), [*measured(rates), *both])
-    assert calibration.rates.link_rates == pytest.approx(faults)
-    assert calibration.rates.one_way_bytes_per_s == pytest.approx(26e9)
+    assert calibration.link_rates == pytest.approx(faults)
+    assert calibration.one_way_bytes_per_s == pytest.approx(26e9)
     # Slow pairs determine neither the duplex cost nor the rate of a path class.
-    assert calibration.rates.two_way_bytes_per_s == pytest.approx(0.95 * 26e9)
+    assert calibration.two_way_bytes_per_s == pytest.approx(0.95 * 26e9)
     model = EngineModel(tree, calibration)
     number = model.tree.endpoint_number
     graphs = from_pairs([[(number[s], number[t])] for s, t in rates], size_bytes=26e9)

@@ -10,7 +10,6 @@ from fabricast.pcie.engines.forecast import total_rate
 from fabricast.pcie.graphs.programs import PROGRAMS
 from fabricast.pcie.machines.exclusion import Reason
 from fabricast.pcie.machines.validation import validate_machine
-from fabricast.pcie.measurements.files import read_measured_copies
 from fabricast.pcie.measurements.measured_graph import MeasuredGraph
 from fabricast.pcie.measurements.probes import probe_csv, proposed_probes
 from fabricast.pcie.topology.files import load_tree
@@ -18,6 +17,7 @@ from fabricast.pcie.topology.memory import root_complex_of
 from fabricast.pcie.topology.parts import PeerLink, Vertex
 from fabricast.pcie.topology.regular import regular_tree
 from fabricast.pcie.topology.tree import PcieTree
+from tests.machines import read_copies
 from tests.unit.pcie.machines.measured import DUPLEX, TREE, _measured, both_ways, limits, lower_bounds, texts, two_roots
 
 
@@ -56,7 +56,7 @@ def test_rates_above_link_rates_are_not_used_for_calibration():
     """Links of storm8 have 15.75 GB/s: 13 GB/s is plausible, 54 GB/s is of another machine."""
     tree = load_tree("storm8")
     report = validate_machine(tree, _measured(("0>1", 13, "calibration"), ("2>3", 54, "calibration")))
-    assert report.calibration.rates.one_way_bytes_per_s == 13e9
+    assert report.calibration.one_way_bytes_per_s == 13e9
     assert dict(zip(report.rows["graph"], report.rows["reason_code"], strict=True))["2>3"] == Reason.BEYOND_LINKS
     with pytest.raises(InputError, match=r"'2>3' reached 54 GB/s, more than the links of 'storm8'"):
         validate_machine(tree, _measured(("2>3", 54, "calibration")))
@@ -68,7 +68,7 @@ def test_rates_above_link_rates_are_not_used_for_calibration():
 def test_isolated_copies_and_bidirectional_pairs_calibrate_in_any_class(role):
     rows = [("0>1", 54, role), ("0>4", 38, role), ("0>1 1>0", 105, role), ("0>1 2>3", 108, role)]
     result = validate_machine(load_tree("flat4x2"), _measured(*rows))
-    rates = result.calibration.rates
+    rates = result.calibration
     assert (rates.one_way_bytes_per_s, rates.two_way_bytes_per_s, rates.crossing_bytes_per_s) == pytest.approx(
         (54e9, 52.5e9, 38e9)
     )
@@ -79,14 +79,14 @@ def test_excluded_rows_and_test_rows_are_not_used_for_calibration():
     rows = [("0>1", 20, "impossible_over_line_rate"), ("0>1 1>0", 20, "collapse"), ("0>1", 21, "test")]
     known = [("2>3", 54, ""), ("0>1 2>3", 108, "")]
     result = validate_machine(load_tree("flat4x2"), _measured(*rows, *known))
-    assert result.calibration.rates.one_way_bytes_per_s == pytest.approx(54e9)
+    assert result.calibration.one_way_bytes_per_s == pytest.approx(54e9)
     assert "no bidirectional pair" in result.calibration.sources["two_way"]
     assert result.rows["judged"].tolist() == [False, False, True, False, True]
 
 
 def test_bidirectional_pairs_calibrate_unmeasured_isolated_rate():
     result = validate_machine(load_tree("flat4x2"), _measured(("0>1 1>0", 105, ""), ("0>1 2>3", 108, "")))
-    rates = result.calibration.rates
+    rates = result.calibration
     assert rates.two_way_bytes_per_s == pytest.approx(52.5e9)
     assert 52.5e9 < rates.one_way_bytes_per_s < 55e9
     assert "duplex cost of other machines" in result.calibration.sources["one_way"]
@@ -99,10 +99,9 @@ def test_crossing_copies_do_not_calibrate_link_rate():
     assert not texts(unknown, WarningCode.RATE_BEYOND_LINKS)
     # The link rate is known from the file, or if all paths of the topology cross the root complex.
     calibrated = validate_machine(load_tree("flat4x2"), _measured(*rows), one_way_bytes_per_s=57e9)
-    assert (
-        calibrated.calibration.rates.one_way_bytes_per_s,
-        calibrated.calibration.rates.crossing_bytes_per_s,
-    ) == pytest.approx((57e9, 38e9))
+    assert (calibrated.calibration.one_way_bytes_per_s, calibrated.calibration.crossing_bytes_per_s) == pytest.approx(
+        (57e9, 38e9)
+    )
     assert calibrated.rows["reason_code"].tolist() == ["calibration", "", Reason.BEYOND_LINKS]
     no_other = validate_machine(load_tree("direct8"), _measured(*rows))
     assert no_other.rows["reason_code"].tolist() == ["calibration", Reason.BEYOND_LINKS, ""]
@@ -128,7 +127,7 @@ def test_slow_path_class_does_not_slow_other_classes():
         ("H>0 H>2", 100, "test"),
     ]
     report = validate_machine(load_tree("pcie5_four_switches"), _measured(*rows, *judged))
-    rates = report.calibration.rates
+    rates = report.calibration
     assert [rates.of_class(way) for way in ("local", "crossing", "between_roots", "host_in", "host_out")] == [
         None,
         50e9,
@@ -143,9 +142,9 @@ def test_slow_path_class_does_not_slow_other_classes():
 def test_duplex_cost_is_calibrated_within_one_path_class():
     """Bidirectional pairs are compared with isolated copies of the same path class."""
     local = [("0>1", 55, ""), ("0>1 1>0", 104.5, ""), ("0>4", 40, ""), ("0>4 4>0", 76, "")]
-    assert validate_machine(TREE, _measured(*local)).calibration.rates.two_way_bytes_per_s == 52.25e9
+    assert validate_machine(TREE, _measured(*local)).calibration.two_way_bytes_per_s == 52.25e9
     across = validate_machine(TREE, _measured(local[0], *local[2:])).calibration
-    assert across.rates.two_way_bytes_per_s == pytest.approx(55e9 * 38 / 40)
+    assert across.two_way_bytes_per_s == pytest.approx(55e9 * 38 / 40)
     assert across.sources["two_way"] == "1 measured, bidirectional pairs across the root complex"
 
 
@@ -158,7 +157,7 @@ def test_narrow_link_calibrates_full_width_link():
         judged = [("H>1", 25, "test"), ("H>0", 12.5, "test"), ("0>1", 12.5, "test")]
         graphs = [replace(g, name=str(n)) for n, g in enumerate(_measured(*measured_alone, *judged))]
         report = validate_machine(tree, graphs)
-        assert report.calibration.rates.one_way_bytes_per_s == 25e9
+        assert report.calibration.one_way_bytes_per_s == 25e9
         assert report.rows["relative_error"].abs().max() < 1e-9
 
 
@@ -170,7 +169,7 @@ def test_concurrent_pairs_calibrate_root_complex_capacity():
     assert blind.rows["judged"].tolist() == [False, True, True, True]
     assert any("affects 3 graphs" in text for text in texts(blind, WarningCode.ROOT_COMPLEX_UNMEASURED))
     report = validate_machine(tree, _measured(alone, four, *others))
-    assert report.calibration.rates.one_way_bytes_per_s == 20e9, "concurrent copies are not isolated copies"
+    assert report.calibration.one_way_bytes_per_s == 20e9, "concurrent copies are not isolated copies"
     assert limits(report) == {"root_complex": 45e9}
     assert report.rows["relative_error"].iloc[2:4].abs().max() < 1e-9
     assert report.rows["reason_code"].iloc[4] == Reason.NO_ROOT_COMPLEX_PROBE
@@ -200,7 +199,7 @@ def test_bidirectional_inter_socket_pair_does_not_calibrate_duplex_cost():
     rows = _measured(("0>1", 26, ""), ("0>4 4>0", 18, ""), ("0>4", 9, "test"), ("0>4 0>5 0>6", 9, ""))
     report = validate_machine(load_tree("dual4x2"), rows)
     assert "bidirectional pairs are slower at root complexes" in report.calibration.sources["two_way"]
-    assert report.calibration.rates.between_roots_bytes_per_s == pytest.approx(9e9, rel=0.04)
+    assert report.calibration.between_roots_bytes_per_s == pytest.approx(9e9, rel=0.04)
     assert lower_bounds(report) == {"root_complex_link_both_ways": 18e9}
     assert report.rows["judged"].tolist() == [False, False, True, False]
 
@@ -327,7 +326,7 @@ def test_unused_calibration_row_is_not_validated():
 
 def test_direct_link_copies_do_not_calibrate_pcie_rate():
     report = validate_machine(load_tree("hgx_a100"), _measured(("0>1", 250, "calibration"), ("H>0", 25, "calibration")))
-    assert report.calibration.rates.one_way_bytes_per_s == 25e9
+    assert report.calibration.one_way_bytes_per_s == 25e9
     assert report.calibration.values["direct_link"] == 250e9
     assert report.calibration.sources["direct_link"] == "1 measured, single copies over direct links"
 
@@ -379,7 +378,7 @@ def test_completed_probes_identify_the_machine(tmp_path, topology):
     path.write_text(
         "\n".join(line + ("50" if number else "") for number, line in enumerate(probe_csv(probes).splitlines())) + "\n"
     )
-    graphs = read_measured_copies(path)
+    graphs = read_copies(path)
     assert [graph.flows for graph in graphs] == [probe.flows for probe in probes]
     known = []
     for graph in graphs:
@@ -400,5 +399,5 @@ def test_completed_probes_identify_the_machine(tmp_path, topology):
     assert (judged["relative_error"].abs() < 0.08).all()
     assert bool(tree.peer_links) == ("direct links" in set(judged["graph_class"]))
     if "alone PIX" in {g.name for g in graphs}:
-        assert report.calibration.rates.one_way_bytes_per_s == pytest.approx(56e9)
-        assert report.calibration.rates.two_way_bytes_per_s == pytest.approx(54e9, rel=1e-3)
+        assert report.calibration.one_way_bytes_per_s == pytest.approx(56e9)
+        assert report.calibration.two_way_bytes_per_s == pytest.approx(54e9, rel=1e-3)

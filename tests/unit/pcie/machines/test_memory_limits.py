@@ -64,7 +64,7 @@ def test_host_copies_do_not_calibrate_duplex_cost_between_gpus():
     host = MeasuredGraph("host pair", (("H", "0"), ("0", "H")), 69e9, "independent")
     peers = MeasuredGraph("peer pair", (("2", "3"), ("3", "2")), 106e9, "independent")
     assert "no bidirectional pair" in validate_machine(tree, [alone, host]).calibration.sources["two_way"]
-    rates = validate_machine(tree, [alone, host, peers]).calibration.rates
+    rates = validate_machine(tree, [alone, host, peers]).calibration
     assert rates.two_way_bytes_per_s == pytest.approx(53e9)
 
 
@@ -227,8 +227,8 @@ def test_remote_memory_is_reached_over_inter_socket_link():
     remote = measured("remote", [("NUMA1", "0")], 30, "calibration")
     several = measured("several", [("NUMA1", str(gpu)) for gpu in range(4)], 60, "calibration")
     report = validate_machine(tree, [*alone, remote, several])
-    assert report.calibration.rates.one_way_bytes_per_s == 50e9
-    assert report.calibration.rates.remote_in_bytes_per_s == 30e9
+    assert report.calibration.one_way_bytes_per_s == 50e9
+    assert report.calibration.remote_in_bytes_per_s == 30e9
     assert limits(report) == {"remote_memory": 60e9}, "neither a memory limit nor a limit between GPUs"
     across = measured("probe", [(str(gpu), str(gpu + 4)) for gpu in range(4)], 50, "calibration")
     alone.append(measured("far", [("0", "4")], 25, "calibration"))

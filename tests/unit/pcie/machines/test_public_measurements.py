@@ -92,8 +92,7 @@ def ordered_rows():
     """
     entries = []
     for machine in public_machines(PUBLIC):
-        tree = load_tree(machine.topology)
-        graphs = read_measured_copies(PUBLIC, system=machine.system)
+        tree, graphs = machine.tree, machine.graphs
         report = validate_machine(tree, graphs, one_way_bytes_per_s=50e9)
         judged = dict(zip(report.rows["graph"], report.rows["judged"], strict=True))
         for graph in graphs:
@@ -106,7 +105,7 @@ def ordered_rows():
 
 def errors_of(rows, program):
     return [
-        total_rate(tree, flows_of(tree, graph), program, calibration.rates).bytes_per_s / graph.total_bytes_per_s - 1
+        total_rate(tree, flows_of(tree, graph), program, calibration).bytes_per_s / graph.total_bytes_per_s - 1
         for tree, graph, calibration in rows
     ]
 
@@ -132,7 +131,7 @@ def test_published_data_refute_endpoint_capacity_shared_by_directions(ordered_ro
     """Directions that share one copy rate would reach half the measured bidirectional rate."""
     for system in ("WRX90 2VS V1", "WRX90 2VS V2"):
         graphs = read_measured_copies(PUBLIC, system=system)
-        alone = validate_machine(load_tree("crossed_virtual_switches"), graphs).calibration.rates.one_way_bytes_per_s
+        alone = validate_machine(load_tree("crossed_virtual_switches"), graphs).calibration.one_way_bytes_per_s
         opposite = next(graph for graph in graphs if graph.name == "bidir 0<->1")
         assert alone / opposite.total_bytes_per_s - 1 < -0.4
 

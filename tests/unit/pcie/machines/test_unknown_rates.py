@@ -7,10 +7,9 @@ import fabricast as fc
 from fabricast.core.errors import InputError
 from fabricast.core.warnings import WarningCode
 from fabricast.pcie.machines.calibrate import calibrate_machine
-from fabricast.pcie.measurements.files import copies_of_machine
 from fabricast.pcie.models.calibration import _interval
-from fabricast.pcie.topology.files import load_tree
 from fabricast.pcie.topology.memory import with_host_memory
+from tests.machines import measured
 
 GPU = """<pci busid="0000:{bus}:00.0" class="0x030200" vendor="0x10de" link_speed="16.0 GT/s PCIe" link_width="16">
 {inside}</pci>"""
@@ -45,7 +44,7 @@ def machine(tmp_path, *, has_gpu_elements=True):
     gpus = "".join(GPU.format(bus=bus, inside=device) for bus, device in zip(("3b", "5e"), inside, strict=True))
     path = tmp_path / "machine.xml"
     path.write_text(f'<system version="1"><cpu numaid="0">{gpus}</cpu></system>')
-    return load_tree(path)
+    return fc.load_topology(path)
 
 
 def written(tmp_path, name, text):
@@ -56,11 +55,11 @@ def written(tmp_path, name, text):
 
 def test_slow_peers_without_a_switch_do_not_slow_host_copies(tmp_path):
     tree = with_host_memory(machine(tmp_path))
-    measured = copies_of_machine(tree, written(tmp_path, "measured.csv", HOST_FASTER)).graphs
-    calibration = calibrate_machine(tree, measured, one_way_bytes_per_s=28e9)
-    assert calibration.rates.one_way_bytes_per_s == pytest.approx(22.2e9)
-    assert calibration.rates.of_class("crossing") == pytest.approx(9.9e9)
-    assert calibration.rates.of_class("host_in") is None
+    graphs = measured(tree, written(tmp_path, "measured.csv", HOST_FASTER)).graphs
+    calibration = calibrate_machine(tree, graphs, one_way_bytes_per_s=28e9)
+    assert calibration.one_way_bytes_per_s == pytest.approx(22.2e9)
+    assert calibration.of_class("crossing") == pytest.approx(9.9e9)
+    assert calibration.of_class("host_in") is None
     assert "from and to host memory" in calibration.rate_sources["one_way"]
     assert calibration.measured_classes == {"crossing", "host_in", "host_out"}
 
@@ -82,20 +81,22 @@ def test_pairs_without_peer_access_do_not_calibrate_links(tmp_path):
     tree = machine(tmp_path)
     addresses = {"first": "3b", "second": "5e"}
     with_access = written(tmp_path, "a.txt", NO_ACCESS.format(refused="", **addresses))
-    assert len(copies_of_machine(tree, with_access).graphs) == 2
+    assert len(measured(tree, with_access).graphs) == 2
     one = written(tmp_path, "b.txt", NO_ACCESS.format(refused="Device=0 CANNOT Access Peer Device=1", **addresses))
-    assert [graph.flows for graph in copies_of_machine(tree, one).graphs] == [(("1", "0"),)]
+    assert [graph.flows for graph in measured(tree, one).graphs] == [(("1", "0"),)]
     refused = "Device=0 CANNOT Access Peer Device=1\nDevice=1 CANNOT Access Peer Device=0"
-    with pytest.raises(InputError, match="no GPU of it has peer access"):
-        copies_of_machine(tree, written(tmp_path, "c.txt", NO_ACCESS.format(refused=refused, **addresses)))
+    none = written(tmp_path, "c.txt", NO_ACCESS.format(refused=refused, **addresses))
+    assert measured(tree, none).graphs == []
+    with pytest.raises(InputError, match="no GPU has peer access"):
+        fc.validate_machine(tree, none)
 
 
 def test_measurements_with_other_pci_addresses_are_reported(tmp_path):
     tree = machine(tmp_path)
     matching = written(tmp_path, "own.txt", NO_ACCESS.format(first="3b", second="5e", refused=""))
     other = written(tmp_path, "other.txt", NO_ACCESS.format(first="1", second="21", refused=""))
-    assert copies_of_machine(tree, matching).warnings == ()
-    (warning,) = copies_of_machine(tree, other).warnings
+    assert measured(tree, matching).warnings == []
+    (warning,) = measured(tree, other).warnings
     assert warning.code == WarningCode.ADDRESSES_DIFFER
     assert warning in fc.validate_machine(tree, other).warnings
     assert warning not in fc.validate_machine(tree, matching).warnings
@@ -149,7 +150,7 @@ def hwloc_machine(tmp_path, ends, carried, *, kind="NVLinkBandwidth", gpus=2):
         f"{bridge.format(3, 0, '')}{bridge.format(4, 1, switch)}{devices}</object></object></object></object>"
         f"{matrix}</topology>"
     )
-    return load_tree(path)
+    return fc.load_topology(path)
 
 
 def test_links_of_gpus_with_nvlink_to_processor_have_its_rate(tmp_path):
@@ -186,7 +187,7 @@ def test_copies_faster_than_recorded_links_are_reported(tmp_path):
     path = tmp_path / "idle.xml"
     gpus = "".join(GPU.format(bus=bus, inside=f'<gpu dev="{n}" sm="80"/>') for n, bus in enumerate(("3b", "5e")))
     path.write_text(f'<system version="1"><cpu numaid="0">{gpus}</cpu></system>'.replace("16.0 GT/s", "2.5 GT/s"))
-    tree = load_tree(path)
+    tree = fc.load_topology(path)
     rows = "graph,communications,role,total_gb_per_s\none,0>1,calibration,24\nback,1>0,calibration,24.5\n"
     report = fc.validate_machine(tree, written(tmp_path, "m.csv", rows))
     assert "2 single-copy measurements exceed the link rates" in report.calibration.sources["one_way"]
@@ -205,7 +206,7 @@ def test_network_card_ports_limit_capacity_and_are_reported(tmp_path):
         nets = "".join(net.format(n, n, speed) for n, speed in enumerate(speeds))
         inside = card.format(inside=f"<nic>{nets}</nic>")
         path.write_text(f'<system version="1"><cpu numaid="0">{gpu}{inside}</cpu></system>')
-        return load_tree(path, network_cards=True)
+        return fc.load_topology(path, network_cards=True)
 
     slow = tree(100000)
     assert slow.vertex("mlx5_0").capacity * slow.link_bytes_per_s * 256 / 280 == pytest.approx(12.5e9)
@@ -228,7 +229,7 @@ def test_inconsistent_nccl_files_are_rejected(tmp_path, change, message):
     gpus = "".join(GPU.format(bus=bus, inside=f'<gpu dev="{n}" sm="80"/>') for n, bus in enumerate(("3b", "5e")))
     text = f'<system version="1"><cpu numaid="0">{gpus}</cpu></system>'
     path.write_text(text)
-    assert load_tree(path).accelerator_names == ("0", "1")
+    assert fc.load_topology(path).accelerator_names == ("0", "1")
     path.write_text(text.replace(*change))
     with pytest.raises(InputError, match=message):
-        load_tree(path)
+        fc.load_topology(path)

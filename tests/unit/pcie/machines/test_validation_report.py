@@ -14,12 +14,12 @@ from fabricast.core.warnings import WarningCode
 from fabricast.pcie.engines.forecast import total_rate
 from fabricast.pcie.graphs.collectives import collective_pairs
 from fabricast.pcie.graphs.programs import PROGRAMS
-from fabricast.pcie.graphs.rates import LinkRates
+from fabricast.pcie.graphs.rates import Rates
 from fabricast.pcie.machines.validation import validate_machine
-from fabricast.pcie.measurements.files import copies_of_machine, read_measured_copies
 from fabricast.pcie.measurements.measured_graph import MeasuredGraph
 from fabricast.pcie.tables.measured_errors import error_rows, feature_rows
 from fabricast.pcie.topology.files import load_tree
+from tests.machines import measured, read_copies
 from tests.unit.pcie.machines.measured import PUBLIC, TREE, _measured, texts
 
 
@@ -53,11 +53,11 @@ HEAD = "graph,source,target,size_bytes,elapsed_s,repetition\n"
 def test_copies_are_summed_by_graph_and_repetition(tmp_path):
     path = tmp_path / "m.csv"
     path.write_text(f"{HEAD}a,0,1,1e9,0.02,1\na,2,3,1e9,0.04,1\na,0,1,1e9,0.02,2\na,2,3,1e9,0.02,2\n")
-    (graph,) = read_measured_copies(path, program="torch")
+    (graph,) = read_copies(path, program="torch")
     assert graph.total_bytes_per_s == pytest.approx((2e9 / 0.04 + 2e9 / 0.02) / 2)
     assert (graph.repetitions, graph.program, graph.flows) == (2, "ordered_writes", (("0", "1"), ("2", "3")))
     duckdb.read_csv(str(path), all_varchar=True).write_parquet(str(tmp_path / "m.parquet"))
-    (again,) = read_measured_copies(tmp_path / "m.parquet", program="torch")
+    (again,) = read_copies(tmp_path / "m.parquet", program="torch")
     assert (again.total_bytes_per_s, again.flows) == (graph.total_bytes_per_s, graph.flows)
 
 
@@ -104,7 +104,7 @@ def test_repeated_copy_without_repetition_number_is_rejected(tmp_path):
     path = tmp_path / "measured.csv"
     path.write_text("graph,source,target,rate_gb_per_s\na,0,1,55\na,1,0,55\na,0,1,54\n")
     with pytest.raises(InputError, match=r"measured\.csv:4: graph 'a' copies 0 to 1 a second time in one repetition"):
-        read_measured_copies(path)
+        read_copies(path)
 
 
 def test_topology_is_checked_against_copies(tmp_path):
@@ -139,7 +139,7 @@ Unidirectional P2P=Enabled Bandwidth (P2P Writes) Matrix (GB/s)
 def test_gpus_are_matched_by_printed_pci_addresses(tmp_path):
     """Bus 3b is GPU 0 in the output and GPU 1 in the topology, whose names are used."""
     (tmp_path / "p2p.txt").write_text(P2P)
-    assert len(read_measured_copies(tmp_path / "p2p.txt")) == 2, "the connectivity matrix has no rates"
+    assert len(read_copies(tmp_path / "p2p.txt")) == 2, "the connectivity matrix has no rates"
 
     def rates(domain):
         buses = dict(zip("01234567", ("1a", "3b", "4c", "5d", "6e", "7f", "8a", "9b"), strict=True))
@@ -147,7 +147,7 @@ def test_gpus_are_matched_by_printed_pci_addresses(tmp_path):
             replace(v, label=f"{domain}:{buses[v.name]}:00.0" if v.name in buses and domain else "")
             for v in TREE.vertices
         ]
-        graphs = copies_of_machine(replace(TREE, vertices=tuple(vertices)), tmp_path / "p2p.txt").graphs
+        graphs = measured(replace(TREE, vertices=tuple(vertices)), tmp_path / "p2p.txt").graphs
         return {graph.flows[0]: graph.total_bytes_per_s / 1e9 for graph in graphs}
 
     as_printed = {("0", "1"): 20, ("1", "0"): 24}
@@ -180,7 +180,7 @@ def test_contradictory_parameters_are_reported():
 
 def _machine_that_slows_down(generator, count):
     """Draw random graphs with max-min fair rates, minus 4 % for each copy beyond the first."""
-    rates = LinkRates(50e9, 50e9)
+    rates = Rates(50e9, 50e9)
     measured = [MeasuredGraph("alone", (("0", "1"),), 50e9, "independent", "calibration")]
     for number in range(count):
         drawn = generator.permutation(8 * 7)[: generator.integers(2, 9)]
@@ -253,7 +253,7 @@ def test_unknown_parquet_columns_are_rejected(tmp_path):
     path = tmp_path / "measured.parquet"
     duckdb.sql(f"COPY (SELECT '0>1' AS communications, 50.0 AS total_gb_per_s, 1 AS rank) TO '{path}' (FORMAT parquet)")
     with pytest.raises(InputError, match="unknown column 'rank'"):
-        read_measured_copies(path)
+        read_copies(path)
 
 
 def test_rows_of_one_system_are_checked_against_a_topology(tmp_path):
@@ -280,7 +280,7 @@ def test_rows_of_one_system_are_checked_against_a_topology(tmp_path):
 def test_kind_of_a_rate_is_respected(tmp_path, kind, expected):
     path = tmp_path / "m.csv"
     path.write_text(f"graph,communications,total_gb_per_s,kind\ntwo,0>4 1>5,80,{kind}\n")
-    (graph,) = read_measured_copies(path)
+    (graph,) = read_copies(path)
     assert (graph.total_bytes_per_s, graph.statistic) == expected
 
 
@@ -292,7 +292,7 @@ def test_unknown_kind_of_a_rate_is_rejected(tmp_path):
         match=r"m.csv:2: kind is 'median', expected total, sum, mean_per_copy, "
         r"sum_of_readers, sum_of_writers, last_listed or nothing",
     ):
-        read_measured_copies(path)
+        read_copies(path)
     path.write_text("graph,source,target,rate_gb_per_s,kind\ntwo,0,4,40,total\n")
     with pytest.raises(InputError, match=r"m.csv:2: kind is 'total', expected nothing"):
-        read_measured_copies(path)
+        read_copies(path)

@@ -6,7 +6,7 @@ import pytest
 
 from fabricast.core.errors import InputError
 from fabricast.pcie.machines.validation import validate_machine
-from fabricast.pcie.measurements.files import read_measured_copies
+from tests.machines import read_copies
 from tests.unit.pcie.machines.measured import TREE, limits
 
 PEER_TEST = """P2P Connectivity Matrix
@@ -40,19 +40,22 @@ memcpy CE CPU(row) -> GPU(column) bandwidth (GB/s)
 
 def test_bandwidth_matrices_calibrate_a_machine(tmp_path):
     (tmp_path / "peer.txt").write_text(PEER_TEST)
-    graphs = read_measured_copies(tmp_path / "peer.txt")
+    graphs = read_copies(tmp_path / "peer.txt")
     assert len(graphs) == 12
     report = validate_machine(TREE, graphs)
-    assert report.calibration.rates.one_way_bytes_per_s == pytest.approx(48e9)
-    assert report.calibration.rates.two_way_bytes_per_s == pytest.approx(47.5e9)
+    assert report.calibration.one_way_bytes_per_s == pytest.approx(48e9)
+    assert report.calibration.two_way_bytes_per_s == pytest.approx(47.5e9)
     assert not report.rows["judged"].any()
     (tmp_path / "nv.txt").write_text(NVBANDWIDTH)
-    (alone, other, host) = read_measured_copies(tmp_path / "nv.txt")
+    (alone, other, host) = read_copies(tmp_path / "nv.txt")
     assert (alone.flows, other.flows) == ((("0", "1"),), (("1", "0"),))
     assert (host.flows, host.total_bytes_per_s) == ((("H", "0"), ("H", "1")), 81e9)
     (tmp_path / "other.txt").write_text("p2pmark 1.0")
-    with pytest.raises(InputError, match="not output of rocm_bandwidth_test, TransferBench, p2pmark, nvbandwidth or"):
-        read_measured_copies(tmp_path / "other.txt")
+    with pytest.raises(
+        InputError,
+        match="no known program, expected output of rocm_bandwidth_test, TransferBench, p2pmark, nvbandwidth, p2p",
+    ):
+        read_copies(tmp_path / "other.txt")
 
 
 @pytest.mark.parametrize(
@@ -89,7 +92,7 @@ def test_inconsistent_benchmark_output_is_rejected(tmp_path, text, old, new, mes
     path = tmp_path / ("m.csv" if text.startswith("graph") else "m.txt")
     path.write_text(text.replace(old, new, 1) if old else text)
     with pytest.raises(InputError, match=re.escape(message)):
-        read_measured_copies(path)
+        read_copies(path)
 
 
 @pytest.mark.parametrize("content", [b"\x00\x01", "graph".encode("utf-16"), b"PAR1 no parquet"])
@@ -97,7 +100,7 @@ def test_files_of_other_formats_are_rejected(tmp_path, content):
     for name in ("m.csv", "m.parquet"):
         (tmp_path / name).write_bytes(content)
         with pytest.raises(InputError):
-            read_measured_copies(tmp_path / name)
+            read_copies(tmp_path / name)
 
 
 #: Two GPUs below different switches and one next to the first, as printed by nvbandwidth 0.8.
@@ -194,7 +197,7 @@ SUM device_to_device_latency_sm 4800.00
 def test_copy_engine_tests_of_nvbandwidth_are_read(tmp_path):
     path = tmp_path / "nv.txt"
     path.write_text(NVBANDWIDTH_08)
-    graphs = {graph.name: graph for graph in read_measured_copies(path)}
+    graphs = {graph.name: graph for graph in read_copies(path)}
     alone = [graph for graph in graphs.values() if len(graph.flows) == 1]
     assert len(alone) == 6 and {graph.total_bytes_per_s for graph in alone} == {50e9}
     opposite = [graph for graph in graphs.values() if graph.name.startswith("device_to_device_bidirectional")]
@@ -211,7 +214,7 @@ def test_copy_engine_tests_of_nvbandwidth_are_read(tmp_path):
     out = graphs["one_to_all_read_ce 1"]
     assert out.flows == (("1", "0"), ("1", "2")) and out.program == "unordered_reads"
     report = validate_machine(TREE, list(graphs.values()))
-    assert report.calibration.rates.two_way_bytes_per_s == 48.5e9
+    assert report.calibration.two_way_bytes_per_s == 48.5e9
     assert limits(report)["host_both_ways"] == pytest.approx(70e9)
     assert report.calibration.values["memory_both_ways"] == pytest.approx(135e9)
     judged = report.rows[report.rows["judged"]]
@@ -234,14 +237,14 @@ def test_truncated_or_inconsistent_nvbandwidth_output_is_rejected(tmp_path, old,
     path = tmp_path / "nv.txt"
     path.write_text(NVBANDWIDTH_08.replace(old, new))
     with pytest.raises(InputError, match=re.escape(message)):
-        read_measured_copies(path)
+        read_copies(path)
 
 
 def test_json_sums_are_compared_with_values(tmp_path):
     path = tmp_path / "nv.json"
     case = '{"name": "all_to_host_memcpy_ce", "bandwidth_matrix": [["40.00", "41.00"]], "sum": %s}'
     path.write_text('{"nvbandwidth": {"testcases": [' + case % "81.0" + "]}}")
-    assert read_measured_copies(path)[0].total_bytes_per_s == 81e9
+    assert read_copies(path)[0].total_bytes_per_s == 81e9
     path.write_text('{"nvbandwidth": {"testcases": [' + case % "90.0" + "]}}")
     with pytest.raises(InputError, match="is 90, but its values add up to 81.00"):
-        read_measured_copies(path)
+        read_copies(path)

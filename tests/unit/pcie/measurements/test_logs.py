@@ -6,8 +6,8 @@ import re
 import pytest
 
 from fabricast.core.errors import InputError
-from fabricast.pcie.measurements.benchmark_output import programs_in
-from fabricast.pcie.measurements.files import read_measured_copies
+from fabricast.sources.reading import facts_of_text
+from tests.machines import read_copies
 from tests.unit.gpucentric.test_bandwidth_matrices import JSON, PEER, TEXT
 from tests.unit.pcie.measurements.test_rocm_output import ALL_TO_ALL, P2PMARK, ROCM_BANDWIDTH_TEST
 
@@ -61,12 +61,12 @@ Total all-to-all bandwidth: 120.00 GB/s  (stress test, N*(N-1) flows)
 
 def rates(path, content):
     path.write_bytes(content if isinstance(content, bytes) else content.encode())
-    return {one.name: (one.flows, pytest.approx(one.total_bytes_per_s), one.role) for one in read_measured_copies(path)}
+    return {one.name: (one.flows, pytest.approx(one.total_bytes_per_s), one.role) for one in read_copies(path)}
 
 
 def test_p2pmark_that_writes_is_read(tmp_path):
     (tmp_path / "p2pmark.txt").write_text(P2PMARK_WRITES)
-    together = [one for one in read_measured_copies(tmp_path / "p2pmark.txt") if one.role != "calibration"]
+    together = [one for one in read_copies(tmp_path / "p2pmark.txt") if one.role != "calibration"]
     printed = {one.name: (" ".join(map(">".join, one.flows)), one.total_bytes_per_s / 1e9) for one in together}
     assert printed == {
         "staggered writes, distance 1": ("0>1 1>2 2>0", 135.0),
@@ -123,7 +123,7 @@ def test_nvbandwidth_without_its_announcements_is_read(tmp_path):
     assert newest.count("COEFFICIENT") == 2
     for text in (cut, shortened, warned, verbose, newest):
         assert rates(path, text) == expected, text
-    with pytest.raises(InputError, match="line 5 has a matrix without a test: 'Running' above and 'SUM' below"):
+    with pytest.raises(InputError, match="txt:5: .* a matrix has no test: 'Running' above and 'SUM' below are missing"):
         rates(path, re.sub("Running .*|SUM .*", "", TEXT) + "Running late.\nend\n")
     with pytest.raises(InputError, match="the matrix of 'device_to_device_memcpy_read_ce' has 1 rows, expected 2"):
         rates(path, warned.replace(" 1     22.00       N/A\n", ""))
@@ -165,14 +165,15 @@ def test_a_file_of_several_programs_has_the_copies_of_each(tmp_path):
     parts = (TEXT, PEER, P2PMARK)
     expected = [one for text in parts for one in rates(path, text).values()]
     joined = "\n".join(f"=== benchmark {number} ===\n{text}" for number, text in enumerate(parts))
-    assert programs_in(joined) == ("p2pmark", "nvbandwidth 0.8", "p2pBandwidthLatencyTest")
+    programs = [block.program for block in facts_of_text(joined).blocks]
+    assert programs == ["p2pmark", "nvbandwidth 0.8", "p2pBandwidthLatencyTest"]
     together = list(rates(path, joined).values())
     assert len(together) == len(expected)
     assert all(one in expected for one in together)
 
 
 def test_unknown_output_is_compared_with_known_programs(tmp_path):
-    with pytest.raises(InputError, match=r"p2pBandwidthLatencyTest; line 2 resembles nvbandwidth, which prints"):
+    with pytest.raises(InputError, match=r"no known program, .*; line 2 resembles nvbandwidth, which prints"):
         rates(tmp_path / "x.txt", "hello\nmemory copy CE GPU(row) -> GPU(column) bandwidth GB/s\n")
 
 

@@ -7,13 +7,14 @@ import sys
 import pandas as pd
 import pytest
 
+import fabricast as fc
+from fabricast.api.probes import probes_to_file
 from fabricast.core.errors import InputError
-from fabricast.pcie.measurements.files import read_measured_copies
-from fabricast.pcie.measurements.probe_runs import COPY_COLUMNS, probes_to_file
+from fabricast.pcie.measurements.probe_runs import COPY_COLUMNS
 from fabricast.pcie.measurements.probes import proposed_probes
-from fabricast.pcie.topology.files import load_tree
 from fabricast.results.tables import read_table
 from tests.conftest import REPOSITORY
+from tests.machines import read_copies
 from tests.running import SMOKE, copy_project, keep_one_public_machine, snakemake
 
 
@@ -54,7 +55,7 @@ def fabricast(driver, folder, *arguments, **environment):
 @pytest.mark.parametrize("gpus", [2, 8])
 def test_probes_are_measured_and_the_machine_is_validated(fake_driver, tmp_path, gpus):
     (tmp_path / "machine.xml").write_text(machine_xml(gpus))
-    tree = load_tree(str(tmp_path / "machine.xml"))
+    tree = fc.load_topology(str(tmp_path / "machine.xml"))
     arguments = ("--run", "--size", "1MB", "--seconds", "0.01", "-o", "measured.csv")
     result = fabricast(fake_driver, tmp_path, "probes", "machine.xml", *arguments, FAKE_GPUS=str(gpus))
     assert result.returncode == 0, result.stderr
@@ -62,7 +63,7 @@ def test_probes_are_measured_and_the_machine_is_validated(fake_driver, tmp_path,
     assert result.stdout == f"{len(probes)} of {len(probes)} probes measured: measured.csv\n"
     text = (tmp_path / "measured.csv").read_text()
     assert text.startswith(f"# {gpus} x Fake GPU: {len(probes)} of {len(probes)} probes measured\n")
-    graphs = read_measured_copies(tmp_path / "measured.csv")
+    graphs = read_copies(tmp_path / "measured.csv")
     assert {graph.name: (graph.flows, graph.role) for graph in graphs} == {
         name: (probe.flows, probe.role) for name, probe in probes.items()
     }
@@ -113,13 +114,13 @@ def test_topology_of_another_machine_is_rejected(fake_driver, tmp_path):
 
 
 def test_existing_files_are_kept_without_a_gpu(tmp_path, monkeypatch):
-    monkeypatch.setattr("fabricast.pcie.measurements.probe_runs.unavailable_reason", lambda: "no CUDA driver was found")
+    monkeypatch.setattr("fabricast.api.probes.unavailable_reason", lambda: "no CUDA driver was found")
     topology, copies = tmp_path / "this_machine.xml", tmp_path / "copies.csv"
     text = probes_to_file(topology, copies, size_bytes=10**6, seconds=0.01)
     assert text == "nothing measured: no CUDA driver was found"
     assert list(pd.read_csv(copies, comment="#").columns) == list(COPY_COLUMNS)
     with pytest.raises(InputError, match="contains no rows.*nothing measured: no CUDA driver was found"):
-        read_measured_copies(copies)
+        read_copies(copies)
     copies.write_text("kept")
     assert probes_to_file(topology, copies, size_bytes=10**6, seconds=0.01) == text
     assert copies.read_text() == "kept"
@@ -158,7 +159,7 @@ def test_workflow_includes_this_machine_and_user_files(fake_driver, tmp_path, mo
     code, output = snakemake(folder, target, *SMOKE, "own.yaml", "--cores", "2")
     assert code == 0, output
     rows = read_table(folder / target)
-    probes = proposed_probes(load_tree(str(tmp_path / "this.xml")))
+    probes = proposed_probes(fc.load_topology(str(tmp_path / "this.xml")))
     assert (rows["machine"] == "this_machine").sum() == len(probes)
     server = rows[(rows["machine"] == "server") & rows["judged"]].set_index("graph")
     assert server.index.tolist() == ["one uplink"]

@@ -6,8 +6,8 @@ import pytest
 
 from fabricast.core.errors import InputError
 from fabricast.pcie.machines.validation import validate_machine
-from fabricast.pcie.measurements.files import read_measured_copies
 from fabricast.pcie.topology.files import load_tree
+from tests.machines import read_copies
 
 ROCM_BANDWIDTH_TEST = """....
           RocmBandwidthTest Version: 2.6.0
@@ -126,7 +126,7 @@ Aggregate bandwidth (CPU Timed):  120.000 GB/s
 
 def test_rocm_output_is_read(tmp_path):
     (tmp_path / "rocm.txt").write_text(ROCM_BANDWIDTH_TEST)
-    rates = {one.flows: (one.total_bytes_per_s, one.role) for one in read_measured_copies(tmp_path / "rocm.txt")}
+    rates = {one.flows: (one.total_bytes_per_s, one.role) for one in read_copies(tmp_path / "rocm.txt")}
     # Device numbers include processors, GPU numbers do not. Mirrored bidirectional cells are the same copy.
     one_way = {("H", "0"): 25, ("H", "1"): 26, ("0", "H"): 27, ("1", "H"): 28, ("0", "1"): 14.045, ("1", "0"): 14.046}
     two_ways = {(("H", "0"), ("0", "H")): 48, (("H", "1"), ("1", "H")): 49, (("0", "1"), ("1", "0")): 27.5}
@@ -135,7 +135,7 @@ def test_rocm_output_is_read(tmp_path):
     }
     for text in (TRANSFER_BENCH, TRANSFER_BENCH.replace("|", "│")):
         (tmp_path / "transfers.log").write_text(text)
-        first, second, *matrix = read_measured_copies(tmp_path / "transfers.log")
+        first, second, *matrix = read_copies(tmp_path / "transfers.log")
         # The printed time has three decimals, too few for this transfer, so the printed rate is used.
         assert (first.flows, first.total_bytes_per_s, first.role) == ((("0", "1"),), 37.857e9, "calibration")
         # All bytes divided by the last completion time, not the sum of rates.
@@ -159,7 +159,7 @@ def test_rocm_output_is_read(tmp_path):
 
 def peer_rates(path, text):
     path.write_text(text)
-    graphs = read_measured_copies(path)
+    graphs = read_copies(path)
     assert {one.role for one in graphs} == {"calibration"}
     return {one.flows[0] if len(one.flows) == 1 else one.flows: one.total_bytes_per_s / 1e9 for one in graphs}
 
@@ -187,27 +187,27 @@ def test_each_form_of_peer_copies_has_the_same_rates(tmp_path):
 def test_summary_of_concurrent_copies_is_one_graph(tmp_path):
     path = tmp_path / "a2a.txt"
     path.write_text(ALL_TO_ALL)
-    (graph,) = read_measured_copies(path)
+    (graph,) = read_copies(path)
     assert (graph.name, graph.statistic, graph.role) == ("all to all", "sum_of_copies", "")
     assert graph.total_bytes_per_s == pytest.approx(135e9)
     assert graph.flows == (("0", "1"), ("0", "2"), ("1", "0"), ("1", "2"), ("2", "0"), ("2", "1"))
     # With OUTPUT_TO_CSV=1, and without the lines of a link that is not direct.
     path.write_text(re.sub(r" {2,}", ",", ALL_TO_ALL))
-    assert read_measured_copies(path)[0].total_bytes_per_s == pytest.approx(135e9)
+    assert read_copies(path)[0].total_bytes_per_s == pytest.approx(135e9)
     path.write_text(ALL_TO_ALL.replace(" 21.000        41.000", "    N/A        20.000"))
-    assert read_measured_copies(path)[0].total_bytes_per_s == pytest.approx(114e9)
+    assert read_copies(path)[0].total_bytes_per_s == pytest.approx(114e9)
     # Local copies use no link.
     path.write_text(
         ALL_TO_ALL.replace("N/A     20.000     21.000        41.000", "500.000 20.000     21.000       541.000")
     )
-    assert read_measured_copies(path)[0].total_bytes_per_s == pytest.approx(135e9)
+    assert read_copies(path)[0].total_bytes_per_s == pytest.approx(135e9)
     # The test above the summary has bytes and times of the same copies.
     rows = [
         f"     Transfer {number:02}  |   20.000 GB/s |   10.000 ms |    200000000 bytes | G{one} -> G00{one}:008 -> G{other}"
         for number, (one, other) in enumerate(graph.flows)
     ]
     path.write_text("Test 1:\n" + "\n".join(rows) + "\n" + ALL_TO_ALL)
-    (test,) = read_measured_copies(path)
+    (test,) = read_copies(path)
     assert (test.name, test.total_bytes_per_s) == ("Test 1", pytest.approx(120e9))
 
 
@@ -219,7 +219,7 @@ def test_memory_of_several_processors_keeps_node_number(tmp_path):
   GPU 00  ->     55.23     28.11       N/A
 """
     (tmp_path / "transfers.log").write_text(text)
-    graphs = read_measured_copies(tmp_path / "transfers.log")
+    graphs = read_copies(tmp_path / "transfers.log")
     assert {one.flows[0]: round(one.total_bytes_per_s / 1e9, 2) for one in graphs} == {
         ("NUMA0", "0"): 41.97,
         ("NUMA1", "0"): 21.97,
@@ -230,7 +230,7 @@ def test_memory_of_several_processors_keeps_node_number(tmp_path):
         validate_machine(load_tree("flat4x2"), graphs)
     # NUMA0 is the host memory of a machine with one node.
     first = [graph for graph in graphs if "NUMA0" in graph.flows[0]]
-    assert validate_machine(load_tree("flat4x2"), first).calibration.rates.one_way_bytes_per_s > 40e9
+    assert validate_machine(load_tree("flat4x2"), first).calibration.one_way_bytes_per_s > 40e9
     with pytest.raises(InputError, match="no endpoint 'NUMA0'; memory_nodes of the topology does not list it"):
         validate_machine(load_tree("two_sockets_host"), first)
 
@@ -301,7 +301,7 @@ def test_damaged_rocm_output_is_rejected(tmp_path, text, old, new, message):
     path = tmp_path / "rocm.txt"
     path.write_text(text.replace(old, new, 1) if old else text)
     with pytest.raises(InputError, match=re.escape(message)):
-        read_measured_copies(path)
+        read_copies(path)
 
 
 P2PMARK = """Found 3 GPUs
@@ -346,7 +346,7 @@ Total system bandwidth: 120.00 GB/s
 def test_p2pmark_output_is_read(tmp_path):
     (tmp_path / "p2pmark.txt").write_text(P2PMARK)
     alone, together = [], []
-    for one in read_measured_copies(tmp_path / "p2pmark.txt"):
+    for one in read_copies(tmp_path / "p2pmark.txt"):
         (alone if one.role == "calibration" else together).append(one)
     expected = {
         ("0", "1"): 56.1,
@@ -374,12 +374,12 @@ def test_p2pmark_output_is_read(tmp_path):
 def test_p2pmark_output_without_its_first_line_is_read(tmp_path):
     path = tmp_path / "p2pmark.txt"
     path.write_text(P2PMARK)
-    complete = read_measured_copies(path)
+    complete = read_copies(path)
     path.write_text(P2PMARK.replace("Found 3 GPUs\n", "", 1))
-    assert read_measured_copies(path) == complete
+    assert read_copies(path) == complete
     path.write_text(P2PMARK + P2PMARK)
     with pytest.raises(InputError, match="has several matrices of sequential copies, expected the output of one run"):
-        read_measured_copies(path)
+        read_copies(path)
 
 
 @pytest.mark.parametrize(
@@ -400,7 +400,11 @@ def test_p2pmark_output_without_its_first_line_is_read(tmp_path):
         ),
         ("Total system bandwidth: 120.00 GB/s", "", "reads by all GPUs have 3 complete rows, expected 3 and a total"),
         ("GPU 2: 39.00", "GPU 2: 93.00", "the total of reads by all GPUs is 120 GB/s, but the rates sum to 174"),
-        ("=== Sequential P2P bandwidth", "=== Sequential", "is not output of rocm_bandwidth_test, TransferBench"),
+        (
+            "=== Sequential P2P bandwidth",
+            "=== Sequential",
+            "no known program, expected output of rocm_bandwidth_test, TransferBench",
+        ),
         ("56.10 ", "0.00  ", "0 GB/s, expected a rate above 0"),
     ],
 )
@@ -409,10 +413,10 @@ def test_damaged_p2pmark_output_is_rejected(tmp_path, old, new, message):
     assert old in P2PMARK
     path.write_text(P2PMARK.replace(old, new, 1))
     with pytest.raises(InputError, match=re.escape(message)):
-        read_measured_copies(path)
+        read_copies(path)
     path.write_text(P2PMARK[: P2PMARK.index("40.21")])
     with pytest.raises(InputError, match="is not valid output of p2pmark: row 'GPU 1:'"):
-        read_measured_copies(path)
+        read_copies(path)
 
 
 def test_duplicate_or_inconsistent_rocm_output_is_rejected(tmp_path):
@@ -421,14 +425,14 @@ def test_duplicate_or_inconsistent_rocm_output_is_rejected(tmp_path):
     row = next(line for line in unidirectional.splitlines() if line.split()[:2] == ["1", "27.0"])
     path.write_text(ROCM_BANDWIDTH_TEST.replace(row, f"{row}\n\n{row}"))
     with pytest.raises(InputError, match="row 1 is a duplicate"):
-        read_measured_copies(path)
+        read_copies(path)
     cell = next(line for line in both.splitlines() if line.split()[:1] == ["2"])
     path.write_text(
         unidirectional + "          Bidirectional copy" + both.replace(cell, cell.replace(cell.split()[2], "1.5", 1))
     )
     with pytest.raises(InputError, match="bidirectional copies of .* expected one rate"):
-        read_measured_copies(path)
+        read_copies(path)
     transfer = next(line for line in TRANSFER_BENCH.splitlines() if re.match(r"\s*Transfer 00", line.replace("│", " ")))
     path.write_text(TRANSFER_BENCH.replace(transfer, f"{transfer}\n{transfer}", 1))
     with pytest.raises(InputError, match="transfer 00 of 'Test .*' is a duplicate"):
-        read_measured_copies(path)
+        read_copies(path)

@@ -12,7 +12,7 @@ from fabricast.core.errors import InputError
 from fabricast.pcie.engines.forecast import total_rate
 from fabricast.pcie.graphs.congestion_graphs import from_pairs
 from fabricast.pcie.graphs.programs import PROGRAMS
-from fabricast.pcie.graphs.rates import LinkRates
+from fabricast.pcie.graphs.rates import Rates
 from fabricast.pcie.packets.hardware import HARDWARE, PacketHardware, tick_clock
 from fabricast.pcie.packets.programs import simulate_program
 from fabricast.pcie.packets.simulator import CopyOrder, run_packets
@@ -57,7 +57,7 @@ def test_engines_and_barriers_equal_reference_simulator(
 
 def test_simulated_program_agrees_with_engine_model():
     """Check simulated rates against the engine model within 1 % for several patterns."""
-    tree, rates = load_tree("flat4x2"), LinkRates(56e9, 50e9, crossing_bytes_per_s=40e9)
+    tree, rates = load_tree("flat4x2"), Rates(56e9, 50e9, crossing_bytes_per_s=40e9)
     patterns = (
         [(0, 1)],
         [(0, 1), (1, 0)],
@@ -78,7 +78,7 @@ def test_simulated_program_agrees_with_engine_model():
 @pytest.mark.parametrize("statistic", ["total", "sum_of_copies", "sum_of_targets", "sum_of_sources", "last_listed"])
 def test_simulated_rates_are_those_that_the_benchmark_prints(statistic):
     """Copies below a switch end before those that share an uplink: the statistics differ."""
-    tree, rates = load_tree("flat4x2"), LinkRates(56e9, 54e9)
+    tree, rates = load_tree("flat4x2"), Rates(56e9, 54e9)
     flows = [(gpu, (gpu + 2) % 8) for gpu in range(8)]
     program = replace(PROGRAMS["unordered_reads"], switch_share=0.0)
     simulated = simulate_program(tree, flows, program, rates, size_bytes=2**20, statistic=statistic)
@@ -87,7 +87,7 @@ def test_simulated_rates_are_those_that_the_benchmark_prints(statistic):
 
 
 def test_simulated_random_programs_depend_only_on_the_seed():
-    tree, rates = load_tree("flat4x2"), LinkRates(56e9, 50e9)
+    tree, rates = load_tree("flat4x2"), Rates(56e9, 50e9)
     flows = [(s, t) for s in range(4) for t in range(4) if s != t]
     first, again, other = (
         simulate_program(tree, flows, PROGRAMS["unordered_reads"], rates, draws=3, seed=seed) for seed in (1, 1, 2)

@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import fabricast as fc
 from fabricast.core.errors import InputError
 from fabricast.core.units import MIB
 from fabricast.pcie.graphs.congestion_graphs import CongestionGraphs, all_to_all, from_pairs, gather, scatter
 from fabricast.pcie.graphs.sets import stress_set, validation_set
-from fabricast.pcie.measurements.files import copy_times
 from fabricast.pcie.models.calibration import calibrate
 from fabricast.pcie.models.catalogue import MODELS
 from fabricast.pcie.models.evaluation import evaluate
@@ -280,22 +280,24 @@ def test_calibration_recovers_parameters_and_reports_invalid_probes(storm8, tmp_
     header = "graph,repetition,source,target,size_bytes,elapsed_s\n"
     rows = [f"alone,{i},0,1,1e9,{0.1 + 0.001 * i}" for i in range(9)]
     path.write_text(header + "\n".join(rows) + "\n")
-    (only,) = calibrate(storm8, copy_times(path), seed=1)
-    assert only.name == "bandwidth"
-    assert only.ci_low < only.value < only.ci_high
-    assert only.probes == 9
+    estimates = fc.calibrate(storm8, path, seed=1)
+    only = estimates.iloc[0]
+    assert (len(estimates), only["name"], estimates.attrs["probes"]) == (1, "bandwidth", {"bandwidth": 9})
+    assert only["ci_low"] < only["value"] < only["ci_high"]
     for text, message in (
         (header, "contains no rows"),
         ("probe,source\n", "column 'probe'"),
-        (header + "a,0,0,1,-1,2\n", "expected positive"),
+        (header + "a,0,0,1,-1,2\n", "expected both above 0"),
         (header + "a,0,0,1,1\n", "has 5 fields"),
     ):
         path.write_text(text)
         with pytest.raises(InputError, match=message):
-            copy_times(path)
+            fc.calibrate(storm8, path)
     path.write_text(header + "a,0,0,1,1,1\nb,0,0,1,1,1\nb,0,2,1,1,1\nb,0,3,1,1,1\n")
-    (only,) = calibrate(storm8, copy_times(path), seed=1)
-    assert (only.value, only.probes) == (1.0, 1), "a graph of three copies is no probe"
+    estimates = fc.calibrate(storm8, path, seed=1)
+    assert (estimates["value"].tolist(), estimates.attrs["probes"]) == ([1.0], {"bandwidth": 1}), (
+        "three copies: no probe"
+    )
 
 
 def test_every_file_of_measured_copies_calibrates_the_models(storm8, tmp_path):
@@ -315,7 +317,8 @@ def test_every_file_of_measured_copies_calibrates_the_models(storm8, tmp_path):
         " 4      8.00      8.00       N/A\n\nSUM device_to_device_memcpy_write_ce 52.00\n"
     )
     for path in (times, rates, output):
-        values = {one.name: one.value for one in calibrate(storm8, copy_times(path), seed=1)}
+        estimates = fc.calibrate(storm8, path, seed=1)
+        values = dict(zip(estimates["name"], estimates["value"], strict=True))
         assert values == pytest.approx({"bandwidth": 10e9, "crossing_cost": 1.25}), path
 
 

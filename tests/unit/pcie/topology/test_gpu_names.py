@@ -2,7 +2,7 @@
 
 import pytest
 
-from fabricast.pcie.topology.listings.importing import import_machine
+from tests.machines import import_machine
 from tests.unit.pcie.topology.test_listings import ROCM, TREE
 
 

@@ -1,5 +1,6 @@
 """GPU models and links from nvidia-smi, beside a topology."""
 
+import re
 import time
 
 import pytest
@@ -10,9 +11,10 @@ from typer.testing import CliRunner
 import fabricast as fc
 from fabricast.cli.main import app
 from fabricast.core.errors import InputError
+from fabricast.core.facts import Quantity
 from fabricast.core.warnings import WarningCode
-from fabricast.pcie.topology.listings.gpu_reports import is_gpu_report, read_gpu_report
-from fabricast.pcie.topology.listings.importing import import_machine
+from fabricast.sources.reading import facts_of_text
+from tests.machines import import_machine, values_in
 from tests.unit.pcie.topology.test_listings import classes_of, groups, lspci, matrix
 
 
@@ -105,15 +107,18 @@ def test_the_model_determines_peer_access(tmp_path):
     assert len(tree.staged_pairs) == 12 and WarningCode.PEER_ACCESS_ASSUMED in codes(tree)
 
 
-def test_one_model_without_peer_access_is_enough(tmp_path):
+def test_only_pairs_with_a_model_without_peer_access_are_staged(tmp_path):
     tree = imported(tmp_path, topo=TOPOLOGY, smi=listed(*["NVIDIA L4"] * 3, "NVIDIA GeForce RTX 4090"))
-    assert len(tree.staged_pairs) == 12 and WarningCode.PEER_ACCESS_ASSUMED in codes(tree)
+    assert set(tree.staged_pairs) == {pair for gpu in "012" for pair in ((gpu, "3"), ("3", gpu))}
+    assert WarningCode.PEER_ACCESS_ASSUMED in codes(tree)
 
 
-def test_models_that_differ_or_are_unknown_determine_nothing(tmp_path):
-    for names in (["NVIDIA L4", "NVIDIA L4", "NVIDIA L4", "NVIDIA H100"], ["Quadro"] * 4):
-        tree = imported(tmp_path, topo=TOPOLOGY, smi=listed(*names))
-        assert tree.link_bytes_per_s is None and WarningCode.LINK_SPEED_MISSING in codes(tree)
+def test_each_gpu_has_the_link_of_its_model(tmp_path):
+    tree = imported(tmp_path, topo=TOPOLOGY, smi=listed(*["NVIDIA L4"] * 3, "NVIDIA H100"))
+    assert tree.link_bytes_per_s == pytest.approx(63.015e9, rel=1e-3)
+    assert [tree.vertex(name).generation for name in tree.accelerator_names] == [4, 4, 4, 5]
+    unknown = imported(tmp_path, topo=TOPOLOGY, smi=listed(*["Quadro"] * 4))
+    assert unknown.link_bytes_per_s is None and WarningCode.LINK_SPEED_MISSING in codes(unknown)
 
 
 def test_several_reports_and_both_programs_in_one_file_are_read(tmp_path):
@@ -148,11 +153,21 @@ def test_gpus_of_lspci_are_found_by_their_address(tmp_path):
             r"two\.txt: GPU 0 .* as in .*one\.txt",
         ),
         ({"topo": TOPOLOGY, "smi": query(FULL)}, "has 1 GPUs, expected 4"),
-        ({"smi": query(FULL)}, "has no topology, expected one too"),
+    ],
+)
+def test_contradictions_are_named(tmp_path, texts, message):
+    (text,) = [one.text for one in imported(tmp_path, **texts).warnings if one.code is WarningCode.FILES_CONTRADICT]
+    assert re.search(message, text)
+
+
+@pytest.mark.parametrize(
+    ("texts", "message"),
+    [
+        ({"smi": query(FULL)}, "has no topology beside GPUs, expected one too"),
         ({"topo": TOPOLOGY, "smi": "==============NVSMI LOG==============\nAttached GPUs : 0\n"}, "has no GPU"),
     ],
 )
-def test_contradictions_are_rejected(tmp_path, texts, message):
+def test_reports_that_describe_nothing_are_rejected(tmp_path, texts, message):
     with pytest.raises(InputError, match=message):
         imported(tmp_path, **texts)
 
@@ -178,7 +193,7 @@ def test_diagnosis_names_the_narrow_link_of_a_pasted_report(tmp_path):
 )
 def test_long_lines_take_linear_time(tmp_path, text):
     started = time.process_time()
-    assert is_gpu_report(text) and len(read_gpu_report(text, tmp_path / "smi.txt")) == 1
+    assert len(values_in(text, Quantity.GPU_MODEL)) == 1
     assert time.process_time() - started < 5, "quadratic time takes minutes"
 
 
@@ -187,10 +202,7 @@ def test_damaged_reports_are_read_or_rejected(tmp_path_factory, text, data):
     start = data.draw(st.integers(0, len(text)))
     text = text[:start] + data.draw(st.text(max_size=20)) + text[start + data.draw(st.integers(0, 200)) :]
     path = tmp_path_factory.mktemp("damaged") / "smi.txt"
-    if is_gpu_report(text):
-        try:
-            reports = read_gpu_report(text, path)
-        except InputError as error:
-            assert "smi.txt" in str(error)
-        else:
-            assert all((one.generation or 1) <= 6 and (one.current_width or 1) <= 32 for one in reports)
+    facts = facts_of_text(text, str(path))
+    assert all("smi.txt" in str(problem) for problem in facts.problems)
+    assert all(value <= 6 for value in facts.values(Quantity.LINK_GENERATION))
+    assert all(value <= 32 for value in facts.values(Quantity.CURRENT_WIDTH))

@@ -12,11 +12,11 @@ from fabricast.core.errors import InputError
 from fabricast.core.warnings import WarningCode
 from fabricast.pcie.graphs.congestion_graphs import from_pairs
 from fabricast.pcie.topology.files import load_tree, tree_yaml, write_tree
-from fabricast.pcie.topology.listings.importing import import_machine
 from fabricast.pcie.topology.parts import PeerLink
 from fabricast.pcie.topology.regular import regular_tree
+from tests.machines import import_machine
 from tests.unit.diagnosis.test_diagnose import peer_test
-from tests.unit.pcie.topology.test_listings import groups, lspci, matrix
+from tests.unit.pcie.topology.test_listings import contradictions_of, groups, lspci, matrix
 
 FOUR = matrix(groups((2, "PIX"), (2, "NODE")))
 LEGEND = "\nLegend:\n\n  X    = Self\n  OK   = Status Ok\n  CNS  = Chipset not supported\n  U    = Unknown\n"
@@ -78,7 +78,8 @@ def test_the_gpu_model_of_lspci_decides_without_a_matrix(tmp_path):
     assert len(tree.staged_pairs) == 6
     assert "GeForce RTX 4090" in next(one.text for one in tree.warnings if one.code == WarningCode.PEER_ACCESS_ASSUMED)
     (tmp_path / "mixed.txt").write_text(lspci().replace("GA100 [A100 PCIe 40GB]", "AD102 [GeForce RTX 4090]", 1))
-    assert not import_machine([tmp_path / "mixed.txt"]).staged_pairs
+    mixed = import_machine([tmp_path / "mixed.txt"])
+    assert set(mixed.staged_pairs) == {("0", "1"), ("1", "0"), ("0", "2"), ("2", "0")}, "two GPUs permit direct copies"
 
 
 def test_staged_forecasts_state_the_time_of_direct_copies(tmp_path):
@@ -129,19 +130,29 @@ def test_topology_files_keep_the_pairs(tmp_path):
 @pytest.mark.parametrize(
     ("files", "message"),
     [
-        ({"p2p.txt": PAIRS}, "p2p.txt: has no topology, expected one too ('nvidia-smi topo -m')"),
-        ({"m.txt": FOUR, "p2p.txt": every("NS", 6)}, "p2p.txt: has GPU4, expected 4 GPUs as in the topology"),
-        ({"m.txt": FOUR, "a.txt": PAIRS, "b.txt": every("OK")}, "b.txt: has another peer access than"),
+        ({"p2p.txt": PAIRS}, "p2p.txt: has no topology beside peer access, expected one too ('nvidia-smi topo -m'"),
         (
             {"m.txt": FOUR, "p2p.txt": PAIRS.replace("GPU1\tOK\tX\tCNS\tCNS", "GPU1\tOK\tX\tCNS")},
             "p2p.txt:3: row GPU1 has 3 cells, expected 4 with X for GPU1",
         ),
     ],
 )
-def test_contradictions_are_one_line(tmp_path, files, message):
+def test_damaged_matrices_have_one_line(tmp_path, files, message):
     with pytest.raises(InputError) as caught:
         imported(tmp_path, files)
     assert message in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("files", "message"),
+    [
+        ({"m.txt": FOUR, "p2p.txt": every("NS", 6)}, "p2p.txt has GPU4, expected 4 GPUs as in the topology"),
+        ({"m.txt": FOUR, "a.txt": PAIRS, "b.txt": every("OK")}, "a.txt:2 states that GPU 0>2 and 7 more pairs has no"),
+    ],
+)
+def test_contradictions_are_one_line(tmp_path, files, message):
+    (text,) = contradictions_of(imported(tmp_path, files))
+    assert message in text
 
 
 def test_forecasts_stage_the_pairs_without_peer_access(tmp_path):
@@ -204,7 +215,7 @@ def test_measurements_state_which_pairs_have_no_peer_access(tmp_path):
     rows = [line.split(",") for line in result.stdout.splitlines()]
     place = rows[0].index("transport")
     assert [row[place] for row in rows[1:3]] == ["staged", "p2p"]
-    assert "8 pairs have no peer access" in result.stderr
+    assert "8 of 12 pairs have no peer access" in result.stderr
     direct = CliRunner().invoke(app, [*call, "--transport", "p2p"])
     assert direct.exit_code == 0, direct.output
     assert "transport" not in direct.stdout
@@ -267,6 +278,6 @@ def test_measured_copies_through_host_memory_bound_the_forecast(tmp_path):
 def test_a_collective_has_the_links_of_its_gpu_model(tmp_path):
     (tmp_path / "m.txt").write_text(FOUR)
     forecast = fc.collective(tmp_path / "m.txt", sizes=["16 MiB"], gpu="L40S", cpu="amd")
-    assert any("Gen4 x16 of L40S is assumed" in one.text for one in forecast.warnings)
+    assert any("assumed to be gen4x16, as its model L40S has" in one.text for one in forecast.warnings)
     with pytest.raises(InputError, match="link speed"):
         fc.collective(tmp_path / "m.txt", sizes=["16 MiB"], cpu="amd")

@@ -20,7 +20,7 @@ from fabricast.pcie.topology.parts import RouteRule, Vertex
 from fabricast.pcie.topology.regular import regular_tree
 from fabricast.pcie.topology.symmetry import automorphism_count, automorphisms
 from fabricast.pcie.topology.tree import PcieTree
-from fabricast.pcie.topology.xml_import import import_xml
+from tests.machines import import_xml
 from tests.unit.pcie.topology.xml_files import bridge, device, host, hwloc_xml, package, shape, write_xml, written
 
 AUTOMORPHISMS = {

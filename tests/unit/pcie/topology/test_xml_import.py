@@ -14,8 +14,8 @@ from fabricast.pcie.topology.files import load_tree
 from fabricast.pcie.topology.memory import with_host_memory
 from fabricast.pcie.topology.parts import MemoryNode
 from fabricast.pcie.topology.symmetry import automorphism_count
-from fabricast.pcie.topology.xml_import import import_xml
 from tests.conftest import require_tool
+from tests.machines import import_xml
 from tests.unit.pcie.topology.xml_files import bridge, device, host, hwloc_xml, package, shape, write_xml, written
 
 
@@ -210,7 +210,7 @@ LAUGHS = (
 BAD_XML = {
     LAUGHS: "entities",
     '<!DOCTYPE t [<!ENTITY e SYSTEM "file:///etc/passwd">]><topology>&e;</topology>': "entities",
-    "": ":1: is not XML",
+    "": "is empty",
     "<topology>": ":1: is not XML",
     "<html/>": "root element <html>",
     "<system/>": "no <cpu> element",

@@ -274,7 +274,7 @@ def run_program(
 ) -> NDArray[np.float64]:
     """Return the completion time of each flow in s.
 
-    Shapes: alone (flows,); result (flows,).
+    Shapes: `alone` (flows,); result (flows,).
     """
     flows, without_engine = program.engine.size, np.sum(program.engine < 0)
     state = _State(

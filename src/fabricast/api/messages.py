@@ -1,0 +1,153 @@
+"""Times of messages between processes, from the output of benchmarks and from tables."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pandas as pd
+
+from fabricast.api.machine_inputs import Files, paths_of
+from fabricast.core.errors import InputError
+from fabricast.core.facts import Content, Fact, Facts, Quantity, SourceFile
+from fabricast.inputs.files import read_bytes, write_text
+from fabricast.machine.build import load_facts
+from fabricast.maxrate.measurements import read_measurements
+from fabricast.maxrate.message_times import MessageTime
+
+__all__ = [
+    "check_counts_of_table",
+    "measurements_of_facts",
+    "message_facts",
+    "message_times",
+    "netgauge_tables",
+    "write_measurements",
+]
+
+_COLUMNS = [
+    "dataset",
+    "system",
+    "path",
+    "processes",
+    "size_bytes",
+    "time_s",
+    "convention",
+    "estimator",
+    "repetitions",
+    "spread",
+]
+
+
+def message_facts(files: Files) -> Facts:
+    """Read files with times of messages: tables, or output of benchmarks, of which a file may contain several."""
+    return load_facts(paths_of(files), Content.MESSAGES)
+
+
+def message_times(facts: Facts, *, processes: int | None = None, node_pairs: int = 1) -> pd.DataFrame:
+    """Return one row per time that benchmarks printed, as processes of one node pair."""
+    rows = [
+        (fact.place.path, fact.program, time.path, time.processes, time.size_bytes, time.time_s, time.convention)
+        for fact in facts.of(Quantity.MESSAGE_TIME)
+        for time in [_of_processes(fact, processes, node_pairs)]
+    ]
+    return pd.DataFrame(rows, columns=["file", "program", "path", "processes", "size_bytes", "time_s", "convention"])
+
+
+def _of_processes(fact: Fact, processes: int | None, node_pairs: int) -> MessageTime:
+    time: MessageTime = fact.value
+    try:
+        return time.of_processes(processes, node_pairs)
+    except InputError as error:
+        raise InputError(error.reason, path=fact.place.path, line=fact.place.line, argument=error.argument) from error
+
+
+def check_counts_of_table(processes: int | None, node_pairs: int) -> None:
+    """Refuse numbers of processes and node pairs with a table, whose column counts the processes of one node."""
+    for argument, is_specified in (("processes", processes is not None), ("node_pairs", node_pairs != 1)):
+        if is_specified:
+            raise InputError(
+                "is only for the output of benchmarks; the column processes of a table counts the processes of a node",
+                argument=argument,
+            )
+
+
+def measurements_of_facts(
+    facts: Facts, *, processes: int | None = None, node_pairs: int = 1
+) -> Iterator[tuple[str, pd.DataFrame]]:
+    """Yield the measurements of each file, one row per cell."""
+    for file in facts.files:
+        tables = [fact for block in file.blocks if block.program == _TABLE for fact in block.facts]
+        if tables:
+            check_counts_of_table(processes, node_pairs)
+            path, text = tables[0].value
+            yield file.path, read_measurements(path, text=text)
+        else:
+            yield file.path, _cells(file, processes, node_pairs)
+
+
+#: Program of blocks that are tables.
+_TABLE = "table of message times"
+
+
+def _cells(file: SourceFile, processes: int | None, node_pairs: int) -> pd.DataFrame:
+    """Return the cells of benchmark output: the median over repetitions."""
+    times = message_times(Facts((file,)), processes=processes, node_pairs=node_pairs)
+    groups = times.groupby(["path", "processes", "size_bytes", "convention"], sort=True)["time_s"]
+    cells = groups.agg(time_s="median", low="min", high="max", repetitions="count").reset_index()
+    stem = Path(file.path).stem
+    return cells.assign(
+        dataset=stem + "." + cells["path"],
+        system=stem,
+        estimator="median",
+        spread=(cells["high"] - cells["low"]) / cells["time_s"],
+    ).drop(columns=["low", "high"])
+
+
+def netgauge_tables(facts: Facts) -> Iterator[tuple[str, str]]:
+    """Yield path and text of the output of netgauge."""
+    for block in facts.blocks:
+        if block.program == "netgauge":
+            yield from (fact.value for fact in block.of(Quantity.FILE))
+
+
+def write_measurements(
+    paths: Sequence[Path], output: Path, *, processes: int | None = None, node_pairs: int = 1, name: str | None = None
+) -> pd.DataFrame:
+    """Collect benchmark outputs in one CSV file with the digest of each source."""
+    for path in paths:
+        if not path.is_file():
+            raise InputError("is not a file, expected a regular file to record its digest", path=path)
+    facts = message_facts(paths)
+    frames = [
+        rows.assign(file=Path(path).name)
+        for path, rows in measurements_of_facts(facts, processes=processes, node_pairs=node_pairs)
+    ]
+    table = pd.concat(frames, ignore_index=True)
+    system = name or output.stem
+    # Times of one path and convention are one data set, even from several files: a fit needs several process counts.
+    conventions = table.groupby("path")["convention"].transform("nunique")
+    path_class = table["path"].where(conventions == 1, table["path"] + "." + table["convention"])
+    table["dataset"] = system if path_class.nunique() == 1 else system + "." + path_class
+    table["system"] = system
+    key = ["dataset", "path", "processes", "size_bytes"]
+    repeated = table[table.duplicated(key, keep=False)].sort_values([*key, "file"])
+    if len(repeated):
+        first, second = repeated.iloc[0], repeated.iloc[1]
+        raise InputError(
+            f"{first['file']} and {second['file']} both contain {first['processes']} processes and "
+            f"{first['size_bytes']:g} bytes, expected one time per cell; exclude a file or collect them under two names"
+        )
+    table = table.sort_values(["dataset", "processes", "size_bytes"], ignore_index=True)[_COLUMNS]
+    # A newline in a file name must not terminate the comment.
+    sources = [
+        f"# {''.join(c if c.isprintable() else '?' for c in Path(file.path).name)} sha256 {_digest(file)}\n"
+        for file in facts.files
+    ]
+    write_text(output, "".join(sources) + table.to_csv(index=False, lineterminator="\n"))
+    return table
+
+
+def _digest(file: SourceFile) -> str:
+    """Return the digest of a file, which large tables have not yet."""
+    return file.sha256 or hashlib.sha256(read_bytes(file.path)).hexdigest()

@@ -1,0 +1,184 @@
+"""GPUs of one host that run collective operations: ranks, NCCL's view of them, and the rates of their copies."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from fabricast.collectives.view import nccl_system
+from fabricast.core.errors import InputError, PeerLinkError, unknown_name
+from fabricast.core.warnings import CodedWarning, WarningCode
+from fabricast.machine.machine import Machine
+from fabricast.nccl.settings import NcclSettings
+from fabricast.nccl.system import NcclSystem
+from fabricast.pcie.machines.engine_model import EngineModel
+from fabricast.pcie.measurements.measured_graph import MeasuredGraph
+from fabricast.pcie.models.parameters import machine_parameters
+from fabricast.pcie.topology.memory import nearest_memory, socket_of
+from fabricast.pcie.topology.tree import PcieTree
+
+__all__ = ["Communicator", "communicator", "has_gen5_links"]
+
+#: Latency in s of copies between GPUs if none was measured: medians of given machines, with and without PCIe Gen5.
+_DEFAULT_LATENCY_S = {False: 1.35e-6, True: 0.45e-6}
+#: Raw rate of PCIe Gen5 x8 and Gen4 x16 in bytes/s; links of faster machines are Gen5 or newer.
+_GEN5_BYTES_PER_S = 40e9
+#: Measured bidirectional rates above twice the one-way rate by more than this share contradict it.
+_CONTRADICTS = 0.1
+
+
+def has_gen5_links(tree: PcieTree) -> bool:
+    """Return whether links of capacity 1 are PCIe Gen5 or newer; False if their rate is unknown."""
+    return (tree.link_bytes_per_s or 0.0) > _GEN5_BYTES_PER_S
+
+
+@dataclass(frozen=True)
+class Communicator:
+    """Ranks of one host.
+
+    Parameters
+    ----------
+    machine : Machine
+        Machine.
+    ranks : tuple of str
+        Endpoint of each rank.
+    settings : NcclSettings
+        Settings of NCCL.
+    warnings : tuple of CodedWarning
+        Assumptions about the machine and the settings.
+    """
+
+    machine: Machine
+    ranks: tuple[str, ...]
+    settings: NcclSettings
+    warnings: tuple[CodedWarning, ...] = ()
+
+    @cached_property
+    def model(self) -> EngineModel:
+        """Recommended PCIe model of the machine."""
+        return EngineModel(self.machine.tree, self.machine.rates, program="independent")
+
+    @property
+    def tree(self) -> PcieTree:
+        """Topology with host memory as endpoints."""
+        return self.model.tree
+
+    @cached_property
+    def nccl(self) -> NcclSystem:
+        """The machine as NCCL sees it."""
+        return nccl_system(self.tree, self.ranks, self.settings)
+
+    @cached_property
+    def memory(self) -> tuple[str, ...]:
+        """Host memory nearest to each rank."""
+        nearest, names = nearest_memory(self.tree), self.tree.endpoint_names
+        return tuple(names[nearest[self.tree.endpoint_number[rank]]] for rank in self.ranks)
+
+    @property
+    def is_gen5(self) -> bool:
+        """Whether the links of GPUs are PCIe Gen5 or newer."""
+        rate = self.tree.link_bytes_per_s or 0.0
+        return bool(rate * min(self.tree.vertex(rank).capacity for rank in self.ranks) > _GEN5_BYTES_PER_S)
+
+    @cached_property
+    def knows_host_memory(self) -> bool:
+        """Whether the rates of all copies of host memory in a ring are known: near, and of other sockets."""
+        measured = self.machine.rates.measured_classes
+        if not self.machine.has_host_rates or measured is None:
+            return self.machine.has_host_rates
+        sockets = {socket_of(self.tree, rank) for rank in self.ranks}
+        return len(sockets) == 1 or bool({"remote_in", "remote_out"} & measured)
+
+    @cached_property
+    def model_of_host_copies(self) -> EngineModel:
+        """PCIe model of steps with host memory; if rates are unknown, links and near host memory limit them."""
+        if self.knows_host_memory or self.machine.rates.measured_classes is None:
+            return self.model
+        rates = self.machine.rates
+        known = (rates.one_way_bytes_per_s, rates.host_in_bytes_per_s, rates.host_out_bytes_per_s)
+        rate = min(one for one in known if one is not None)
+        return EngineModel(self.tree, machine_parameters(self.tree, bandwidth_bytes_per_s=rate), program="independent")
+
+    def latency_of(self, source: int, target: int) -> float:
+        """Return the latency of a copy between two ranks in s."""
+        pair = self.ranks[source], self.ranks[target]
+        found = self.machine.latency_s.get(pair, self.machine.latency_s.get(pair[::-1]))
+        if found is None:
+            measured = list(self.machine.latency_s.values())
+            return float(np.median(measured)) if measured else _DEFAULT_LATENCY_S[self.is_gen5]
+        return found
+
+
+def communicator(
+    machine: Machine,
+    *,
+    ranks: Sequence[str] | None = None,
+    settings: NcclSettings | None = None,
+    warnings: Sequence[CodedWarning] = (),
+) -> Communicator:
+    """Return the ranks of a machine; by default all GPUs."""
+    tree = machine.tree
+    names = _ranks(tree, ranks)
+    linked = [pair for pair in ((a, b) for a in names for b in names) if _is_linked(tree, pair)]
+    if linked:
+        source, target = linked[0]
+        raise PeerLinkError(
+            f"GPUs {source} and {target} of '{tree.name}' are connected by {tree.peer_link(source, target)}: forecasts "
+            "of collective operations are for GPUs that are connected only by PCIe"
+        )
+    own = [*machine.warnings, *_contradictions(machine.graphs, machine.both_ways_bytes_per_s)]
+    if not machine.latency_s:
+        default = _DEFAULT_LATENCY_S[has_gen5_links(tree)]
+        text = (
+            f"no latency of copies between GPUs was measured: {default * 1e6:g} us is assumed, the median of other "
+            "machines; forecasts below 1 MiB depend on it; measure it with p2pBandwidthLatencyTest"
+        )
+        own.append(CodedWarning(WarningCode.LATENCY_ASSUMED, text))
+    settings = NcclSettings() if settings is None else settings
+    return Communicator(machine, names, settings, tuple(dict.fromkeys([*own, *warnings])))
+
+
+def _is_linked(tree: PcieTree, pair: tuple[str, str]) -> bool:
+    """Return whether two different GPUs have a direct link."""
+    return pair[0] != pair[1] and tree.peer_link(*pair) is not None
+
+
+def _ranks(tree: PcieTree, ranks: Sequence[str] | None) -> tuple[str, ...]:
+    """Return the endpoint of each rank."""
+    known = tree.accelerator_names
+    names = tuple(known if ranks is None else ranks)
+    for name in names:
+        if name not in known:
+            raise unknown_name("rank", name, known[:16])
+        if names.count(name) > 1:
+            raise InputError(f"contains '{name}' twice, expected one rank per GPU", argument="ranks")
+    if not 2 <= len(names) <= 16:
+        text = f"{len(names)} {'GPU' if len(names) == 1 else 'GPUs'}, expected 2 to 16 of one host"
+        if ranks is None:
+            raise InputError(f"topology '{tree.name}' has {text}")
+        raise InputError(f"has {text}", argument="ranks")
+    return names
+
+
+def _contradictions(graphs: Sequence[MeasuredGraph], both_ways: Mapping[tuple[str, str], float]) -> list[CodedWarning]:
+    """Return a warning if a bidirectional pair is more than twice as fast as a single copy."""
+    beyond = [
+        (both_ways[graph.flows[0]] / graph.total_bytes_per_s, graph.flows[0], graph.total_bytes_per_s)
+        for graph in graphs
+        if len(graph.flows) == 1 and graph.flows[0] in both_ways
+    ]
+    beyond = [found for found in beyond if found[0] > 1 + _CONTRADICTS]
+    if not beyond:
+        return []
+    _, (source, target), one_way = max(beyond)
+    return [
+        CodedWarning(
+            WarningCode.CALIBRATION_CONTRADICTED,
+            f"{len(beyond)} pairs are faster in both directions at once than twice in one direction, for example "
+            f"{source}>{target}: {2 * both_ways[source, target] / 1e9:.4g} GB/s both ways, {one_way / 1e9:.4g} GB/s "
+            "one way; the one-way rate is used; measure both with the same program",
+        )
+    ]

@@ -1,0 +1,58 @@
+"""Files as text: what was recognised in each, and what cannot be used."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from fabricast.core.facts import Block, Content, Quantity, SourceFile
+
+__all__ = ["source_text"]
+
+#: Maximum number of tables that the text of a source lists.
+_MOST_LISTED = 8
+
+
+def source_text(file: SourceFile) -> str:
+    """Return what was recognised in a file, and parts that cannot be used."""
+    if file.problem is not None:
+        place = f" (line {file.problem.line})" if file.problem.line else ""
+        return f"{file.path}: cannot be used: {file.problem.reason}{place}"
+    if file.is_empty:
+        return f"{file.path}: not used, empty"
+    if not file.blocks:
+        start = "cannot be used: " if file.hint else "not used, "
+        return f"{file.path}: {start}written by no known program{file.hint}"
+    problems = [
+        f"cannot be used: {problem.reason}{f' (line {problem.line})' if problem.line else ''}"
+        for block in file.blocks
+        for problem in block.problems
+    ]
+    return f"{file.path}: {'; '.join([*_parts(file), *problems])}"
+
+
+def _parts(file: SourceFile) -> Iterator[str]:
+    """Yield the contents of a file."""
+    read = [block for block in file.blocks if block.facts]
+    for content in dict.fromkeys(block.content for block in read):
+        blocks = [block for block in read if block.content is content]
+        if content is Content.COLLECTIVES:
+            yield from _tables(blocks)
+        elif content in _UNUSED:
+            yield f"{content} of {blocks[0].program}, not used{blocks[0].hint}"
+        else:
+            programs = ", ".join(dict.fromkeys(block.program for block in blocks))
+            yield f"{content} of {programs}" if content is not Content.NCCL_LOG else str(content)
+
+
+#: Contents that a diagnosis does not use.
+_UNUSED = (Content.MESSAGES, Content.GRAPHS, Content.PARAMETERS, Content.NETWORK)
+
+
+def _tables(blocks: list[Block]) -> Iterator[str]:
+    """Yield the first tables of nccl-tests, and the number of further ones."""
+    tables = [str(fact.value) for block in blocks for fact in block.of(Quantity.COLLECTIVE)]
+    yield from tables[:_MOST_LISTED]
+    unread = sum(fact.value for block in blocks for fact in block.of(Quantity.UNREAD_TABLES))
+    more = len(tables[_MOST_LISTED:]) + unread
+    if more:
+        yield f"{more:,} more tables"

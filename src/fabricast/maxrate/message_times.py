@@ -1,0 +1,54 @@
+"""Times of messages that benchmarks print."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from fabricast.core.errors import InputError
+
+__all__ = ["MessageTime"]
+
+
+@dataclass(frozen=True)
+class MessageTime:
+    """Time of one cell as a benchmark prints it.
+
+    Parameters
+    ----------
+    line : int
+        Line of the output.
+    path : str
+        Test or path of the messages.
+    processes : int or None
+        Number of communicating pairs; None if the output does not state it.
+    size_bytes, time_s : float
+        Message size, and time in the convention of the program.
+    convention : str
+        ``one_way``, ``round_trip`` or ``windowed``.
+    is_total : bool
+        Whether the printed rate is that of all pairs, so that an unknown number of pairs multiplies the time.
+    """
+
+    line: int
+    path: str
+    processes: int | None
+    size_bytes: float
+    time_s: float
+    convention: str
+    is_total: bool = False
+
+    def of_processes(self, processes: int | None, node_pairs: int) -> MessageTime:
+        """Return the time of the processes of one pair of nodes; `processes` counts pairs that are not stated."""
+        pairs = self.processes
+        if pairs is None and processes is None:
+            raise InputError("is unspecified, and the header names no pairs", argument="processes")
+        if pairs is None:
+            pairs = processes or 1
+            time_s = self.time_s * (pairs if self.is_total else 1)
+        else:
+            time_s = self.time_s
+        if pairs % node_pairs:
+            raise InputError(
+                f"is {node_pairs}, expected a divisor of the {pairs} pairs of processes", argument="node_pairs"
+            )
+        return replace(self, processes=pairs // node_pairs, time_s=time_s)

@@ -1,0 +1,217 @@
+"""Statements of logs about NCCL: choices and hops of a communicator, and measured times of operations."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from fabricast.core.errors import InputError
+from fabricast.nccl.costs import Operation, bus_factor
+from fabricast.nccl.search import SearchGraph
+from fabricast.nccl.system import PathType, Version
+
+__all__ = ["LoggedChoice", "NcclLog", "NcclTestsRow", "NcclTestsTable", "check_bus_bandwidth"]
+
+#: Relative difference above which a printed bandwidth contradicts size and time; printed numbers have two decimals.
+_ROUNDING = 0.02
+
+
+@dataclass(frozen=True)
+class LoggedChoice:
+    """Algorithm and protocol that NCCL printed for one size.
+
+    Parameters
+    ----------
+    operation : str
+        Operation in NCCL's words such as AllReduce; empty in older versions.
+    size_bytes : int
+        Size in bytes.
+    algorithm, protocol : str
+        Names in lower case.
+    channels : int or None
+        Channels in use.
+    """
+
+    operation: str
+    size_bytes: int
+    algorithm: str
+    protocol: str
+    channels: int | None
+
+
+@dataclass
+class NcclLog:
+    """Statements of a log about one communicator.
+
+    Parameters
+    ----------
+    ranks : int or None
+        Number of ranks.
+    nodes : int
+        Number of hosts.
+    version : Version or None
+        Version of NCCL.
+    bus_ids : dict of int to str
+        PCI address of ranks in hexadecimal digits as printed.
+    orders : dict of int to tuple of int
+        Ring order of each channel.
+    transports : dict of (int, int) to str
+        Words after "via" for each hop.
+    patterns : dict of int to (int, float, PathType)
+        Channels, speed and path type of each pattern.
+    coll_channels : int or None
+        Channels in use.
+    choices : list of LoggedChoice
+        Choices in the order of the log.
+    environment : dict of str to str
+        Variables that the log states.
+    fallbacks : list of int
+        Patterns without a path.
+    disabled_pairs : list of (int, int)
+        GPUs without peer access, by the log.
+    truncated_orders : int
+        Number of channel lines that NCCL cut off.
+    lines : dict of str to int
+        First line that states a hop by each transport (P2P, SHM, NET) or that direct copies are disabled.
+    """
+
+    ranks: int | None = None
+    nodes: int = 1
+    version: Version | None = None
+    bus_ids: dict[int, str] = field(default_factory=dict)
+    orders: dict[int, tuple[int, ...]] = field(default_factory=dict)
+    transports: dict[tuple[int, int], str] = field(default_factory=dict)
+    patterns: dict[int, tuple[int, float, PathType]] = field(default_factory=dict)
+    coll_channels: int | None = None
+    choices: list[LoggedChoice] = field(default_factory=list)
+    environment: dict[str, str] = field(default_factory=dict)
+    fallbacks: list[int] = field(default_factory=list)
+    disabled_pairs: list[tuple[int, int]] = field(default_factory=list)
+    truncated_orders: int = 0
+    lines: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def uses_p2p(self) -> dict[tuple[int, int], bool]:
+        """Whether each printed hop is direct (P2P) or through host memory (SHM)."""
+        return {pair: via.startswith("P2P") for pair, via in self.transports.items() if via[:3] in ("P2P", "SHM")}
+
+    def rings(self) -> SearchGraph | None:
+        """Return the rings of the log; None if it states no complete order.
+
+        The channels of the log are those in use, twice those of the search.
+        """
+        complete = [order for _, order in sorted(self.orders.items()) if len(order) == self.ranks]
+        if not complete or self.ranks is None:
+            return None
+        searched = complete[: max(len(complete) // 2, 1)]
+        channels, speed, kind = self.patterns.get(4, (len(searched), 0.0, PathType.SYS))
+        if speed == 0.0:
+            return None
+        return SearchGraph(
+            tuple((searched * channels)[:channels]),
+            speed,
+            kind,
+            is_fallback=4 in self.fallbacks or speed < 1,
+            same_channels=len(set(searched)) == 1,
+        )
+
+    def __str__(self) -> str:
+        version = "" if self.version is None else " " + ".".join(map(str, self.version))
+        ranks = "unknown number of" if self.ranks is None else self.ranks
+        return f"NCCL{version} debug log, {ranks} ranks, {len(self.orders)} channels, {len(self.transports)} hops"
+
+
+@dataclass(frozen=True)
+class NcclTestsRow:
+    """Measured time of one size.
+
+    Parameters
+    ----------
+    line : int
+        Line in the file.
+    size_bytes : int
+        Size in bytes: the larger of the send and receive buffer of a rank.
+    time_s : float
+        Out-of-place time in s.
+    bus_bytes_per_s : float
+        Printed bus bandwidth in bytes/s.
+    in_place_s : float or None
+        In-place time in s.
+    wrong : int
+        Number of wrong values, out-of-place and in-place; 0 if they were not checked.
+    reduces_for_all : bool
+        Whether the row has a reduction (redop) and no root, as those of all_reduce and reduce_scatter.
+    """
+
+    line: int
+    size_bytes: int
+    time_s: float
+    bus_bytes_per_s: float
+    in_place_s: float | None
+    wrong: int
+    reduces_for_all: bool = False
+
+
+@dataclass(frozen=True)
+class NcclTestsTable:
+    """One table of a log.
+
+    Parameters
+    ----------
+    operation : Operation or None
+        Operation; None if the log does not name it.
+    ranks : int or None
+        Number of ranks; None if the log does not list them.
+    rows : tuple of NcclTestsRow
+        Rows with valid times and right results.
+    program : str
+        Program with its version, such as ``nccl-tests 2.19.6``.
+    library : tuple of int or None
+        Version of NCCL that the program printed.
+    gpus : tuple of str
+        Product name of each rank.
+    bus_ids : tuple of str
+        PCI address of each rank as printed.
+    devices : tuple of int
+        Device number of each rank on its host.
+    hosts : int
+        Number of hosts.
+    line : int
+        Line of the header.
+    excluded : tuple of (int, str)
+        Line and reason of each excluded row.
+    wrong_lines : tuple of int
+        Lines of the excluded rows whose results are wrong.
+    """
+
+    operation: Operation | None
+    ranks: int | None
+    rows: tuple[NcclTestsRow, ...]
+    program: str
+    library: tuple[int, int, int] | None
+    gpus: tuple[str, ...]
+    bus_ids: tuple[str, ...]
+    devices: tuple[int, ...]
+    hosts: int
+    line: int
+    excluded: tuple[tuple[int, str], ...] = ()
+    wrong_lines: tuple[int, ...] = ()
+
+    def __str__(self) -> str:
+        operation = "unknown operation" if self.operation is None else f"{self.operation}_perf"
+        ranks = "unknown number of ranks" if self.ranks is None else f"{self.ranks} ranks"
+        return f"{self.program}, {operation}, {ranks}, {len(self.rows)} sizes"
+
+
+def check_bus_bandwidth(rows: Sequence[NcclTestsRow], operation: Operation, ranks: int) -> None:
+    """Check that printed bus bandwidths follow from size, time and number of ranks."""
+    for row in rows:
+        expected = row.size_bytes / row.time_s * bus_factor(operation, ranks)
+        # Two decimals of GB/s are printed.
+        if abs(row.bus_bytes_per_s - expected) > _ROUNDING * expected + 0.0051e9:
+            raise InputError(
+                f"bus bandwidth is {row.bus_bytes_per_s / 1e9:.4g} GB/s, expected {expected / 1e9:.4g} GB/s for "
+                f"{operation} of {row.size_bytes} bytes among {ranks} ranks in {row.time_s * 1e6:.4g} us; the column "
+                "may be the algorithm bandwidth, or the log of another operation",
+                line=row.line,
+            )

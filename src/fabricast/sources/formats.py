@@ -1,0 +1,74 @@
+"""Registry of all formats that are read: a reader is one module, one example and one line here."""
+
+from __future__ import annotations
+
+from fabricast.core.facts import Content
+from fabricast.sources import (
+    benchpress,
+    hwloc_xml,
+    imb,
+    lspci,
+    nccl_graph_lines,
+    nccl_log,
+    nccl_tests,
+    nccl_xml,
+    netgauge,
+    nodecomm,
+    nvbandwidth,
+    nvidia_smi,
+    nvidia_smi_p2p,
+    nvidia_smi_topo,
+    osu,
+    p2p_bandwidth_latency,
+    p2pmark,
+    perftest,
+    rocm_bandwidth_test,
+    rocm_smi,
+    slurm_topology,
+    tables,
+    topology_yaml,
+    transfer_bench,
+    ucx_perftest,
+)
+from fabricast.sources.text import Format
+
+__all__ = ["FORMATS", "names_of"]
+
+#: Formats in the order in which their blocks are read. The first description of a machine determines its tree.
+FORMATS: tuple[Format, ...] = (
+    topology_yaml.FORMAT,
+    hwloc_xml.FORMAT,
+    nccl_xml.FORMAT,
+    *lspci.FORMATS,
+    nccl_graph_lines.FORMAT,
+    nvidia_smi_topo.FORMAT,
+    rocm_smi.FORMAT,
+    nvidia_smi_p2p.FORMAT,
+    nvidia_smi.FORMAT,
+    rocm_bandwidth_test.FORMAT,
+    transfer_bench.FORMAT,
+    p2pmark.FORMAT,
+    nvbandwidth.FORMAT,
+    p2p_bandwidth_latency.FORMAT,
+    nccl_tests.FORMAT,
+    nccl_log.FORMAT,
+    netgauge.FORMAT,
+    osu.FORMAT,
+    imb.FORMAT,
+    benchpress.FORMAT,
+    nodecomm.FORMAT,
+    ucx_perftest.FORMAT,
+    perftest.FORMAT,
+    slurm_topology.FORMAT,
+    *tables.FORMATS,
+)
+
+
+def names_of(*contents: Content) -> str:
+    """Return the names of the formats with some contents, as a list in words.
+
+    >>> names_of(Content.NCCL_LOG, Content.COLLECTIVES)
+    'nccl-tests or NCCL_DEBUG=INFO'
+    """
+    names = list(dict.fromkeys(one.program for one in FORMATS if one.content in contents))
+    return f"{', '.join(names[:-1])} or {names[-1]}" if len(names) > 1 else names[0]

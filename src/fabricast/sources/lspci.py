@@ -1,0 +1,360 @@
+"""Readers of ``lspci -vv`` and ``lspci -tv``."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from fabricast.core.facts import Content, Fact, Quantity
+from fabricast.core.units import PCIE_WIDTHS, pcie_bytes_per_s, pcie_generation
+from fabricast.core.warnings import CodedWarning, WarningCode
+from fabricast.pcie.topology.devices import Device, DeviceForest
+from fabricast.sources.text import Format, Reading, Text
+
+__all__ = ["FORMATS"]
+
+_DEVICE = re.compile(r"^(?:([0-9a-fA-F]{4,8}):)?([0-9a-fA-F]{2}):([0-9a-fA-F]{2})\.([0-7]) (.*)")
+_BUS = re.compile(r"Bus: primary=([0-9a-f]{2}), secondary=([0-9a-f]{2}), subordinate=([0-9a-f]{2})")
+_LINK = re.compile(r"Lnk(Cap|Sta):.*?Speed ([\d.]+)GT/s(?:[^,]*), Width x(\d{1,15})")
+#: Transfer rates of PCIe in GT/s.
+_SPEEDS = (2.5, 5.0, 8.0, 16.0, 32.0, 64.0)
+_NODE = re.compile(r"NUMA node: (-?\d{1,15})")
+_PAYLOAD = re.compile(r"MaxPayload (\d{1,15}) bytes, MaxReadReq (\d{1,15}) bytes")
+_ACCESS = re.compile(r"ACSCtl:.*ReqRedir([+-])")
+# Classes and vendors by name, as of -nn, or as of -n. Without its database lspci prints numbers only.
+_ACCELERATOR = re.compile(
+    r"3D controller|Processing accelerators?|Co-processor|Display controller|\[(0302|1200|0b40|0380)\]|"
+    r"^(0302|1200|0b40|0380):"
+)
+_DISPLAY = re.compile(r"(VGA compatible controller|\[0300\]|^0300:).*(NVIDIA|AMD/ATI|\b(10de|1002):)")
+#: GPU of lspci -tv, which prints no classes: a chip of NVIDIA or an Instinct, but no audio, USB or NVSwitch function.
+_NAMED_GPU = re.compile(
+    r"NVIDIA Corporation (?:[A-Z]{2}[0-9]{2,3}[A-Z]{0,3}\b|Device (?!22a3|1af1)[0-9a-f]{4}$)|"
+    r"Advanced Micro Devices.*Instinct"
+)
+_OTHER_FUNCTION = re.compile(r"Audio|USB|UCSI|NVSwitch|Bridge|Serial")
+_UNNAMED_GPU = re.compile(r"Device (10de|1002):[0-9a-f]{4}$")
+_VENDOR = re.compile(
+    r"NVIDIA|AMD/ATI|Advanced Micro Devices.*Instinct|Intel.*(Max|Gaudi)|Habana|Xilinx|\b(10de|1002|1da3|10ee):"
+)
+_MODEL = re.compile(r"NVIDIA[^\[]*\[([^\]]+)\]")
+_CARD = re.compile(r"(Ethernet|Infiniband|Network) controller|\[02(00|07|80)\]|^02(00|07|80):", re.IGNORECASE)
+#: Cards for traffic of GPUs; others, such as those for administration, are left out.
+_FAST_CARD = re.compile(
+    r"Mellanox|ConnectX|BlueField|Infiniband|Omni-Path|Slingshot|Elastic Fabric|Thor|BCM57[5-9]|\b15b3:", re.IGNORECASE
+)
+_PORT = re.compile(r"Express (?:\(v\d\) )?(Root Port|Upstream Port|Downstream Port|Endpoint|Legacy Endpoint)")
+#: Ports whose link leads to the devices below them; the link of other devices leads to the bridge above.
+_LINK_BELOW = ("Root Port", "Downstream Port")
+
+
+@dataclass
+class _PciDevice:
+    """Device of ``lspci``.
+
+    Parameters
+    ----------
+    domain, bus : int
+        PCI domain and bus.
+    address : str
+        Address as printed, with domain.
+    text : str
+        Class and name.
+    line : int
+        Line in the file.
+    secondary : int or None
+        Bus below a bridge.
+    capability, status : (float, int) or None
+        Transfer rate in GT/s and width of the link: possible, and now.
+    numa_node : int or None
+        NUMA node.
+    payload_bytes, read_bytes : int or None
+        MaxPayload and MaxReadReq.
+    redirects : bool
+        Whether access control redirects requests between peers to the root complex.
+    port : str
+        Kind of PCI Express device: Root Port, Upstream Port, Downstream Port, Endpoint; empty if unknown.
+    """
+
+    domain: int
+    bus: int
+    address: str
+    text: str
+    line: int
+    secondary: int | None = None
+    capability: tuple[float, int] | None = None
+    status: tuple[float, int] | None = None
+    numa_node: int | None = None
+    payload_bytes: int | None = None
+    read_bytes: int | None = None
+    redirects: bool = False
+    port: str = ""
+    children: list[_PciDevice] = field(default_factory=list)
+
+    @property
+    def is_accelerator(self) -> bool:
+        """Whether the device is an accelerator."""
+        if _ACCELERATOR.search(self.text) and _VENDOR.search(self.text):
+            return True
+        # -tv prints no classes, and without its database only numbers: the first function of a device is the GPU.
+        is_named = _NAMED_GPU.match(self.text) is not None and _OTHER_FUNCTION.search(self.text) is None
+        return (is_named or _UNNAMED_GPU.match(self.text) is not None) and self.address.endswith(".0")
+
+    @property
+    def is_display(self) -> bool:
+        """Whether the device is a graphics card of NVIDIA or AMD."""
+        return _DISPLAY.search(self.text) is not None
+
+    @property
+    def is_card(self) -> bool:
+        """Whether the device is a network card for traffic of GPUs."""
+        return _CARD.search(self.text) is not None and _FAST_CARD.search(self.text) is not None
+
+    def walk(self) -> Iterator[_PciDevice]:
+        """Yield the device and all devices below it."""
+        yield self
+        for child in self.children:
+            yield from child.walk()
+
+
+def _is_verbose(text: Text) -> bool:
+    return _BUS.search(text.raw) is not None or (_LINK.search(text.raw) is not None and "Capabilities:" in text.raw)
+
+
+def _is_tree(text: Text) -> bool:
+    # Most texts have neither, and the patterns are slow.
+    raw = text.raw
+    if "-[" not in raw and ("]-" not in raw or re.search(r"\[[0-9a-f]{4}:[0-9a-f]{2}\]-", raw) is None):
+        return False
+    return re.search(r"^[ |]*[-+\\]+-?\[[0-9a-f]{4}:[0-9a-f]{2}\]-|^-\[", text.clean, re.MULTILINE) is not None
+
+
+def _devices(text: Text) -> list[_PciDevice]:
+    """Return the devices of ``lspci -vv``."""
+    devices: list[_PciDevice] = []
+    addresses: set[str] = set()
+    for number, line in text.lines():
+        match = _DEVICE.match(line)
+        if match is not None:
+            domain = int(match[1] or "0", 16)
+            address = f"{domain:04x}:{match[2].lower()}:{match[3].lower()}.{match[4]}"
+            if address in addresses:
+                raise text.error(f"device {address} is a duplicate, expected each device once", number)
+            addresses.add(address)
+            devices.append(_PciDevice(domain, int(match[2], 16), address, match[5], number))
+        elif devices and line[:1].isspace():
+            _add_field(devices[-1], line)
+    if not devices:
+        raise text.error("contains no device, expected output of 'lspci -vv'")
+    return _nested(devices)
+
+
+def _add_field(device: _PciDevice, line: str) -> None:
+    if (match := _BUS.search(line)) is not None:
+        device.secondary = int(match[2], 16)
+    elif (match := _LINK.search(line)) is not None:
+        value = float(match[2]), int(match[3])
+        if value[0] not in _SPEEDS or value[1] not in (0, *PCIE_WIDTHS):
+            return
+        if match[1] == "Cap":
+            device.capability = value
+        else:
+            device.status = value
+    elif (match := _NODE.search(line)) is not None:
+        device.numa_node = int(match[1]) if int(match[1]) >= 0 else None
+    elif (match := _PAYLOAD.search(line)) is not None:
+        device.payload_bytes, device.read_bytes = int(match[1]), int(match[2])
+    elif (match := _ACCESS.search(line)) is not None:
+        device.redirects = match[1] == "+"
+    elif (match := _PORT.search(line)) is not None:
+        device.port = match[1]
+
+
+def _nested(devices: list[_PciDevice]) -> list[_PciDevice]:
+    """Return the devices at the top, each with the devices on its secondary bus."""
+    bridge_of = {(device.domain, device.secondary): device for device in devices if device.secondary not in (None, 0)}
+    top = []
+    for device in devices:
+        bridge = bridge_of.get((device.domain, device.bus))
+        if bridge is None or bridge is device:
+            top.append(device)
+        else:
+            bridge.children.append(device)
+    return top
+
+
+_TOKEN = re.compile(r"\[([0-9a-f]{4}):([0-9a-f]{2})\]|([0-9a-f]{2})\.([0-7])(?:-\[([0-9a-f]{2})(?:-[0-9a-f]{2})?\])?")
+
+
+def _devices_of_tree(text: Text) -> list[_PciDevice]:
+    """Return the devices of ``lspci -tv``, which prints no link speeds."""
+    roots: list[_PciDevice] = []
+    # Device from which the branch of a column descends: '+' and '\\' continue it on later lines.
+    branch: dict[int, _PciDevice] = {}
+    for number, line in text.lines():
+        start = re.match(r"^[ |]*", line)
+        position = start.end() if start is not None else 0
+        current = branch.get(position) if line[position : position + 1] in ("+", "\\") else None
+        while position < len(line):
+            match = _TOKEN.match(line, position)
+            if match is not None:
+                device = _tree_device(match, current, number)
+                if current is None:
+                    roots.append(device)
+                else:
+                    current.children.append(device)
+                current, position = device, match.end()
+                continue
+            character = line[position]
+            # A branch at the start of a line continues; one after a device begins.
+            begins = position not in branch or line[:position].strip(" |") != ""
+            if character == "+" and current is not None and begins:
+                branch[position] = current
+            if character not in "-+\\":
+                if current is not None and not current.children:
+                    current.text = line[position:].strip()
+                break
+            position += 1
+    if not any(root.children for root in roots):
+        raise text.error("contains no device, expected output of 'lspci -tv'")
+    return roots
+
+
+def _tree_device(match: re.Match[str], parent: _PciDevice | None, line: int) -> _PciDevice:
+    if match[1] is not None:
+        return _PciDevice(int(match[1], 16), int(match[2], 16), "", "host bridge", line, secondary=int(match[2], 16))
+    domain, bus = (parent.domain, parent.secondary or 0) if parent is not None else (0, 0)
+    secondary = int(match[5], 16) if match[5] else None
+    text = "PCI bridge" if secondary is not None else ""
+    return _PciDevice(domain, bus, f"{domain:04x}:{bus:02x}:{match[3]}.{match[4]}", text, line, secondary)
+
+
+def _forest(devices: Sequence[_PciDevice], program: str) -> DeviceForest:
+    """Return the devices for a topology.
+
+    GPUs of one NUMA node are below one socket; without NUMA nodes, all are below one. The speed of a link is what both
+    of its ends can do, and its width is that in use: idle GPUs reduce the speed of their link, never its width.
+    """
+    sockets: dict[int | None, Device] = {}
+    every = [one for device in devices for one in device.walk()]
+    for device in devices:
+        converted = _converted(device)
+        nodes = [one.numa_node for one in device.walk() if one.numa_node is not None]
+        node = nodes[0] if nodes else None
+        socket = sockets.setdefault(node, Device("", None, 0, numa_nodes=() if node is None else (node,)))
+        # Host bridges of `lspci -tv` are no devices of their own. Each root bus is a host bridge.
+        for child in converted.children if device.text == "host bridge" else [converted]:
+            child.host_bridge, child.numa_node = f"{device.domain:04x}:{device.bus:02x}", node
+            socket.children.append(child)
+    return DeviceForest(
+        program,
+        [sockets[key] for key in sorted(sockets, key=str)],
+        sum(not (one.is_accelerator or one.is_display or one.is_card) for one in every),
+        2,
+        warnings=_access_control(devices),
+        # Speeds are those of LnkCap.
+        has_maximum_speeds=True,
+        has_sockets=any(one.numa_node is not None for one in every),
+    )
+
+
+def _access_control(devices: Sequence[_PciDevice]) -> list[CodedWarning]:
+    """Return a warning about ports of switches that redirect; redirection at a root port changes nothing."""
+    redirecting = [
+        one.address
+        for device in devices
+        for one in device.walk()
+        if one.redirects and one.port != "Root Port" and (one is not device or one.port == "Downstream Port")
+    ]
+    if not redirecting:
+        return []
+    text = (
+        f"access control (ACSCtl ReqRedir+) of {len(redirecting)} ports ({', '.join(redirecting[:8])}) sends "
+        "copies between GPUs below a switch through the root complex; switch it off for peer copies"
+    )
+    return [CodedWarning(WarningCode.ACCESS_CONTROL, text)]
+
+
+def _converted(device: _PciDevice) -> Device:
+    """Return a device of a topology, with the devices below it."""
+    result = Device(
+        device.address,
+        None,
+        device.line,
+        is_accelerator=device.is_accelerator,
+        is_display=device.is_display,
+        network_card="" if device.is_card else None,
+    )
+    if device.capability is not None and device.port not in _LINK_BELOW:
+        speed, width = device.capability
+        if device.status is not None and 0 < device.status[1] < width:
+            text = (
+                f"the link of {device.address} uses x{device.status[1]} of x{width}: the slot or a riser limits it; "
+                "the forecast uses the smaller width"
+            )
+            result.warnings = (CodedWarning(WarningCode.DOWNGRADED_LINK, text),)
+            width = device.status[1]
+        _set_link(result, speed, width)
+    result.children = [_converted(child) for child in device.children]
+    if device.capability is not None and device.port in _LINK_BELOW:
+        # Both ends of a link bound its speed.
+        for below in result.children:
+            if below.generation and below.generation > pcie_generation(device.capability[0]):
+                _set_link(below, device.capability[0], below.width or device.capability[1])
+    return result
+
+
+def _set_link(device: Device, speed_gt_per_s: float, width: int) -> None:
+    device.bytes_per_s = pcie_bytes_per_s(speed_gt_per_s, width)
+    device.generation, device.width = pcie_generation(speed_gt_per_s), width
+
+
+def _gpu_facts(text: Text, devices: Sequence[_PciDevice], program: str) -> Iterator[Fact]:
+    """Yield address, model and payload of the GPUs: the accelerators, or else the graphics cards."""
+    every = [one for device in devices for one in device.walk()]
+    gpus = [one for one in every if one.is_accelerator] or [one for one in every if one.is_display]
+    for number, gpu in enumerate(gpus):
+        subject = (str(number),)
+        yield text.fact(Quantity.GPU_ADDRESS, gpu.address, gpu.line, program, subject=subject)
+        if (model := _MODEL.search(gpu.text)) is not None:
+            yield text.fact(Quantity.GPU_MODEL, model[1], gpu.line, program, subject=subject)
+        if gpu.payload_bytes:
+            yield text.fact(Quantity.PAYLOAD, gpu.payload_bytes, gpu.line, program, subject=subject, unit="bytes")
+
+
+def _reading(text: Text, devices: Sequence[_PciDevice], program: str) -> Reading:
+    tree = text.fact(Quantity.TOPOLOGY, _forest(devices, program), devices[0].line, program)
+    return Reading([tree, *_gpu_facts(text, devices, program)])
+
+
+def _read_verbose(text: Text) -> Iterator[Reading]:
+    yield _reading(text, _devices(text), "lspci -vv")
+
+
+def _read_tree(text: Text) -> Iterator[Reading]:
+    yield _reading(text, _devices_of_tree(text), "lspci -tv")
+
+
+FORMATS = (
+    Format(
+        "lspci -vv",
+        Content.TOPOLOGY,
+        "sudo lspci -vv > lspci.txt",
+        "41:00.0 3D controller: NVIDIA Corporation GH100 (rev a1)",
+        _is_verbose,
+        _read_verbose,
+        "lspci_vv.txt",
+        versions="pciutils 3.x: switches, NUMA nodes, link speeds and widths, MaxPayload, access control",
+    ),
+    Format(
+        "lspci -tv",
+        Content.TOPOLOGY,
+        "lspci -tv > tree.txt",
+        "-[0000:40]-+-01.1-[41-43]----00.0-[42-43]--+-00.0",
+        lambda text: not _is_verbose(text) and _is_tree(text),
+        _read_tree,
+        "lspci_tv.txt",
+        versions="pciutils 3.x: switches",
+    ),
+)

@@ -1,0 +1,80 @@
+"""Times of messages between processes as facts, and the rows of numbers that benchmarks print."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from fabricast.core.errors import InputError
+from fabricast.core.facts import Kind, Quantity
+from fabricast.maxrate.measurements import LARGEST_BYTES, LONGEST_S, MOST_PROCESSES, SHORTEST_S
+from fabricast.maxrate.message_times import MessageTime
+from fabricast.sources.text import Reading, Text
+
+__all__ = ["count_of", "message_reading", "numbers_of"]
+
+_NUMBER = r"[-+]?((\d{1,30}(\.\d{0,30})?|\.\d{1,30})([eE][-+]?\d{1,3})?|nan|inf)"
+#: Words of prose that may follow a number in program output.
+_WORDS_BEHIND_NUMBERS = frozenset({"processes", "process", "bytes", "repetitions", "usecs", "additional", "pairs"})
+
+
+def message_reading(text: Text, program: str, times: Iterable[MessageTime | InputError]) -> Reading:
+    """Return the times that a parser yields as facts, without those of empty messages."""
+    reading = Reading(program=program)
+    try:
+        for time in times:
+            if isinstance(time, InputError):
+                reading.problems.append(_problem(text, program, time))
+            elif time.size_bytes != 0:
+                _check(time)
+                reading.facts.append(
+                    text.fact(Quantity.MESSAGE_TIME, time, time.line, program, unit="s", kind=Kind.MEASURED)
+                )
+    except InputError as error:
+        raise _problem(text, program, error) from error
+    if not reading.facts:
+        raise (
+            reading.problems[0]
+            if reading.problems
+            else text.error(f"contains no measurements of {program}, expected at least one")
+        )
+    return reading
+
+
+def _problem(text: Text, program: str, error: InputError) -> InputError:
+    return text.error(f"is not valid {program} output: {error.reason}", error.line)
+
+
+def _check(time: MessageTime) -> None:
+    if not (0 < time.size_bytes <= LARGEST_BYTES and SHORTEST_S <= time.time_s <= LONGEST_S):
+        raise InputError(
+            f"size is {time.size_bytes:g} and time is {time.time_s:g} s, expected positive numbers up to "
+            f"{LARGEST_BYTES:g} bytes and from {SHORTEST_S:g} to {LONGEST_S:g} s",
+            line=time.line,
+        )
+    if time.processes is not None and not 1 <= time.processes <= MOST_PROCESSES:
+        raise InputError(f"number of processes is {time.processes}, expected 1 to {MOST_PROCESSES:,}", line=time.line)
+
+
+def numbers_of(text: str, line: int) -> list[float] | None:
+    """Return the numbers of a table row; None for other lines."""
+    words = text.split()
+    if words and words[-1] == "Pass":
+        # OSU output with validation.
+        words.pop()
+    if not words or not re.fullmatch(_NUMBER, words[0]):
+        return None
+    for word in words:
+        if not re.fullmatch(_NUMBER, word):
+            if word in _WORDS_BEHIND_NUMBERS:
+                return None
+            raise InputError(f"contains '{word}' in a row of numbers, expected a number", line=line)
+    return [float(word) for word in words]
+
+
+def count_of(text: str, name: str, line: int) -> int:
+    """Parse a number of processes or pairs in a header."""
+    count = int(text) if len(text) <= 9 else 0
+    if not 1 <= count <= MOST_PROCESSES:
+        raise InputError(f"{name} is {text}, expected 1 to {MOST_PROCESSES:,}", line=line)
+    return count

@@ -1,0 +1,89 @@
+"""Reader of the machine that NCCL prints with NCCL_DEBUG_SUBSYS=GRAPH."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from fabricast.core.facts import Content, Quantity
+from fabricast.pcie.topology.devices import Device, DeviceForest
+from fabricast.sources.text import Format, Reading, Text
+
+__all__ = ["FORMAT"]
+
+_START, _END = re.compile(r"=== System : maxBw"), re.compile(r"={20,}\s*$")
+_CPU = re.compile(r"^CPU/(?:\d+-)?([0-9a-fA-F]{1,16})")
+_NUMBER = re.compile(r"[0-9]{1,4}")
+_LINK = re.compile(r"^( *)\+ PCI\[([\d.]+)\] - (PCI|GPU|NIC)/(?:\d+-)?([0-9a-fA-F]{1,16})(?: \((\w+)\))?")
+#: NCCL prints an unknown NUMA node, -1 on many virtual machines, as a large number.
+_LARGEST_NODE = 0xFFFF
+#: Raw rate of PCIe Gen3 x16 in bytes/s, which NCCL counts as 12 GB/s.
+_GEN3_BYTES_PER_S, _GEN3_GB_PER_S = 15.754e9, 12.0
+
+
+def _forest(text: Text) -> tuple[DeviceForest, int]:
+    """Return the first machine of a log, and its first line."""
+    start = 0
+    sockets: list[Device] = []
+    # Device of each depth, by the column of its link.
+    above: dict[int, Device] = {}
+    inside, ended, prefix = False, False, ""
+    for number, line in text.lines():
+        if not inside:
+            match = _START.search(line)
+            if match is not None:
+                start, inside, prefix = number, True, line[: match.start()]
+            continue
+        # Lines of other ranks repeat the machine.
+        if prefix and not line.startswith(prefix):
+            continue
+        body = line[len(prefix) :]
+        if _END.match(body):
+            ended = True
+            break
+        if (match := _CPU.match(body)) is not None:
+            node = int(match[1], 16)
+            sockets.append(Device("", None, number, numa_nodes=(node,) if node <= _LARGEST_NODE else ()))
+            above = {-1: sockets[-1]}
+        elif (match := _LINK.match(body)) is not None and sockets:
+            column = len(match[1])
+            rate = float(match[2])
+            if not 0 < rate < 1e4:
+                raise text.error(f"link rate is {match[2]} GB/s, expected 0 to 10,000", number)
+            parent = above[max(depth for depth in above if depth < column)]
+            device = Device(_bus_id(match[4]), rate / _GEN3_GB_PER_S * _GEN3_BYTES_PER_S, number)
+            device.is_accelerator = match[3] == "GPU"
+            if match[3] == "GPU" and match[5] and _NUMBER.fullmatch(match[5]):
+                device.numbers = {"nccl": int(match[5])}
+            if match[3] == "NIC":
+                device.network_card = ""
+            parent.children.append(device)
+            above = {depth: one for depth, one in above.items() if depth < column} | {column: device}
+    if not sockets:
+        raise text.error("contains no machine of NCCL, expected lines 'CPU/..' after '=== System'")
+    if not ended:
+        raise text.error("ends within the machine of NCCL, expected its last line '=====': the log is cut")
+    return DeviceForest("NCCL log", sockets, 0, 1, has_maximum_speeds=True), start
+
+
+def _bus_id(text: str) -> str:
+    """Return a PCI address from NCCL's number: 16000 is 0000:16:00.0."""
+    value = int(text, 16)
+    return f"{value >> 20 & 0xFFFF:04x}:{value >> 12 & 0xFF:02x}:{value >> 4 & 0x1F:02x}.{value & 7:x}"
+
+
+def _read(text: Text) -> Iterator[Reading]:
+    forest, start = _forest(text)
+    yield Reading([text.fact(Quantity.TOPOLOGY, forest, start, forest.program)], program=forest.program)
+
+
+FORMAT = Format(
+    "NCCL log (GRAPH)",
+    Content.TOPOLOGY,
+    "NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=GRAPH all_reduce_perf -g 8 > nccl.log",
+    "NCCL INFO === System : maxBw 24.0 totalBw 24.0 ===",
+    lambda text: _START.search(text.raw) is not None,
+    _read,
+    "nccl.log",
+    versions="NCCL 2.12 to 2.30, lines of NCCL_DEBUG_SUBSYS=GRAPH",
+)

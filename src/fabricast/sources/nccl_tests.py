@@ -1,0 +1,260 @@
+"""Reader of the tables that nccl-tests and rccl-tests print."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TypeVar
+
+from fabricast.core.errors import InputError
+from fabricast.core.facts import Content, Kind, Quantity
+from fabricast.nccl.costs import Operation, bus_factor
+from fabricast.nccl.records import NcclTestsRow, NcclTestsTable, check_bus_bandwidth
+from fabricast.sources.text import Format, Reading, Text
+
+__all__ = ["FORMAT", "MOST_TABLES"]
+
+_HEADER = re.compile(r"#\s+size\s+count\s+type")
+_OLD_HEADER = re.compile(r"#\s+bytes\s+N\s+type")
+_RANK = re.compile(
+    r"#\s+Rank\s+(\d+)(?:\s+Group\s+\d+)?\s+Pid\s+\d+\s+on\s+(\S+)\s+device\s+(\d+)\s+\[([0-9a-fA-Fx:.]+)\]\s*(.*)"
+)
+_STARTING = re.compile(r"#\s*(?:Collective test starting|Using|Running):?\s*(\w+_perf)")
+_OPERATION = re.compile(r"\b(all_?reduce|all_?gather|reduce_?scatter|broadcast|reduce|all_?to_?all|sendrecv)_perf\b")
+_VERSION = re.compile(r"#?\s*(nccl|rccl)-tests version (\S+)(?:.*nccl-library=(\d{1,15}))?")
+#: Number of tables that are read: each needs about 0.1 s of forecasts.
+MOST_TABLES = 30
+_WRONG = re.compile(r"Out of bounds values : [1-9]\d* FAILED")
+_COUNT = re.compile(r"[0-9]{1,15}")
+_THREADS = re.compile(r"#\s*nThread\s+(\d{1,15})\s+nGpus\s+(\d{1,15})")
+#: Last letters of complete rows, and parts of the data types of rows, for rows that are cut or followed by other text.
+_ROW_ENDS = tuple("0123456789.A")
+_TYPES = ("float", "int", "half", "double", "char", "f8", "fp8")
+#: Data types and reductions of a row.
+_WORDS = re.compile(r"[a-z][a-z0-9_]*")
+_Printed = TypeVar("_Printed")
+#: Relative difference above which a printed bandwidth contradicts size and time; printed numbers have two decimals.
+_ROUNDING = 0.02
+
+
+@dataclass
+class _Heading:
+    """Lines above a table."""
+
+    operation: Operation | None = None
+    program: str = "nccl-tests"
+    library: tuple[int, int, int] | None = None
+    gpus: dict[int, str] = field(default_factory=dict)
+    bus_ids: dict[int, str] = field(default_factory=dict)
+    devices: dict[int, int] = field(default_factory=dict)
+    hosts: set[str] = field(default_factory=set)
+    wrong_lines: list[int] = field(default_factory=list)
+    has_table: bool = False
+
+
+def _is_output(text: Text) -> bool:
+    return _HEADER.search(text.raw) is not None or _OLD_HEADER.search(text.raw) is not None
+
+
+def _may_be_printed(line: str) -> bool:
+    """Return whether a line can be a comment or row of nccl-tests, or names its program."""
+    if "#" in line or line.rstrip().endswith(_ROW_ENDS) or "_perf" in line or "tests version" in line:
+        return True
+    return any(name in line for name in _TYPES)
+
+
+def _library_version(number: str) -> tuple[int, int, int]:
+    """Return the version of a number such as 23007 or 2708."""
+    value = int(number)
+    if value >= 10000:
+        return value // 10000, value // 100 % 100, value % 100
+    return value // 1000, value // 100 % 10, value % 100
+
+
+def _operation_in(text: str) -> Operation | None:
+    match = _OPERATION.search(text)
+    if match is None:
+        return None
+    name = match[1].replace("_", "")
+    return next(one for one in Operation if one.replace("_", "") == name)
+
+
+def _tables(text: Text) -> Iterator[NcclTestsTable | InputError]:
+    """Yield the tables of a log between any other lines, or the reason why one cannot be read."""
+    heading, header = _Heading(), 0
+    rows: list[NcclTestsRow] = []
+    excluded: list[tuple[int, str]] = []
+    is_old = False
+
+    def close() -> Iterator[NcclTestsTable | InputError]:
+        nonlocal rows, excluded
+        if header and (rows or excluded):
+            named = heading.operation or _operation_in(Path(text.path).name)
+            try:
+                yield _table(heading, named, rows, excluded, header)
+            except InputError as error:
+                yield text.error(error.reason, error.line)
+        rows, excluded, heading.wrong_lines = [], [], []
+
+    for number, line in text.lines(_may_be_printed):
+        if "NCCL INFO" in line:
+            continue
+        if line.startswith("#") or not line[:1].isspace() or "NCCL" in line:
+            match = _RANK.match(line)
+            if heading.has_table and (match is not None or _THREADS.match(line) or _VERSION.match(line)):
+                yield from close()
+                heading, header = _Heading(program=heading.program, library=heading.library), 0
+            if match is not None:
+                rank = int(match[1])
+                heading.gpus[rank], heading.bus_ids[rank] = match[5].strip(), match[4]
+                heading.devices[rank] = int(match[3])
+                heading.hosts.add(match[2])
+            elif (version := _VERSION.match(line)) is not None:
+                heading.program = f"{version[1]}-tests {version[2]}"
+                heading.library = _library_version(version[3]) if version[3] else None
+            elif (starting := _STARTING.match(line)) is not None:
+                heading.operation = _operation_in(starting[1]) or heading.operation
+            elif (found := _operation_in(line)) is not None and not line.startswith("# Collective test concluded"):
+                heading.operation = heading.operation or found
+            if _HEADER.match(line) or _OLD_HEADER.match(line):
+                if heading.has_table:
+                    yield from close()
+                header, heading.has_table, is_old = number, True, _OLD_HEADER.match(line) is not None
+                continue
+            if not (is_old and re.match(r"#\s+\d", line)):
+                continue
+        if not header or not line.strip():
+            continue
+        row = _row(number, line.lstrip("#"), is_old)
+        if isinstance(row, NcclTestsRow) and row.wrong:
+            heading.wrong_lines.append(number)
+            excluded.append((number, f"has {row.wrong} wrong values"))
+        elif isinstance(row, NcclTestsRow):
+            rows.append(row)
+        elif row:
+            excluded.append((number, row))
+    yield from close()
+
+
+def _row(number: int, line: str, is_old: bool) -> NcclTestsRow | str | None:
+    """Return a row; a text with the reason if it is excluded; None for other lines."""
+    words = line.split()
+    if len(words) < 4 or not all(map(_COUNT.fullmatch, words[:2])) or not _WORDS.fullmatch(words[2]):
+        return None
+    # A column of the reduction, and since 2.10 one of the root, precede the times.
+    values = words[3:]
+    while values and (_WORDS.fullmatch(values[0]) or values[0] == "-1"):
+        values = values[1:]
+    if len(words) - len(values) == 4 and values and len(values) in (5, 9) and _COUNT.fullmatch(values[0]):
+        values = values[1:]
+    scale = 1e-3 if is_old else 1e-6
+    try:
+        numbers = [None if word == "N/A" else float(word) for word in values]
+    except ValueError:
+        return "is not a row of numbers"
+    if not all(number is None or math.isfinite(number) for number in numbers):
+        return "has a number that is not finite"
+    if len(numbers) not in (3, 4, 8) and not (is_old and len(numbers) in (4, 8)):
+        return f"has {len(numbers)} numbers, expected 4 or 8: the log is truncated"
+    time, bus = numbers[0], numbers[2]
+    if time is None or bus is None or not time > 0:
+        return "has no time"
+    in_place = numbers[4] * scale if len(numbers) == 8 and numbers[4] else None
+    # The old format prints the largest error instead of the number of wrong values.
+    wrong = 0 if is_old else sum(int(numbers[place] or 0) for place in (3, 7) if place < len(numbers))
+    reduces = _WORDS.fullmatch(words[3]) is not None and words[3] != "none"
+    has_root = len(words) > 4 and _COUNT.fullmatch(words[4]) is not None
+    return NcclTestsRow(number, int(words[0]), time * scale, bus * 1e9, in_place, wrong, reduces and not has_root)
+
+
+def _table(
+    heading: _Heading,
+    operation: Operation | None,
+    rows: list[NcclTestsRow],
+    excluded: list[tuple[int, str]],
+    header: int,
+) -> NcclTestsTable:
+    sizes = [row.size_bytes for row in rows]
+    for before, row in zip(sizes, rows[1:], strict=False):
+        if row.size_bytes <= before:
+            raise InputError(
+                f"size is {row.size_bytes} after {before}, expected increasing sizes in one table", line=row.line
+            )
+    ranks = len(heading.gpus) or None
+    if operation is None and ranks is not None:
+        operation = _by_bus_factor(rows, ranks)
+    if operation is not None and ranks is not None:
+        check_bus_bandwidth(rows, operation, ranks)
+    return NcclTestsTable(
+        operation,
+        ranks,
+        tuple(rows),
+        heading.program,
+        heading.library,
+        tuple(_in_order(heading.gpus)),
+        tuple(_in_order(heading.bus_ids)),
+        tuple(_in_order(heading.devices)),
+        len(heading.hosts),
+        header,
+        tuple(excluded),
+        tuple(heading.wrong_lines),
+    )
+
+
+def _by_bus_factor(rows: list[NcclTestsRow], ranks: int) -> Operation | None:
+    """Return all_reduce if printed bus bandwidths have its factor.
+
+    No other operation shares it, except with two ranks: those have no reduction, or a root.
+    """
+    large = max(rows, key=lambda row: row.size_bytes, default=None)
+    if large is None or ranks < 2 or (ranks == 2 and not large.reduces_for_all):
+        return None
+    factor = large.bus_bytes_per_s / (large.size_bytes / large.time_s)
+    expected = bus_factor(Operation.ALL_REDUCE, ranks)
+    return Operation.ALL_REDUCE if abs(factor / expected - 1) < _ROUNDING else None
+
+
+def _in_order(by_rank: dict[int, _Printed]) -> Iterable[_Printed]:
+    return (by_rank[rank] for rank in sorted(by_rank))
+
+
+def _read(text: Text) -> Iterator[Reading]:
+    reading = Reading()
+    tables = 0
+    for read in _tables(text):
+        if isinstance(read, InputError):
+            reading.problems.append(read)
+        elif tables == MOST_TABLES:
+            break
+        else:
+            tables += 1
+            reading.facts.append(text.fact(Quantity.COLLECTIVE, read, read.line, read.program, kind=Kind.MEASURED))
+    if not tables:
+        raise (
+            reading.problems[0]
+            if reading.problems
+            else text.error("contains no table of nccl-tests, expected a header line '# size count type ...'")
+        )
+    if tables == MOST_TABLES:
+        headers = sum(len(pattern.findall(text.raw)) for pattern in (_HEADER, _OLD_HEADER))
+        reading.facts.append(text.fact(Quantity.UNREAD_TABLES, headers - tables, 0, "nccl-tests"))
+        wrong = _WRONG.search(text.raw)
+        if wrong is not None:
+            line = text.raw.count("\n", 0, wrong.start()) + 1
+            reading.facts.append(text.fact(Quantity.WRONG_RESULTS, wrong[0], line, "nccl-tests"))
+    yield reading
+
+
+FORMAT = Format(
+    "nccl-tests",
+    Content.COLLECTIVES,
+    "all_reduce_perf -b 8 -e 8G -f 2 -g 8 > all_reduce.log",
+    "# size count type redop root time algbw busbw #wrong time algbw busbw #wrong",
+    _is_output,
+    _read,
+    "nccl_tests.log",
+    versions="nccl-tests 2.4 to 2.19, rccl-tests: several tables in one log; wrong results are excluded and named",
+)

@@ -1,0 +1,109 @@
+"""Reader of ``nvidia-smi``, ``nvidia-smi -q`` and ``nvidia-smi -L``: models, addresses and links of GPUs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from fabricast.core.facts import Content, Fact, Quantity
+from fabricast.core.units import PCIE_WIDTHS
+from fabricast.sources.text import Format, Reading, Text
+
+__all__ = ["FORMAT"]
+
+_ADDRESS = r"([0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-7])"
+_QUERY = "==NVSMI LOG=="
+# Lengths are bounded, so that a long line takes linear time.
+_TABLE = re.compile(rf"^\|\s+(\d{{1,3}})\s+(\S.{{0,60}}?)\s{{1,60}}(?:On|Off|N/A)\s*\|\s*{_ADDRESS}\s")
+_LIST = re.compile(r"^GPU (\d{1,3}): (.{1,100}?) \(UUID: GPU-")
+_DEVICE = re.compile(rf"^GPU {_ADDRESS}\s*$")
+_FIELD = re.compile(r"^\s+(Product Name|Max|Current|Device Max)\s+: (.{1,100}?)\s*$")
+_NUMBER = re.compile(r"(\d{1,2})x?")
+_LATEST_GENERATION = 6
+#: Quantities by section and field. The generation now depends on the load.
+_LINKS = {
+    ("PCIe Generation", "Max"): Quantity.LINK_GENERATION,
+    ("PCIe Generation", "Device Max"): Quantity.GPU_GENERATION,
+    ("Link Width", "Max"): Quantity.LINK_WIDTH,
+    ("Link Width", "Current"): Quantity.CURRENT_WIDTH,
+}
+_WIDTHS = (Quantity.LINK_WIDTH, Quantity.CURRENT_WIDTH)
+
+
+def _is_report(text: Text) -> bool:
+    if _QUERY in text.raw or "| NVIDIA-SMI " in text.raw:
+        return True
+    return "(UUID: GPU-" in text.raw and any(_LIST.match(line) for _, line in text.lines())
+
+
+def _read(text: Text) -> Iterator[Reading]:
+    is_query = _QUERY in text.raw
+    facts = list(_of_query(text) if is_query else _of_lines(text))
+    if not facts:
+        raise text.error("has no GPU, expected output of 'nvidia-smi -q', 'nvidia-smi' or 'nvidia-smi -L'")
+    yield Reading(facts, program="nvidia-smi -q" if is_query else "nvidia-smi")
+
+
+def _of_query(text: Text) -> Iterator[Fact]:
+    """Yield the fields of each GPU; later reports repeat them."""
+    numbers: dict[str, str] = {}
+    address = section = ""
+    for line_number, line in text.lines():
+        if (match := _DEVICE.match(line)) is not None:
+            address = _short(match[1]) if _short(match[1]) not in numbers else ""
+            if address:
+                numbers[address] = str(len(numbers))
+                yield _fact(text, Quantity.GPU_ADDRESS, address, line_number, numbers[address])
+        elif address and (match := _FIELD.match(line)) is not None:
+            quantity, value = _field(section, match[1], match[2])
+            if quantity is not None:
+                yield _fact(text, quantity, value, line_number, numbers[address])
+        elif line[:1].isspace() and ":" not in line:
+            section = line.strip()
+
+
+def _fact(text: Text, quantity: Quantity, value: object, line: int, number: str) -> Fact:
+    return text.fact(quantity, value, line, "nvidia-smi", subject=(number,))
+
+
+def _short(address: str) -> str:
+    """Return a PCI address with four digits of the domain, as lspci prints it."""
+    return address.lower()[-12:]
+
+
+def _field(section: str, name: str, value: str) -> tuple[Quantity | None, object]:
+    """Return quantity and value of a field; no quantity for other fields."""
+    if name == "Product Name":
+        return Quantity.GPU_MODEL, value
+    quantity = _LINKS.get((section, name))
+    number = int(match[1]) if (match := _NUMBER.fullmatch(value)) is not None else 0
+    is_valid = number in PCIE_WIDTHS if quantity in _WIDTHS else 1 <= number <= _LATEST_GENERATION
+    return (quantity if is_valid else None), number
+
+
+def _of_lines(text: Text) -> Iterator[Fact]:
+    """Yield the GPUs of the table of nvidia-smi, or else of the list of -L; later tables repeat them."""
+    tables: dict[int, tuple[int, str, str]] = {}
+    names: dict[int, tuple[int, str, str]] = {}
+    for line_number, line in text.lines():
+        if (match := _TABLE.match(line)) is not None:
+            tables.setdefault(int(match[1]), (line_number, match[2], _short(match[3])))
+        elif (match := _LIST.match(line)) is not None:
+            names.setdefault(int(match[1]), (line_number, match[2], ""))
+    # Numbers count the GPUs of the report, which may be some of the machine's.
+    for place, (_, (line_number, name, address)) in enumerate(sorted((tables or names).items())):
+        if address:
+            yield _fact(text, Quantity.GPU_ADDRESS, address, line_number, str(place))
+        yield _fact(text, Quantity.GPU_MODEL, name, line_number, str(place))
+
+
+FORMAT = Format(
+    "nvidia-smi",
+    Content.GPUS,
+    "nvidia-smi -q > gpus.txt",
+    "GPU 0: NVIDIA H100 80GB HBM3 (UUID: GPU-0a1b2c3d)",
+    _is_report,
+    _read,
+    "nvidia_smi_q.txt",
+    versions="`-q`, `-L` and the table: model, address, highest link of each GPU, errors and throttling",
+)

@@ -1,0 +1,90 @@
+"""Reader of ``nvidia-smi topo -p2p r``: which pairs of GPUs may copy directly."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from fabricast.core.facts import Content, Fact, Quantity
+from fabricast.sources.text import Format, Reading, Text
+
+__all__ = ["FORMAT", "lines_of_matrices"]
+
+_PROGRAM = "nvidia-smi topo -p2p r"
+#: Reasons that ``nvidia-smi topo -p2p`` prints.
+_REASONS = {
+    "CNS": "chipset not supported",
+    "GNS": "GPU not supported",
+    "TNS": "topology not supported",
+    "NS": "not supported",
+    "DR": "disabled by a registry key",
+    "U": "unknown",
+}
+_HEADER = re.compile(r"^\s*GPU0(?:\s+GPU\d+)*\s*$")
+# The second alternative is a machine with one GPU.
+_FIRST_ROW = re.compile(r"GPU0[ \t]+X(?:[ \t]+(?:OK|U|[A-Z]?NS|DR)\b|[ \t\r]*$)", re.MULTILINE)
+_ROW = re.compile(rf"^\s*(GPU\d+)((?:\s+(?:X|OK|{'|'.join(_REASONS)}))+)\s*$")
+_Rows = dict[str, tuple[int, list[str]]]
+
+
+def _matrices(text: Text) -> Iterator[tuple[int, _Rows]]:
+    """Yield the line of the header and the rows of each matrix of peer access."""
+    if _FIRST_ROW.search(text.raw) is None:
+        # Logs of many megabytes are searched for their matrix only if they have its first row.
+        return
+    header, rows = 0, _Rows()
+    for number, line in text.lines():
+        row = _ROW.match(line) if header else None
+        if _HEADER.match(line):
+            if rows:
+                yield header, rows
+            header, rows = number, {}
+        elif row is not None and row[1] not in rows:
+            rows[row[1]] = (number, row[2].split())
+        elif header and line.strip():
+            if rows:
+                yield header, rows
+            header, rows = 0, {}
+    if rows:
+        yield header, rows
+
+
+def lines_of_matrices(text: Text) -> set[int]:
+    """Return the numbers of the lines that are part of matrices of peer access."""
+    if not _is_matrix(text):
+        return set()
+    return {line for header, rows in _matrices(text) for line in (header, *(number for number, _ in rows.values()))}
+
+
+def _is_matrix(text: Text) -> bool:
+    return any("X" in cells for _, rows in _matrices(text) for _, cells in rows.values())
+
+
+def _facts(text: Text, header: int, rows: _Rows) -> Iterator[Fact]:
+    """Yield the reason of each pair without peer access; the reason is empty for pairs with peer access."""
+    count = len(rows)
+    for place in range(count):
+        line, cells = rows.get(f"GPU{place}", (header, []))
+        if len(cells) != count or cells[place] != "X":
+            raise text.error(f"row GPU{place} has {len(cells)} cells, expected {count} with X for GPU{place}", line)
+        for other, cell in enumerate(cells):
+            if other != place:
+                pair = (str(place), str(other))
+                yield text.fact(Quantity.PEER_ACCESS, _REASONS.get(cell, ""), line, _PROGRAM, subject=pair)
+
+
+def _read(text: Text) -> Iterator[Reading]:
+    for header, rows in _matrices(text):
+        yield Reading(list(_facts(text, header, rows)), line=header)
+
+
+FORMAT = Format(
+    _PROGRAM,
+    Content.PEER_ACCESS,
+    "nvidia-smi topo -p2p r > access.txt",
+    "GPU0 X CNS CNS CNS",
+    _is_matrix,
+    _read,
+    "nvidia_smi_p2p.txt",
+    versions="tables of `r`, `w` and `n`: pairs without peer access and their reason",
+)

@@ -1,0 +1,67 @@
+"""Reader of the point-to-point tests of the OSU benchmarks."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+from fabricast.core.errors import InputError
+from fabricast.core.facts import Content
+from fabricast.maxrate.message_times import MessageTime
+from fabricast.sources.messages import count_of, message_reading, numbers_of
+from fabricast.sources.text import Format, Reading, Text
+
+__all__ = ["FORMAT"]
+
+#: Supported tests: two processes or several pairs; not collectives or multi-threaded tests.
+_TITLES = r"# osu mpi(-\w+)? (multi |multi-pair |multiple )?(bi-directional )?(latency|bandwidth)\b"
+
+
+def _times(lines: Sequence[str]) -> Iterator[MessageTime | InputError]:
+    """Parse OSU output: one-way latency in us, bandwidth in MB/s over a window."""
+    title = ""
+    pairs: int | None = None
+    for number, line in enumerate(lines, start=1):
+        if "# OSU" in line:
+            title, pairs = line.lower(), None
+            if not re.search(_TITLES, title):
+                title = ""
+                yield InputError(
+                    f"test is '{line.strip('# ')}', expected a latency or bandwidth test between two "
+                    "processes or several pairs",
+                    line=number,
+                )
+        match = re.search(r"\[ *pairs: *(\d+)", line)
+        if match:
+            pairs = count_of(match[1], "pairs", number)
+        values = numbers_of(line, number) if title else None
+        if not values or len(values) < 2:
+            continue
+        k = pairs if "multi" in title else 1
+        if "latency" in title:
+            yield MessageTime(number, "osu_latency", k, values[0], values[1] * 1e-6, "one_way")
+        elif "bandwidth" in title:
+            if values[1] <= 0:
+                raise InputError(f"bandwidth is {values[1]:g} MB/s, expected a positive number", line=number)
+            both = 2 if "bi-directional" in title else 1
+            path = "osu_bidirectional" if both == 2 else "osu_bandwidth"
+            time_s = both * (k or 1) * values[0] / (values[1] * 1e6)
+            yield MessageTime(number, path, k, values[0], time_s, "windowed", is_total=True)
+
+
+def _read(text: Text) -> Iterator[Reading]:
+    yield message_reading(text, "OSU", _times(text.clean_lines))
+
+
+FORMAT = Format(
+    "OSU",
+    Content.MESSAGES,
+    "osu_latency > osu_latency.out",
+    "# OSU MPI Latency Test v7.2",
+    lambda text: "# OSU" in text.raw,
+    _read,
+    "osu.out",
+    "fabricast fit",
+    re.compile(r"# OSU"),
+    versions="5 to 7",
+)

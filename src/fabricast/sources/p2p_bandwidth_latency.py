@@ -1,0 +1,156 @@
+"""Reader of p2pBandwidthLatencyTest of the CUDA samples: peer access, rates and latencies of all pairs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+from fabricast.core.errors import InputError
+from fabricast.core.facts import Content, Fact, Kind, Quantity
+from fabricast.pcie.measurements.measured_graph import CALIBRATION, MeasuredGraph
+from fabricast.sources.bandwidth_matrices import Cell, check_complete, check_unit, checked_cells, read_matrix, table_of
+from fabricast.sources.copies import check_end, rate_facts
+from fabricast.sources.text import Format, Reading, Text
+
+__all__ = ["FORMAT"]
+
+_PROGRAM = "p2pBandwidthLatencyTest"
+#: Bus, device and domain in hexadecimal digits.
+_DEVICE = re.compile(
+    r"^Device: (\d+), ([^,]{1,80}), pciBusID: ([0-9a-f]+), pciDeviceID: ([0-9a-f]+), pciDomainID: ?([0-9a-f]+)"
+)
+_ACCESS = re.compile(r"^Device=(\d+) (CAN|CANNOT) Access Peer Device=(\d+)")
+_HEADER = re.compile(r"\s+(D\\D|GPU)\s+0")
+_REASON = "CANNOT Access Peer"
+#: Titles of the matrices of copies through host memory, of one way and of both ways.
+_STAGED = {
+    "Unidirectional P2P=Disabled": Quantity.STAGED_RATE,
+    "Bidirectional P2P=Disabled": Quantity.STAGED_RATE_BOTH_WAYS,
+}
+
+
+def _is_output(text: Text) -> bool:
+    return "P2P" in text.raw and "D\\D" in text.raw
+
+
+def _read(text: Text) -> Iterator[Reading]:
+    check_end(text)
+    reading = Reading(program=_PROGRAM)
+    matrices: dict[str, list[Cell]] = {}
+    facts = list(_stated(text))
+    refused = {fact.subject for fact in facts if fact.quantity is Quantity.PEER_ACCESS and fact.value}
+    for read in _matrices(text.clean_lines, refused):
+        if isinstance(read, InputError):
+            reading.problems.append(text.error(f"is not valid output of {_PROGRAM}: {read.reason}", read.line))
+        elif read and read[0].test in matrices:
+            first = read[0]
+            message = f"'{first.test}' from {first.row} to {first.column} is a duplicate, expected each test once"
+            reading.problems.append(text.error(message, first.line))
+        elif read:
+            matrices[read[0].test] = read
+    cells = [cell for of_matrix in matrices.values() for cell in of_matrix]
+    if not cells:
+        raise (
+            reading.problems[0]
+            if reading.problems
+            else text.error("contains no bandwidth matrix, expected at least one")
+        )
+    facts += [*rate_facts(text, _PROGRAM, _graphs(cells)), *_pairs(text, cells)]
+    facts.append(text.fact(Quantity.TABLE, table_of(cells), cells[0].line, _PROGRAM, kind=Kind.MEASURED))
+    reading.facts += facts
+    yield reading
+
+
+def _stated(text: Text) -> Iterator[Fact]:
+    """Yield models and addresses of the GPUs, and peer access of pairs, which the program tried."""
+    pairs: set[tuple[str, str]] = set()
+    for number, line in enumerate(text.clean_lines, start=1):
+        if (device := _DEVICE.match(line)) is not None:
+            address = f"{device[5]}:{device[3]}:{device[4]}.0"
+            yield text.fact(Quantity.GPU_ADDRESS, address, number, _PROGRAM, subject=(device[1],))
+            yield text.fact(Quantity.GPU_MODEL, device[2].strip(), number, _PROGRAM, subject=(device[1],))
+        elif (access := _ACCESS.match(line)) is not None and (access[1], access[3]) not in pairs:
+            pair = (access[1], access[3])
+            pairs.add(pair)
+            reason = "" if access[2] == "CAN" else _REASON
+            yield text.fact(Quantity.PEER_ACCESS, reason, number, _PROGRAM, subject=pair, kind=Kind.MEASURED)
+
+
+def _matrices(lines: Sequence[str], refused: set[tuple[str, ...]]) -> Iterator[list[Cell] | InputError]:
+    """Yield the measured cells of each matrix, or the reason why it cannot be read.
+
+    Pairs without peer access are staged through host memory, also in matrices titled P2P=Enabled.
+    """
+    title = ""
+    for number, line in enumerate(lines):
+        if "Connectivity Matrix" in line:
+            title = ""
+        elif "Matrix (" in line:
+            title = line.strip()
+        try:
+            if "Matrix (" in line and title:
+                check_unit(title)
+            if title and _HEADER.match(line):
+                yield _cells(lines, number, title, refused if "P2P=Enabled" in title else set())
+        except InputError as error:
+            yield InputError(error.reason, line=error.line or number + 1)
+            title = ""
+
+
+def _cells(lines: Sequence[str], number: int, title: str, refused: set[tuple[str, ...]]) -> list[Cell]:
+    columns, rows = read_matrix(lines, number)
+    check_complete(title, columns, [row for row, *_ in rows], is_square=True)
+    unit = "s" if "(us)" in title or "(ns)" in title else "bytes/s"
+    scale = 1e-6 if "(us)" in title else 1e-9 if "(ns)" in title else 1e9
+    return list(
+        checked_cells(
+            [
+                Cell(_PROGRAM, title, row, column, value * scale, unit, line)
+                for row, values, line in rows
+                for column, value in zip(columns, values, strict=True)
+                if (row, column) not in refused
+            ]
+        )
+    )
+
+
+def _graphs(cells: Sequence[Cell]) -> Iterator[MeasuredGraph]:
+    """Yield the direct copies: single ones, and both directions of a pair."""
+    for cell in cells:
+        if cell.row != cell.column and "P2P=Enabled" in cell.test and cell.unit == "bytes/s":
+            pair = (cell.row, cell.column)
+            flows = (pair,) if cell.test.startswith("Unidirectional") else (pair, pair[::-1])
+            name = f"{cell.test} {cell.row} {cell.column}"
+            yield MeasuredGraph(name, flows, cell.value, "independent", CALIBRATION, line=cell.line)
+
+
+def _pairs(text: Text, cells: Sequence[Cell]) -> Iterator[Fact]:
+    """Yield rates of copies through host memory, and latencies of direct copies."""
+    for cell in cells:
+        if cell.row == cell.column:
+            continue
+        quantity = next((one for words, one in _STAGED.items() if cell.test.startswith(words)), None)
+        if cell.unit == "s":
+            quantity = Quantity.LATENCY if "P2P=Enabled Latency" in cell.test else None
+        if quantity is not None:
+            yield text.fact(
+                quantity,
+                cell.value,
+                cell.line,
+                _PROGRAM,
+                subject=(cell.row, cell.column),
+                unit=cell.unit,
+                kind=Kind.MEASURED,
+            )
+
+
+FORMAT = Format(
+    _PROGRAM,
+    Content.COPIES,
+    "p2pBandwidthLatencyTest > p2p.txt",
+    "Unidirectional P2P=Enabled Bandwidth (P2P Writes) Matrix (GB/s)",
+    _is_output,
+    _read,
+    "p2p.txt",
+    versions="CUDA samples: matrices of bandwidth and latency, and lines about peer access",
+)

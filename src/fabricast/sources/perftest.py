@@ -1,0 +1,75 @@
+"""Reader of perftest (ib_write_lat, ib_send_bw and others)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+from fabricast.core.errors import InputError
+from fabricast.core.facts import Content
+from fabricast.maxrate.message_times import MessageTime
+from fabricast.sources.messages import message_reading, numbers_of
+from fabricast.sources.text import Format, Reading, Text
+
+__all__ = ["FORMAT"]
+
+_MIB = float(1 << 20)
+_TITLE = re.compile(r"\s*(RDMA_Write|RDMA_Read|Send|Atomic\S*)\s+(?:Post List\s+)?(Bidirectional\s+)?(BW|Latency)\s")
+_HEADER = re.compile(r"\s*#bytes\s+#iterations\s+(.*)")
+#: Bytes, iterations, three rates or at least three times.
+_FEWEST_COLUMNS = 5
+_UNITS = {"MB/sec": _MIB, "MiB/sec": _MIB, "Gb/sec": 1.25e8}
+
+
+def _times(lines: Sequence[str]) -> Iterator[MessageTime | InputError]:
+    """Parse tables of perftest: typical latency of one way, or average bandwidth over a window of messages."""
+    test, both, columns = "", False, ""
+    for number, line in enumerate(lines, start=1):
+        if (title := _TITLE.match(line)) is not None:
+            test, both = f"{title[1]} {title[3]}", title[2] is not None
+        elif (header := _HEADER.match(line)) is not None:
+            columns = header[1]
+            if test.startswith(("RDMA_Read", "Atomic")):
+                columns = ""
+                yield InputError(
+                    f"test is '{test}', expected ib_write or ib_send: a read has messages in both directions",
+                    line=number,
+                )
+        values = numbers_of(line, number) if columns and line[:1].isspace() else None
+        if not values or len(values) < _FEWEST_COLUMNS:
+            continue
+        name = f"ib_{'send' if test.startswith('Send') else 'write'}"
+        if "t_typical" in columns:
+            yield MessageTime(number, f"{name}_lat", 1, values[0], values[4] * 1e-6, "one_way")
+        elif "BW average" in columns:
+            yield MessageTime(
+                number, f"{name}_bw", 1, values[0], _time_s(values, columns, number, both=both), "windowed"
+            )
+
+
+def _time_s(values: Sequence[float], columns: str, line: int, *, both: bool) -> float:
+    """Return the time of one message of a bandwidth test."""
+    unit = re.search(r"BW average\[([^\]]+)\]", columns)
+    if unit is None or unit[1] not in _UNITS:
+        raise InputError(f"columns are '{columns.strip()[:80]}', expected BW average in {', '.join(_UNITS)}", line=line)
+    if values[3] <= 0:
+        raise InputError(f"average bandwidth is {values[3]:g}, expected a positive number", line=line)
+    return (2 if both else 1) * values[0] / (values[3] * _UNITS[unit[1]])
+
+
+def _read(text: Text) -> Iterator[Reading]:
+    yield message_reading(text, "perftest", _times(text.clean_lines))
+
+
+FORMAT = Format(
+    "perftest",
+    Content.MESSAGES,
+    "ib_write_bw HOST > perftest.out",
+    "#bytes #iterations BW peak[MB/sec] BW average[MB/sec] MsgRate[Mpps]",
+    lambda text: "#iterations" in text.raw,
+    _read,
+    "perftest.out",
+    "fabricast fit",
+    re.compile(r"#iterations|\b(?:RDMA_\w+|Send|Atomic\S*) .*(?:BW|Latency) Test|\bib_\w+_(?:lat|bw)\b"),
+    versions="4 to 6: `ib_write_lat`, `ib_send_lat`, `ib_write_bw`, `ib_send_bw`",
+)

@@ -1,0 +1,142 @@
+"""Reading of files into facts: every file is opened once and cut into the blocks of the programs that wrote it."""
+
+from __future__ import annotations
+
+import hashlib
+import stat
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import IO
+
+from fabricast.core.errors import InputError
+from fabricast.core.facts import Block, Content, Fact, Facts, Place, Quantity, SourceFile
+from fabricast.inputs.files import LARGEST_TEXT_BYTES, MOST_LINES, decoded
+from fabricast.pcie.topology.files import builtin_names, load_tree
+from fabricast.sources.formats import FORMATS, names_of
+from fabricast.sources.nearest_program import resembled_format
+from fabricast.sources.tables import COPIES, columns_of, of_parquet, table_format
+from fabricast.sources.text import Format, Text
+
+__all__ = ["STANDARD_INPUT", "facts_of_text", "read", "unknown_text"]
+
+#: Name of standard input.
+STANDARD_INPUT = "-"
+#: Size in bytes of the first part of a file, which decides whether it is a table that another reader reads.
+_HEAD_BYTES = 1 << 16
+_TABLES = (".csv", ".parquet")
+
+
+def read(paths: Iterable[Path | str], *, table: Format = COPIES) -> Facts:
+    """Read files, built-in topologies by name, and standard input (``-``).
+
+    Parts that cannot be read are problems of their block; files of unknown programs are kept without blocks. Tables
+    whose columns no format has are read as `table`, for its message about them.
+
+    >>> [fact.value.name for fact in read(["storm8"]).of(Quantity.TOPOLOGY)]
+    ['storm8']
+    """
+    return Facts(tuple(_file(str(path), table) for path in paths))
+
+
+def facts_of_text(text: str, path: str = "text") -> Facts:
+    """Return the facts of a text; `path` is its name in places and messages.
+
+    >>> facts_of_text("GPU 0: NVIDIA L4 (UUID: GPU-1)").values(Quantity.GPU_MODEL)
+    ['NVIDIA L4']
+    """
+    return Facts((_of_text(Text(path, text, text.encode()), COPIES),))
+
+
+def unknown_text(*contents: Content) -> str:
+    """Return the reason why a file is not used: no format with some contents has it."""
+    return f"was written by no known program, expected output of {names_of(*contents)}"
+
+
+def _file(path: str, table: Format) -> SourceFile:
+    try:
+        if path.lower().endswith(".parquet"):
+            return SourceFile(path, (of_parquet(path, table),))
+        if path in builtin_names() and not Path(path).exists():
+            return SourceFile(path, (_builtin(path),))
+        content = _content(path)
+        if isinstance(content, Block):
+            return SourceFile(path, (content,))
+        raw = decoded(content, path, strict=False)
+        if raw.count("\n") > MOST_LINES:
+            raise InputError(f"has more than {MOST_LINES:,} lines, expected a shorter file", path=path)
+        return replace(_of_text(Text(path, raw, content), table), sha256=hashlib.sha256(content).hexdigest())
+    except InputError as error:
+        return SourceFile(path, problem=error)
+
+
+def _builtin(name: str) -> Block:
+    place = Place(name)
+    fact = Fact(Quantity.TOPOLOGY, load_tree(name), place, "built-in topology")
+    return Block("built-in topology", Content.TOPOLOGY, place, (fact,))
+
+
+def _content(path: str) -> bytes | Block:
+    """Return the content of a file; a block for a large table that the reader of its command reads part by part."""
+    try:
+        if path == STANDARD_INPUT:
+            return _limited(sys.stdin.buffer, path, b"")
+        # `stat` does not block on a pipe without a writer; `open` does.
+        kind = Path(path).stat().st_mode
+        if stat.S_ISCHR(kind) or stat.S_ISBLK(kind) or stat.S_ISSOCK(kind):
+            raise InputError("is a device, expected a file", path=path)
+        with Path(path).open("rb") as file:
+            head = file.read(_HEAD_BYTES)
+            found = table_format(columns_of(Text(path, decoded(head, path, strict=False))))
+            if stat.S_ISREG(kind) and len(head) == _HEAD_BYTES and found is not None and found.is_read_in_parts:
+                place = Place(path)
+                return Block(found.program, found.content, place, (Fact(Quantity.FILE, (path, None), place, "table"),))
+            return _limited(file, path, head)
+    except FileNotFoundError as error:
+        if not Path(path).suffix:
+            # The message lists the built-in topologies.
+            load_tree(path)
+        raise InputError(f"cannot be read: {error.strerror}", path=path) from error
+    except (OSError, ValueError) as error:
+        if isinstance(error, InputError):
+            raise
+        raise InputError(f"cannot be read: {getattr(error, 'strerror', None) or error}", path=path) from error
+
+
+def _limited(file: IO[bytes], path: str, head: bytes) -> bytes:
+    content = head + file.read(LARGEST_TEXT_BYTES + 1)
+    if len(content) > LARGEST_TEXT_BYTES:
+        raise InputError(f"is larger than {LARGEST_TEXT_BYTES / 1e6:g} MB, expected a smaller file", path=path)
+    return content
+
+
+def _of_text(text: Text, table: Format) -> SourceFile:
+    if not text.raw.strip():
+        return SourceFile(text.path, is_empty=True)
+    suffix = Path(text.path).suffix.lower()
+    recognised = [one for one in FORMATS if one.recognises(text)]
+    if suffix in (".yaml", ".yml"):
+        # A file of this name is a topology, whatever else its notes quote.
+        recognised = recognised[:1]
+    if suffix in _TABLES:
+        recognised = [one for one in recognised if one.program.startswith("table")] or [table]
+    blocks = tuple(block for one, part in _parts(text, recognised) for block in one.blocks(part))
+    near = resembled_format(text, FORMATS) if not blocks else None
+    return SourceFile(text.path, blocks, hint="" if near is None else str(near), reader=near.reader if near else "")
+
+
+def _parts(text: Text, formats: Sequence[Format]) -> Iterator[tuple[Format, Text]]:
+    """Yield the formats with their text: lines of other programs are empty if both mark where their parts begin."""
+    marked = [one for one in formats if one.heading is not None]
+    if len(marked) < 2:
+        yield from ((one, text) for one in formats)
+        return
+    current: Format | None = None
+    lines: dict[str, list[str]] = {one.program: [""] * len(text.clean_lines) for one in marked}
+    for number, line in enumerate(text.clean_lines):
+        current = next((one for one in marked if one.heading is not None and one.heading.search(line)), current)
+        if current is not None:
+            lines[current.program][number] = line
+    for one in formats:
+        yield one, text if one.heading is None else Text(text.path, "\n".join(lines[one.program]))

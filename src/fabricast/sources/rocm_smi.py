@@ -1,0 +1,81 @@
+"""Reader of ``rocm-smi --showtopo``."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from fabricast.core.facts import Content, Quantity
+from fabricast.core.warnings import CodedWarning, WarningCode
+from fabricast.pcie.topology.path_classes import ClassMatrix
+from fabricast.sources.text import Format, Reading, Text
+
+__all__ = ["FORMAT"]
+
+_GPU = re.compile(r"GPU(\d{1,15})")
+_ROCM_TITLE = re.compile(r"Link Type between two GPUs")
+_ROCM_NODE = re.compile(r"GPU\[(\d{1,15})\]\s*:\s*\(Topology\) Numa (?:Node|Affinity):\s*(-?\d{1,15})")
+
+
+def _matrix(text: Text) -> tuple[ClassMatrix, int]:
+    """Return the link types and NUMA nodes, and the line of their title."""
+    title, in_types, columns = 0, False, 0
+    rows: dict[int, tuple[int, list[str]]] = {}
+    nodes: dict[int, int] = {}
+    for number, line in text.lines():
+        if _ROCM_TITLE.search(line):
+            title, in_types = title or number, True
+        elif "====" in line and columns and rows:
+            in_types = False
+        elif (match := _ROCM_NODE.search(line)) is not None:
+            nodes[int(match[1])] = int(match[2])
+        elif in_types and (words := line.split()):
+            if all(_GPU.fullmatch(word) for word in words):
+                columns = len(words)
+            elif (gpu := _GPU.fullmatch(words[0])) is not None:
+                rows[int(gpu[1])] = (number, words[1:])
+    if not columns or sorted(rows) != list(range(columns)):
+        raise text.error(f"has {len(rows)} rows of link types, expected {columns or 'at least one'}")
+    matrix = ClassMatrix(
+        [f"GPU{number}" for number in range(columns)], columns, {}, kind="xGMI", program="rocm-smi --showtopo"
+    )
+    matrix.has_switches = False
+    matrix.has_sockets = bool(nodes)
+    matrix.numa_nodes = [nodes.get(number) for number in range(columns)]
+    for one, (line_number, cells) in rows.items():
+        if len(cells) != columns:
+            raise text.error(f"row GPU{one} has {len(cells)} cells, expected {columns}", line_number)
+        for other, cell in enumerate(cells):
+            if one == other:
+                continue
+            if cell.upper() == "XGMI":
+                matrix.links[one, other] = 1
+            elif cell.upper() != "PCIE":
+                raise text.error(f"cell GPU{one} GPU{other} is '{cell}', expected PCIE or XGMI", line_number)
+            same = matrix.numa_nodes[one] is not None and matrix.numa_nodes[one] == matrix.numa_nodes[other]
+            matrix.classes[one, other] = "PHB" if same else "SYS"
+    matrix.warnings.append(
+        CodedWarning(
+            WarningCode.TOPOLOGY_NOTE,
+            "rocm-smi prints no switches: GPUs of one NUMA node are assumed to be on ports of one root complex; "
+            "'lspci -tv' prints switches",
+        )
+    )
+    return matrix, title
+
+
+def _read(text: Text) -> Iterator[Reading]:
+    matrix, title = _matrix(text)
+    yield Reading([text.fact(Quantity.TOPOLOGY, matrix, title, matrix.program)])
+
+
+FORMAT = Format(
+    "rocm-smi --showtopo",
+    Content.TOPOLOGY,
+    "rocm-smi --showtopo > topo.txt",
+    "Link Type between two GPUs",
+    lambda text: _ROCM_TITLE.search(text.raw) is not None,
+    _read,
+    "rocm_smi.txt",
+    versions="link types and NUMA nodes",
+)
