@@ -386,14 +386,16 @@ class _Explanation:
 
     def texts(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """Return the label of the link at which each flow waits longest, and the cause of the wait there."""
+        from fabricast.pcie.models.kernels.bottlenecks import cause_of
+
         waits, names, order = self._waits, self._runs.names, self._runs.order
         labels = dict(enumerate(link_labels(self._runs.tree))) | dict(names.names)
         bottlenecks, causes = [""] * len(self._flows), [""] * len(self._flows)
         for row, flow in enumerate(self._flows.tolist()):
             longest = int(waits.limited_s[row].argmax())
             link, place = int(order[longest]), names.places[flow]
-            blocked = waits.blocked_s[row, longest] > 0.5 * waits.limited_s[row, longest]
-            cause = int(order[waits.cause[row, longest]]) if blocked else -1
+            cause = cause_of(row, longest, waits)
+            cause = int(order[cause]) if cause >= 0 else -1
             if link >= names.tree_links and place >= 0:
                 link, cause = place, link
             bottlenecks[flow] = labels[link]
@@ -407,4 +409,4 @@ def _in_order(links: Links, order: NDArray[np.int64]) -> Links:
     begins = np.cumsum(lengths) - lengths
     places = np.arange(lengths.sum()) + np.repeat(links.offset[order] - begins, lengths)
     offset = np.append(begins, lengths.sum()).astype(np.int64)
-    return links._replace(offset=offset, link=links.link[places], crosses=links.crosses[order])
+    return links._replace(offset=offset, link=links.link[places])

@@ -107,7 +107,6 @@ def named_links_of(
 ) -> tuple[Links, LinkNames]:
     """Return the links as `links_of` does, and their names."""
     from fabricast.pcie.engines.kernels.links import Links
-    from fabricast.pcie.graphs.kernels.link_use import links_in_use
 
     routes, names = tree.routes, tree.endpoint_names
     table = _LinkTable((routes.capacity * rates.one_way_bytes_per_s).tolist(), reverse_links(tree).tolist())
@@ -145,15 +144,7 @@ def named_links_of(
     offset = np.concatenate([[0], np.cumsum(list(map(len, links)))]).astype(np.int64)
     link = np.array(list(itertools.chain.from_iterable(links)), dtype=np.int64)
     needs = np.array([table.needs.get(number, (-1, -1)) for number in range(len(capacity))], dtype=np.int64)
-    found = Links(
-        offset,
-        link,
-        np.array(opposite, dtype=np.int64),
-        np.array(capacity),
-        needs,
-        links_in_use(len(capacity), offset, link),
-        rates.duplex_cost,
-    )
+    found = Links(offset, link, np.array(opposite, dtype=np.int64), np.array(capacity), needs, rates.duplex_cost)
     return found, names_of_links
 
 

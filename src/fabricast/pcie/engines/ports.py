@@ -55,7 +55,6 @@ def reordered(links: Links, order: NDArray[np.int64]) -> Links:
         opposite=new[links.opposite[order]],
         capacity=links.capacity[order],
         needs=np.where(needs >= 0, new[needs], -1),
-        crosses=links.crosses[:, :0],
     )
 
 

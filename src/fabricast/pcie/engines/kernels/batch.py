@@ -9,7 +9,7 @@ import numpy as np
 from fabricast.pcie.engines.kernels.engines import Explanation, Program, run_program
 from fabricast.pcie.engines.kernels.links import Links
 from fabricast.pcie.engines.kernels.ports import Ports
-from fabricast.pcie.models.kernels.bottlenecks import Waits
+from fabricast.pcie.models.kernels.bottlenecks import Waits, cause_of
 from fabricast.pcie.models.kernels.models import Network
 from fabricast.pcie.models.kernels.working_memory import new_memory
 from fabricast.runtime.compilation import njit
@@ -97,15 +97,7 @@ def run_graphs(first_graph, last_graph, graphs, rules, end_s, bottleneck, caused
         if rules.overlaps:
             for flow in range(flows):
                 occupancy[flow] = min(max(alone[flow] / rules.bytes_per_s, 0.05), 1.0)
-        links = Links(
-            offset,
-            link,
-            rules.opposite,
-            rules.capacity,
-            needs,
-            np.zeros((flows, 0), dtype=np.uint64),
-            rules.duplex_cost,
-        )
+        links = Links(offset, link, rules.opposite, rules.capacity, needs, rules.duplex_cost)
         program = Program(
             graphs.engine[first:last],
             graphs.barrier[first:last],
@@ -139,5 +131,4 @@ def run_graphs(first_graph, last_graph, graphs, rules, end_s, bottleneck, caused
                     if waits.limited_s[flow, number] > waits.limited_s[flow, longest]:
                         longest = number
                 bottleneck[first + flow] = longest
-                is_blocked = waits.blocked_s[flow, longest] > 0.5 * waits.limited_s[flow, longest]
-                caused_by[first + flow] = waits.cause[flow, longest] if is_blocked else -1
+                caused_by[first + flow] = cause_of(flow, longest, waits)

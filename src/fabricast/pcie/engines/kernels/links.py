@@ -19,6 +19,4 @@ class Links(NamedTuple):
     capacity: NDArray[np.float64]
     #: One row per link: links that must all be in use for this link to be a limit; -1 for none.
     needs: NDArray[np.int64]
-    #: Bit set of the links of each flow, in words of 64 bits.
-    crosses: NDArray[np.uint64]
     duplex_cost: float

@@ -14,7 +14,7 @@ import numpy as np
 from fabricast.pcie.models.kernels.working_memory import group_members
 from fabricast.runtime.compilation import allocation_free
 
-__all__ = ["BY_COPY", "BY_INPUT_PORT", "Waits", "record_bottlenecks", "store_bottlenecks"]
+__all__ = ["BY_COPY", "BY_INPUT_PORT", "Waits", "cause_of", "record_bottlenecks", "store_bottlenecks"]
 
 # Rule by which a model shares a full link; by default all users of the link are limited there.
 BY_INPUT_PORT = 1
@@ -237,16 +237,19 @@ def record_bottlenecks(active_count, step, sharing, tau, network, memory, waits)
 
 
 @allocation_free(forceinline=True)
-def store_bottlenecks(first, count, waits, bottleneck, caused_by, memory):
-    """Store the link at which each copy waited longest and its cause, and reset the times.
+def cause_of(c, link, waits):
+    """Return the cause of the first wait of a copy at a link, if it was blocked for more than half of its time there."""
+    is_blocked = waits.blocked_s[c, link] > 0.5 * waits.limited_s[c, link]
+    return waits.cause[c, link] if is_blocked else -1
 
-    A copy that was blocked there for more than half of the time has a cause; the cause is that of the first wait.
-    """
+
+@allocation_free(forceinline=True)
+def store_bottlenecks(first, count, waits, bottleneck, caused_by, memory):
+    """Store the link at which each copy waited longest and its cause, and reset the times."""
     for c in range(count):
         longest = np.uint32(memory.copies.longest[c])
         bottleneck[first + c] = longest if waits.limited_s[c, longest] > 0.0 else -1
-        is_blocked = waits.blocked_s[c, longest] > 0.5 * waits.limited_s[c, longest]
-        caused_by[first + c] = waits.cause[c, longest] if is_blocked else -1
+        caused_by[first + c] = cause_of(c, longest, waits)
         for link in range(waits.limited_s.shape[1]):
             waits.limited_s[c, link] = 0.0
             waits.blocked_s[c, link] = 0.0

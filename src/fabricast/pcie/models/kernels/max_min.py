@@ -11,34 +11,51 @@ __all__ = ["max_min"]
 
 
 @allocation_free(forceinline=True)
-def max_min(active_count, link_count, memory):
-    """Compute max-min fair rates: raise all rates together, and fix those of each link that becomes full."""
-    for link in range(link_count):
-        memory.links.residual[link] = memory.links.capacity[link]
-        memory.links.unfrozen[link] = memory.links.user_count[link]
+def max_min(active_count, used_count, active, capacity, user_count, member, used, offer, is_frozen, rate, bottleneck):
+    """Raise the rates of all active copies together; the users of each link that becomes full keep their rate.
+
+    The first `used_count` numbers in `used` are the links that may limit a copy. Fills `rate` and `bottleneck` by copy;
+    `offer` (share of each user of a link without a rate) and `is_frozen` are working memory.
+    Shapes: member (links, copies).
+    """
+    open_count = used_count
+    level = np.inf
+    for place in range(used_count):
+        link = np.uint32(used[place])
+        offer[link] = capacity[link] / user_count[link]
+        level = min(level, offer[link])
     for a in range(active_count):
-        memory.copies.is_frozen[memory.copies.active[a]] = 0
+        is_frozen[active[a]] = 0
     left = active_count
     while left > 0:
-        level = np.inf
-        for link in range(link_count):
-            if memory.links.unfrozen[link] > 0:
-                level = min(level, memory.links.residual[link] / memory.links.unfrozen[link])
         limit = level * TIE
-        for link in range(link_count):
-            if memory.links.unfrozen[link] > 0 and memory.links.residual[link] / memory.links.unfrozen[link] <= limit:
-                for k in range(memory.links.user_count[link]):
-                    c = memory.users.member[link, k]
-                    if not memory.copies.is_frozen[c]:
-                        memory.copies.is_frozen[c] = 1
-                        memory.copies.rho[c] = level
+        for place in range(open_count):
+            link = np.uint32(used[place])
+            if offer[link] <= limit:
+                for k in range(user_count[link]):
+                    c = np.uint32(member[link, k])
+                    if not is_frozen[c]:
+                        is_frozen[c] = 1
+                        rate[c] = level
+                        bottleneck[c] = used[place]
                         left -= 1
-        for link in range(link_count):
-            memory.links.residual[link] = memory.links.capacity[link]
-            memory.links.unfrozen[link] = 0
-            for k in range(memory.links.user_count[link]):
-                c = memory.users.member[link, k]
-                if memory.copies.is_frozen[c]:
-                    memory.links.residual[link] -= memory.copies.rho[c]
+        if left == 0:
+            break
+        kept = 0
+        level = np.inf
+        for place in range(open_count):
+            link = np.uint32(used[place])
+            residual = capacity[link]
+            unfrozen = 0
+            for k in range(user_count[link]):
+                c = np.uint32(member[link, k])
+                if is_frozen[c]:
+                    residual -= rate[c]
                 else:
-                    memory.links.unfrozen[link] += 1
+                    unfrozen += 1
+            if unfrozen > 0:
+                offer[link] = residual / unfrozen
+                level = min(level, offer[link])
+                used[kept] = used[place]
+                kept += 1
+        open_count = kept

@@ -148,6 +148,27 @@ def find_users(active_count, network, onwards, memory):
 
 
 @allocation_free(forceinline=True)
+def _list_limits(active_count, up, down, network, memory):
+    """List the links that may limit a copy in `memory.links.full`; return their number.
+
+    These are the busy links, and the first link of each route: others with a single user are not narrower.
+    """
+    count = 0
+    for place in range(up):
+        memory.links.full[count] = memory.links.busy_up[place]
+        count += 1
+    for place in range(down):
+        memory.links.full[count] = memory.links.busy_down[place]
+        count += 1
+    for a in range(active_count):
+        link = np.uint32(network.route_link[network.route_offset[memory.copies.pair[memory.copies.active[a]]]])
+        if memory.links.user_count[link] + memory.links.narrow[link] <= 1:
+            memory.links.full[count] = link
+            count += 1
+    return count
+
+
+@allocation_free(forceinline=True)
 def _rates(active_count, network, rule, memory):
     """Compute the rates of a phase, relative to the bandwidth of an isolated copy."""
     up, down = find_users(active_count, network, rule.method == BACK_PRESSURE, memory)
@@ -157,7 +178,19 @@ def _rates(active_count, network, rule, memory):
         links = network.capacity.size
         back_pressure(active_count, links, rule.piece_payload, rule.piece_cost, memory)
     elif rule.method == MAX_MIN:
-        max_min(active_count, network.capacity.size, memory)
+        max_min(
+            active_count,
+            _list_limits(active_count, up, down, network, memory),
+            memory.copies.active,
+            memory.links.capacity,
+            memory.links.user_count,
+            memory.users.member,
+            memory.links.full,
+            memory.links.limit,
+            memory.copies.is_frozen,
+            memory.copies.rho,
+            memory.copies.waits_at,
+        )
     else:
         shared = rule.method == BUSIEST_LINK
         _link_shares(active_count, network.route_offset, network.route_link, memory, shared)

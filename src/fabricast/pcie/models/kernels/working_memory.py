@@ -67,13 +67,11 @@ class Links(NamedTuple):
     """Working memory by link; `busy_up`, `busy_down` and `full` list numbers of links."""
 
     capacity: Any
-    residual: Any
     limit: Any
     fullness: Any
     busy_up: Any
     busy_down: Any
     user_count: Any
-    unfrozen: Any
     group_count: Any
     narrow: Any
     full: Any
@@ -148,8 +146,6 @@ def new_memory(size, links, flow_links):
         np.empty(size, dtype=np.float64),
         np.empty(size, dtype=np.float64),
         np.empty(size, dtype=np.float64),
-        np.empty(size, dtype=np.float64),
-        np.empty(size, dtype=np.int64),
         np.empty(size, dtype=np.int64),
         np.empty(size, dtype=np.int64),
         np.empty(size, dtype=np.int64),
