@@ -149,6 +149,7 @@ def test_job_scripts_redirect_output_before_other_imports():
         assert ast.unparse(begun) == "log_to(snakemake.log[0])", path
 
 
+@pytest.mark.slow
 def test_only_the_command_line_exits():
     """Check that jobs end normally or by an exception, as `fabricast.runtime.jobs` requires."""
     for path in [*PACKAGE.rglob("*.py"), *(REPOSITORY / "workflow").rglob("*.py")]:

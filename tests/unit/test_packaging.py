@@ -5,6 +5,7 @@ import subprocess
 import sys
 import tomllib
 
+import pytest
 import yaml
 
 import fabricast as package
@@ -33,6 +34,7 @@ def fabricast(*arguments, folder):
     return subprocess.run(command, capture_output=True, text=True, cwd=folder, check=False)
 
 
+@pytest.mark.slow
 def test_the_command_line_needs_no_package_of_the_workflow(tmp_path):
     assert fabricast("predict", "storm8", "--copies", "0>1 2>1", folder=tmp_path).returncode == 0
     shown = fabricast("topology", "show", "storm8", "-o", "tree.svg", folder=tmp_path)
@@ -46,6 +48,7 @@ def test_the_command_line_needs_no_package_of_the_workflow(tmp_path):
     assert fitted.returncode == 0, fitted.stderr
 
 
+@pytest.mark.slow
 def test_a_figure_without_its_packages_names_the_extra(tmp_path):
     (tmp_path / "g.csv").write_text("graph,source,target\na,0,1\n")
     traced = fabricast(

@@ -51,6 +51,7 @@ def test_results_agree_with_the_recorded_default_study(update):
     assert read_baseline(published() / "claims_baseline.csv") == holding
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("console", SESSIONS, ids=lambda text: text.split("\n")[-3][:30])
 def test_console_sessions_print_the_shown_output(console, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
@@ -87,6 +88,7 @@ def test_the_schedule_saves_the_stated_share(tmp_path, monkeypatch):
     assert f"the best saves {saved.replace(' ', '')}" in result.output
 
 
+@pytest.mark.slow
 def test_the_python_example_prints_the_shown_output(capsys):
     (example,) = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
     exec(example, {})

@@ -50,6 +50,7 @@ def test_every_public_name_is_importable_and_documented():
         fc.predct  # noqa: B018
 
 
+@pytest.mark.slow
 def test_example_session_runs(tmp_path):
     """The example session of README.md runs in one process."""
     (tmp_path / "machine.yaml").write_text((REPOSITORY / "config" / "topologies" / "storm8.yaml").read_text())
@@ -71,6 +72,7 @@ print(len(times))
 pairs = st.tuples(st.integers(0, 7), st.integers(0, 7)).filter(lambda pair: pair[0] != pair[1])
 
 
+@pytest.mark.slow
 @given(st.sampled_from(TREES), st.lists(pairs, min_size=1, max_size=12, unique=True), st.sampled_from(sorted(MODELS)))
 def test_explanation_does_not_change_times(tree, chosen, model):
     values = {"tau": 0.1} if "tau" in MODELS[model].parameters else {}

@@ -22,6 +22,7 @@ def codes(table):
     return [warning.code for warning in table.attrs["warnings"]]
 
 
+@pytest.mark.slow
 def test_stored_errors_are_those_of_the_public_measurements():
     path = published() / "forecast_errors.csv"
     stored = pd.read_csv(path, comment="#")
@@ -33,6 +34,7 @@ def test_stored_errors_are_those_of_the_public_measurements():
     assert {*MODELS, *ENGINE_MODELS} == set(stored["model"])
 
 
+@pytest.mark.slow
 def test_stored_ratios_without_probes_are_those_of_the_public_measurements():
     found = unprobed_table(public_machines(published() / "pcie_concurrent_copies.csv"))
     pd.testing.assert_frame_equal(

@@ -32,6 +32,7 @@ def parts():
     return [fc.graph(pairs, size="1 KiB" if number == 7 else "300 MiB") for number, pairs in enumerate(ARCS)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", ["congestion_factor", "endpoint_engines"])
 def test_rows_and_warnings_are_independent_of_the_number_of_threads(model):
     predictions = []

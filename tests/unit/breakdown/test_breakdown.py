@@ -169,6 +169,7 @@ TRUTH = {
 DERIVE = {"posts_per_completion": 64, "llp_post_ns": 175.42, "llp_prog_ns": 61.63}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "disturbed",
     [{}, {"lost_acks": 0.3}, {"writes_per_ack": 4}, {"lost_acks": 0.1, "writes_per_ack": 2, "lost_completions": 0.005}],
@@ -180,6 +181,7 @@ def test_components_are_recovered_from_traces_with_jitter(disturbed):
         assert components[name].median_ns == pytest.approx(value, rel=0.01), name
 
 
+@pytest.mark.slow
 def test_trace_rows_may_be_in_any_order(tmp_path):
     trace = generate_trace(THUNDERX2, posts=20_000, jitter=0.01, seed=2)
     expected = components_from_trace(trace, **DERIVE)
@@ -211,6 +213,7 @@ def test_inconsistent_runs_are_rejected():
         components_from_trace(back[back["run_id"] == "ping_pong"], **DERIVE)
 
 
+@pytest.mark.slow
 def test_derived_system_file_works_in_the_what_if_command(tmp_path):
     generate_trace(THUNDERX2, posts=60_000, jitter=0.02, seed=6).to_csv(tmp_path / "trace.csv", index=False)
     generate_timers(THUNDERX2, iterations=5_000, jitter=0.02, overhead_ns=20.0, seed=6).to_csv(

@@ -27,6 +27,7 @@ def graphs(tmp_path):
     return path
 
 
+@pytest.mark.slow
 def test_predict_prints_csv(graphs, tmp_path):
     result = run("predict", "storm8", graphs, "--tau", 0.2, "--model", "congestion_factor", cwd=tmp_path)
     lines = result.stdout.splitlines()
@@ -39,6 +40,7 @@ def test_predict_prints_csv(graphs, tmp_path):
     assert [line.split(",")[1] for line in lines[1:]] == ["0", "1", "2", "3"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ending", ["csv", "parquet"])
 def test_predict_writes_files(graphs, tmp_path, ending):
     output = tmp_path / f"out.{ending}"
@@ -62,6 +64,7 @@ def test_predict_writes_files(graphs, tmp_path, ending):
     assert [row[6] * 1024 for row in rows] == pytest.approx([2.0] * 4)
 
 
+@pytest.mark.slow
 def test_predict_output_is_independent_of_formats_and_threads(graphs, tmp_path):
     """Input format, destination and number of threads do not change the output."""
     duckdb.read_csv(str(graphs), all_varchar=True).write_parquet(str(tmp_path / "graphs.parquet"))
@@ -73,6 +76,7 @@ def test_predict_output_is_independent_of_formats_and_threads(graphs, tmp_path):
         assert (tmp_path / "out.csv").read_text() == printed.stdout
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("copies", "message"),
     [
@@ -89,6 +93,7 @@ def test_invalid_copies_name_their_option(tmp_path, copies, message):
     assert not (tmp_path / "out.csv").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("query", "message"),
     [
@@ -114,12 +119,14 @@ def test_invalid_parquet_graphs_are_rejected(tmp_path, query, message):
     assert not (tmp_path / "out.csv").exists()
 
 
+@pytest.mark.slow
 def test_predict_warns_about_copies_between_sockets(graphs, tmp_path):
     result = run("predict", "dgx1", graphs, "--bandwidth", "12GiB/s", "--model", "back_pressure", cwd=tmp_path)
     assert result.returncode == 0
     assert "1 copies are between root complexes; the study validates only copies below one" in result.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -150,6 +157,7 @@ def test_invalid_input_exits_with_code_2_and_a_one_line_message(graphs, tmp_path
     assert {path.name for path in tmp_path.iterdir()} == {"graphs.csv", "bad.csv"}
 
 
+@pytest.mark.slow
 def test_topologies_are_shown_listed_and_imported(tmp_path):
     shown = run("topology", "show", "storm8", cwd=tmp_path)
     assert shown.returncode == 0
@@ -193,6 +201,7 @@ def test_simulate_has_the_patterns_of_predict(tmp_path, monkeypatch):
     assert not (tmp_path / "trace.parquet").exists()
 
 
+@pytest.mark.slow
 def test_limiting_copies_without_explanation_are_refused(tmp_path):
     for machine in (["storm8"], ["flat4x2", "--bandwidth", "10 GB/s"], ["storm8", "--transport", "staged"]):
         result = run("predict", *machine, "--ring", "--no-explain", "--limited-by", cwd=tmp_path)
@@ -201,6 +210,7 @@ def test_limiting_copies_without_explanation_are_refused(tmp_path):
     assert result.returncode == 0 and "limited_by" not in result.stdout.splitlines()[0]
 
 
+@pytest.mark.slow
 def test_outputs_of_a_command_are_different_files(tmp_path):
     result = run("collective", "storm8", "-o", "a.csv", "--write-tuner", "./a.csv", cwd=tmp_path)
     assert "--write-tuner is 'a.csv', which another option writes, expected another name" in result.stderr
@@ -213,11 +223,13 @@ def test_outputs_of_a_command_are_different_files(tmp_path):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a.csv", "file", "t.csv"]
 
 
+@pytest.mark.slow
 def test_a_system_without_measurements_is_refused(tmp_path):
     for command in (["collective", "storm8"], ["predict", "storm8", "--ring"]):
         assert "--system is specified without measurements" in run(*command, "--system", "a", cwd=tmp_path).stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("command", "remedies"),
     [
@@ -230,6 +242,7 @@ def test_remedies_are_options_of_the_command(tmp_path, command, remedies):
     assert remedies in run(*command, cwd=tmp_path).stderr
 
 
+@pytest.mark.slow
 def test_patterns_between_gpus_of_a_machine_with_one_gpu_name_the_machine(tmp_path):
     (tmp_path / "one.yaml").write_text(
         "name: one\nlink_bytes_per_s: 15.75e9\nvertices:\n"
@@ -243,6 +256,7 @@ def test_patterns_between_gpus_of_a_machine_with_one_gpu_name_the_machine(tmp_pa
     assert run("predict", "one.yaml", "--host-to-all", cwd=tmp_path).returncode == 0
 
 
+@pytest.mark.slow
 def test_search_for_limiting_copies_with_a_random_order_shows_its_progress(tmp_path):
     command = ["predict", "crossed_virtual_switches", "--program", "unordered_writes", "--copies"]
     copies = " ".join(f"{s}>{t}" for s in range(5) for t in range(8) if s != t)
@@ -251,6 +265,7 @@ def test_search_for_limiting_copies_with_a_random_order_shows_its_progress(tmp_p
     assert "evaluating" not in run(*command, copies, "--no-limited-by", cwd=tmp_path).stderr
 
 
+@pytest.mark.slow
 def test_options_that_exclude_each_other_or_have_no_effect_are_refused(tmp_path):
     stderr = run("predict", "storm8", "--ring", "--no-explain", "--draw", "d.svg", cwd=tmp_path).stderr
     assert stderr.count("\n") == 1 and "--draw and --no-explain exclude each other" in stderr

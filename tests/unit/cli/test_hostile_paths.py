@@ -28,6 +28,7 @@ def run(*arguments, cwd, **environment):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "arguments",
     [
@@ -47,6 +48,7 @@ def test_symbolic_links_that_form_a_loop_get_one_line(tmp_path, arguments):
     assert not (tmp_path / "out.csv").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
 def test_output_in_other_encodings_is_complete(tmp_path, encoding):
     (tmp_path / "graphs.csv").write_text("graph,source,target\nGrün 显卡,0,1\nb,0,1\n", encoding="utf-8")
@@ -55,6 +57,7 @@ def test_output_in_other_encodings_is_complete(tmp_path, encoding):
     assert len(result.stdout.splitlines()) == 3
 
 
+@pytest.mark.slow
 def test_one_graph_has_a_limit_in_one_line(tmp_path):
     (tmp_path / "graphs.csv").write_text("graph,source,target\n" + "a,0,1\n" * 20_000)
     for command in ("predict", "simulate"):
@@ -162,6 +165,7 @@ def test_probes_of_python_may_number_endpoints():
     assert table.set_index("name")["value"]["bandwidth"] == pytest.approx(1e10)
 
 
+@pytest.mark.slow
 def test_all_missing_keys_are_named_at_once(tmp_path):
     (tmp_path / "network.yaml").write_text("groups: 2\n")
     (tmp_path / "matrix.csv").write_text("source,target,size_bytes\n0,1,8\n")

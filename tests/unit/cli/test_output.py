@@ -34,6 +34,7 @@ def values(rows):
     return [tuple(row) for row in rows]
 
 
+@pytest.mark.slow
 @given(st.lists(ROWS, min_size=1, max_size=4))
 @settings(max_examples=25, deadline=None)
 def test_written_tables_are_read_back_in_order(tmp_path_factory, parts):

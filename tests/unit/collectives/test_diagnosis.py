@@ -86,6 +86,7 @@ def write_pairs(tmp_path, one_way, both_ways=None):
     return path
 
 
+@pytest.mark.slow
 def test_pairs_that_do_not_reach_the_switch_are_named(tmp_path):
     # Case acs-on: pairs below one switch reached 50 GB/s both ways in place of 103.
     path = write_pairs(tmp_path, 26, 50)
@@ -150,6 +151,7 @@ def test_sends_and_receives_have_no_tuner_rules():
         tuner_rules(forecast)
 
 
+@pytest.mark.slow
 def test_a_log_that_host_memory_does_not_permit_asks_for_the_transports(tmp_path):
     times = {2**10: 26.0, 2**20: 60.0, 2**26: 2500.0}
     (tmp_path / "ar.log").write_text(nccl_tests("all_reduce", 8, times))

@@ -163,6 +163,7 @@ def test_rotations_and_reflections_of_a_ring_take_the_same_time(order, start):
     assert rates == pytest.approx([rates[0]] * 3)
 
 
+@pytest.mark.slow
 @given(st.lists(st.permutations(range(8)), min_size=1, max_size=6))
 def test_orders_have_the_rate_of_their_own_step(orders):
     machine = machine_of((2, 4), name="flat4x2")

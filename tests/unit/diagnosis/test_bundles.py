@@ -216,6 +216,7 @@ def test_contradictions_of_descriptions_are_findings(tmp_path):
     assert re.search(r"other\.txt: GPUs 0 and 2 have class .*the files contradict each other", first.text)
 
 
+@pytest.mark.slow
 def test_ranks_and_tables_of_logs_are_named_with_their_file(tmp_path):
     (tmp_path / "topo.txt").write_text(matrix(PAIRS_OF_FOUR))
     times = {1 << power: 30 + (1 << power) / 8e3 for power in (10, 20)}

@@ -144,6 +144,7 @@ def test_a_slow_protocol_at_one_mebibyte(causes):
     assert "tuner" in found.remedy
 
 
+@pytest.mark.slow
 def test_four_gpus_below_one_uplink_through_host_memory(causes):
     files = {
         "topo.txt": matrix(groups((4, "PXB"), (2, "SYS")), numa=[0] * 4 + [1] * 4),
@@ -216,6 +217,7 @@ def test_the_command_exits_with_1_if_there_are_findings(tmp_path):
     assert "no cause of lost time" in result.stdout
 
 
+@pytest.mark.slow
 def test_logs_of_many_lines_need_bounded_memory(tmp_path):
     """A log of 20 MB needs less than 5 times its size; 100 MB then stay below 500 MB."""
     noise = "".join(

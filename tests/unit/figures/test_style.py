@@ -20,6 +20,7 @@ def saved(folder):
     return {path.suffix[1:]: path.read_bytes() for path in folder.iterdir()}
 
 
+@pytest.mark.slow
 def test_files_are_bitwise_identical_on_every_run(tmp_path):
     for name in ("one", "two"):
         (tmp_path / name).mkdir()

@@ -100,6 +100,7 @@ def test_statements_can_fail():
         assert before is not after, entry.name
 
 
+@pytest.mark.slow
 def test_shares_of_samples(tables):
     share = dict(
         zip(tables.gpucentric_statement["statement"], tables.gpucentric_statement["share_of_draws"], strict=True)

@@ -74,6 +74,7 @@ def same_by_both_parsers(read, text):
         assert outcome(read, path) == parsed_by_python
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")  # pytest turns warnings into errors, users only see them
 @settings(max_examples=300)
 @example("source,target,size_bytes\n0,1,5,9\n")
@@ -83,6 +84,7 @@ def test_both_parsers_agree_for_pairs_of_ranks(text):
     same_by_both_parsers(read_matrix, text)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 @settings(max_examples=300)
 @example("processes,size_bytes,time_s,spread\n1,2,1e-6\n")

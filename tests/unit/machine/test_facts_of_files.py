@@ -135,6 +135,7 @@ print({name: opened[name] for name in sys.argv[1].split()}, len(calibrated), fil
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "command",
     [

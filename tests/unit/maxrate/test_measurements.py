@@ -329,6 +329,7 @@ def test_cells_are_computed_from_the_quiet_bursts_of_all_runs(tmp_path):
     assert table["dataset"].tolist() == ["this_machine.shared_memory"]
 
 
+@pytest.mark.slow
 def test_pairs_are_measured_on_this_machine_and_saved_as_runs(tmp_path):
     reason = unavailable_reason()
     if reason is not None:

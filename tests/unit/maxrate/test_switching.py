@@ -105,6 +105,7 @@ def costs_of_fits(seed, form):
     return cost, least
 
 
+@pytest.mark.slow
 def test_compiled_fits_have_at_most_the_cost_of_scipy_in_nine_of_ten_cases():
     """The loss has several minima: each fit may end in another one, SciPy in the better one in few cases."""
     costs = [costs_of_fits(seed, form) for seed in range(40) for form in FORM_NAMES]

@@ -92,6 +92,7 @@ def test_nodes_of_a_switch_tree_follow_each_other(tmp_path):
     assert "network between hosts: 'fabricast map --hosts' reads it" in str(result.exception)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("text", "message"),
     [

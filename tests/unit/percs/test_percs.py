@@ -197,6 +197,7 @@ def test_placements_choose_distinct_routers(placement):
         place(placement, 600, network, np.random.default_rng(2))
 
 
+@pytest.mark.slow
 def test_search_loads_are_exact_and_improve_on_random_nodes():
     network, workload = percs(8), stencil("g", (8, 8, 8, 16), 1e6)
     block = map_tasks("BNM", workload, percs(8), np.random.default_rng(0))
@@ -216,6 +217,7 @@ def test_search_loads_are_exact_and_improve_on_random_nodes():
         search_mapping(pairs, np.zeros(256, np.int64), network, proposals=1000, seed=1)
 
 
+@pytest.mark.slow
 def test_cases_with_shared_traffic_equal_separate_evaluation():
     base = Case("2D-64", "RNM", seed=1)
     cases = [base, *(replace(base, gateway=gateway) for gateway in GATEWAYS[1:]), replace(base, multiplicity=8)]
@@ -228,6 +230,7 @@ def test_cases_with_shared_traffic_equal_separate_evaluation():
             assert (loads[routing].between == separate[routing].between).all()
 
 
+@pytest.mark.slow
 def test_tables_do_not_depend_on_threads_or_shards():
     cases = list(grid_cases(["2D-64", "MCrand-64"], 2, sensitivity=True))
     single_thread, two_threads = (load_tables(cases, seed=SEED, threads=n) for n in (1, 2))

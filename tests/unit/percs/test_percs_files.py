@@ -50,6 +50,7 @@ def test_matrix_formats_are_read_and_validated(tmp_path):
             read_matrix(tmp_path / name)
 
 
+@pytest.mark.slow
 def test_network_and_map_commands(tmp_path):
     runner = CliRunner()
     result = runner.invoke(app, ["network", "loads", "4D-64"])

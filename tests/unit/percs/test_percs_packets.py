@@ -40,6 +40,7 @@ def flows_of(workload, router, network):
     return np.array(offset), np.array(links), np.array(capacity), size
 
 
+@pytest.mark.slow
 @given(st.integers(0, 10**6))
 def test_fluid_time_equals_the_bound_if_weights_are_bytes(seed):
     network = small(5)
@@ -85,6 +86,7 @@ def test_single_message_time_is_the_sum_of_its_hops():
     assert many.link_busy_s.max() == pytest.approx(1e6 / 5e9)
 
 
+@pytest.mark.slow
 @given(
     st.sampled_from(GATEWAYS),
     st.integers(3, 5),

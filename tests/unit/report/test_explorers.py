@@ -9,6 +9,7 @@ import vl_convert
 from fabricast.report.explorers import explorer_script
 
 
+@pytest.mark.slow
 def test_script_bundle_is_cached(tmp_path, monkeypatch):
     monkeypatch.setenv("FABRICAST_CACHE_DIR", str(tmp_path))
     script = explorer_script()
@@ -23,6 +24,7 @@ def test_script_bundle_is_cached(tmp_path, monkeypatch):
     assert explorer_script() == script
 
 
+@pytest.mark.slow
 def test_report_module_does_not_import_numba():
     # Writing the report is the last, sequential step of a run: importing numba would delay its end.
     program = "import sys, fabricast.report.page; print('numba' in sys.modules)"

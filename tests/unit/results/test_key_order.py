@@ -27,6 +27,7 @@ ROWS = st.lists(
 )
 
 
+@pytest.mark.slow
 @given(rows=ROWS, held_once=st.booleans(), most_keys=st.sampled_from([1, 40, 2**62]))
 def test_order_agrees_with_duckdb(rows, held_once, most_keys):
     frame = pd.DataFrame(rows, columns=list(TYPES))

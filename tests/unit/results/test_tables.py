@@ -153,6 +153,7 @@ def test_categories_are_shared_by_all_files(tmp_path):
         read_table(*paths, categories=True)
 
 
+@pytest.mark.slow
 def test_database_has_digests_of_content(tmp_path):
     for name, count in (("a", 3), ("b", 3), ("c", 4)):
         write_table(communications(count), "communication", tmp_path / f"{name}.parquet")
@@ -165,6 +166,7 @@ def test_database_has_digests_of_content(tmp_path):
     assert digests[0] == digests[1] != digests[2]
 
 
+@pytest.mark.slow
 def test_digests_of_different_versions_of_duckdb_are_not_compared(tmp_path):
     write_table(communications(3), "communication", tmp_path / "rows.parquet")
     build_database({"communication": [tmp_path / "rows.parquet"]}, tmp_path / "run.duckdb")
@@ -192,6 +194,7 @@ def test_digests_of_different_versions_of_duckdb_are_not_compared(tmp_path):
         assert code == 2 and said.startswith(f"{tmp_path / absent}: contains no digests") and "\n" not in said
 
 
+@pytest.mark.slow
 def test_digests_of_some_studies_are_those_of_the_whole_run(tmp_path):
     """Tables of which only one study has shards need no other study; the others are left out."""
     results = tmp_path / "results"
@@ -222,6 +225,7 @@ def test_digests_of_some_studies_are_those_of_the_whole_run(tmp_path):
     assert run("compare_digests.py", "--tables-of-second", "all.csv", "other.csv").returncode == 1
 
 
+@pytest.mark.slow
 def test_digest_depends_on_content_but_not_on_row_order():
     with connect() as connection:
         create_schema(connection)
@@ -247,6 +251,7 @@ def test_digest_depends_on_content_but_not_on_row_order():
     assert len(others) == 4
 
 
+@pytest.mark.slow
 def test_large_tables_are_compact_and_reject_duplicates(tmp_path):
     """Check content, row order that groups equal numbers, and duplicate keys without an index."""
     rows = 30_000
@@ -292,6 +297,7 @@ def test_large_tables_are_compact_and_reject_duplicates(tmp_path):
     assert not (tmp_path / "twice.duckdb").exists()
 
 
+@pytest.mark.slow
 def test_connections_of_a_process_are_isolated(tmp_path):
     """Check isolation of connections to the shared instance, concurrently and after errors."""
     rows = communications(300)
@@ -308,6 +314,7 @@ def test_connections_of_a_process_are_isolated(tmp_path):
     assert len(list(tmp_path.iterdir())) == 40
 
 
+@pytest.mark.slow
 def test_shards_of_a_table_are_merged_in_the_database(tmp_path):
     """Check key order for any file order, and errors that name the invalid file."""
 

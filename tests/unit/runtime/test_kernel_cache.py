@@ -6,12 +6,15 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 import fabricast
 from fabricast.runtime.compilation import kernel_sources
 
 KERNEL = "from fabricast.runtime.compilation import njit\n"
 
 
+@pytest.mark.slow
 def test_edit_of_a_callee_in_a_nested_folder_is_noticed(tmp_path):
     """The cache of numba alone would return the stale result."""
     package = tmp_path / "fabricast"

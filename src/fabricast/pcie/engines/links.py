@@ -11,7 +11,7 @@ import numpy as np
 
 from fabricast.pcie.graphs.rates import Rates
 from fabricast.pcie.topology.parts import direct_rates
-from fabricast.pcie.topology.paths import PATH_CLASS_WORDS, PathClass, link_labels, path_class_of, reverse_links
+from fabricast.pcie.topology.paths import COPY_CLASS_WORDS, CopyClass, copy_class_of, link_labels, reverse_links
 from fabricast.pcie.topology.tree import PcieTree
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = ["LAST", "LinkNames", "SharedLimit", "links_of", "named_links_of"]
 
-_REVERSE: dict[PathClass, PathClass] = {
+_REVERSE: dict[CopyClass, CopyClass] = {
     "local": "local",
     "crossing": "crossing",
     "between_roots": "between_roots",
@@ -119,7 +119,7 @@ def named_links_of(
         if rate is None:
             pair = source * routes.endpoints + target
             route = routes.link[routes.offset[pair] : routes.offset[pair + 1]].tolist()
-            way = path_class_of(tree, source, target)
+            way = copy_class_of(tree, source, target)
             gpu = target if way in ("host_in", "remote_in") else source
             group_rate = rates.group_rates.get((names[gpu], way), rates.of_class(way) if way in _REMOTE else None)
             slower = [] if way in _REMOTE else table.through_root(tree, route, way, rates)
@@ -172,8 +172,8 @@ class _LinkTable:
     names: dict[int, str] = field(default_factory=dict)
     ranks: dict[int, int] = field(default_factory=dict)
     _direct: dict[tuple[str, str], int] = field(default_factory=dict)
-    _slow: dict[tuple[int, PathClass], int] = field(default_factory=dict)
-    _of_group: dict[tuple[int, PathClass], int] = field(default_factory=dict)
+    _slow: dict[tuple[int, CopyClass], int] = field(default_factory=dict)
+    _of_group: dict[tuple[int, CopyClass], int] = field(default_factory=dict)
 
     def add(self, bytes_per_s: float, name: str) -> int:
         """Add a link without a reverse direction and return its number."""
@@ -200,7 +200,7 @@ class _LinkTable:
             self._direct[key] = self.add(bytes_per_s, f"direct link {key[0] or 'NVSwitch'} > {key[1] or 'NVSwitch'}")
         return self._direct[key]
 
-    def through_root(self, tree: PcieTree, route: list[int], way: PathClass, rates: Rates) -> list[int]:
+    def through_root(self, tree: PcieTree, route: list[int], way: CopyClass, rates: Rates) -> list[int]:
         """Return the limits of a path class at each root port of a route.
 
         Each limit is a virtual link next to the port, paired with that of the reverse direction.
@@ -222,21 +222,21 @@ class _LinkTable:
                     capacity = self.capacity[port]
                     self._slow[port, kind] = self.add(
                         capacity if isolated_rate is None else min(isolated_rate, capacity),
-                        f"rate of copies {PATH_CLASS_WORDS[kind]}",
+                        f"rate of copies {COPY_CLASS_WORDS[kind]}",
                     )
                 there, back = (self._slow[port] for port in ports)
                 self.opposite[there], self.opposite[back] = back, there
             limits.append(self._slow[link, way])
         return limits
 
-    def of_group(self, gpu: int, way: PathClass, rate: float) -> list[int]:
+    def of_group(self, gpu: int, way: CopyClass, rate: float) -> list[int]:
         """Return the limit of one GPU on its copies of a path class.
 
         The outstanding requests of a GPU limit copies from and to memory of another socket, because the latency is
         high. Copies of host memory may be slower at one GPU or socket than at others.
         """
         if (gpu, way) not in self._of_group:
-            self._of_group[gpu, way] = self.add(rate, f"rate of copies {PATH_CLASS_WORDS[way]}")
+            self._of_group[gpu, way] = self.add(rate, f"rate of copies {COPY_CLASS_WORDS[way]}")
         return [self._of_group[gpu, way]]
 
     def share(self, limit: SharedLimit, links: list[list[int]]) -> None:

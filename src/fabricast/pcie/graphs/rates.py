@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from fabricast.core.errors import InputError
 from fabricast.pcie.graphs.congestion_graphs import MOST_COPIES
 from fabricast.pcie.topology.parts import PeerLink
-from fabricast.pcie.topology.paths import PathClass
+from fabricast.pcie.topology.paths import CopyClass
 
 __all__ = ["CopyTimes", "Estimate", "Limit", "Rates", "Statistic", "TotalRate", "check_flows", "printed_rates"]
 
@@ -136,7 +136,7 @@ class Rates:
     remote_out_bytes_per_s: float | None = None
     tau: float = 0.0
     crossing_cost: float = 1.0
-    group_rates: Mapping[tuple[str, PathClass], float] = field(default_factory=dict)
+    group_rates: Mapping[tuple[str, CopyClass], float] = field(default_factory=dict)
     link_rates: Mapping[str, float] = field(default_factory=dict)
     estimates: Mapping[Limit, Estimate] = field(default_factory=dict)
     rate_sources: Mapping[str, str] = field(default_factory=dict)
@@ -144,8 +144,8 @@ class Rates:
     direct_links: tuple[PeerLink, ...] = ()
     direct_links_measured: bool = False
     links_calibrated: bool = True
-    measured_classes: frozenset[PathClass] | None = None
-    calibrated_widths: Mapping[PathClass, float] = field(default_factory=dict)
+    measured_classes: frozenset[CopyClass] | None = None
+    calibrated_widths: Mapping[CopyClass, float] = field(default_factory=dict)
     slow_bidirectional: bool = False
 
     def __post_init__(self) -> None:
@@ -156,7 +156,7 @@ class Rates:
                 f"{two / 1e9:.4g} GB/s, expected a rate below 10,000 GB/s, and between half and all of it"
             )
 
-    def of_class(self, way: PathClass) -> float | None:
+    def of_class(self, way: CopyClass) -> float | None:
         """Return the isolated rate of a path class in bytes/s, or None if the tree links limit it."""
         inter_socket = self.between_roots_bytes_per_s
         rate = {
@@ -214,7 +214,7 @@ class Rates:
         }
 
 
-def _medians_of_groups(rates: Mapping[tuple[str, PathClass], float]) -> dict[str, float]:
+def _medians_of_groups(rates: Mapping[tuple[str, CopyClass], float]) -> dict[str, float]:
     """Return the median rate in bytes/s of the slow groups of each path class, by the name of the parameter."""
     of_class: dict[str, list[float]] = {}
     for (_, way), rate in rates.items():

@@ -29,12 +29,12 @@ from fabricast.pcie.models.parameters import MachineParameters
 from fabricast.pcie.topology.memory import UNLIMITED, ends_of, is_host
 from fabricast.pcie.topology.parts import direct_rates
 from fabricast.pcie.topology.paths import (
-    PATH_CLASS_WORDS,
-    PathClass,
+    COPY_CLASS_WORDS,
+    CopyClass,
     are_disjoint,
+    copy_class_of,
     has_local_path,
     narrowest_link,
-    path_class_of,
 )
 from fabricast.pcie.topology.tree import PcieTree
 
@@ -58,7 +58,7 @@ LINK_PAYLOAD = "payload share of the links in the topology file"
 #: switches (config/published/pcie_concurrent_copies.csv).
 DUPLEX_COST = 0.03
 #: Path classes; those that may be slower come last.
-_CLASSES: tuple[PathClass, ...] = (
+_CLASSES: tuple[CopyClass, ...] = (
     "local",
     "host_in",
     "host_out",
@@ -67,13 +67,13 @@ _CLASSES: tuple[PathClass, ...] = (
     "remote_in",
     "remote_out",
 )
-_THROUGH_ROOT: tuple[PathClass, ...] = ("crossing", "between_roots")
+_THROUGH_ROOT: tuple[CopyClass, ...] = ("crossing", "between_roots")
 #: Limits for which a bidirectional pair provides a lower bound.
-_OPPOSITE: dict[PathClass, Limit] = {
+_OPPOSITE: dict[CopyClass, Limit] = {
     "between_roots": Limit.ROOT_COMPLEX_LINK_BOTH_WAYS,
     "crossing": Limit.ROOT_COMPLEX_BOTH_WAYS,
 }
-_SLOWER: tuple[PathClass, ...] = ("crossing", "between_roots", "host_in", "host_out", "remote_in", "remote_out")
+_SLOWER: tuple[CopyClass, ...] = ("crossing", "between_roots", "host_in", "host_out", "remote_in", "remote_out")
 
 
 def peer_link_of(tree: PcieTree, flows: Sequence[tuple[int, int]]) -> str | None:
@@ -109,13 +109,13 @@ def calibrate_machine(
 
     Graphs whose rate exceeds the link rates of the tree are ignored.
     """
-    isolated: dict[PathClass, list[IsolatedCopy]] = {path_class: [] for path_class in _CLASSES}
-    bidirectional: dict[PathClass, list[IsolatedCopy]] = {path_class: [] for path_class in _CLASSES}
+    isolated: dict[CopyClass, list[IsolatedCopy]] = {path_class: [] for path_class in _CLASSES}
+    bidirectional: dict[CopyClass, list[IsolatedCopy]] = {path_class: [] for path_class in _CLASSES}
     direct: dict[tuple[str, str], list[float]] = {}
     used = set()
     beyond: list[MeasuredGraph] = []
     probes: list[_Probed] = []
-    totals_both_ways: dict[PathClass, list[float]] = {}
+    totals_both_ways: dict[CopyClass, list[float]] = {}
     for graph in graphs:
         flows = flows_of(tree, graph)
         is_pair = {(t, s) for s, t in flows} == set(flows) and len(flows) == 2
@@ -140,10 +140,10 @@ def calibrate_machine(
             probes.append(_Probed(*probe, graph))
         elif (len(flows) == 1 and graph.may_calibrate) or (marked and not is_pair and are_disjoint(tree, flows)):
             # The slowest of several disjoint copies determines their completion time.
-            isolated[max((path_class_of(tree, s, t) for s, t in flows), key=_CLASSES.index)].append(each)
+            isolated[max((copy_class_of(tree, s, t) for s, t in flows), key=_CLASSES.index)].append(each)
         elif is_pair and graph.may_calibrate and not is_host(tree, graph.flows):
-            bidirectional[path_class_of(tree, *flows[0])].append(each)
-            totals_both_ways.setdefault(path_class_of(tree, *flows[0]), []).append(graph.total_bytes_per_s)
+            bidirectional[copy_class_of(tree, *flows[0])].append(each)
+            totals_both_ways.setdefault(copy_class_of(tree, *flows[0]), []).append(graph.total_bytes_per_s)
         else:
             continue
         used.add(graph.name)
@@ -184,7 +184,7 @@ def calibrate_machine(
     return _with_direct_links(tree, calibration, direct) if tree.peer_links else calibration
 
 
-def _with_lower_bounds(calibration: Rates, totals_both_ways: Mapping[PathClass, list[float]]) -> Rates:
+def _with_lower_bounds(calibration: Rates, totals_both_ways: Mapping[CopyClass, list[float]]) -> Rates:
     """Add the lower bounds of limits that bidirectional pairs provide."""
     for path_class, limit in _OPPOSITE.items():
         totals = totals_both_ways.get(path_class, [])
@@ -270,8 +270,8 @@ def _with_limits(tree: PcieTree, calibration: Rates, probes: Sequence[_Probed]) 
 
 
 def _estimated(
-    rates_alone: dict[PathClass, _Scaled],
-    rates_both: dict[PathClass, _Scaled],
+    rates_alone: dict[CopyClass, _Scaled],
+    rates_both: dict[CopyClass, _Scaled],
     used: set[str],
     default: tuple[float, str] | None,
     faster: int,
@@ -283,7 +283,7 @@ def _estimated(
     two_way = {way: rates.of_link for way, rates in rates_both.items()}
     pooled = {**alone, "host_in": [*alone["host_in"], *alone["host_out"]]}
     fastest = calibrating_class(pooled)
-    both_way: PathClass | None = next((way for way in CALIBRATION_ORDER if two_way[way]), None)
+    both_way: CopyClass | None = next((way for way in CALIBRATION_ORDER if two_way[way]), None)
     unsure = local and fastest in ("crossing", "between_roots")
     # A copy through the root complex may be slower than its links.
     measured = float(np.median(pooled[fastest])) if fastest is not None else 0.0
@@ -293,7 +293,7 @@ def _estimated(
         source["one_way"] = f"{len(pooled[fastest])} measured, single copies"
         if unsure or fastest != "local":
             source["one_way"] += (
-                f", all {'from and to host memory' if fastest == 'host_in' else PATH_CLASS_WORDS[fastest]}"
+                f", all {'from and to host memory' if fastest == 'host_in' else COPY_CLASS_WORDS[fastest]}"
             )
     elif both_way is not None and fastest is None:
         rate = float(np.median(two_way[both_way])) * (1 + DUPLEX_COST)
@@ -305,7 +305,7 @@ def _estimated(
         if not faster or fastest is not None:
             source["one_way"] += "; no single copy was measured"
         if fastest is not None:
-            source["one_way"] += f" but {PATH_CLASS_WORDS[fastest]}"
+            source["one_way"] += f" but {COPY_CLASS_WORDS[fastest]}"
     else:
         raise InputError(
             "no single copy was measured, and the topology has no link rate; measure one (fabricast probes)"
@@ -332,7 +332,7 @@ def _estimated(
         both = min(max(two, one / 2), one) * (rate / one)
         source["two_way"] = f"{len(two_way[both_way])} measured, bidirectional pairs"
         if both_way != "local":
-            source["two_way"] += f" {PATH_CLASS_WORDS[both_way]}"
+            source["two_way"] += f" {COPY_CLASS_WORDS[both_way]}"
         if two > one * (1 + BEYOND):
             source["two_way"] += "; faster than single copies, so the single-copy rate is used"
     counted = [way for way in _SLOWER if (way != fastest or slow) and not (way == "host_out" and fastest == "host_in")]
@@ -358,20 +358,20 @@ def _estimated(
 
 
 def _slower_classes(
-    counted: Sequence[PathClass],
-    rates_alone: dict[PathClass, _Scaled],
-    rates_both: dict[PathClass, _Scaled],
+    counted: Sequence[CopyClass],
+    rates_alone: dict[CopyClass, _Scaled],
+    rates_both: dict[CopyClass, _Scaled],
     one_way: float,
     both: float,
-) -> tuple[dict[PathClass, float], dict[PathClass, float], dict[str, str]]:
+) -> tuple[dict[CopyClass, float], dict[CopyClass, float], dict[str, str]]:
     """Return the rates, calibrated widths and sources of path classes slower than links."""
-    slower: dict[PathClass, float] = {}
-    widths: dict[PathClass, float] = {}
+    slower: dict[CopyClass, float] = {}
+    widths: dict[CopyClass, float] = {}
     source: dict[str, str] = {}
     for path_class in counted:
         if single_rates := rates_alone[path_class].of_link:
             slower[path_class], widths[path_class] = _absolute(rates_alone[path_class], one_way)
-            source[path_class] = f"{len(single_rates)} measured, single copies {PATH_CLASS_WORDS[path_class]}"
+            source[path_class] = f"{len(single_rates)} measured, single copies {COPY_CLASS_WORDS[path_class]}"
     for path_class in _THROUGH_ROOT:
         if rates_both[path_class].of_link and not rates_alone[path_class].of_link:
             # Isolated rate of each copy of a bidirectional pair, without the duplex cost.
@@ -380,7 +380,7 @@ def _slower_classes(
             if each.median < one_way * (1 - BEYOND):
                 slower[path_class] = absolute
                 pairs = len(rates_both[path_class].of_link)
-                source[path_class] = f"{pairs} measured, bidirectional pairs {PATH_CLASS_WORDS[path_class]}"
+                source[path_class] = f"{pairs} measured, bidirectional pairs {COPY_CLASS_WORDS[path_class]}"
     return slower, widths, source
 
 
@@ -395,12 +395,12 @@ def _absolute(measured: _Scaled, one_way: float) -> tuple[float, float]:
 
 
 #: Path classes that calibrate the unidirectional link rate, in order of preference.
-CALIBRATION_ORDER: tuple[PathClass, ...] = ("local", "crossing", "host_in", "between_roots")
+CALIBRATION_ORDER: tuple[CopyClass, ...] = ("local", "crossing", "host_in", "between_roots")
 #: Copies from host memory that are faster by this share show that links do not limit copies between GPUs.
 _FASTER = 0.05
 
 
-def calibrating_class(alone: Mapping[PathClass, Sequence[float]]) -> PathClass | None:
+def calibrating_class(alone: Mapping[CopyClass, Sequence[float]]) -> CopyClass | None:
     """Return the path class whose single copies calibrate the link rate.
 
     >>> calibrating_class({"local": [], "crossing": [9.9e9], "host_in": [22e9], "between_roots": []})

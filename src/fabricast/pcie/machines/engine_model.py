@@ -29,7 +29,7 @@ from fabricast.pcie.models.parameters import MachineParameters
 from fabricast.pcie.models.removals import MOST_IN_GRAPH, MOST_OF_RANDOM
 from fabricast.pcie.topology.memory import UNLIMITED, with_host_memory
 from fabricast.pcie.topology.parts import direct_rates
-from fabricast.pcie.topology.paths import PathClass, path_class_of
+from fabricast.pcie.topology.paths import CopyClass, copy_class_of
 from fabricast.pcie.topology.tree import PcieTree
 
 __all__ = [
@@ -297,11 +297,11 @@ class EngineModel:
             codes.add(WarningCode.PATH_CLASS_UNMEASURED)
         return codes
 
-    def _ways(self, flows: list[tuple[str, str]]) -> set[PathClass]:
+    def _ways(self, flows: list[tuple[str, str]]) -> set[CopyClass]:
         """Return the path classes of the copies that use the tree."""
         tree = self.tree
         on_tree = [flow for flow in flows if tree.peer_link(*flow) is None]
-        return {path_class_of(tree, *(tree.endpoint_number[end] for end in flow)) for flow in on_tree}
+        return {copy_class_of(tree, *(tree.endpoint_number[end] for end in flow)) for flow in on_tree}
 
     def _same(self, tree: PcieTree) -> PcieTree:
         """Return the first tree with equal capacities, to reuse its computed routes."""

@@ -10,7 +10,7 @@ import numpy as np
 from fabricast.core.warnings import CodedWarning, CopyWarning, WarningCode
 from fabricast.pcie.graphs.rates import Rates
 from fabricast.pcie.topology.memory import ends_of, is_host, root_complex_of
-from fabricast.pcie.topology.paths import PathClass, link_labels
+from fabricast.pcie.topology.paths import CopyClass, link_labels
 from fabricast.pcie.topology.tree import PcieTree
 
 __all__ = [
@@ -27,9 +27,9 @@ __all__ = [
 ]
 
 #: Path classes whose groups may differ: copies of host memory, and copies across host bridges.
-GROUPED_CLASSES: tuple[PathClass, ...] = ("host_in", "host_out", "remote_in", "remote_out", "crossing")
+GROUPED_CLASSES: tuple[CopyClass, ...] = ("host_in", "host_out", "remote_in", "remote_out", "crossing")
 #: Path classes of copies between GPUs.
-_BETWEEN_GPUS: tuple[PathClass, ...] = ("local", "crossing", "between_roots")
+_BETWEEN_GPUS: tuple[CopyClass, ...] = ("local", "crossing", "between_roots")
 #: Groups whose copies are slower by more than this share than those of the fastest group have a rate of their own.
 _SLOWER = 0.1
 #: Links whose copies are all slower than the usual rate by more than this share are slow.
@@ -82,7 +82,7 @@ def slow_groups(measured: Sequence[IsolatedCopy]) -> dict[str, float]:
     return {group: rate for group, rate in medians.items() if rate < fastest * (1 - _SLOWER)}
 
 
-def slow_links(tree: PcieTree, measured: Mapping[PathClass, Sequence[IsolatedCopy]]) -> dict[str, float]:
+def slow_links(tree: PcieTree, measured: Mapping[CopyClass, Sequence[IsolatedCopy]]) -> dict[str, float]:
     """Return the rates of links that slow all single copies through them.
 
     A link with fewer lanes than the topology states slows all copies of its GPU or switch alike. Links are determined
@@ -110,9 +110,9 @@ def slow_links(tree: PcieTree, measured: Mapping[PathClass, Sequence[IsolatedCop
     return found
 
 
-def _slowest_link(routes: Mapping[tuple[PathClass, IsolatedCopy], list[str]]) -> tuple[str, float] | None:
+def _slowest_link(routes: Mapping[tuple[CopyClass, IsolatedCopy], list[str]]) -> tuple[str, float] | None:
     """Return the link, with its rate, whose copies are all slow and alike; None if there is none."""
-    alike: dict[tuple[PathClass, float, str], list[float]] = {}
+    alike: dict[tuple[CopyClass, float, str], list[float]] = {}
     for way, copy in routes:
         alike.setdefault((way, copy.width, copy.group), []).append(copy.bytes_per_s)
     usual = {kind: float(np.quantile(rates, _USUAL)) for kind, rates in alike.items()}
@@ -203,10 +203,10 @@ def _with_neighbours(tree: PcieTree, slow: Mapping[str, float], measured: Sequen
 
 
 def rates_of_groups(
-    tree: PcieTree, slow: Mapping[PathClass, Mapping[str, float]], measured: Mapping[PathClass, Sequence[IsolatedCopy]]
-) -> dict[tuple[str, PathClass], float]:
+    tree: PcieTree, slow: Mapping[CopyClass, Mapping[str, float]], measured: Mapping[CopyClass, Sequence[IsolatedCopy]]
+) -> dict[tuple[str, CopyClass], float]:
     """Return the rates in bytes/s of all slow groups, by group and path class."""
-    rates: dict[tuple[str, PathClass], float] = {}
+    rates: dict[tuple[str, CopyClass], float] = {}
     for way, of_group in slow.items():
         every = of_group if way == "crossing" else _with_neighbours(tree, of_group, measured[way])
         rates |= {(group, way): rate for group, rate in every.items()}
@@ -214,7 +214,7 @@ def rates_of_groups(
 
 
 def group_rate_sources(
-    rates: Mapping[tuple[str, PathClass], float], measured: Mapping[PathClass, Sequence[IsolatedCopy]]
+    rates: Mapping[tuple[str, CopyClass], float], measured: Mapping[CopyClass, Sequence[IsolatedCopy]]
 ) -> dict[str, str]:
     """Return the rate of each slow group in GB/s as text, by the name of the parameter in `Rates.values`.
 

@@ -21,7 +21,7 @@ from fabricast.pcie.topology.memory import (
     root_complex_of,
     socket_of,
 )
-from fabricast.pcie.topology.paths import are_disjoint, child_above, path_class_of
+from fabricast.pcie.topology.paths import are_disjoint, child_above, copy_class_of
 from fabricast.pcie.topology.tree import PcieTree
 
 __all__ = [
@@ -131,7 +131,7 @@ def root_complex_limits(tree: PcieTree, flows: Sequence[tuple[str, str]]) -> dic
     ends = [ends_of(tree, flow) for flow in flows]
     for number, (source, target) in enumerate(ends):
         pair = tree.endpoint_number[source], tree.endpoint_number[target]
-        if path_class_of(tree, *pair) == "crossing" and tree.peer_link(source, target) is None:
+        if copy_class_of(tree, *pair) == "crossing" and tree.peer_link(source, target) is None:
             crossing.setdefault(tree.turn(source, target), []).append(number)
     limits = {}
     for root, numbers in crossing.items():

@@ -20,7 +20,7 @@ from fabricast.pcie.machines.limits import (
     with_inter_socket_capacity,
 )
 from fabricast.pcie.topology.memory import UNLIMITED, ends_of, is_host, is_inter_socket, memory_of_flows
-from fabricast.pcie.topology.paths import narrowest_link, path_class_of
+from fabricast.pcie.topology.paths import copy_class_of, narrowest_link
 from fabricast.pcie.topology.tree import PcieTree
 
 __all__ = ["unknown_limits", "with_inter_socket_limit", "with_inter_socket_worst_case"]
@@ -81,7 +81,7 @@ def _single_copy_known(rates: Rates, tree: PcieTree, flow: tuple[str, str]) -> b
     if rates.measured_classes is None:
         return not is_host(tree, [flow])
     source, target = (tree.endpoint_number[end] for end in ends_of(tree, flow))
-    path_class = path_class_of(tree, source, target)
+    path_class = copy_class_of(tree, source, target)
     width = rates.calibrated_widths.get(path_class, np.inf)
     return path_class in rates.measured_classes and narrowest_link(tree, [(source, target)]) <= width
 
@@ -101,7 +101,7 @@ def with_inter_socket_worst_case(rates: Rates, tree: PcieTree, flows: Sequence[t
         if rates.measured_classes is None or not all(_single_copy_known(rates, tree, flow) for flow in crossing):
             return None
         numbers = [tuple(tree.endpoint_number[end] for end in ends_of(tree, flow)) for flow in crossing]
-        of_copies = [rates.of_class(path_class_of(tree, *pair)) or rates.one_way_bytes_per_s for pair in numbers]
+        of_copies = [rates.of_class(copy_class_of(tree, *pair)) or rates.one_way_bytes_per_s for pair in numbers]
         for name in {limit, limit.one_way}:
             if rates.limit(name) is None:
                 rate = max(min(of_copies), rates.lower_bound(name) or 0.0)

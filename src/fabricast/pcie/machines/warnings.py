@@ -20,7 +20,7 @@ from fabricast.pcie.machines.limits import root_complex_limits
 from fabricast.pcie.measurements.measured_graph import DIRECT_LINKS, HOST_COPIES, MeasuredGraph, flows_of, graph_class
 from fabricast.pcie.topology.memory import ends_of
 from fabricast.pcie.topology.parts import direct_rates
-from fabricast.pcie.topology.paths import path_class_of
+from fabricast.pcie.topology.paths import copy_class_of
 from fabricast.pcie.topology.tree import PcieTree
 
 __all__ = ["machine_warnings"]
@@ -139,7 +139,7 @@ def _unmeasured_crossing(
         for graph in graphs
         if graph.name in validated
         and any(
-            path_class_of(tree, *pair) == "crossing" and tree.peer_link(*flow) is None
+            copy_class_of(tree, *pair) == "crossing" and tree.peer_link(*flow) is None
             for pair, flow in zip(flows_of(tree, graph), graph.flows, strict=True)
         )
     ]

@@ -8,7 +8,7 @@ import itertools
 from dataclasses import dataclass
 
 from fabricast.pcie.topology.memory import HOST, root_complex_of
-from fabricast.pcie.topology.paths import are_disjoint, child_above, narrowest_link, path_class_of
+from fabricast.pcie.topology.paths import are_disjoint, child_above, copy_class_of, narrowest_link
 from fabricast.pcie.topology.tree import PcieTree
 
 __all__ = ["Probe", "probe_csv", "proposed_probes"]
@@ -212,7 +212,7 @@ def _across_root_complex(tree: PcieTree, pairs: list[tuple[str, str]]) -> list[P
     pairs_of: dict[str, list[tuple[str, str]]] = {}
     number = tree.endpoint_number
     for source, target in pairs:
-        if path_class_of(tree, number[source], number[target]) != "crossing":
+        if copy_class_of(tree, number[source], number[target]) != "crossing":
             continue
         disjoint = pairs_of.setdefault(tree.turn(source, target), [])
         candidate = [*disjoint, (source, target)]

@@ -12,14 +12,14 @@ from fabricast.pcie.topology.memory import is_host
 from fabricast.pcie.topology.tree import PcieTree
 
 __all__ = [
-    "PATH_CLASS_WORDS",
-    "PathClass",
+    "COPY_CLASS_WORDS",
+    "CopyClass",
     "are_disjoint",
     "child_above",
+    "copy_class_of",
     "has_local_path",
     "link_labels",
     "narrowest_link",
-    "path_class_of",
     "reverse_links",
 ]
 
@@ -44,11 +44,12 @@ def are_disjoint(tree: PcieTree, flows: Sequence[tuple[int, int]]) -> bool:
     return True
 
 
-#: Path classes; isolated copies of one class have the same rate. The classes are local (below a root complex), crossing
-#: (over a root complex), between sockets, and between host memory and a GPU (in: to the GPU; remote: between sockets).
-PathClass = Literal["local", "crossing", "between_roots", "host_in", "host_out", "remote_in", "remote_out"]
-#: Words for the copies of each path class, after "copies".
-PATH_CLASS_WORDS: dict[PathClass, str] = {
+#: Classes of copies; isolated copies of one class have the same rate. The classes are local (below a root complex),
+#: crossing (over a root complex), between sockets, and between host memory and a GPU (in: to the GPU; remote: between
+#: sockets).
+CopyClass = Literal["local", "crossing", "between_roots", "host_in", "host_out", "remote_in", "remote_out"]
+#: Words for the copies of each class, after "copies".
+COPY_CLASS_WORDS: dict[CopyClass, str] = {
     "local": "below one switch",
     "crossing": "across the root complex",
     "between_roots": "between root complexes",
@@ -59,12 +60,12 @@ PATH_CLASS_WORDS: dict[PathClass, str] = {
 }
 
 
-def path_class_of(tree: PcieTree, source: int, target: int) -> PathClass:
-    """Return the path class of a copy, which determines its rate as an isolated copy.
+def copy_class_of(tree: PcieTree, source: int, target: int) -> CopyClass:
+    """Return the class of a copy, which determines its rate as an isolated copy.
 
     >>> from fabricast.pcie.topology.regular import regular_tree
     >>> tree = regular_tree("flat4x2", (2, 4))
-    >>> path_class_of(tree, 0, 1), path_class_of(tree, 0, 4)
+    >>> copy_class_of(tree, 0, 1), copy_class_of(tree, 0, 4)
     ('local', 'crossing')
     """
     ends = tree.endpoint_names[source], tree.endpoint_names[target]

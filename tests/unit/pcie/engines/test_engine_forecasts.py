@@ -17,7 +17,7 @@ from fabricast.pcie.machines.validation import validate_machine
 from fabricast.pcie.measurements.measured_graph import MeasuredGraph
 from fabricast.pcie.topology.files import load_tree
 from fabricast.pcie.topology.memory import with_host_memory
-from fabricast.pcie.topology.paths import path_class_of, reverse_links
+from fabricast.pcie.topology.paths import copy_class_of, reverse_links
 from fabricast.pcie.topology.regular import regular_tree
 from tests.unit.pcie.machines.measured import DUPLEX, EVEN, TREE, _measured, pairs, pairs_between, two_roots
 
@@ -46,7 +46,7 @@ def held_back_by(tree, flows, rates, limits):
         "remote_out": "remote_in",
     }
     for number, (s, t) in enumerate(flows):
-        names, way = (tree.endpoint_names[s], tree.endpoint_names[t]), path_class_of(tree, s, t)
+        names, way = (tree.endpoint_names[s], tree.endpoint_names[t]), copy_class_of(tree, s, t)
         own = list(tree.route(*names))
         for link in own[:]:
             capacity[link], back[link] = rates.one_way_bytes_per_s * tree.routes.capacity[link], int(opposite[link])

@@ -145,6 +145,7 @@ def test_order_of_rows_does_not_matter_to_unordered_programs(tree_name, flows, r
         assert other.tolist() == first[order].tolist()
 
 
+@pytest.mark.slow
 @given(
     st.sampled_from(["storm8", "flat4x2", "boards4"]),
     st.lists(FLOWS, min_size=1, max_size=4),

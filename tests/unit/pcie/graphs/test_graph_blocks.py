@@ -59,6 +59,7 @@ lines = st.lists(
 )
 
 
+@pytest.mark.slow
 @given(lines, st.sampled_from(["\n", "\r\n"]), st.booleans(), st.sampled_from(["g{}", '"g, {}"', '"g\n{}"']))
 def test_blocks_contain_the_same_rows_in_the_same_order(lines, end, is_marked, name):
     step, text = 0, ("\ufeff" if is_marked else "") + HEADER.replace("\n", end)
@@ -106,6 +107,7 @@ def outcome(path):
         return str(error)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")  # warnings are not errors for users
 @settings(max_examples=300)
 @example(HEADER + "a,0,1,z\n")
@@ -260,6 +262,7 @@ def test_recurring_graphs_in_parquet_are_scattered(tmp_path):
     assert len(read_graphs(path, STORM8, size_bytes=7.0)) == 3000
 
 
+@pytest.mark.slow
 def test_parquet_with_too_many_rows_is_rejected_before_reading(tmp_path):
     path = tmp_path / "graphs.parquet"
     duckdb.sql(f"COPY (SELECT 'g' AS graph, 0 AS source, 1 AS target FROM range(10000001)) TO '{path}'")
@@ -312,6 +315,7 @@ def test_predictions_do_not_depend_on_the_block_size(tmp_path, monkeypatch, suff
     assert any("writes from one uplink" in line for line in notes[0])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("suffix", ["csv", "parquet"])
 def test_output_does_not_depend_on_the_number_of_threads(tmp_path, monkeypatch, suffix):
     path = written(tmp_path, HEADER + "".join(f"g{k // 3},{k % 4},{4 + k % 4}\n" for k in range(90)))

@@ -66,6 +66,7 @@ def test_exhaustive_graphs_on_four_endpoints_of_storm8(storm8):
     assert sum(map(len, used)) == 28626
 
 
+@pytest.mark.slow
 def test_validation_set_has_the_published_size(storm8):
     graphs = validation_set(storm8, 22259)
     families = [family for family, _ in graphs]
@@ -78,6 +79,7 @@ def test_validation_set_has_the_published_size(storm8):
     assert graphs != validation_set(storm8, 22259, seed=1)
 
 
+@pytest.mark.slow
 def test_validation_set_of_flat4x2_has_the_published_size(flat4x2):
     graphs = validation_set(flat4x2, 22259)
     assert len({tuple(pairs) for _, pairs in graphs}) == 22259
@@ -88,6 +90,7 @@ def test_stress_set_has_6_to_16_copies_per_graph(storm8):
     assert set(sizes) == set(range(6, 17))
 
 
+@pytest.mark.slow
 @given(st.sets(st.sampled_from(all_to_all(range(8))), min_size=1, max_size=9), st.integers(0, 127))
 def test_canonical_form_is_invariant_under_symmetries(pairs, number):
     storm8 = load_tree("storm8")
@@ -104,6 +107,7 @@ def test_canonical_forms_require_at_most_8_endpoints():
         canonical_form(storm16, [(0, 1)])
 
 
+@pytest.mark.slow
 def test_requesting_too_many_random_graphs_is_an_error():
     with pytest.raises(InputError, match="distinct graphs"):
         random_graphs(load_tree("quad4"), 1000, seed=1)
@@ -189,6 +193,7 @@ def test_divided_writes_are_detected_below_several_root_complexes():
     assert divided_writes(tree, number, source, target).tolist() == [0, 1]
 
 
+@pytest.mark.slow
 @given(st.lists(st.tuples(st.integers(0, 4), st.integers(0, 15), st.integers(1, 15)), max_size=30))
 def test_divided_writes_agree_with_a_reference_implementation(copies):
     tree = load_tree("flat4x4")

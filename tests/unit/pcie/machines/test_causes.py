@@ -86,6 +86,7 @@ def test_very_many_graphs_are_refused_with_the_limit(tmp_path):
     assert "the measurements have 20,001 graphs, expected at most 20,000" in str(result.exception)
 
 
+@pytest.mark.slow
 def test_many_graphs_report_progress(tmp_path):
     lines = [f"g{number},{number % 7}>7,26\n" for number in range(1_000)]
     (tmp_path / "many.csv").write_text("graph,communications,total_gb_per_s\n" + "".join(lines))

@@ -255,6 +255,7 @@ def test_model_is_listed():
     assert "endpoint_engines" in CliRunner().invoke(app, ["models"]).stdout
 
 
+@pytest.mark.slow
 def test_predict_and_validate_agree_on_a_published_machine():
     """Single rounds of few copies reach the total rate that validate forecasts."""
     from fabricast.core.resources import published

@@ -124,6 +124,7 @@ def test_copies_across_one_and_two_host_bridges_keep_their_rates():
     assert model.isolated_s(graph) == pytest.approx([1 / 11.2, 1 / 19.4], rel=1e-6)
 
 
+@pytest.mark.slow
 @given(
     st.sampled_from(["flat4x2", "storm8", "two_sockets_direct7"]),
     st.integers(0, 6),

@@ -365,6 +365,7 @@ def test_copies_between_root_complexes_are_not_validated_without_a_probe():
     assert not calibrated.warnings
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("topology", ["storm8", "flat4x2", "direct8", "two_sockets_host", "flat4x4"])
 def test_completed_probes_identify_the_machine(tmp_path, topology):
     """Fill the proposed probes with rates of a known machine and recover its parameters."""

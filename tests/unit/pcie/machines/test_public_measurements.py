@@ -22,6 +22,7 @@ from fabricast.pcie.topology.memory import with_host_memory
 from tests.unit.pcie.machines.measured import EVEN, PUBLIC, TREE
 
 
+@pytest.mark.slow
 def test_forecasts_of_published_machines():
     """Check forecast errors by graph class, and errors of both baselines."""
     tables = measured_copy_tables(public_machines(PUBLIC), seed=1)
@@ -110,6 +111,7 @@ def errors_of(rows, program):
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "changes",
     [
@@ -127,6 +129,7 @@ def test_published_data_refute_alternatives_to_engines_and_order(ordered_rows, c
     assert ours.mean() < 0.8 * other.mean()
 
 
+@pytest.mark.slow
 def test_published_data_refute_endpoint_capacity_shared_by_directions(ordered_rows):
     """Directions that share one copy rate would reach half the measured bidirectional rate."""
     for system in ("WRX90 2VS V1", "WRX90 2VS V2"):

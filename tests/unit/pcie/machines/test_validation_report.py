@@ -191,6 +191,7 @@ def _machine_that_slows_down(generator, count):
     return measured
 
 
+@pytest.mark.slow
 def test_errors_of_measured_copies_have_histogram_and_features():
     """Each error is in its bin, and the number of copies explains the errors."""
     measured = _machine_that_slows_down(np.random.default_rng(5), 60)
@@ -214,6 +215,7 @@ def test_errors_of_measured_copies_have_histogram_and_features():
     assert few.empty, "twelve graphs are too few"
 
 
+@pytest.mark.slow
 def test_validate_prints_the_error_report(tmp_path):
     out = tmp_path / "rows.csv"
     arguments = ["validate", "crossed_virtual_switches", str(PUBLIC), "--system", "WRX90 2VS V1", "-o", str(out)]
@@ -256,6 +258,7 @@ def test_unknown_parquet_columns_are_rejected(tmp_path):
         read_copies(path)
 
 
+@pytest.mark.slow
 def test_rows_of_one_system_are_checked_against_a_topology(tmp_path):
     result = CliRunner().invoke(
         app, ["topology", "check", "crossed_virtual_switches", str(PUBLIC), "--system", "WRX90 2VS V1"]

@@ -52,6 +52,7 @@ def fabricast(driver, folder, *arguments, **environment):
     return subprocess.run(command, cwd=folder, env=variables, capture_output=True, text=True, timeout=120)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("gpus", [2, 8])
 def test_probes_are_measured_and_the_machine_is_validated(fake_driver, tmp_path, gpus):
     (tmp_path / "machine.xml").write_text(machine_xml(gpus))
@@ -95,6 +96,7 @@ def test_copies_of_one_engine_wait_for_each_other(fake_driver, tmp_path):
     assert buffers == "True False True"
 
 
+@pytest.mark.slow
 def test_pairs_without_peer_access_are_skipped_and_reported(fake_driver, tmp_path):
     (tmp_path / "machine.xml").write_text(machine_xml(2))
     arguments = ("probes", "machine.xml", "--run", "--size", "1MB", "--seconds", "0.01")
@@ -105,6 +107,7 @@ def test_pairs_without_peer_access_are_skipped_and_reported(fake_driver, tmp_pat
     assert "alone PIX" not in result.stdout
 
 
+@pytest.mark.slow
 def test_topology_of_another_machine_is_rejected(fake_driver, tmp_path):
     arguments = ("probes", "storm8", "--run", "-o", "measured.csv")
     result = fabricast(fake_driver, tmp_path, *arguments, FAKE_GPUS="2")
@@ -126,6 +129,7 @@ def test_existing_files_are_kept_without_a_gpu(tmp_path, monkeypatch):
     assert copies.read_text() == "kept"
 
 
+@pytest.mark.slow
 def test_workflow_includes_this_machine_and_user_files(fake_driver, tmp_path, monkeypatch):
     """Probes of this machine and copies of another are enabled by configuration."""
     exporter = tmp_path / "bin" / "lstopo-no-graphics"

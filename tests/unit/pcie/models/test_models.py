@@ -146,6 +146,7 @@ def test_links_on_a_route_have_ascending_numbers(tree):
 TAUS = st.sampled_from([Fraction(0), Fraction(1, 5), Fraction(347, 2000), Fraction(2, 5)])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", READINGS)
 @settings(max_examples=60)
 @given(case=trees_and_pairs(), tau=TAUS)
@@ -327,6 +328,7 @@ def test_models_agree_with_max_min_on_one_conflict_without_tau(storm8):
         assert rho == pytest.approx([0.5, 0.25, 0.25])
 
 
+@pytest.mark.slow
 def test_each_single_option_changes_results(storm8, flat4x2):
     boards4 = load_tree("boards4")
     graphs = {}

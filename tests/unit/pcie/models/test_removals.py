@@ -27,6 +27,7 @@ def predicted(tree, pairs, model, **options):
     return fc.predict(tree, from_pairs([pairs], size_bytes=1e9), model=model, bandwidth=12e9, **options)
 
 
+@pytest.mark.slow
 @given(st.sampled_from([*MODELS, *ENGINE_MODELS]), st.sampled_from(sorted(TREES)), GRAPHS)
 def test_explanation_holds_when_the_limiting_copies_are_removed(model, tree_name, pairs):
     tree = TREES[tree_name]
@@ -112,6 +113,7 @@ def test_simulated_copies_to_one_gpu_limit_each_other():
     assert found["limited_by"].tolist() == ["2>0", "1>0"]
 
 
+@pytest.mark.slow
 @given(st.sampled_from(sorted(TREES)), GRAPHS)
 def test_simulated_removals_shorten_the_copy(tree_name, pairs):
     tree = TREES[tree_name]

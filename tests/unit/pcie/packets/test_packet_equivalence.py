@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -42,6 +43,7 @@ def test_completion_times_do_not_depend_on_rows_or_endpoint_names(pairs, sizes, 
         assert getattr(found, name).tolist() == getattr(expected, name)[order].tolist()
 
 
+@pytest.mark.slow
 def test_components_and_phases_agree_with_whole_graphs(storm8):
     # Completion times are within the range of whole graphs simulated in many phases.
     pairs = [pairs for _, pairs in stress_set(storm8, 30)]
@@ -59,6 +61,7 @@ def test_components_and_phases_agree_with_whole_graphs(storm8):
     assert (pooled.end_s <= whole.max(axis=0) + 20 * packet_s).mean() > 0.97
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(
     st.lists(ARC, min_size=1, max_size=14),

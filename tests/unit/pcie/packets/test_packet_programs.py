@@ -21,6 +21,7 @@ from tests import reference_packets
 from tests.unit.pcie.packets.packet_cases import ARC
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(
     st.lists(ARC, min_size=1, max_size=5, unique=True),

@@ -142,6 +142,7 @@ def test_kernel_equals_reference_simulator(pairs, packets, starts, setting, topo
         assert found == pytest.approx([float(end) * byte_s for end in expected], rel=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "hardware",
     [
@@ -172,6 +173,7 @@ def test_fast_forward_does_not_change_completion_times(storm8, hardware):
     assert (skipping.skipped_ticks > 0).mean() > 0.5
 
 
+@pytest.mark.slow
 def test_validation_set_does_not_deadlock(storm8, flat4x2):
     # Small buffers and small copies: all graphs of the validation set and the stress set.
     hardware = PacketHardware(split_bytes=128, header_credits=2, data_credits=16)
@@ -228,6 +230,7 @@ def test_faster_links_and_several_sockets():
     assert ends(two, [(0, 7)], HARDWARE["split_256_128"])[0] == pytest.approx(expected, rel=1e-9)
 
 
+@pytest.mark.slow
 def test_results_do_not_depend_on_threads_or_neighbours(storm8):
     pairs = [pairs for _, pairs in validation_set(storm8, 2000)]
     one, two = (
@@ -322,6 +325,7 @@ def test_every_file_of_measured_copies_calibrates_the_models(storm8, tmp_path):
         assert values == pytest.approx({"bandwidth": 10e9, "crossing_cost": 1.25}), path
 
 
+@pytest.mark.slow
 def test_share_of_predictions_close_to_the_simulator(storm8):
     # studies/pcie.md 6.3, on a fixed sample, with a tolerance of two percentage points.
     pairs = [pairs for _, pairs in validation_set(storm8, 22259)][::37]

@@ -160,6 +160,7 @@ def test_unequal_sizes_break_symmetry_and_agree_with_brute_force(storm8, tmp_pat
     assert sorted(search.elapsed_s) == pytest.approx(sorted(every), rel=1e-9)
 
 
+@pytest.mark.slow
 @settings(max_examples=40, deadline=None)
 @given(
     st.lists(st.permutations(range(7)), min_size=8, max_size=8),
@@ -222,6 +223,7 @@ def test_many_distinct_rates_and_many_sources(branching, counts):
         assert search.elapsed_s[number] == pytest.approx(single.elapsed_s, rel=1e-9)
 
 
+@pytest.mark.slow
 def test_search_reaches_proved_optimum_and_reports_gap(storm8):
     everyone = tuple(tuple(t for t in range(8) if t != s) for s in range(8))
     pattern = Pattern("all-to-all", everyone, ((1.0,) * 7,) * 8)

@@ -84,6 +84,7 @@ def test_network_cards_without_an_address_are_named(tmp_path):
     assert any("network cards mlx5_0+mlx5_1 have no PCI address" in one.text for one in warnings)
 
 
+@pytest.mark.slow
 def test_copies_over_direct_links_divide_no_writes():
     warnings = fc.predict("hgx_a100", fc.all_to_all(fc.load_topology("hgx_a100"))).attrs["warnings"]
     assert WarningCode.DIVIDED_WRITES not in {one.code for one in warnings}

@@ -27,15 +27,19 @@ class Sharing(NamedTuple):
     """Working memory, by link and by copy."""
 
     load: NDArray[np.float64]
-    #: Capacity that the load of the reverse direction leaves.
+    #: Capacity that the load of the reverse direction leaves, and what copies with a rate leave of it.
     capacity: NDArray[np.float64]
+    spare: NDArray[np.float64]
+    #: Equal share that each link offers to its copies without a rate, and the number of these copies.
     offer: NDArray[np.float64]
+    users: NDArray[np.int64]
     #: Number of running copies on each link, and the copies, shape (links, copies).
     sharers: NDArray[np.int64]
     member: NDArray[np.int64]
-    #: Used links in ascending order, and the links that may limit a copy; only the first entries are valid.
+    #: Used links in ascending order; only the first entries are valid.
     used: NDArray[np.int64]
-    limits: NDArray[np.int64]
+    #: Number of the route of each copy, which is its number.
+    route: NDArray[np.int64]
     frozen: NDArray[np.int64]
     #: Link that determines the rate of each running copy.
     bottleneck: NDArray[np.int64]
@@ -48,10 +52,12 @@ def new_sharing(links: int, copies: int) -> Sharing:
         np.zeros(links),
         np.zeros(links),
         np.zeros(links),
+        np.zeros(links),
+        np.zeros(links, np.int64),
         np.zeros(links, np.int64),
         np.zeros((links, copies), np.int64),
         np.zeros(links, np.int64),
-        np.zeros(links, np.int64),
+        np.arange(copies),
         np.zeros(copies, np.int64),
         np.zeros(copies, np.int64),
     )
@@ -80,7 +86,6 @@ def _set_capacities(links: Links, sharing: Sharing, used: int) -> None:
     """Compute the capacity of each used link, reduced by reverse traffic; unused limits do not limit."""
     for index in range(used):
         number = np.uint32(sharing.used[index])
-        sharing.limits[index] = sharing.used[index]
         capacity = links.capacity[number] - links.duplex_cost * sharing.load[np.uint32(links.opposite[number])]
         for needed in links.needs[number]:
             if needed >= 0 and sharing.sharers[needed] == 0:
@@ -99,14 +104,20 @@ def max_min_rates(
     used = _use(links, sharing, acting, count)
     for _ in range(_SETTLE if links.duplex_cost > 0.0 else 1):
         _set_capacities(links, sharing, used)
+        for active in range(count):
+            sharing.frozen[np.uint32(acting[active])] = 0
         max_min(
-            count,
             used,
-            acting,
+            count,
+            sharing.route,
+            links.offset,
+            links.link,
             sharing.capacity,
             sharing.sharers,
             sharing.member,
-            sharing.limits,
+            sharing.used,
+            sharing.spare,
+            sharing.users,
             sharing.offer,
             sharing.frozen,
             rates,

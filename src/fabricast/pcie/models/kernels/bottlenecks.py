@@ -238,7 +238,7 @@ def record_bottlenecks(active_count, step, sharing, tau, network, memory, waits)
 
 @allocation_free(forceinline=True)
 def cause_of(c, link, waits):
-    """Return the cause of the first wait of a copy at a link, if it was blocked for more than half of its time there."""
+    """Return the cause of the first wait of a copy at a link, if that was most of its time there."""
     is_blocked = waits.blocked_s[c, link] > 0.5 * waits.limited_s[c, link]
     return waits.cause[c, link] if is_blocked else -1
 

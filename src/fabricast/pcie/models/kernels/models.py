@@ -162,6 +162,7 @@ def _list_limits(active_count, up, down, network, memory):
         count += 1
     for a in range(active_count):
         link = np.uint32(network.route_link[network.route_offset[memory.copies.pair[memory.copies.active[a]]]])
+        memory.copies.is_frozen[memory.copies.active[a]] = 0
         if memory.links.user_count[link] + memory.links.narrow[link] <= 1:
             memory.links.full[count] = link
             count += 1
@@ -179,14 +180,18 @@ def _rates(active_count, network, rule, memory):
         back_pressure(active_count, links, rule.piece_payload, rule.piece_cost, memory)
     elif rule.method == MAX_MIN:
         max_min(
-            active_count,
             _list_limits(active_count, up, down, network, memory),
-            memory.copies.active,
+            active_count,
+            memory.copies.pair,
+            network.route_offset,
+            network.route_link,
             memory.links.capacity,
             memory.links.user_count,
             memory.users.member,
             memory.links.full,
             memory.links.limit,
+            memory.links.group_count,
+            memory.links.fullness,
             memory.copies.is_frozen,
             memory.copies.rho,
             memory.copies.waits_at,
