@@ -14,7 +14,7 @@ export UV_COMPILE_BYTECODE := 1
 COMPILE = $(BIN)/python -m compileall -q src
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
 
-.PHONY: all results smoke measured check test docs benchmark container clean
+.PHONY: all results smoke measured check lint types test docs benchmark container clean
 all: results
 
 results: .venv/.run-stamp
@@ -43,12 +43,16 @@ test: .venv/.test-stamp
 	$(BIN)/python -m pytest -n 2 --dist worksteal tests/workflow tests/report tests/unit tests/fuzz src
 
 # Before each commit: static checks and the quick tests, in less than two minutes once kernels are compiled.
-check: .venv/.test-stamp
+check: lint types
+	$(BIN)/python -m pytest -q -n 2 --dist worksteal -m "not slow" tests/unit
+
+lint: .venv/.test-stamp
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy
 	$(BIN)/snakefmt --check Snakefile workflow
-	$(BIN)/python -m pytest -q -n 2 --dist worksteal -m "not slow" tests/unit
+
+types: .venv/.test-stamp
+	$(BIN)/mypy
 
 # The documentation site; opens from disk. Figures and verdicts are those of the last default study.
 docs: .venv/.docs-stamp

@@ -54,5 +54,5 @@ def start(folder, *arguments, **keywords):
 
 def snakemake(folder, *arguments):
     process = start(folder, *arguments)
-    output, _ = process.communicate(timeout=600)
+    output, _ = process.communicate(timeout=3600)
     return process.returncode, output

@@ -34,7 +34,7 @@ def call(folder, *arguments, stdin=None):
         text=True,
         input=stdin,
         preexec_fn=limited,
-        timeout=300,
+        timeout=3600,
         env=os.environ | {"NUMBA_NUM_THREADS": "1"},
     )
     assert processor_seconds() - before < MOST_SECONDS

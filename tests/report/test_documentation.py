@@ -20,7 +20,7 @@ def site(finished):
     """Build the site with figures and verdicts of the smoke study and executed notebooks."""
     command = [sys.executable, "-m", "sphinx", "-W", "--keep-going", "-q", "-b", "html", "docs", "docs/_build/html"]
     environment = os.environ | {"PYTHONPATH": str((finished / "src").resolve())}
-    result = subprocess.run(command, cwd=finished, env=environment, capture_output=True, text=True, timeout=600)
+    result = subprocess.run(command, cwd=finished, env=environment, capture_output=True, text=True, timeout=3600)
     assert result.returncode == 0, result.stderr
     return finished / "docs" / "_build" / "html"
 

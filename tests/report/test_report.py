@@ -118,8 +118,8 @@ def test_explorers_react_to_selections(finished, browser):
     page, problems = open_report(finished, browser, viewport={"width": 1280, "height": 900})
     for fold in page.locator("details:has(> .explorer) > summary").all():
         fold.click()
-    page.locator("#explorer-maxrate svg").wait_for(timeout=20_000)
-    page.locator("#explorer-percs svg").first.wait_for(timeout=20_000)
+    page.locator("#explorer-maxrate svg").wait_for()
+    page.locator("#explorer-percs svg").first.wait_for()
     network = page.locator("#explorer-percs")
     assert "busiest link: 214.7 ms (D)" in network.inner_text()
     cases = network.locator("select option").all_inner_texts()
@@ -214,7 +214,7 @@ def test_snakemake_report_opens_offline(finished, browser, tmp_path):
     page.get_by_text("Results", exact=True).click()
     page.get_by_text("pcie", exact=True).click()
     for title in ("Link loads on the tree", "Worked example", "Predicted slowdown", "Predicted against measured"):
-        page.get_by_text(title, exact=True).wait_for(timeout=10_000)
+        page.get_by_text(title, exact=True).wait_for()
     assert problems == []
 
 

@@ -120,7 +120,7 @@ def test_second_concurrent_run_is_rejected(tmp_path):
         assert code != 0
         assert "Directory cannot be locked" in output
         os.killpg(process.pid, signal.SIGCONT)
-        process.communicate(timeout=120)
+        process.communicate(timeout=3600)
         assert process.returncode == 0, "the first run is not disturbed"
     finally:
         if process.poll() is None:
@@ -146,7 +146,7 @@ def in_mounted(folder, mount, *arguments):
         env=os.environ | {"PYTHONPATH": ""},
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=3600,
     )
     return result.returncode, result.stdout + result.stderr, (folder / "found.txt").read_text().split()
 
@@ -289,7 +289,7 @@ def test_full_disk_during_database_build_is_one_error_line(own_mounts, finished,
         env=os.environ | {"PYTHONPATH": str(finished / "src")},
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=3600,
     )
     assert result.returncode == 0, result.stderr
     assert re.fullmatch(r"full/fabricast.duckdb: cannot be written: No space left on device \[\]\n", result.stdout)
@@ -303,7 +303,7 @@ def test_studies_with_separate_folders_run_concurrently(tmp_path):
     first = start(folder, "results/smoke/breakdown/all.error_band.parquet", "--cores", "1", *smoke)
     second = start(folder, "results/other/breakdown/all.error_band.parquet", "--cores", "1", *smoke, str(other))
     for process in (first, second):
-        output, _ = process.communicate(timeout=300)
+        output, _ = process.communicate(timeout=3600)
         assert process.returncode == 0, output
     for name in ("smoke", "other"):
         assert (folder / "results" / name / "breakdown" / "all.error_band.parquet").exists()

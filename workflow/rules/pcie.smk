@@ -8,7 +8,15 @@ measure_pcie_copies (optional, on CUDA GPUs);
 simulate_pcie_graphs, calibrate_pcie_models and validate_pcie_models (simulated reference).
 """
 
-PCIE_MODELS = list(settings.pcie.models)
+PREDICTED_MODELS = list(settings.pcie.models)
+# Functions of users, `module:function`, only predict the graph sets.
+PCIE_MODELS = [model for model in PREDICTED_MODELS if ":" not in model]
+USER_MODULES = [
+    path
+    for model in PREDICTED_MODELS
+    if ":" in model
+    and Path(path := model.partition(":")[0].replace(".", "/") + ".py").is_file()
+]
 # Priority of rules on the critical path: simulations, their inputs and the rules that wait for them.
 LONGEST_CHAIN = 2
 
@@ -100,6 +108,7 @@ rule predict_pcie_graphs:
     input:
         kernels="<results>/pcie/kernels.txt",
         files=graph_set_files,
+        functions=USER_MODULES,
         communication="<results>/pcie/{graph_set}.communication.parquet",
     output:
         **outputs("predict_pcie_graphs"),
@@ -113,8 +122,9 @@ rule predict_pcie_graphs:
         "../../envs/environment.yaml"
     params:
         contents=graph_set_contents,
+        functions=files_digest(USER_MODULES),
         graph_set=graph_set,
-        models=PCIE_MODELS,
+        models=PREDICTED_MODELS,
         code=code("pcie"),
     script:
         "../scripts/pcie/predict_pcie_graphs.py"
@@ -331,8 +341,9 @@ rule validate_pcie_models:
         "../../envs/environment.yaml"
     params:
         contents=graph_set_contents,
+        functions=files_digest(USER_MODULES),
         graph_set=graph_set,
-        models=PCIE_MODELS,
+        models=PREDICTED_MODELS,
         # Single interpretations of the slides are only in the error statistics, not in the predictions.
         ablations=settings.pcie.ablations,
         resamples=settings.bootstrap_resamples,

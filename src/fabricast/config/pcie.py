@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, StringConstraints, field_validator, model_validator
 
 from fabricast.config.section import Section
 
@@ -120,6 +120,10 @@ ModelName = Literal[
 ]
 
 
+#: Python function of a user, in a module that Python finds from the project folder.
+UserFunction = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*$")]
+
+
 class SearchedPattern(Section):
     """Pattern that is too large to enumerate."""
 
@@ -167,7 +171,11 @@ class PcieConfig(Section):
         le=_MOST_GRAPHS,
         description="Number of random graphs of 6 to 16 copies in each graph set that does not specify it.",
     )
-    models: list[ModelName] = Field(min_length=1, description="Models to evaluate; 'fabricast models' lists them.")
+    models: list[ModelName | UserFunction] = Field(
+        min_length=1,
+        description="Models to evaluate; 'fabricast models' lists them. `module:function` names a Python function "
+        "`rates(tree, copies)` that returns the rate of each running copy in bytes/s.",
+    )
     hardware: list[HardwareName] = Field(
         description="Hardware settings of the packet-level simulator: packet splitting by the root complex."
     )
@@ -268,7 +276,7 @@ class PcieConfig(Section):
 
     @field_validator("models")
     @classmethod
-    def _distinct(cls, models: list[ModelName]) -> list[ModelName]:
+    def _distinct(cls, models: list[str]) -> list[str]:
         if len(set(models)) != len(models):
             raise ValueError("a model is a duplicate")
         if "congestion_factor" not in models:

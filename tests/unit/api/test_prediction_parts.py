@@ -75,7 +75,7 @@ def test_error_of_a_block_is_raised_after_the_previous_blocks(threads):
 
 def test_each_thread_processes_one_item_and_few_items_are_prefetched():
     asked, running, most = 0, 0, 0
-    lock, meeting = threading.Lock(), threading.Barrier(3, timeout=10)
+    lock, meeting = threading.Lock(), threading.Barrier(3, timeout=3600)
 
     def items():
         nonlocal asked

@@ -321,7 +321,7 @@ def measure_with(driver, folder, ordinal=0, **environment):
     )
     variables = os.environ | {"LD_LIBRARY_PATH": str(driver), "PYTHONPATH": str(REPOSITORY / "src")} | environment
     return subprocess.run(
-        [sys.executable, "-c", program], cwd=folder, env=variables, capture_output=True, text=True, timeout=120
+        [sys.executable, "-c", program], cwd=folder, env=variables, capture_output=True, text=True, timeout=3600
     )
 
 

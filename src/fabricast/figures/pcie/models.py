@@ -50,6 +50,10 @@ _LOOKS: dict[str, tuple[str, Any]] = {
 OTHER_READINGS = ("0.7", "-")
 
 
+#: Look of the functions of users.
+_USER_LOOK: tuple[str, Any] = (COLOURS[5], "-")
+
+
 def model_look(name: str) -> tuple[str, Any]:
     """Return colour and line style of a model, the same in every figure.
 
@@ -58,18 +62,25 @@ def model_look(name: str) -> tuple[str, Any]:
     >>> model_look("congestion_factor"), model_look("literal")
     (('#0072B2', '-'), ('0.7', '-'))
     """
-    return _LOOKS.get(name, OTHER_READINGS)
+    return _USER_LOOK if ":" in name else _LOOKS.get(name, OTHER_READINGS)
 
 
 def greys_first(names: Iterable[str]) -> list[str]:
     """Return models in drawing order: grey lines first, below the named lines."""
-    return sorted(names, key=lambda name: name in _LOOKS)
+    return sorted(names, key=lambda name: model_look(name) != OTHER_READINGS)
+
+
+def listed_models(names: set[str]) -> list[str]:
+    """Return models in the order of the catalogue, then the functions of users."""
+    return [*(name for name in MODELS if name in names), *sorted(names - MODELS.keys())]
 
 
 def model_label(name: str, shown: set[str]) -> str | None:
     """Return the legend entry of a model; all other interpretations share one entry."""
     if name in _LOOKS:
         return MODELS[name].title
+    if ":" in name:
+        return name
     if "others" in shown:
         return None
     shown.add("others")
@@ -240,7 +251,7 @@ def plot_slowdown(
     figure, (left, right) = plt.subplots(1, 2, figsize=(PAGE_WIDTH_IN, 3.9))
     _name_graphs(figure, graph)
     known = set(prediction["model"].unique())
-    models = [name for name in MODELS if name in known]
+    models = listed_models(known)
     seen: set[str] = set()
     for name in greys_first(models):
         colour, style = model_look(name)

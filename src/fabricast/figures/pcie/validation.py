@@ -11,7 +11,15 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator
 
 from fabricast.figures.colours import COLOURS
-from fabricast.figures.pcie.models import LOADS, draw_tree, greys_first, link_load, model_label, model_look
+from fabricast.figures.pcie.models import (
+    LOADS,
+    draw_tree,
+    greys_first,
+    link_load,
+    listed_models,
+    model_label,
+    model_look,
+)
 from fabricast.figures.style import COLUMN_WIDTH_IN, PAGE_WIDTH_IN, ink_on, legend_below
 from fabricast.pcie.models.catalogue import MODELS, VALIDATED
 from fabricast.pcie.models.evaluation import factors
@@ -35,7 +43,7 @@ _WIDEST, _LEAST_SHARE = 60.0, 1e-3
 
 
 def _title(model: str) -> str:
-    return MODELS[model].title
+    return MODELS[model].title if model in MODELS else model
 
 
 def _short(origin: str) -> str:
@@ -56,7 +64,7 @@ def plot_error_distribution(histogram: pd.DataFrame, subset: str, origin: str, t
     right = figure.add_subplot(grid[:, 1])
     _name_place(figure, subset.split(".")[0], origin)
     models = set(rows["model"].unique())
-    order = [name for name in MODELS if name in models]
+    order = listed_models(models)
     for axes, name in zip(lefts, VALIDATED, strict=True):
         _draw_histogram(axes, rows[rows["model"] == name], model_look(name)[0], tolerance)
         axes.set_title(_title(name), fontsize=7)
@@ -188,7 +196,7 @@ def plot_model_hardware(error_band: pd.DataFrame, subsets: dict[str, str], toler
     }
     rows = rows[rows["subset"].isin(list(subsets))]
     names = set(rows["model"].unique())
-    models = [name for name in MODELS if name in names]
+    models = listed_models(names)
     origins = sorted(set(rows["origin"]))
     columns = [(subset, origin) for subset in subsets for origin in origins if (rows["subset"] == subset).any()]
     values = rows.set_index(["model", "subset", "origin"])["share_within"]

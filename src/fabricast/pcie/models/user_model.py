@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import heapq
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib import import_module
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -95,6 +97,9 @@ def named_function(name: str) -> UserRates:
     'add'
     """
     module, _, function = name.partition(":")
+    folder = str(Path.cwd())
+    if folder not in sys.path:  # programs that are not started by `python -m` do not search the working folder
+        sys.path.append(folder)
     try:
         found = getattr(import_module(module), function)
     except (ImportError, AttributeError, ValueError) as error:

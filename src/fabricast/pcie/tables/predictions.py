@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from fabricast.pcie.graphs.congestion_graphs import CongestionGraphs
 from fabricast.pcie.models.catalogue import MODELS
 from fabricast.pcie.models.evaluation import evaluate
+from fabricast.pcie.models.user_model import UserModel, named_function
 from fabricast.pcie.tables.graphs import graphs_from_rows
 from fabricast.pcie.topology.tree import PcieTree
 
-__all__ = ["elapsed_rows"]
+__all__ = ["elapsed_rows", "predicted_s"]
+
+
+def predicted_s(tree: PcieTree, graphs: CongestionGraphs, model: str, **parameters: Any) -> NDArray[np.float64]:
+    """Return the elapsed time of each copy in s by a model of the catalogue or a function `module:function`."""
+    if ":" in model:
+        return UserModel(named_function(model)).end_s(tree, graphs) - graphs.start_s
+    return evaluate(tree, graphs, MODELS[model], **parameters).end_s - graphs.start_s
 
 
 def elapsed_rows(
@@ -29,16 +40,15 @@ def elapsed_rows(
     rows, count = len(communication), len(models)
     elapsed_s = np.empty((count, rows))
     for number, model in enumerate(models):
-        evaluation = evaluate(
+        elapsed_s[number] = predicted_s(
             tree,
             graphs,
-            MODELS[model],
+            model,
             bandwidth_bytes_per_s=bandwidth_bytes_per_s,
             tau=tau,
             crossing_cost=crossing_cost,
             threads=threads,
         )
-        elapsed_s[number] = evaluation.end_s - graphs.start_s
 
     def repeated(codes: NDArray[np.integer], texts: list[str]) -> pd.Series:
         return pd.Series(pd.Categorical.from_codes(codes, pd.Index(texts)))

@@ -23,9 +23,9 @@ from fabricast.core.seeds import random_generator
 from fabricast.pcie.graphs.congestion_graphs import CongestionGraphs
 from fabricast.pcie.graphs.features import describe_graphs, explain_errors
 from fabricast.pcie.graphs.symmetry import canonical_forms
-from fabricast.pcie.models.catalogue import MODELS, VALIDATED
-from fabricast.pcie.models.evaluation import evaluate
+from fabricast.pcie.models.catalogue import VALIDATED
 from fabricast.pcie.tables.graphs import graphs_from_rows
+from fabricast.pcie.tables.predictions import predicted_s
 from fabricast.pcie.topology.tree import PcieTree
 
 __all__ = ["ValidationTables", "design_half", "validate_models"]
@@ -199,10 +199,9 @@ def _validate_alike(
         identifiers = rows[list(texts)].reset_index(drop=True).astype(texts)
         simulated = rows["value"].to_numpy(dtype=np.float64)
         for name in models:
-            evaluation = evaluate(
-                tree, graphs, MODELS[name], bandwidth_bytes_per_s=values["bandwidth"], threads=threads, **keywords
+            predicted = predicted_s(
+                tree, graphs, name, bandwidth_bytes_per_s=values["bandwidth"], threads=threads, **keywords
             )
-            predicted = evaluation.end_s - graphs.start_s
             common = {"study": "pcie", "model": name, "kind": "simulated", "origin": str(origin)}
             errors.append(_errors(predicted, rows, common, subsets, tolerances))
             error = errors[-1].error

@@ -1,0 +1,64 @@
+"""Models of users: Python functions that return rates."""
+
+import numpy as np
+import pytest
+import yaml
+from pydantic import ValidationError
+
+import fabricast as fc
+from fabricast.config import PcieConfig
+from fabricast.core.errors import InputError
+from fabricast.pcie.graphs.congestion_graphs import from_pairs
+from fabricast.pcie.models.user_model import UserModel, named_function
+from fabricast.pcie.tables.predictions import predicted_s
+from fabricast.pcie.topology.files import load_tree
+from tests.conftest import REPOSITORY
+
+FUNCTION = "def rates(tree, copies):\n    return [1e10 / len(copies)] * len(copies)\n"
+
+
+@pytest.fixture
+def module(tmp_path, monkeypatch):
+    (tmp_path / "fair_of_a_user.py").write_text(FUNCTION)
+    monkeypatch.chdir(tmp_path)
+    return "fair_of_a_user:rates"
+
+
+def test_rates_change_when_copies_start_and_end(module):
+    tree = load_tree("storm8")
+    graphs = from_pairs([[(0, 1), (2, 3)]], size_bytes=1e10)
+    graphs.size_bytes[1] = 2e10
+    assert UserModel(named_function(module)).end_s(tree, graphs).tolist() == [2.0, 3.0]
+    assert predicted_s(tree, graphs, module).tolist() == [2.0, 3.0]
+
+
+def test_function_is_a_model_of_predict():
+    table = fc.predict("storm8", [(0, 1), (2, 1)], model=lambda tree, copies: [5e9] * len(copies), size="5 GB")
+    assert np.allclose(table["elapsed_s"], 1.0)
+
+
+@pytest.mark.parametrize(
+    "wrong, text",
+    [
+        (lambda tree, copies: [], r"returned \[\] for 1 copies"),
+        (lambda tree, copies: [0.0], r"returned \[0.0\]"),
+        (lambda tree, copies: [float("nan")], "positive rate"),
+    ],
+)
+def test_other_rates_are_refused(wrong, text):
+    with pytest.raises(InputError, match=text):
+        UserModel(wrong).end_s(load_tree("storm8"), from_pairs([[(0, 1)]], size_bytes=1.0))
+
+
+@pytest.mark.parametrize("name, text", [("no_such_module:f", "cannot be imported"), ("math:pi", "is no function")])
+def test_names_of_no_function_are_refused(name, text):
+    with pytest.raises(InputError, match=text):
+        named_function(name)
+
+
+def test_configuration_accepts_a_function_and_refuses_other_names():
+    base = yaml.safe_load((REPOSITORY / "config" / "config.yaml").read_text())["pcie"]
+    models = ["congestion_factor", "round_robin_upstream", "back_pressure", "my_models:fair"]
+    assert PcieConfig(**base | {"models": models}).models == models
+    with pytest.raises(ValidationError, match="my_models"):
+        PcieConfig(**base | {"models": [*models, "my_models"]})
