@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Iterable
 from dataclasses import replace
 from inspect import signature
 from pathlib import Path
@@ -22,10 +23,10 @@ from fabricast.core.quantities import to_bytes_per_s
 from fabricast.core.warnings import CodedWarning, WarningCode
 from fabricast.machine.machine import Machine
 from fabricast.machine.options import MachineOptions
+from fabricast.machine.staging import StagedRate, StagedRates
 from fabricast.pcie.graphs.congestion_graphs import CongestionGraphs, from_pairs
 from fabricast.pcie.graphs.staged import TRANSPORTS, chunk_overhead_s, staged_copies, staged_graphs
 from fabricast.pcie.machines.engine_model import ENGINE_MODELS
-from fabricast.pcie.machines.measured_rates import CONTRADICTS
 from fabricast.pcie.models.catalogue import Model
 from fabricast.pcie.models.removals import Times, removal_texts, removals
 from fabricast.pcie.models.user_model import UserRates
@@ -214,37 +215,19 @@ def _predict_staged(
     check_explanation(explain, limited_by)
     predictor = Predictor(machine, method, explain=explain, threads=threads)
     halves = predictor.predict(staged_graphs(predictor.tree, graphs, is_staged))
-    rates = machine.staged_bytes_per_s
+    rates = StagedRates(machine)
     table = _folded(halves.table, predictor.tree, graphs, is_staged, rates, predictor.elapsed_s)
     compared = predictor.compare_staged(graphs, table)
     notes = replace(halves.notes, comparison=halves.notes.comparison + compared)
-    contradicted = [*_contradicted_pairs(table, machine.staged_both_ways_bytes_per_s)]
-    warnings = [*contradicted, *predictor.warnings(notes, is_contradicted=bool(contradicted))]
+    warnings = predictor.warnings(notes)
     if explain and limited_by:
         table = _with_limiting_copies(table, predictor.tree, graphs, is_staged, predictor.elapsed_s)
         warnings = [one for one in warnings if one.code is not WarningCode.LIMITING_COPIES_OMITTED]
     table.attrs["warnings"] = warnings
     if explain:
         direct = Predictor(machine, method, explain=False, threads=threads).predict(graphs).table
-        table.attrs["warnings"].append(_other_transport(table, direct, is_measured=bool(rates)))
+        table.attrs["warnings"].append(_other_transport(table, direct, is_measured=bool(machine.staged_bytes_per_s)))
     return table
-
-
-def _contradicted_pairs(table: Prediction, measured: Mapping[tuple[str, str], float]) -> Iterator[CodedWarning]:
-    """Warn if staged copies in both directions of a pair, and no others, were measured at another total rate."""
-    for name, rows in table.groupby("graph", sort=False, observed=True) if measured else ():
-        flows = [(str(source), str(target)) for source, target in zip(rows["source"], rows["target"], strict=True)]
-        if len(flows) != 2 or flows[0] != flows[1][::-1] or (rows["transport"] != "staged").any():
-            continue
-        forecast = float(rows["size_bytes"].sum() / rows["elapsed_s"].max())
-        rate = measured.get(flows[0], forecast)
-        if abs(forecast / rate - 1) > CONTRADICTS:
-            text = (
-                f"the measurements have {rate / 1e9:.4g} GB/s in total for the copies of '{name}' through host memory"
-            )
-            yield CodedWarning(
-                WarningCode.MEASUREMENT_CONTRADICTED, f"{text}, but their forecast is {forecast / 1e9:.4g} GB/s"
-            )
 
 
 def _folded(
@@ -252,13 +235,14 @@ def _folded(
     tree: PcieTree,
     graphs: CongestionGraphs,
     is_staged: NDArray[np.bool_],
-    rates: Mapping[tuple[str, str], float],
+    rates: StagedRates,
     elapsed_s: Times,
 ) -> Prediction:
     """Return one row per copy from the rows of both halves of staged copies.
 
     The halves overlap: ``elapsed_s`` is the time of the slower one and the time that the driver needs for its chunks.
-    Unless that time was measured, ``earliest_s`` is without it, and ``latest_s`` with one half after the other.
+    The copies of a pair in both directions share one resource of the driver. Rates that were not measured are those
+    of public machines, whose range ``earliest_s`` and ``latest_s`` have.
 
     Shapes: is_staged (copies,).
     """
@@ -268,21 +252,66 @@ def _folded(
     slower = np.where(times[first] > times[last], first, last)
     rows = halves.iloc[slower].reset_index(drop=True)
     copies = communications(tree, graphs)
-    ends = zip(copies["source"].astype(str), copies["target"].astype(str), strict=True)
-    measured_s = graphs.size_bytes / np.array([rates.get(pair, np.nan) for pair in ends])
-    is_measured = np.isfinite(measured_s)
+    ends = list(zip(copies["source"].astype(str), copies["target"].astype(str), strict=True))
+    single = [
+        rates.one_way(*pair) if staged else StagedRate(np.nan) for pair, staged in zip(ends, is_staged, strict=True)
+    ]
+    known_s = graphs.size_bytes / np.array([rate.bytes_per_s for rate in single])
     isolated_s = _isolated_s(tree, graphs, is_staged, elapsed_s)
-    chunks_s = np.where(is_measured, np.maximum(measured_s - isolated_s, 0.0), graphs.size_bytes * chunk_overhead_s())
+    chunks_s = np.where(
+        np.isfinite(known_s), np.maximum(known_s - isolated_s, 0.0), graphs.size_bytes * chunk_overhead_s()
+    )
     chunks_s = np.where(is_staged, chunks_s, 0.0)
-    unknown = is_staged & ~is_measured
-    columns = {name: rows[name] for name in rows.columns if name not in copies}
-    columns["elapsed_s"] = rows["elapsed_s"] + chunks_s
-    columns["earliest_s"] = rows["earliest_s"] + np.where(unknown, 0.0, chunks_s)
-    other_s = halves["latest_s"].to_numpy()[first + last - slower]
-    columns["latest_s"] = rows["latest_s"] + chunks_s + np.where(unknown, other_s, 0.0)
-    columns["slowdown"] = columns["elapsed_s"] / (isolated_s + chunks_s)
-    transports = pd.Categorical.from_codes(is_staged.astype(np.int8), pd.Index(["p2p", "staged"]))
-    return Prediction({**copies, **columns, "transport": transports})
+    pair_s, pairs = _both_ways_s(graphs, is_staged, tree, rates)
+    with_chunks_s = rows["elapsed_s"].to_numpy() + chunks_s
+    # Both copies of a pair and no others were measured as they are forecast.
+    is_known = np.array([rate.is_measured and np.isfinite(rate.bytes_per_s) for rate in pairs], dtype=np.bool_)
+    is_shared = (pair_s > with_chunks_s) | is_known
+    staged_s = np.where(is_shared, pair_s, with_chunks_s)
+    # The slower of both determines the range.
+    chosen = [both if shared else one for both, one, shared in zip(pairs, single, is_shared, strict=True)]
+    shortest = np.array([rate.shortest for rate in chosen])
+    longest = np.array([rate.longest for rate in chosen])
+    early_s, late_s = (rows[name].to_numpy() + chunks_s for name in ("earliest_s", "latest_s"))
+    return Prediction(
+        {
+            **copies,
+            **{name: rows[name] for name in rows.columns if name not in copies},
+            "elapsed_s": staged_s,
+            "slowdown": staged_s / (isolated_s + chunks_s),
+            "earliest_s": np.where(is_staged, staged_s * np.minimum(shortest, 1.0), early_s),
+            "latest_s": np.where(
+                is_staged, np.where(is_known, staged_s, np.maximum(staged_s * longest, late_s)), late_s
+            ),
+            "transport": pd.Categorical.from_codes(is_staged.astype(np.int8), pd.Index(["p2p", "staged"])),
+        }
+    )
+
+
+def _both_ways_s(
+    graphs: CongestionGraphs, is_staged: NDArray[np.bool_], tree: PcieTree, rates: StagedRates
+) -> tuple[NDArray[np.float64], list[StagedRate]]:
+    """Return the time in s of staged copies whose pair also copies in the other direction, with its rate; else 0."""
+    names = tree.endpoint_names
+    time_s, found = np.zeros(graphs.source.size), [StagedRate(np.nan)] * graphs.source.size
+    for number in range(len(graphs)):
+        part = range(int(graphs.offset[number]), int(graphs.offset[number + 1]))
+        size: dict[tuple[int, int], float] = defaultdict(float)
+        for copy in part:
+            if is_staged[copy]:
+                size[int(graphs.source[copy]), int(graphs.target[copy])] += float(graphs.size_bytes[copy])
+        for copy in part:
+            ends = int(graphs.source[copy]), int(graphs.target[copy])
+            if is_staged[copy] and size.get(ends[::-1]):
+                found[copy] = rates.both_ways(names[ends[0]], names[ends[1]])
+                found[copy] = replace(found[copy], is_measured=found[copy].is_measured and len(part) == 2)
+                # Copies of unequal sizes share the resource until the smaller one is complete.
+                both = 2 * min(size[ends], size[ends[::-1]])
+                more = max(size[ends] - size[ends[::-1]], 0.0)
+                one_way = rates.one_way(names[ends[0]], names[ends[1]]).bytes_per_s
+                seconds = both / found[copy].bytes_per_s + more / one_way
+                time_s[copy] = seconds if np.isfinite(seconds) else 0.0
+    return time_s, found
 
 
 def _isolated_s(
@@ -343,8 +372,7 @@ def _other_transport(staged: pd.DataFrame, direct: pd.DataFrame, *, is_measured:
         times = (
             f"need {(ends[1] / ends[0]).median():.3g} times as long as staged ones (median of {len(ends[0]):,} graphs)"
         )
-    share = f"{chunk_overhead_s() * 1e12:.3g} µs per MB for the chunks of the driver, as on one public machine"
-    bound = f"; staged times include {share}: measure staged copies (--measurements)"
+    bound = "; the rates of staged copies are those of public machines: measure them (p2pBandwidthLatencyTest)"
     bound = "" if is_measured else bound
     return CodedWarning(
         WarningCode.OTHER_TRANSPORT, f"with peer access (transport p2p), all copies would {times}{bound}"

@@ -16,17 +16,20 @@ from fabricast.api.prediction_table import Prediction, communications, isolated_
 from fabricast.core.errors import InputError
 from fabricast.core.quantities import MOST_THREADS, check_count
 from fabricast.core.warnings import CodedWarning, WarningCode
+from fabricast.inputs.pair_rates import BOTH_WAYS, direct_link_share, pcie_share
 from fabricast.machine.machine import Machine
 from fabricast.pcie.graphs.checks import reject_peer_copies
 from fabricast.pcie.graphs.congestion_graphs import CongestionGraphs
 from fabricast.pcie.graphs.divided_writes import divided_writes, divided_writes_warning
 from fabricast.pcie.graphs.rates import CopyTimes
 from fabricast.pcie.machines.assumptions import Assumptions
+from fabricast.pcie.machines.calibrate import DUPLEX_COST
 from fabricast.pcie.machines.engine_model import ASSUMPTIONS, ENGINE_MODELS, UNPROBED, EngineModel
 from fabricast.pcie.machines.expected_errors import expected_error_text, graph_classes
 from fabricast.pcie.machines.group_rates import slow_link_warnings
 from fabricast.pcie.machines.measured_rates import Comparison, MeasuredRates
 from fabricast.pcie.models.evaluation import Evaluation, evaluate
+from fabricast.pcie.models.parameters import link_generation
 from fabricast.pcie.models.removals import MOST_IN_GRAPH, MOST_OF_RANDOM, Times, removal_texts, removals
 from fabricast.pcie.models.user_model import UserModel
 from fabricast.pcie.topology.tree import PcieTree
@@ -47,6 +50,14 @@ def check_explanation(explain: bool, limited_by: bool) -> None:
     """Refuse limiting copies without an explanation."""
     if limited_by and not explain:
         raise InputError("is requested without explain, which it extends", argument="limited_by")
+
+
+def _has_reverse(graphs: CongestionGraphs) -> NDArray[np.bool_]:
+    """Return whether the graph of each copy also has a copy in the other direction."""
+    of_graph = graphs.graph_of_communication.tolist()
+    ends = list(zip(of_graph, graphs.source.tolist(), graphs.target.tolist(), strict=True))
+    known = set(ends)
+    return np.array([(graph, target, source) in known for graph, source, target in ends], dtype=np.bool_)
 
 
 @dataclass(frozen=True)
@@ -204,13 +215,14 @@ class Predictor:
         found, assumptions = engines.times(graphs, explain=self._explain)
         elapsed_s = found.end_s - graphs.start_s
         isolated_s = engines.isolated_s(graphs)
+        shortest, longest = self._spread(engines, graphs)
         table = Prediction(
             {
                 **communications(self.tree, graphs),
                 "elapsed_s": elapsed_s,
                 "slowdown": elapsed_s / isolated_s,
-                "earliest_s": found.earliest_s - graphs.start_s,
-                "latest_s": found.latest_s - graphs.start_s,
+                "earliest_s": (found.earliest_s - graphs.start_s) * shortest,
+                "latest_s": (found.latest_s - graphs.start_s) * longest,
                 **(text_columns(found) if self._explain else {}),
                 **self._limiting(graphs, elapsed_s, isolated_s, partial(self.elapsed_s, progress=progress)),
             }
@@ -221,6 +233,30 @@ class Predictor:
             comparison=self._compared(engines, graphs, found, known.comparison),
         )
         return Predicted(table, notes)
+
+    def _spread(
+        self, engines: EngineModel, graphs: CongestionGraphs
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return the factors from the time of each copy to its range on public machines, for rates not measured."""
+        shortest, longest = np.ones(graphs.source.size), np.ones(graphs.source.size)
+        share = self._machine.default_share
+        if share is not None:
+            shortest[:], longest[:] = share.median / share.highest, share.median / share.lowest
+            both = pcie_share(link_generation(self._machine.tree), direction=BOTH_WAYS)
+            is_both = _has_reverse(graphs)
+            total = 2 * share.median / (1 + DUPLEX_COST)
+            shortest[is_both], longest[is_both] = min(total / both.highest, 1.0), max(total / both.lowest, 1.0)
+        names = engines.tree.endpoint_names
+        if engines.tree.peer_links:
+            is_nominal = not engines.rates.direct_links_measured
+            for copy, ends in enumerate(zip(graphs.source.tolist(), graphs.target.tolist(), strict=True)):
+                kind = engines.tree.peer_link(names[ends[0]], names[ends[1]])
+                if kind is not None:
+                    direct = direct_link_share(kind)
+                    is_known = is_nominal and direct.machines > 0
+                    shortest[copy] = direct.median / direct.highest if is_known else 1.0
+                    longest[copy] = direct.median / direct.lowest if is_known else 1.0
+        return shortest, longest
 
     def _compared(
         self, engines: EngineModel, graphs: CongestionGraphs, found: CopyTimes, known: Comparison

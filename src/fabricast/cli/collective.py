@@ -9,7 +9,17 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fabricast.cli.options import DISPLAY, FILES, LINK, MEASUREMENTS, SYSTEM, check_output, print_warnings
+from fabricast.cli.options import (
+    DISPLAY,
+    FILES,
+    LINK,
+    MEASUREMENTS,
+    SYSTEM,
+    VERBOSE,
+    check_output,
+    print_warnings,
+    print_wrapped,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -72,6 +82,7 @@ def collective(
     write_tuner: Annotated[Path | None, WRITE_TUNER] = None,
     write_graph: Annotated[Path | None, WRITE_GRAPH] = None,
     include_display: Annotated[bool, DISPLAY] = False,
+    verbose: Annotated[bool, VERBOSE] = False,
 ) -> None:
     """Forecast NCCL's collective operations on PCIe machines, and what limits them."""
     from fabricast.api.collectives import collective as forecast_collective
@@ -113,7 +124,7 @@ def collective(
             write_elapsed(forecast.table, output)
     if output is None:
         typer.echo(_shown_text(forecast, findings, shown), nl=False)
-    print_warnings(forecast.warnings)
+    print_warnings(forecast.warnings, verbose=verbose)
 
 
 def _shown_text(forecast: CollectiveForecast, findings: list[Finding], shown: str) -> str:
@@ -143,26 +154,26 @@ def diagnose(
     cpu: Annotated[str | None, PROCESSOR] = None,
     link: Annotated[str | None, LINK] = None,
     include_display: Annotated[bool, DISPLAY] = False,
+    verbose: Annotated[bool, VERBOSE] = False,
 ) -> None:
-    """Name the causes of lost time on a machine; exit code 1 for causes, damaged files or uncompared measurements."""
+    """Name the causes of lost time on a machine; exit code 1 for causes and damaged files."""
     from fabricast.api.collectives import diagnose as diagnose_machine
 
     diagnosis = diagnose_machine(files, gpu=gpu, cpu=cpu, link=link, include_display=include_display)
+    print_wrapped(str(diagnosis.verdict))
     for source in diagnosis.sources:
-        typer.echo(source)
+        print_wrapped(source)
+    for statement in diagnosis.statements:
+        print_wrapped(f"stated: {statement}")
     for number, finding in enumerate(diagnosis.findings, start=1):
-        typer.echo(_finding_text(number, finding.cause, finding.text, finding.remedy, finding.origin))
+        print_wrapped(f"{number}. {finding.text} [{finding.cause}]")
+        if finding.origin:
+            print_wrapped(f"   evidence: {finding.origin}")
+        print_wrapped(f"   try: {finding.remedy}")
     if diagnosis.omitted:
         typer.echo(f"{diagnosis.omitted} further findings cost less")
-    if not diagnosis.findings:
-        typer.echo("no cause of lost time")
-    if not diagnosis.measured:
-        typer.echo("nothing is measured: add copies (p2pBandwidthLatencyTest) or a log of nccl-tests")
-    elif not diagnosis.compared:
-        typer.echo("none of the measurements is compared; the warnings state the reasons")
-    print_warnings(diagnosis.warnings)
-    is_uncompared = diagnosis.compared < diagnosis.measured
-    raise typer.Exit(code=1 if diagnosis.findings or is_uncompared or diagnosis.damaged else 0)
+    print_warnings(diagnosis.warnings, verbose=verbose)
+    raise typer.Exit(code=1 if diagnosis.has_causes else 0)
 
 
 def _integers(text: str | None) -> list[int] | None:

@@ -4,13 +4,21 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
+import sys
+import textwrap
 from collections.abc import Iterable
 from pathlib import Path
 
 import typer
 
 from fabricast.core.errors import InputError
-from fabricast.core.warnings import CodedWarning
+from fabricast.core.warnings import CodedWarning, WarningCode
+
+#: Warnings that are named without -v, and the length in characters to which each is cut.
+_NAMED, _SHORTEST, _LONGEST = 2, 30, 110
+#: Columns below which lines are not wrapped.
+_NARROWEST = 40
 
 FILES = typer.Argument(
     help="Built-in topology, and files in any order: descriptions of the machine (YAML, hwloc or NCCL XML, nvidia-smi, "
@@ -68,6 +76,7 @@ PARAMETERS = typer.Option(
 PCIE_ONLY = typer.Option(
     "--pcie-only", help="Route copies between directly linked GPUs (NVLink, NVSwitch, xGMI) over PCIe."
 )
+VERBOSE = typer.Option("--verbose", "-v", help="Print all assumptions in full.")
 DISPLAY = typer.Option("--include-display", help="Include NVIDIA and AMD graphics cards (class 0300).")
 
 
@@ -156,8 +165,46 @@ def check_processes(processes: int | None) -> None:
         check_range("--processes", processes, 1, 1_000_000)
 
 
-def print_warnings(warnings: Iterable[CodedWarning]) -> None:
-    """Print warnings about assumptions to stderr."""
-    for warning in warnings:
-        kind = "" if warning.code.is_note else "warning: "
-        typer.echo(f"fabricast: {kind}{warning.text} [{warning.code}]", err=True)
+def print_wrapped(text: str) -> None:
+    """Print a line, wrapped at the width of a terminal with an indent; on a pipe it stays one line."""
+    if not sys.stdout.isatty():
+        typer.echo(text)
+        return
+    indent = " " * (len(text) - len(text.lstrip()) + 3)
+    width = max(shutil.get_terminal_size().columns, _NARROWEST)
+    typer.echo(textwrap.fill(text, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False))
+
+
+def print_warnings(warnings: Iterable[CodedWarning], *, verbose: bool = False) -> None:
+    """Print the expected error and the assumptions of a result to stderr.
+
+    Unless all are wanted, two lines follow: one for the accuracy, and one that counts the assumptions and names two.
+    """
+    listed = list(dict.fromkeys(warnings))
+    if verbose:
+        for warning in listed:
+            kind = "" if warning.code.is_note else "warning: "
+            typer.echo(f"fabricast: {kind}{warning.text} [{warning.code}]", err=True)
+        return
+    for warning in listed:
+        if warning.code is WarningCode.EXPECTED_ERROR:
+            typer.echo(f"fabricast: {warning.text}", err=True)
+    others = sorted((one for one in listed if not one.code.is_note), key=lambda one: not _is_grave(one))
+    if others:
+        named = "; ".join(_shortened(one.text) for one in others[:_NAMED])
+        count = "1 assumption" if len(others) == 1 else f"{len(others)} assumptions"
+        typer.echo(f"fabricast: warning: {count}, -v explains: {named}", err=True)
+
+
+def _is_grave(warning: CodedWarning) -> bool:
+    """Return whether measurements or files contradict a result."""
+    code = warning.code
+    return code.is_contradiction or code.is_about_files or code is WarningCode.MEASUREMENT_CONTRADICTED
+
+
+def _shortened(text: str) -> str:
+    """Return the beginning of a warning, up to the end of a clause."""
+    if len(text) <= _LONGEST:
+        return text
+    ends = [match.start() for match in re.finditer(r"[;:,] ", text) if _SHORTEST <= match.start() <= _LONGEST]
+    return text[: ends[-1]] if ends else f"{text[:_LONGEST].rsplit(' ', 1)[0]}..."

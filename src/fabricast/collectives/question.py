@@ -22,7 +22,7 @@ from fabricast.nccl.graph_files import read_graph
 from fabricast.nccl.records import NcclLog, NcclTestsTable, check_bus_bandwidth
 from fabricast.nccl.search import SearchGraph
 from fabricast.nccl.settings import NcclSettings, cpu_of, with_environment
-from fabricast.nccl.system import NEWEST, Cpu, PathType, parse_version
+from fabricast.nccl.system import NEWEST, OLDEST, Cpu, PathType, Version, parse_version
 from fabricast.pcie.topology.parts import pairs_without_link
 from fabricast.pcie.topology.tree import PcieTree
 
@@ -207,7 +207,7 @@ def _settings(machine: Machine, question: Question) -> tuple[NcclSettings, list[
     if question.nccl_version is not None:
         version = parse_version(question.nccl_version)
     elif logged is not None:
-        version = logged
+        version = _emulated(logged)
     else:
         assume(f"the version of NCCL is unknown: {'.'.join(map(str, NEWEST))} is assumed; specify nccl_version")
     environment = _environment(question)
@@ -237,6 +237,15 @@ def _settings(machine: Machine, question: Question) -> tuple[NcclSettings, list[
             settings = replace(settings, has_peer_access=False)
             assume("the topology has no peer access between its GPUs: all hops go through host memory")
     return with_environment(settings, environment), warnings
+
+
+def _emulated(version: Version) -> Version:
+    """Return a version of a log whose choices are emulated."""
+    text = ".".join(map(str, version))
+    if version < OLDEST:
+        oldest = ".".join(map(str, OLDEST[:2]))
+        raise InputError(f"NCCL {text} of the log is older than {oldest}: its choices of algorithm are not emulated")
+    return parse_version(text)
 
 
 def _environment(question: Question) -> dict[str, str]:

@@ -26,6 +26,7 @@ class WarningCode(StrEnum):
     NETWORK_PORTS_MERGED = "network_ports_merged"
     NETWORK_CARD_LIMITS = "network_card_limits"
     DOWNGRADED_LINK = "downgraded_link"
+    UNEQUAL_DIRECT_LINKS = "unequal_direct_links"
     ACCESS_CONTROL = "access_control"
     SMALL_PAYLOAD = "small_payload"
     NO_PEER_ACCESS = "no_peer_access"

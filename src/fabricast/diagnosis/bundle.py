@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from fabricast.collectives.diagnosis import Cause, diagnose_collective
 from fabricast.collectives.forecast import forecast_prepared
@@ -13,9 +13,12 @@ from fabricast.core.errors import InputError
 from fabricast.core.facts import Content, Fact, Facts, Kind, Quantity
 from fabricast.core.findings import Finding
 from fabricast.core.warnings import CodedWarning, CopyWarning, WarningCode
-from fabricast.diagnosis.logs import log_findings, wrong_results
+from fabricast.diagnosis.measured import below_public_machines, compared_rates
 from fabricast.diagnosis.source_texts import source_text
+from fabricast.diagnosis.statements import gpu_states, log_findings, nccl_problems, stated, wrong_results
+from fabricast.diagnosis.verdict import Verdict, is_refuted, verdict_of, within_text
 from fabricast.diagnosis.weights import ACCESS, CONTRADICTION, LINK
+from fabricast.inputs.gpus import gpu_model, is_known_gpu
 from fabricast.machine.build import MACHINE_CONTENTS, machine_from
 from fabricast.machine.machine import Machine
 from fabricast.machine.options import MachineOptions
@@ -23,6 +26,7 @@ from fabricast.machine.staged import slow_staged_copies
 from fabricast.nccl.records import NcclTestsTable
 from fabricast.pcie.machines.validation import validate_rates
 from fabricast.pcie.measurements.measured_graph import MeasuredGraph
+from fabricast.pcie.topology.parts import pci_address
 from fabricast.pcie.topology.tree import PcieTree
 from fabricast.sources.formats import names_of
 from fabricast.sources.nccl_tests import MOST_TABLES
@@ -34,14 +38,25 @@ MOST_FINDINGS = 10
 #: Remedy of a warning about the topology.
 _REMEDIES = {
     WarningCode.DOWNGRADED_LINK: "reseat the card, replace the riser or use another slot; check 'lspci -vv' (LnkSta)",
+    WarningCode.UNEQUAL_DIRECT_LINKS: "check 'nvidia-smi nvlink -s' and '-e', the fabric manager "
+    "('systemctl status nvidia-fabricmanager') and Xid messages ('dmesg | grep Xid')",
     WarningCode.ACCESS_CONTROL: "disable ACS of these ports (BIOS, or 'setpci' on ACSCtl) and the IOMMU",
     WarningCode.NO_PEER_ACCESS: "check driver, IOMMU, ACS and virtualisation; direct copies need peer access",
     WarningCode.SMALL_PAYLOAD: "raise MaxPayload in the BIOS, or boot with pci=pcie_bus_perf ('lspci -vv', DevCtl)",
     WarningCode.SLOW_LINKS: "check 'lspci -vv' (LnkSta) while the GPUs copy",
-    WarningCode.CARD_ON_OTHER_SOCKET: "move a card to that socket, or bind the job to the GPUs of the card's socket",
+    WarningCode.CARD_ON_OTHER_SOCKET: "move a card to that NUMA node, or bind the job to the GPUs that have one nearer",
     WarningCode.FILES_CONTRADICT: "use files of one machine that were written at the same time",
     WarningCode.GPU_MODELS_DIFFER: "use files of one machine",
 }
+#: Causes that state one fact, the most certain one first.
+_SAME_FACT = (
+    ("network_in_host", "no_peer_access", "no_direct_copies", Cause.HOST_MEMORY_TRANSPORT),
+    (WarningCode.SLOW_ENDPOINT, "below_public_machines", WarningCode.SLOW_COPIES, WarningCode.IMPLAUSIBLE_RATE),
+)
+#: Words of a remedy that cannot work: settings do not change what the driver of GeForce cards permits.
+_STOCK_DRIVER = (
+    "NVIDIA's driver permits no direct copies between these GPUs; a modified driver changes that, settings do not"
+)
 _ACCESS_CODES = (WarningCode.NO_PEER_ACCESS, WarningCode.CARD_ON_OTHER_SOCKET)
 #: Codes of causes that name a GPU, a direction or a transport.
 _SPECIFIC = (
@@ -66,12 +81,14 @@ class Diagnosis:
 
     Parameters
     ----------
-    tree : PcieTree
-        Topology.
+    verdict : Verdict
+        Answer in one line; it never contradicts the findings.
     sources : tuple of str
         What was recognised in each file.
+    statements : tuple of str
+        What the files state about runs and GPUs, with place.
     findings : tuple of Finding
-        At most ten findings, most costly first.
+        At most ten causes: what files state, then what measurements say by themselves, then what the model says.
     omitted : int
         Number of further findings.
     warnings : tuple of CodedWarning
@@ -81,57 +98,122 @@ class Diagnosis:
         expectation.
     damaged : int
         Number of files of known programs that cannot be read completely.
+    tree : PcieTree or None
+        Topology; None if the files describe none.
     """
 
-    tree: PcieTree
+    verdict: Verdict
     sources: tuple[str, ...]
+    statements: tuple[str, ...]
     findings: tuple[Finding, ...]
     omitted: int
     warnings: tuple[CodedWarning, ...]
     measured: int
     compared: int
     damaged: int
+    tree: PcieTree | None = None
+
+    @property
+    def has_causes(self) -> bool:
+        """Whether a cause was found or a file is damaged: exit code 1 of the command."""
+        return bool(self.findings or self.damaged)
+
+
+@dataclass
+class _Answers:
+    """What is found on the way."""
+
+    findings: list[Finding] = field(default_factory=list)
+    statements: list[str] = field(default_factory=list)
+    warnings: list[CodedWarning] = field(default_factory=list)
+    within: list[str] = field(default_factory=list)
+    uncompared: list[str] = field(default_factory=list)
+    compared: int = 0
 
 
 def diagnose_facts(facts: Facts, options: MachineOptions) -> Diagnosis:
-    """Compare every measured pair and collective operation of a machine with its expectation."""
+    """Name the causes that files state, that measurements show, and that the model adds; see `Diagnosis`."""
     _check_any_usable(facts)
-    machine = machine_from(facts, options)
-    findings: list[Finding] = [*_of_topology(machine), *log_findings(facts), *wrong_results(facts)]
-    warnings: list[CodedWarning] = list(machine.warnings)
-    with_copies = _paths_of(facts, Content.COPIES)
-    compared = 0
+    answers = _Answers()
+    answers.findings += [*nccl_problems(facts), *wrong_results(facts), *gpu_states(facts), *log_findings(facts)]
+    answers.statements += stated(facts)
+    machine: Machine | None = None
+    missing = ""
     try:
-        findings += _of_copies(machine)
-        compared += len(with_copies)
+        machine = machine_from(facts, options)
     except InputError as error:
-        warnings.append(CodedWarning(WarningCode.PART_UNREADABLE, f"{error}: the measured copies are not compared"))
+        if not (answers.findings or answers.statements):
+            raise
+        missing = str(error)
+    if machine is not None:
+        answers.findings += _of_topology(machine, answers)
+        answers.warnings += machine.warnings
+        _compare_copies(machine, facts, answers)
+        _compare_tables(machine, facts, answers)
+    tables = list(facts.of(Quantity.COLLECTIVE))
+    all_tables = len(tables) + sum(fact.value for fact in facts.of(Quantity.UNREAD_TABLES))
+    measured = len(_paths_of(facts, Content.COPIES)) + all_tables
+    ranked = sorted(_unique(answers.findings), key=lambda one: -one.gain)
+    damaged = _damaged_files(facts)
+    return Diagnosis(
+        verdict_of(ranked, answers.within, answers.uncompared, measured, missing),
+        tuple(source_text(file) for file in facts.files),
+        tuple(dict.fromkeys(answers.statements)),
+        tuple(ranked[:MOST_FINDINGS]),
+        max(len(ranked) - MOST_FINDINGS, 0),
+        tuple(dict.fromkeys(answers.warnings)),
+        measured,
+        answers.compared,
+        damaged,
+        None if machine is None else machine.tree,
+    )
+
+
+def _compare_copies(machine: Machine, facts: Facts, answers: _Answers) -> None:
+    """Add what measured copies say, by themselves and beside public machines."""
+    with_copies = _paths_of(facts, Content.COPIES)
+    if not with_copies:
+        return
+    try:
+        found = list(_of_copies(machine))
+        rates = list(compared_rates(machine))
+    except InputError as error:
+        text = f"{error}: the measured copies are not compared"
+        answers.warnings.append(CodedWarning(WarningCode.PART_UNREADABLE, text))
+        answers.uncompared.append(str(error))
+        return
+    answers.compared += len(with_copies)
+    # A slow GPU or direction, or a slow link, explains other slow copies.
+    is_explained = any(one.cause in _SPECIFIC for one in found)
+    for compared in rates:
+        below = below_public_machines(compared)
+        if below is None:
+            answers.within.append(str(compared))
+        elif not is_explained:
+            found.append(below)
+            is_explained = True
+    answers.findings += found
+
+
+def _compare_tables(machine: Machine, facts: Facts, answers: _Answers) -> None:
+    """Add what tables of nccl-tests say beside their forecast."""
     for fact in machine.tables[:MOST_TABLES]:
         try:
-            found, assumed = _of_collective(machine, fact)
+            found, assumed, within = _of_collective(machine, fact)
         except InputError as error:
             # Tables of several hosts, of other GPUs or over NVLink: the rest of the bundle is compared.
             text = f"{fact.place}: the table is not compared: {error.reason}"
-            warnings.append(CodedWarning(WarningCode.LOG_ROWS_EXCLUDED, text))
+            answers.warnings.append(CodedWarning(WarningCode.LOG_ROWS_EXCLUDED, text))
+            answers.uncompared.append(error.reason)
             continue
-        findings += found
-        warnings += assumed
-        compared += 1
-    all_tables = len(machine.tables) + sum(fact.value for fact in facts.of(Quantity.UNREAD_TABLES))
-    if all_tables > MOST_TABLES:
-        text = f"{all_tables - MOST_TABLES:,} of {all_tables:,} tables of nccl-tests are not compared"
-        warnings.append(CodedWarning(WarningCode.LOG_ROWS_EXCLUDED, text))
-    ranked = sorted(_unique(findings), key=lambda one: -one.gain)
-    return Diagnosis(
-        machine.tree,
-        tuple(source_text(file) for file in facts.files),
-        tuple(ranked[:MOST_FINDINGS]),
-        max(len(ranked) - MOST_FINDINGS, 0),
-        tuple(dict.fromkeys(warnings)),
-        len(with_copies) + all_tables,
-        compared,
-        _damaged_files(facts),
-    )
+        answers.findings += found
+        answers.warnings += assumed
+        answers.within += within
+        answers.compared += 1
+    unread = len(machine.tables) - MOST_TABLES + sum(fact.value for fact in facts.of(Quantity.UNREAD_TABLES))
+    if unread > 0:
+        text = f"{unread:,} of {unread + MOST_TABLES:,} tables of nccl-tests are not compared"
+        answers.warnings.append(CodedWarning(WarningCode.LOG_ROWS_EXCLUDED, text))
 
 
 def _check_any_usable(facts: Facts) -> None:
@@ -143,7 +225,8 @@ def _check_any_usable(facts: Facts) -> None:
     file = facts.files[0]
     text = "is empty" if file.is_empty else f"was written by no known program, expected {names_of(*MACHINE_CONTENTS)}"
     if file.blocks:
-        text = f"has {file.blocks[0].content} ({file.blocks[0].program}){file.blocks[0].hint}"
+        block = file.blocks[0]
+        text = f"has {block.text or f'{block.content} ({block.program})'}{block.hint}"
     raise InputError(f"{text}{file.hint}", path=file.path)
 
 
@@ -157,7 +240,10 @@ def _paths_of(facts: Facts, content: Content) -> set[str]:
 
 
 def _unique(findings: Sequence[Finding]) -> list[Finding]:
-    """Return findings with different causes and texts: several tables repeat those of the machine."""
+    """Return findings with different causes and texts; of those that state one fact, the first."""
+    found = {finding.cause for finding in findings}
+    same = {cause for group in _SAME_FACT for cause in [one for one in group if one in found][1:]}
+    findings = [finding for finding in findings if finding.cause not in same]
     kept: dict[tuple[str, str], Finding] = {}
     for finding in findings:
         key = (finding.cause, finding.text)
@@ -166,12 +252,23 @@ def _unique(findings: Sequence[Finding]) -> list[Finding]:
     return list(kept.values())
 
 
-def _of_topology(machine: Machine) -> Iterator[Finding]:
+def _of_topology(machine: Machine, answers: _Answers) -> Iterator[Finding]:
     for warning in machine.tree.warnings:
-        if warning.code in _REMEDIES:
+        if warning.code is WarningCode.PEER_ACCESS_ASSUMED or (
+            warning.code is WarningCode.NO_PEER_ACCESS and _has_stock_driver(machine)
+        ):
+            # A state of the machine, no fault.
+            answers.statements.append(f"{_STOCK_DRIVER} ({_origin(machine.facts, warning)})")
+        elif warning.code in _REMEDIES:
             weight = ACCESS if warning.code in _ACCESS_CODES else LINK
             origin = _origin(machine.facts, warning)
             yield Finding(warning.code, warning.text, _REMEDIES[warning.code], weight, origin=origin)
+
+
+def _has_stock_driver(machine: Machine) -> bool:
+    """Return whether all GPUs are of models whose unmodified driver permits no direct copies."""
+    known = [gpu_model(name) for name in machine.models.values() if is_known_gpu(name)]
+    return bool(known) and not any(model.has_stock_peer_access for model in known)
 
 
 def _origin(facts: Facts, warning: CodedWarning) -> str:
@@ -221,7 +318,16 @@ def _of_copies(machine: Machine) -> Iterator[Finding]:
     for warning in found:
         remedy = _COPY_REMEDIES.get(warning.code, _REPEAT)
         origin = _place_of(warning, machine.graphs)
-        yield Finding(warning.code, warning.text, remedy, CONTRADICTION, origin=origin)
+        yield Finding(warning.code, _with_address(machine, warning), remedy, CONTRADICTION, origin=origin)
+
+
+def _with_address(machine: Machine, warning: CodedWarning) -> str:
+    """Return the text of a warning about one GPU with its address."""
+    ends = warning.ends if isinstance(warning, CopyWarning) else ()
+    address = machine.tree.vertex(ends[0]).label if len(ends) == 1 else ""
+    if not pci_address(address) or address in warning.text:
+        return warning.text
+    return warning.text.replace(f"GPU {ends[0]} ", f"GPU {ends[0]} ({address}) ", 1)
 
 
 def _place_of(warning: CodedWarning, graphs: Sequence[MeasuredGraph]) -> str:
@@ -239,8 +345,8 @@ def _place_of(warning: CodedWarning, graphs: Sequence[MeasuredGraph]) -> str:
     return f"{graph.path}:{graph.line}" if graph.line else graph.path
 
 
-def _of_collective(machine: Machine, fact: Fact) -> tuple[list[Finding], tuple[CodedWarning, ...]]:
-    """Compare one table of nccl-tests with its forecast."""
+def _of_collective(machine: Machine, fact: Fact) -> tuple[list[Finding], tuple[CodedWarning, ...], list[str]]:
+    """Compare one table of nccl-tests with its forecast; the last value says that it is as expected."""
     table: NcclTestsTable = fact.value
     if table.operation is None:
         raise InputError("does not name its operation")
@@ -250,11 +356,16 @@ def _of_collective(machine: Machine, fact: Fact) -> tuple[list[Finding], tuple[C
     found = [
         replace(one, text=f"{table.operation}: {one.text}", origin=f"{fact.place.path}:{_rows(table, one)}")
         for one in diagnose_collective(forecast)
+        if not is_refuted(forecast, one)
     ]
-    if not any(one.cause == Cause.SLOWER_THAN_FORECAST for one in found):
+    if _has_stock_driver(machine):
+        # What the driver does not permit is no cause that a setting changes.
+        found = [one for one in found if one.cause != Cause.HOST_MEMORY_TRANSPORT]
+    is_slower = any(one.cause == Cause.SLOWER_THAN_FORECAST for one in found)
+    if not is_slower:
         # The machine does what is expected of it: only changes with a forecast gain are findings.
         found = [one for one in found if one.gain > 1]
-    return found, forecast.warnings
+    return found, forecast.warnings, [] if is_slower else [within_text(forecast)]
 
 
 def _rows(table: NcclTestsTable, finding: Finding) -> str:

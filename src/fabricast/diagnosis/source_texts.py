@@ -33,6 +33,8 @@ def source_text(file: SourceFile) -> str:
 def _parts(file: SourceFile) -> Iterator[str]:
     """Yield the contents of a file."""
     read = [block for block in file.blocks if block.facts]
+    # Known output that says nothing about the machine.
+    yield from dict.fromkeys(block.text for block in file.blocks if block.text and not block.facts)
     for content in dict.fromkeys(block.content for block in read):
         blocks = [block for block in read if block.content is content]
         if content is Content.COLLECTIVES:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -11,7 +12,20 @@ from fabricast.inputs.csv_files import read_csv
 
 __all__ = ["GpuModel", "gpu_model", "is_known_gpu"]
 
-_COLUMNS = ["words", "capability", "pcie_generation", "pcie_width", "nvlink_gb_per_s", "peer_access", "source"]
+_COLUMNS = [
+    "words",
+    "capability",
+    "pcie_generation",
+    "pcie_width",
+    "nvlink_gb_per_s",
+    "peer_access",
+    "always_linked",
+    "c2c_gb_per_s",
+    "source",
+]
+#: Series of GeForce cards, which some write together with their number.
+_SERIES = re.compile(r"\b(rtx|gtx)(?=\d)")
+_WORD = re.compile(r"[a-z0-9]+")
 
 
 class GpuModel(NamedTuple):
@@ -29,6 +43,10 @@ class GpuModel(NamedTuple):
         Rate of one NVLink in one direction in bytes/s; None without NVLink.
     has_stock_peer_access : bool
         Whether the unmodified driver permits direct copies between GPUs.
+    is_always_linked : bool
+        Whether all GPUs of this model in one machine are connected directly (NVLink, xGMI).
+    host_bytes_per_s : float or None
+        Rate of the link to the host in one direction in bytes/s if it is no PCIe link (NVLink-C2C).
     source : str
         Origin of the numbers.
     """
@@ -39,6 +57,8 @@ class GpuModel(NamedTuple):
     width: int
     nvlink_bytes_per_s: float | None
     has_stock_peer_access: bool
+    is_always_linked: bool
+    host_bytes_per_s: float | None
     source: str
 
 
@@ -52,6 +72,8 @@ def _models() -> tuple[GpuModel, ...]:
             int(row.number("pcie_width")),
             row.number("nvlink_gb_per_s") * 1e9 if row["nvlink_gb_per_s"] else None,
             row["peer_access"] == "yes",
+            row["always_linked"] == "yes",
+            row.number("c2c_gb_per_s") * 1e9 if row["c2c_gb_per_s"] else None,
             row["source"],
         )
         for row in read_csv(published() / "gpus.csv", _COLUMNS)
@@ -61,15 +83,15 @@ def _models() -> tuple[GpuModel, ...]:
 def is_known_gpu(name: str) -> bool:
     """Return whether the table has the model of a product name.
 
-    >>> is_known_gpu("NVIDIA L40S"), is_known_gpu("AMD Instinct MI300X"), is_known_gpu("Matrox G200")
+    >>> is_known_gpu("NVIDIA L40S"), is_known_gpu("AMD Instinct MI300X"), is_known_gpu("NVIDIA L40X")
     (True, True, False)
     """
     return _model_of(name) is not None
 
 
 def _model_of(name: str) -> GpuModel | None:
-    text = name.lower().replace("-", " ")
-    return next((model for model in _models() if model.words in text), None)
+    words = " ".join(_WORD.findall(_SERIES.sub(r"\1 ", name.lower())))
+    return next((model for model in _models() if f" {model.words} " in f" {words} "), None)
 
 
 def gpu_model(name: str, argument: str = "gpu") -> GpuModel:

@@ -8,15 +8,18 @@ from pathlib import Path
 
 from fabricast.core.errors import InputError
 from fabricast.core.facts import Content, Facts, Place, Quantity, SourceFile
-from fabricast.core.units import HEADER_BYTES, PAYLOAD_BYTES
+from fabricast.core.units import HEADER_BYTES, PAYLOAD_BYTES, PROTOCOL_EFFICIENCY
 from fabricast.core.warnings import CodedWarning, WarningCode
+from fabricast.inputs.pair_rates import pcie_share
 from fabricast.machine.access import with_peer_access
 from fabricast.machine.descriptions import Described
+from fabricast.machine.direct_links import with_direct_links_checked
 from fabricast.machine.gpus import with_gpus
 from fabricast.machine.machine import Machine
 from fabricast.machine.measurements import measurements_of
 from fabricast.machine.options import MachineOptions
 from fabricast.machine.topology import described_tree
+from fabricast.pcie.models.parameters import link_generation
 from fabricast.pcie.topology.tree import PcieTree
 from fabricast.sources.reading import read, unknown_text
 
@@ -88,6 +91,7 @@ def machine_of_tree(tree: PcieTree, facts: Facts | None = None, options: Machine
 def _machine(tree: PcieTree, described: Sequence[Described], facts: Facts, options: MachineOptions) -> Machine:
     """Return the machine of a tree, completed by the statements of all files about its GPUs and their copies."""
     tree, models = with_gpus(tree, described, facts, options)
+    tree = with_direct_links_checked(tree, described, models)
     tree = with_peer_access(tree, facts, models)
     tree = _with_payload(tree, facts)
     notes = [*_unread(facts), *_networks(facts)]
@@ -101,10 +105,12 @@ def _with_payload(tree: PcieTree, facts: Facts) -> PcieTree:
     if payload == PAYLOAD_BYTES or tree.link_bytes_per_s is None:
         return tree
     share = payload / (payload + HEADER_BYTES)
-    text = f"MaxPayload of the GPUs is {payload} bytes: an isolated copy gets {share:.1%} of its links"
+    text = f"MaxPayload of the GPUs is {payload} bytes: packets carry {share:.1%} payload"
     code = WarningCode.SMALL_PAYLOAD if payload < PAYLOAD_BYTES else WarningCode.TOPOLOGY_NOTE
     warnings = (*tree.warnings, CodedWarning(code, text))
-    return replace(tree, bandwidth_bytes_per_s=tree.link_bytes_per_s * share, warnings=warnings)
+    # Public machines have the usual payload.
+    usual = pcie_share(link_generation(tree)).median / PROTOCOL_EFFICIENCY
+    return replace(tree, bandwidth_bytes_per_s=tree.link_bytes_per_s * share * usual, warnings=warnings)
 
 
 def _unread(facts: Facts) -> list[CodedWarning]:

@@ -97,4 +97,4 @@ def _of_pair(
 def _words(path_class: str) -> str:
     if path_class in _BELOW_SWITCHES:
         return "below a switch"
-    return "between sockets" if path_class == "SYS" else "in a socket"
+    return "between NUMA nodes" if path_class == "SYS" else "in a NUMA node"

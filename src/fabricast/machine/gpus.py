@@ -27,14 +27,18 @@ _LINK = re.compile(r"(?:gen|pcie)?\s*([1-6])(?:\.0)?\s*x\s*(\d{1,2})", re.IGNORE
 class _Link:
     """PCIe link of a GPU with its origin."""
 
-    generation: int
-    width: int
+    generation: int | None
+    width: int | None
     kind: Kind
     origin: str
+    #: Rate of a link that is not PCIe (NVLink-C2C).
+    other_bytes_per_s: float | None = None
 
     @property
     def bytes_per_s(self) -> float:
         """Raw rate in bytes/s."""
+        if self.generation is None or self.width is None:
+            return float(self.other_bytes_per_s or 0.0)
         return pcie_link_bytes_per_s(self.generation, self.width)
 
 
@@ -173,8 +177,8 @@ def _with_links(
             before = stated.setdefault(name, link)
             known = tree.vertex(name).width
             expected = (before.width, before.origin) if known is None else (known, described[0].origin)
-            if link.width != expected[0]:
-                warnings.append(_other_width(name, link, *expected))
+            if expected[0] is not None and link.width != expected[0]:
+                warnings.append(_other_width(name, link, expected[0], expected[1]))
         warnings += _downgraded(block, names)
     for other in described[1:]:
         for name, same in zip(tree.accelerator_names, other.tree.accelerator_names, strict=True):
@@ -185,6 +189,18 @@ def _with_links(
         option = _Link(*link_of_text(options.link, options.gpu), Kind.OPTION, "option link")
         warnings += _against_option(tree, option, stated, described[0].origin)
         return _with_vertex_links(tree, dict.fromkeys(tree.accelerator_names, option))
+    superchips = {
+        name: _Link(None, None, Kind.DATA_SHEET, "", model.host_bytes_per_s)
+        for name, model in _known_models(models).items()
+        if model.host_bytes_per_s is not None
+    }
+    if superchips:
+        text = (
+            f"the GPUs of {models[next(iter(superchips))]} are connected to the host with NVLink-C2C of "
+            f"{next(iter(superchips.values())).bytes_per_s / 1e9:g} GB/s, not PCIe"
+        )
+        warnings.append(CodedWarning(WarningCode.TOPOLOGY_NOTE, text))
+        return _with_vertex_links(tree, superchips)
     if tree.link_bytes_per_s is not None:
         return tree
     rate = next((one.tree.link_bytes_per_s for one in described[1:] if one.tree.link_bytes_per_s is not None), None)

@@ -8,14 +8,15 @@ from functools import cached_property
 
 from fabricast.core.facts import Fact, Facts, Quantity
 from fabricast.core.warnings import CodedWarning, WarningCode
+from fabricast.inputs.pair_rates import PublicShare, pcie_share
 from fabricast.machine.measurements import Measurements, rates_of
 from fabricast.machine.options import MachineOptions
 from fabricast.pcie.graphs.rates import Rates
 from fabricast.pcie.machines.calibrate import LINK_PAYLOAD, calibrate_machine, uncalibrated
 from fabricast.pcie.measurements.measured_graph import MeasuredGraph
-from fabricast.pcie.models.parameters import MachineParameters, machine_parameters
+from fabricast.pcie.models.parameters import MachineParameters, link_generation, machine_parameters
 from fabricast.pcie.topology.memory import is_host, with_host_memory
-from fabricast.pcie.topology.tree import PcieTree, single_copy_rate_of
+from fabricast.pcie.topology.tree import PcieTree
 
 __all__ = ["Machine"]
 
@@ -111,9 +112,24 @@ class Machine:
         return calibrate_machine(
             self.with_memory,
             self.graphs,
-            one_way_bytes_per_s=single_copy_rate_of(self.tree) if option is None else option,
+            one_way_bytes_per_s=self._default_bytes_per_s if option is None else option,
             one_way_source=LINK_PAYLOAD if option is None else "option --bandwidth",
         )
+
+    @property
+    def _default_bytes_per_s(self) -> float | None:
+        """Rate of an isolated copy without a measurement: of the topology, or the median share of its links."""
+        stated, link = self.tree.bandwidth_bytes_per_s, self.tree.link_bytes_per_s
+        return stated if stated is not None or link is None else link * pcie_share(link_generation(self.tree)).median
+
+    @property
+    def default_share(self) -> PublicShare | None:
+        """Share of the links that single copies reach on public machines, if it determines the rates."""
+        options = self.options
+        is_stated = options.bandwidth_bytes_per_s is not None or options.parameters is not None or self.tree.builtin
+        if self.is_measured or is_stated or self.tree.bandwidth_bytes_per_s or self.tree.link_bytes_per_s is None:
+            return None
+        return pcie_share(link_generation(self.tree))
 
     @cached_property
     def parameters(self) -> MachineParameters:

@@ -26,7 +26,7 @@ _PROGRAMS = (
     "lspci -vv",
     "lspci -tv",
     "NCCL log",
-    "nvidia-smi topo -m",
+    "nvidia-smi topo -m",  # and -mp
     "rocm-smi --showtopo",
 )
 _COMMANDS = "'nvidia-smi topo -m', 'rocm-smi --showtopo' or 'lspci -vv'"
@@ -128,14 +128,18 @@ def _tree_of_forest(forest: DeviceForest, path: Path | str, options: MachineOpti
 
 
 def with_cards_noted(tree: PcieTree) -> PcieTree:
-    """Return a tree with a warning about GPUs whose network cards are all on another socket."""
+    """Return a tree with a warning about GPUs whose network cards are all on another NUMA node."""
     cards = [name for name in tree.endpoint_names if tree.vertex(name).network_card]
     far = [
         gpu for gpu in tree.accelerator_names if cards and all(tree.path_class(gpu, card) == "SYS" for card in cards)
     ]
     if not far:
         return tree
-    text = f"GPUs {', '.join(far)} reach every network card only through another socket"
+    near = [gpu for gpu in tree.accelerator_names if gpu not in far]
+    reach = f"GPU {far[0]} reaches" if len(far) == 1 else f"GPUs {', '.join(far)} reach"
+    text = f"{reach} every network card only through another NUMA node"
+    # Where no GPU has a near card, NUMA nodes within a socket (GH200, NPS settings) may be the reason.
+    code = WarningCode.CARD_ON_OTHER_SOCKET if near else WarningCode.TOPOLOGY_NOTE
+    warning = CodedWarning(code, f"{text}; GPUs {', '.join(near)} have one nearer" if near else text)
     # A topology file that an import wrote already has the warning.
-    warning = CodedWarning(WarningCode.CARD_ON_OTHER_SOCKET, text)
     return replace(tree, warnings=tuple(dict.fromkeys([*tree.warnings, warning])))

@@ -71,8 +71,10 @@ class NcclLog:
         GPUs without peer access, by the log.
     truncated_orders : int
         Number of channel lines that NCCL cut off.
+    network : str
+        Network between hosts, such as IB or Socket; empty if the log does not name it.
     lines : dict of str to int
-        First line that states a hop by each transport (P2P, SHM, NET) or that direct copies are disabled.
+        First line that states a hop by each transport (P2P, SHM, NET), the version, or that direct copies are disabled.
     """
 
     ranks: int | None = None
@@ -88,6 +90,7 @@ class NcclLog:
     fallbacks: list[int] = field(default_factory=list)
     disabled_pairs: list[tuple[int, int]] = field(default_factory=list)
     truncated_orders: int = 0
+    network: str = ""
     lines: dict[str, int] = field(default_factory=dict)
 
     @property
@@ -116,9 +119,11 @@ class NcclLog:
         )
 
     def __str__(self) -> str:
-        version = "" if self.version is None else " " + ".".join(map(str, self.version))
+        name = "NCCL" if self.version is None else "NCCL " + ".".join(map(str, self.version))
+        if self.ranks is None and not self.transports and not self.orders:
+            return f"{name} log without a communicator"
         ranks = "unknown number of" if self.ranks is None else self.ranks
-        return f"NCCL{version} debug log, {ranks} ranks, {len(self.orders)} channels, {len(self.transports)} hops"
+        return f"{name} debug log, {ranks} ranks, {len(self.orders)} channels, {len(self.transports)} hops"
 
 
 @dataclass(frozen=True)

@@ -12,12 +12,25 @@ from numpy.typing import NDArray
 
 from fabricast.core.errors import InputError
 
-__all__ = ["MILLI", "NEWEST", "Cpu", "NcclPath", "NcclSystem", "PathType", "Version", "link_gb_per_s", "parse_version"]
+__all__ = [
+    "MILLI",
+    "NEWEST",
+    "OLDEST",
+    "Cpu",
+    "NcclPath",
+    "NcclSystem",
+    "PathType",
+    "Version",
+    "link_gb_per_s",
+    "parse_version",
+]
 
 #: Version (major, minor, patch) of NCCL.
 Version = tuple[int, int, int]
 #: Version that is assumed if none is specified; all constants of this package were read in its source.
 NEWEST: Version = (2, 30, 7)
+#: Oldest version that is emulated.
+OLDEST: Version = (2, 12, 0)
 #: NCCL rounds bandwidths to three decimal places: integers of 0.001 GB/s avoid rounding errors.
 MILLI = 1000
 _FASTEST_LINK = 5000.0
@@ -87,7 +100,7 @@ def parse_version(text: str) -> Version:
     if not 2 <= len(parts) <= 3 or not all(part.isascii() and part.isdigit() and len(part) < 4 for part in parts):
         raise InputError(f"is '{text}', expected a version such as 2.27.5", argument="nccl_version")
     version = (int(parts[0]), int(parts[1]), int(parts[2]) if len(parts) == 3 else 0)
-    if not (2, 12, 0) <= version < (3, 0, 0):
+    if not OLDEST <= version < (3, 0, 0):
         raise InputError(f"is '{text}', expected 2.12 to 2.99", argument="nccl_version")
     return version
 

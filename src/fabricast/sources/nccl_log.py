@@ -6,19 +6,27 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 
-from fabricast.core.facts import Content, Quantity
+from fabricast.core.facts import Content, Fact, Quantity
 from fabricast.nccl.records import LoggedChoice, NcclLog
-from fabricast.nccl.system import PathType, parse_version
+from fabricast.nccl.system import PathType
 from fabricast.sources.text import Format, Reading, Text
 
 __all__ = ["FORMAT"]
 
 _INFO = re.compile(r"NCCL (?:INFO|WARN) (.*)")
+_WARN = re.compile(r"NCCL WARN (.*)")
+#: Errors of NCCL as its callers print them: nccl-tests and PyTorch.
+_ERROR = re.compile(
+    r"((?:Test )?(?:NCCL|CUDA) failure .*|nccl(?:UnhandledCuda|System|Internal|Remote)Error\b.*"
+    r"|ncclInvalid(?:Usage|Argument)\b.*|Watchdog caught collective operation timeout.*)"
+)
+_HOST = re.compile(r"^([\w.-]+):\d+:\d+ \[\d+\] ")
 _STATEMENT = re.compile(
     r"NCCL version|set by environment|Channel \d|Pattern \d|n[rR]anks \d|coll channels|Bytes ->|Could not find|"
-    r"P2P is disabled"
+    r"P2P is disabled|Using network"
 )
-_VERSION = re.compile(r"NCCL version (\d+\.\d+\.\d+)")
+_VERSION = re.compile(r"NCCL version (\d+)\.(\d+)\.(\d+)")
+_NETWORK = re.compile(r"Using network (\S+)")
 _COMM = re.compile(r"comm (0x[0-9a-f]+) .*?rank (\d{1,15}) n[rR]anks (\d{1,15})(.*)")
 _BUS = re.compile(r"busId ([0-9a-f]+)")
 _NODES = re.compile(r"nNodes (\d{1,15})")
@@ -35,21 +43,37 @@ _OLD_CHOICE = re.compile(r"(\d{1,15}) Bytes -> Algo (\d{1,15}) proto (\d{1,15}) 
 _ENV = re.compile(r"(NCCL_\w+) set by environment to (\S+?)\.?$")
 _FALLBACK = re.compile(r"Could not find a path for pattern (\d{1,15})")
 _DISABLED = re.compile(r"P2P is disabled between (?:NVLINK )?connected GPUs (\d{1,15}) and (\d{1,15})")
+#: Texts without their numbers and addresses, which tell equal messages of several ranks.
+_VARIABLE = re.compile(r"0x[0-9a-f]+|\d+")
+#: Maximum number of different problems of a log.
+_MOST_PROBLEMS = 20
 _ALGORITHMS, _PROTOCOLS = ("tree", "ring"), ("ll", "ll128", "simple")
 
 
+_WORDS_OF_ERRORS = ("NCCL failure", "CUDA failure", "nccl", "Watchdog caught")
+
+
 def _is_log(text: Text) -> bool:
-    return "NCCL INFO" in text.raw or "NCCL WARN" in text.raw
+    if "NCCL INFO" in text.raw or "NCCL WARN" in text.raw or _VERSION.search(text.raw) is not None:
+        return True
+    return any(word in text.raw for word in _WORDS_OF_ERRORS) and _ERROR.search(text.raw) is not None
 
 
 def _log(text: Text) -> NcclLog:
     """Return the statements about the largest communicator."""
-    log, sizes = NcclLog(), Counter[int]()
+    log, sizes, hosts = NcclLog(), Counter[int](), set[str]()
     for number, line in text.lines(lambda line: "NCCL" in line):
         match = _INFO.search(line)
+        if (version := _VERSION.search(line)) is not None:
+            log.version = (int(version[1]), int(version[2]), int(version[3]))
+            log.lines.setdefault("version", number)
+        if match is not None and (host := _HOST.match(line)) is not None:
+            hosts.add(host[1])
         # Most lines of a large log state nothing about the communicator.
         if match is not None and _STATEMENT.search(line):
             _statement(log, sizes, match[1].strip(), text, number)
+    # Since 2.20, NCCL prints the number of nodes.
+    log.nodes = max(log.nodes, len(hosts))
     if sizes:
         # Lines of smaller communicators of the same job are ignored.
         log.ranks = max(sizes)
@@ -61,8 +85,8 @@ def _log(text: Text) -> NcclLog:
 
 def _statement(log: NcclLog, sizes: Counter[int], body: str, text: Text, number: int) -> None:
     """Add one line to the log."""
-    if (match := _VERSION.search(body)) is not None:
-        log.version = parse_version(match[1])
+    if (match := _NETWORK.match(body)) is not None:
+        log.network = match[1]
     elif (match := _ENV.search(body)) is not None:
         before = log.environment.setdefault(match[1], match[2])
         if before != match[2]:
@@ -104,10 +128,24 @@ def _statement(log: NcclLog, sizes: Counter[int], body: str, text: Text, number:
         log.lines.setdefault("disabled", number)
 
 
+def _problems(text: Text) -> Iterator[Fact]:
+    """Yield the warnings and errors of a log; those of several ranks once."""
+    known: set[str] = set()
+    for number, line in text.lines(lambda line: "NCCL WARN" in line or any(word in line for word in _WORDS_OF_ERRORS)):
+        match = _WARN.search(line) or (None if "NCCL INFO" in line else _ERROR.search(line))
+        if match is None or len(known) == _MOST_PROBLEMS:
+            continue
+        kind = _VARIABLE.sub("#", match[1])
+        if kind not in known:
+            known.add(kind)
+            yield text.fact(Quantity.NCCL_PROBLEM, match[1].strip(), number, "NCCL")
+
+
 def _read(text: Text) -> Iterator[Reading]:
     log = _log(text)
     first = next((number for number, line in text.lines(lambda line: "NCCL" in line) if _INFO.search(line)), 0)
-    yield Reading([text.fact(Quantity.NCCL_RUN, log, first, "NCCL")], line=first, text=str(log))
+    facts = [text.fact(Quantity.NCCL_RUN, log, first or log.lines.get("version", 0), "NCCL"), *_problems(text)]
+    yield Reading(facts, line=first, text=str(log))
 
 
 FORMAT = Format(
@@ -118,5 +156,5 @@ FORMAT = Format(
     _is_log,
     _read,
     "nccl.log",
-    versions="NCCL 2.12 to 2.30: rings, channels, transports, settings, choices",
+    versions="NCCL 2.12 to 2.30: rings, channels, transports, settings, choices; warnings and errors of all versions",
 )

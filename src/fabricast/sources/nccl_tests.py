@@ -38,6 +38,8 @@ _WORDS = re.compile(r"[a-z][a-z0-9_]*")
 _Printed = TypeVar("_Printed")
 #: Relative difference above which a printed bandwidth contradicts size and time; printed numbers have two decimals.
 _ROUNDING = 0.02
+#: Words of a header without further columns.
+_WORDS_OF_HEADER = 14
 
 
 @dataclass
@@ -87,7 +89,7 @@ def _tables(text: Text) -> Iterator[NcclTestsTable | InputError]:
     heading, header = _Heading(), 0
     rows: list[NcclTestsRow] = []
     excluded: list[tuple[int, str]] = []
-    is_old = False
+    is_old = has_extra = False
 
     def close() -> Iterator[NcclTestsTable | InputError]:
         nonlocal rows, excluded
@@ -99,10 +101,12 @@ def _tables(text: Text) -> Iterator[NcclTestsTable | InputError]:
                 yield text.error(error.reason, error.line)
         rows, excluded, heading.wrong_lines = [], [], []
 
-    for number, line in text.lines(_may_be_printed):
-        if "NCCL INFO" in line:
+    for number, printed in text.lines(_may_be_printed):
+        if "NCCL INFO" in printed:
             continue
-        if line.startswith("#") or not line[:1].isspace() or "NCCL" in line:
+        # A table in a document may be indented.
+        line = printed.strip()
+        if not line[:1].isdigit():
             match = _RANK.match(line)
             if heading.has_table and (match is not None or _THREADS.match(line) or _VERSION.match(line)):
                 yield from close()
@@ -123,12 +127,13 @@ def _tables(text: Text) -> Iterator[NcclTestsTable | InputError]:
                 if heading.has_table:
                     yield from close()
                 header, heading.has_table, is_old = number, True, _OLD_HEADER.match(line) is not None
+                has_extra = len(line.split()) > _WORDS_OF_HEADER
                 continue
             if not (is_old and re.match(r"#\s+\d", line)):
                 continue
         if not header or not line.strip():
             continue
-        row = _row(number, line.lstrip("#"), is_old)
+        row = _row(number, line.lstrip("#"), is_old, has_extra)
         if isinstance(row, NcclTestsRow) and row.wrong:
             heading.wrong_lines.append(number)
             excluded.append((number, f"has {row.wrong} wrong values"))
@@ -139,8 +144,11 @@ def _tables(text: Text) -> Iterator[NcclTestsTable | InputError]:
     yield from close()
 
 
-def _row(number: int, line: str, is_old: bool) -> NcclTestsRow | str | None:
-    """Return a row; a text with the reason if it is excluded; None for other lines."""
+def _row(number: int, line: str, is_old: bool, has_extra: bool) -> NcclTestsRow | str | None:
+    """Return a row; a text with the reason if it is excluded; None for other lines.
+
+    rccl-tests may print further columns after the four of each half.
+    """
     words = line.split()
     if len(words) < 4 or not all(map(_COUNT.fullmatch, words[:2])) or not _WORDS.fullmatch(words[2]):
         return None
@@ -148,8 +156,17 @@ def _row(number: int, line: str, is_old: bool) -> NcclTestsRow | str | None:
     values = words[3:]
     while values and (_WORDS.fullmatch(values[0]) or values[0] == "-1"):
         values = values[1:]
-    if len(words) - len(values) == 4 and values and len(values) in (5, 9) and _COUNT.fullmatch(values[0]):
+    if (
+        len(words) - len(values) == 4
+        and values
+        and len(values) % 2
+        and len(values) != 3
+        and _COUNT.fullmatch(values[0])
+    ):
         values = values[1:]
+    half = len(values) // 2
+    if has_extra and half > 4 and len(values) == 2 * half:
+        values = [*values[:4], *values[half : half + 4]]
     scale = 1e-3 if is_old else 1e-6
     try:
         numbers = [None if word == "N/A" else float(word) for word in values]
@@ -166,8 +183,8 @@ def _row(number: int, line: str, is_old: bool) -> NcclTestsRow | str | None:
     # The old format prints the largest error instead of the number of wrong values.
     wrong = 0 if is_old else sum(int(numbers[place] or 0) for place in (3, 7) if place < len(numbers))
     reduces = _WORDS.fullmatch(words[3]) is not None and words[3] != "none"
-    has_root = len(words) > 4 and _COUNT.fullmatch(words[4]) is not None
-    return NcclTestsRow(number, int(words[0]), time * scale, bus * 1e9, in_place, wrong, reduces and not has_root)
+    is_rooted = len(words) > 4 and _COUNT.fullmatch(words[4]) is not None
+    return NcclTestsRow(number, int(words[0]), time * scale, bus * 1e9, in_place, wrong, reduces and not is_rooted)
 
 
 def _table(

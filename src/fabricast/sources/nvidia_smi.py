@@ -18,6 +18,10 @@ _TABLE = re.compile(rf"^\|\s+(\d{{1,3}})\s+(\S.{{0,60}}?)\s{{1,60}}(?:On|Off|N/A
 _LIST = re.compile(r"^GPU (\d{1,3}): (.{1,100}?) \(UUID: GPU-")
 _DEVICE = re.compile(rf"^GPU {_ADDRESS}\s*$")
 _FIELD = re.compile(r"^\s+(Product Name|Max|Current|Device Max)\s+: (.{1,100}?)\s*$")
+#: Length of lines of a report, in characters.
+_LONGEST_LINE = 200
+#: Throttle reasons that are no normal state of a GPU at work.
+_THROTTLES = ("HW Slowdown", "HW Thermal Slowdown", "HW Power Brake Slowdown", "SW Thermal Slowdown")
 _NUMBER = re.compile(r"(\d{1,2})x?")
 _LATEST_GENERATION = 6
 #: Quantities by section and field. The generation now depends on the load.
@@ -60,6 +64,53 @@ def _of_query(text: Text) -> Iterator[Fact]:
                 yield _fact(text, quantity, value, line_number, numbers[address])
         elif line[:1].isspace() and ":" not in line:
             section = line.strip()
+    yield from _states(text)
+
+
+def _states(text: Text) -> Iterator[Fact]:
+    """Yield error counters, throttle reasons and power limits that differ from those of a healthy GPU."""
+    numbers: dict[str, str] = {}
+    address = ""
+    sections: list[tuple[int, str]] = []
+    watts: dict[str, float] = {}
+    known: set[tuple[str, str]] = set()
+    for line_number, line in text.lines():
+        if (match := _DEVICE.match(line)) is not None:
+            address, sections, watts = _short(match[1]), [], {}
+            numbers.setdefault(address, str(len(numbers)))
+            continue
+        if not address or not line[:1].isspace() or len(line) > _LONGEST_LINE:
+            continue
+        indentation = len(line) - len(line.lstrip())
+        name, colon, value = (part.strip() for part in line.partition(" : "))
+        while sections and sections[-1][0] >= indentation:
+            sections.pop()
+        if not colon:
+            sections.append((indentation, name))
+            continue
+        state = _state([title for _, title in sections], name, value, watts)
+        if state and (address, state) not in known:
+            known.add((address, state))
+            yield _fact(text, Quantity.GPU_STATE, state, line_number, numbers[address])
+
+
+def _state(sections: list[str], name: str, value: str, watts: dict[str, float]) -> str:
+    """Return what a line says about an unhealthy state; empty for normal ones."""
+    above = " ".join(sections)
+    count = int(value) if value.isdigit() else 0
+    if name in _THROTTLES and value == "Active" and "Reasons" in above:
+        return f"{name} is active"
+    if count and "ECC Errors" in above and "Volatile" in above and "ncorrectable" in name:
+        return f"{count} uncorrectable ECC errors since the start of the driver ({name})"
+    if value == "Yes" and ("Remapped Rows" in above or "Retired Pages" in above):
+        return f"{sections[-1]}: {name}"
+    if "Power Readings" in above and value.endswith(" W") and "Power Limit" in name:
+        watts[name] = float(value.removesuffix(" W"))
+        limit = watts.get("Current Power Limit", watts.get("Power Limit"))
+        default = watts.get("Default Power Limit")
+        if name == "Default Power Limit" and limit is not None and default is not None and limit < default:
+            return f"power limit {limit:g} W of {default:g} W"
+    return ""
 
 
 def _fact(text: Text, quantity: Quantity, value: object, line: int, number: str) -> Fact:

@@ -24,6 +24,9 @@ _HEADER = re.compile(r"^\s*GPU0(?:\s+GPU\d+)*\s*$")
 # The second alternative is a machine with one GPU.
 _FIRST_ROW = re.compile(r"GPU0[ \t]+X(?:[ \t]+(?:OK|U|[A-Z]?NS|DR)\b|[ \t\r]*$)", re.MULTILINE)
 _ROW = re.compile(rf"^\s*(GPU\d+)((?:\s+(?:X|OK|{'|'.join(_REASONS)}))+)\s*$")
+#: Command that printed a matrix, in a line before it or in the name of the file.
+_COMMAND = re.compile(r"topo[\s_-]+-{0,2}p2p[\s_-]+([rwnap]+)(?![a-z])", re.IGNORECASE)
+_NAMES = {"n": "NVLink", "a": "atomics", "p": "PCIe"}
 _Rows = dict[str, tuple[int, list[str]]]
 
 
@@ -73,9 +76,24 @@ def _facts(text: Text, header: int, rows: _Rows) -> Iterator[Fact]:
                 yield text.fact(Quantity.PEER_ACCESS, _REASONS.get(cell, ""), line, _PROGRAM, subject=pair)
 
 
+def _capabilities(text: Text) -> dict[int, str]:
+    """Return the letters of the commands in a text, by line; line 0 is the name of the file."""
+    of_file = _COMMAND.search(text.path)
+    found = {0: of_file[1].lower()} if of_file is not None else {}
+    lines = text.lines(lambda line: "p2p" in line)
+    return found | {number: match[1].lower() for number, line in lines if (match := _COMMAND.search(line))}
+
+
 def _read(text: Text) -> Iterator[Reading]:
+    capabilities = _capabilities(text)
     for header, rows in _matrices(text):
-        yield Reading(list(_facts(text, header, rows)), line=header)
+        # The last command before a matrix printed it; without one, it is that of peer access, which most print.
+        letters = capabilities[max(line for line in capabilities if line < header)] if capabilities else "r"
+        if set(letters) & {"r", "w"}:
+            yield Reading(list(_facts(text, header, rows)), line=header)
+        else:
+            names = " and ".join(_NAMES[letter] for letter in dict.fromkeys(letters))
+            yield Reading([], line=header, text=f"capability for {names}, which grants or denies no direct copies")
 
 
 FORMAT = Format(
@@ -86,5 +104,5 @@ FORMAT = Format(
     _is_matrix,
     _read,
     "nvidia_smi_p2p.txt",
-    versions="tables of `r`, `w` and `n`: pairs without peer access and their reason",
+    versions="tables of `r` and `w`: pairs without peer access, and why; those of `n`, `a` and `p` say nothing of it",
 )

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator
 
 from fabricast.core.facts import Content, Quantity
+from fabricast.core.warnings import CodedWarning, WarningCode
 from fabricast.pcie.topology.path_classes import ClassMatrix
 from fabricast.pcie.topology.tree import PATH_CLASSES
 from fabricast.sources.nvidia_smi_p2p import lines_of_matrices
@@ -24,6 +25,12 @@ _NODE_NUMBER = re.compile(r"[0-9]{1,4}")
 _OLD_CLASSES = {"SOC": "SYS"}
 _CARD_NAME = re.compile(r"^\s*(NIC\d+):\s*(\S+)")
 _MOST_GPUS = 256
+#: Lines of the legend; only that of -mp explains no NVLink.
+_LEGEND, _LEGEND_OF_LINKS = re.compile(r"^\s*SYS\s+= ", re.MULTILINE), re.compile(r"^\s*NV#\s+= ", re.MULTILINE)
+_WITHOUT_LINKS = CodedWarning(
+    WarningCode.PEER_LINKS_UNKNOWN,
+    "the legend explains no NVLink, as that of 'nvidia-smi topo -mp', which omits NVLink: use 'nvidia-smi topo -m'",
+)
 
 
 def _lines(text: Text) -> Iterator[tuple[int, str]]:
@@ -76,6 +83,9 @@ def _matrix(text: Text) -> tuple[ClassMatrix, int]:
         if name in gpus:
             matrix.numa_nodes.append(_numa_node(cells[len(columns) :]))
     _check_symmetric(matrix, text)
+    if _LEGEND.search(text.raw) and not _LEGEND_OF_LINKS.search(text.raw):
+        matrix.program = "nvidia-smi topo -mp"
+        matrix.warnings.append(_WITHOUT_LINKS)
     return matrix, header
 
 

@@ -121,7 +121,7 @@ def test_invalid_parquet_graphs_are_rejected(tmp_path, query, message):
 
 @pytest.mark.slow
 def test_predict_warns_about_copies_between_sockets(graphs, tmp_path):
-    result = run("predict", "dgx1", graphs, "--bandwidth", "12GiB/s", "--model", "back_pressure", cwd=tmp_path)
+    result = run("predict", "dgx1", graphs, "--bandwidth", "12GiB/s", "--model", "back_pressure", "-v", cwd=tmp_path)
     assert result.returncode == 0
     assert "1 copies are between root complexes; the study validates only copies below one" in result.stderr
 

@@ -82,9 +82,12 @@ def test_one_slow_direction(causes):
 def test_pairs_without_peer_access(causes):
     rates = [[11.0] * 2 for _ in range(2)]
     text = peer_test(rates, disabled=[(0, 1), (1, 0)])
-    found = causes({"topo.txt": matrix(groups((2, "PHB"))), "p2p.txt": text}, gpu="RTX 4090")["no_peer_access"]
+    files = {"topo.txt": matrix(groups((2, "PHB"))), "p2p.txt": text}
+    found = causes(files, gpu="A100 PCIe")["no_peer_access"]
     assert "2 pairs" in found.text
     assert found.origin.endswith(":2")
+    # What the driver of GeForce cards does not permit is no cause that a setting changes.
+    assert "no_peer_access" not in causes(files, gpu="RTX 4090")
 
 
 def test_direct_copies_that_nccl_states_to_be_disabled(causes):
@@ -108,12 +111,18 @@ def test_hops_through_host_memory_in_a_log_without_table(causes):
 def test_a_network_card_of_another_file_is_compared(causes):
     classes = [["X", "PIX", "PHB", "SYS"], ["PIX", "X", "PHB", "SYS"], ["PHB", "PHB", "X", "SYS"], ["SYS"] * 3 + ["X"]]
     files = {"lspci.txt": lspci(), "topo.txt": matrix(classes, numa=[0, 0, 0], cards=["NIC0"])}
-    assert "GPUs 0, 1, 2" in causes(files)["card_on_other_socket"].text
+    # All GPUs are far from the only card: NUMA nodes within a socket may be the reason, so it is no cause.
+    assert "card_on_other_socket" not in causes(files)
 
 
 def test_a_network_card_on_the_other_socket(causes, tmp_path):
-    classes = [["X", "PIX", "SYS"], ["PIX", "X", "SYS"], ["SYS", "SYS", "X"]]
-    topology = matrix(classes, numa=[0, 0], cards=["NIC0"])
+    classes = [
+        ["X", "PIX", "SYS", "SYS"],
+        ["PIX", "X", "SYS", "SYS"],
+        ["SYS", "SYS", "X", "PIX"],
+        ["SYS", "SYS", "PIX", "X"],
+    ]
+    topology = matrix(classes, numa=[0, 0, 1], cards=["NIC0"])
     found = causes({"topo.txt": topology})["card_on_other_socket"]
     assert "GPUs 0, 1" in found.text
     (tmp_path / "listing.txt").write_text(topology)
@@ -150,8 +159,10 @@ def test_four_gpus_below_one_uplink_through_host_memory(causes):
         "topo.txt": matrix(groups((4, "PXB"), (2, "SYS")), numa=[0] * 4 + [1] * 4),
         "all_reduce.log": nccl_tests("all_reduce", 8, {1 << 27: 60_000.0}, "NVIDIA GeForce RTX 4090"),
     }
-    found = causes(files, cpu="Intel Xeon")
-    assert "driver" in found["host_memory_transport"].text
+    # The driver of GeForce cards permits no direct copies: no setting changes that.
+    assert "host_memory_transport" not in causes(files, cpu="Intel Xeon")
+    files["all_reduce.log"] = files["all_reduce.log"].replace("GeForce RTX 4090", "L40S")
+    assert "host_memory_transport" in causes(files, cpu="Intel Xeon", gpu="L40S")
 
 
 def test_a_log_without_direct_copies_is_not_a_matter_of_the_ring_order(causes):
@@ -214,7 +225,7 @@ def test_the_command_exits_with_1_if_there_are_findings(tmp_path):
     (tmp_path / "lspci.txt").write_text(lspci())
     result = CliRunner().invoke(app, ["diagnose", str(tmp_path / "lspci.txt")])
     assert result.exit_code == 0
-    assert "no cause of lost time" in result.stdout
+    assert result.stdout.startswith("nothing could be judged: nothing is measured")
 
 
 @pytest.mark.slow

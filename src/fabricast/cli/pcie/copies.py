@@ -27,6 +27,7 @@ from fabricast.cli.options import (
     SYSTEM,
     TAU,
     THREADS,
+    VERBOSE,
     check_model_parameters,
     check_output,
     check_range,
@@ -92,6 +93,7 @@ def simulate(
         "trace.parquet"
     ),
     output: Annotated[Path | None, OUTPUT] = None,
+    verbose: Annotated[bool, VERBOSE] = False,
 ) -> None:
     """Simulate each congestion graph packet by packet, independently of the models."""
     from fabricast.api.machine_inputs import open_files
@@ -159,7 +161,7 @@ def simulate(
             progress=advance,
         )
     write_elapsed(times, output)
-    print_warnings(times.attrs["warnings"])
+    print_warnings(times.attrs["warnings"], verbose=verbose)
 
 
 def _hardware(name: str, payload_bytes: int | None, split_bytes: int | None, **changes: Any) -> PacketHardware:
@@ -240,6 +242,7 @@ def schedule(
     threads: Annotated[int | None, THREADS] = None,
     pcie_only: Annotated[bool, PCIE_ONLY] = False,
     include_display: Annotated[bool, DISPLAY] = False,
+    verbose: Annotated[bool, VERBOSE] = False,
     output: Annotated[
         Path | None,
         typer.Option("--output", "-o", help="Write the ordered targets of each rank to this .csv or .json file."),
@@ -287,7 +290,7 @@ def schedule(
     typer.echo(f"model {model}; copies without a specified size have {size}")
     if output is not None:
         write_schedules(tree, fastest.search, output)
-    print_warnings(fastest.warnings)
+    print_warnings(fastest.warnings, verbose=verbose)
 
 
 @app.command(epilog="Example: fabricast models --all")

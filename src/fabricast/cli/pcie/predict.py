@@ -25,6 +25,7 @@ from fabricast.cli.options import (
     SYSTEM,
     TAU,
     THREADS,
+    VERBOSE,
     check_model_parameters,
     check_output,
     check_threads,
@@ -100,6 +101,7 @@ def predict(
     transport: Annotated[str, TRANSPORT] = "auto",
     threads: Annotated[int | None, THREADS] = None,
     include_display: Annotated[bool, DISPLAY] = False,
+    verbose: Annotated[bool, VERBOSE] = False,
 ) -> None:
     """Predict the completion time of each of several concurrent copies, and why it waits."""
     from fabricast.api.machine_inputs import open_files
@@ -146,7 +148,7 @@ def predict(
             threads=threads,
         )
         if warnings is not None:
-            print_warnings(warnings)
+            print_warnings(warnings, verbose=verbose)
             return
     if graph_file is not None:
         graphs = graphs_of_file(machine, method, graph_file, size_bytes)
@@ -162,7 +164,7 @@ def predict(
         print_elapsed(table, shown)
     else:
         write_elapsed(table, output)
-    print_warnings(table.attrs["warnings"])
+    print_warnings(table.attrs["warnings"], verbose=verbose)
 
 
 def _size_bytes(size: str | None, all_to_all: str | None) -> float:

@@ -53,7 +53,7 @@ def show(
     console = Console(width=None if sys.stdout.isatty() else 120, highlight=False)
     console.print(tree_text(machine.tree))
     console.print(path_matrix(machine.tree))
-    print_warnings(machine.warnings)
+    print_warnings(machine.warnings, verbose=True)
 
 
 @app.command(epilog="Example: fabricast topology check machine.xml measured.csv")
@@ -112,7 +112,7 @@ def import_topology(
     check_output(output, ".yaml", ".yml", inputs=files)
     machine, _ = open_files(files, link=link, gpu=gpu, include_display=include_display, network_cards=network_cards)
     _write_yaml(machine.tree, output)
-    print_warnings(machine.tree.warnings)
+    print_warnings(machine.tree.warnings, verbose=True)
 
 
 def _write_yaml(tree: PcieTree, output: Path | None) -> None:

@@ -131,7 +131,7 @@ def validate(
         write_text(output, found.rows.to_csv(index=False))
     text = validation_text(machine.tree.name, found, machine.measured.programs)
     Console(width=140, soft_wrap=True, highlight=False).print(text)
-    print_warnings(warning for warning in machine.tree.warnings if warning.code.is_about_files)
+    print_warnings((warning for warning in machine.tree.warnings if warning.code.is_about_files), verbose=True)
     for path, content in other_contents(machine):
         typer.echo(f"{path}: {content} not used here: 'fabricast diagnose' compares it, too", err=True)
     contradicts = any(warning.code.is_contradiction for warning in found.warnings)

@@ -140,7 +140,7 @@ def _slow_class(tree: PcieTree, isolated: dict[tuple[str, str], float]) -> Itera
         yield CopyWarning.about(
             slowest["between"],
             WarningCode.SLOW_BETWEEN_SOCKETS,
-            f"copies between sockets reach {between / 1e9:.4g} GB/s, {between / within:.0%} of those within a socket "
-            f"({within / 1e9:.4g} GB/s): direct copies between sockets may be slower than copies through host memory "
-            "(NCCL_P2P_LEVEL=NODE); check the links between sockets and the NUMA setting in the BIOS",
+            f"copies between NUMA nodes (SYS) reach {between / 1e9:.4g} GB/s, {between / within:.0%} of those in one "
+            f"({within / 1e9:.4g} GB/s): direct copies between them may be slower than copies through host memory "
+            "(NCCL_P2P_LEVEL=NODE); check the links between sockets, if any, and the NUMA setting in the BIOS",
         )

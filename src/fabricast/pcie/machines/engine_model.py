@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from fabricast.core.errors import InputError, PeerLinkError
 from fabricast.core.warnings import WarningCode
+from fabricast.inputs.pair_rates import direct_link_share
 from fabricast.pcie.engines.batch import graph_times
 from fabricast.pcie.engines.forecast import Sharing, copy_times, isolated_rate
 from fabricast.pcie.engines.links import SharedLimit
@@ -28,7 +29,7 @@ from fabricast.pcie.machines.unknown_limits import unknown_limits, with_inter_so
 from fabricast.pcie.models.parameters import MachineParameters
 from fabricast.pcie.models.removals import MOST_IN_GRAPH, MOST_OF_RANDOM
 from fabricast.pcie.topology.memory import UNLIMITED, with_host_memory
-from fabricast.pcie.topology.parts import direct_rates
+from fabricast.pcie.topology.parts import PeerLink, direct_rates
 from fabricast.pcie.topology.paths import CopyClass, copy_class_of
 from fabricast.pcie.topology.tree import PcieTree
 
@@ -78,11 +79,17 @@ ASSUMPTIONS = {
     "measure one ('fabricast probes')",
     WarningCode.MEMORY_CAPACITY_UNKNOWN: "no probe measured the capacity of host memory for several copies: it is "
     "assumed not to be a bottleneck, so elapsed_s is a lower bound; measure it ('fabricast probes')",
-    WarningCode.DIRECT_LINK_RATE_NOMINAL: "copies use NVLink, NVSwitch or xGMI at the rate in the topology, headers "
-    "included: elapsed_s is a lower bound",
+    WarningCode.DIRECT_LINK_RATE_NOMINAL: "the rate of NVLink, NVSwitch or xGMI is that of the data sheet times the "
+    "median share of single copies on public machines; of xGMI there are none, so elapsed_s is a lower bound",
 }
 #: Assumptions about limits that no probe measured.
 UNPROBED = {HOST_MEMORY: WarningCode.MEMORY_CAPACITY_UNKNOWN, INTER_SOCKET_LINK: WarningCode.INTER_SOCKET_RANGE}
+
+
+def _with_public_rate(link: PeerLink) -> PeerLink:
+    """Return a direct link with the rate that single copies reach on public machines."""
+    share = direct_link_share(link.kind)
+    return replace(link, bytes_per_s=link.bytes_per_s * share.median) if link.bytes_per_s and share.machines else link
 
 
 def _is_repeated(values: NDArray[np.int64]) -> NDArray[np.bool_]:
@@ -139,7 +146,7 @@ class EngineModel:
     ) -> None:
         self.sharing = _SHARING[model]
         self.rates = rates if isinstance(rates, Rates) else uncalibrated(rates, ports=model == PORTS_AND_ENGINES)
-        links = self.rates.direct_links or tree.peer_links
+        links = self.rates.direct_links or tuple(map(_with_public_rate, tree.peer_links))
         self.tree = replace(with_host_memory(tree), peer_links=() if pcie_only else links)
         #: Pairs with a direct link that the forecasts do not use.
         self.unused_links = [

@@ -12,8 +12,8 @@ from pathlib import Path
 
 from fabricast.core.errors import InputError, UnknownSpeedError
 from fabricast.core.resources import published
-from fabricast.core.units import HEADER_BYTES, PAYLOAD_BYTES, PROTOCOL_EFFICIENCY
 from fabricast.core.warnings import CodedWarning, WarningCode
+from fabricast.inputs.pair_rates import pcie_share
 from fabricast.inputs.parameters import Parameter, read_parameter_rows, read_parameters
 from fabricast.pcie.models.catalogue import Model
 from fabricast.pcie.topology.tree import PcieTree
@@ -153,6 +153,12 @@ def machine_parameters(
     return MachineParameters(bandwidth_value, tau_value, cost_value, rows)
 
 
+def link_generation(tree: PcieTree) -> int | None:
+    """Return the PCIe generation of the fastest links of the accelerators; None if it is unknown."""
+    known = [vertex.generation for name in tree.accelerator_names if (vertex := tree.vertex(name)).generation]
+    return max(known, default=None)
+
+
 def _from_links(tree: PcieTree) -> dict[str, Parameter]:
     """Return the defaults without measurements: payload share of the links, no penalty."""
     defaults = {
@@ -164,15 +170,16 @@ def _from_links(tree: PcieTree) -> dict[str, Parameter]:
         for name, (value, source) in defaults.items()
     }
     if tree.link_bytes_per_s is not None:
+        share = pcie_share(link_generation(tree))
         parameters["bandwidth"] = Parameter(
             "pcie",
             tree.name,
             "bandwidth",
-            tree.link_bytes_per_s * PROTOCOL_EFFICIENCY,
+            tree.link_bytes_per_s * share.median,
             "bytes/s",
             "derived",
-            f"links of {tree.link_bytes_per_s / 1e9:.2f} GB/s times {PROTOCOL_EFFICIENCY:.3f}, the payload share of "
-            f"packets of {PAYLOAD_BYTES} + {HEADER_BYTES} bytes (assumed)",
+            f"links of {tree.link_bytes_per_s / 1e9:.2f} GB/s times {share.median:.3f}, the median share on "
+            f"{share.words} ({share.lowest:.2f} to {share.highest:.2f})",
             is_default=True,
         )
     return parameters

@@ -28,7 +28,7 @@ __all__ = [
 #: CodedWarning of every imported tree with several sockets.
 INTER_SOCKET_ASSUMED = CodedWarning(
     WarningCode.INTER_SOCKET_CAPACITY_ASSUMED,
-    "the link between sockets is assumed to have the bandwidth of one PCIe link",
+    "the link between NUMA nodes is assumed to have the bandwidth of one PCIe link",
 )
 #: How to specify link speeds that no file has.
 LINK_SPEED_REMEDY = (

@@ -3,6 +3,7 @@
 import statistics
 from dataclasses import replace
 
+import numpy as np
 import pandas as pd
 import pytest
 from typer.testing import CliRunner
@@ -15,6 +16,7 @@ from fabricast.core.warnings import WarningCode
 from fabricast.pcie.graphs.staged import chunk_overhead_s
 from fabricast.pcie.topology.regular import regular_tree
 from tests.unit.diagnosis.test_diagnose import peer_test
+from tests.unit.pcie.topology.test_listings import groups, matrix
 
 
 @pytest.fixture(scope="module")
@@ -29,14 +31,24 @@ def elapsed(tree, copies, **known):
 SIZE = 2**28
 
 
-def test_an_isolated_staged_copy_needs_time_for_its_chunks(tree):
+def test_an_isolated_staged_copy_is_as_fast_as_on_public_machines(tree):
     (direct,) = elapsed(tree, [(0, 4)], size=SIZE)
     staged = fc.predict(tree, [(0, 4)], size=SIZE, transport="staged").iloc[0]
-    assert staged["earliest_s"] == pytest.approx(direct, rel=1e-6)
-    assert staged["elapsed_s"] == pytest.approx(direct + SIZE * chunk_overhead_s(), rel=1e-6)
-    # If one half follows the other, the copy takes twice as long.
-    assert staged["latest_s"] == pytest.approx(2 * direct + SIZE * chunk_overhead_s(), rel=1e-6)
+    assert direct < staged["elapsed_s"] < 2 * direct
+    assert staged["earliest_s"] <= staged["elapsed_s"] < staged["latest_s"]
     assert staged["slowdown"] == pytest.approx(1)
+
+
+@pytest.mark.parametrize(
+    ("link", "model", "one_way", "both_ways"),
+    [("gen4x16", "RTX 4090", 19.5, 31), ("gen3x16", "V100", 12.2, 16.6), ("gen4x16", "RTX 3090", 11.3, 16.3)],
+)
+def test_staged_pairs_have_the_rates_of_public_machines(tmp_path, link, model, one_way, both_ways):
+    (tmp_path / "topo.txt").write_text(matrix(groups((4, "PHB")), numa=[0] * 4))
+    for copies, rate in (([(0, 1)], one_way), ([(0, 1), (1, 0)], both_ways)):
+        table = fc.predict(tmp_path / "topo.txt", copies, gpu=model, link=link, transport="staged", size="1 GB")
+        assert len(copies) / table["elapsed_s"].max() == pytest.approx(rate, rel=0.05)
+        assert (table["latest_s"] > table["elapsed_s"]).all()
 
 
 @pytest.mark.parametrize(("rate", "staged"), [(26e9, 22.3e9), (55.6e9, 43.2e9), (12.2e9, 10.9e9)])
@@ -62,7 +74,7 @@ def test_staged_pairs_below_one_switch_share_its_uplink(tree):
     # Public pairs without peer access: 11.2 GB/s below one bridge, 19.4 GB/s across two.
     copies = [(0, 1), (2, 3)]
     direct, staged = elapsed(tree, copies, size=SIZE), elapsed(tree, copies, size=SIZE, transport="staged")
-    assert staged == pytest.approx([2 * time + SIZE * chunk_overhead_s() for time in direct], rel=0.05)
+    assert min(staged) > 2 * max(direct)
     across = elapsed(tree, [(0, 4), (5, 1)], size=SIZE, transport="staged")
     assert max(across) < 0.65 * max(staged)
 
@@ -99,7 +111,7 @@ def test_measured_direct_copies_contradict_a_staged_forecast(tree, tmp_path):
     staged = replace(tree, staged_pairs=tuple((str(a), str(b)) for a in range(8) for b in range(8) if a != b))
     # The slow link limits staged copies, too.
     table = fc.predict(staged, [(0, 6)], size="64 MB", measurements=tmp_path / "p2p.txt")
-    assert 64e6 / table["elapsed_s"].iloc[0] <= 3.9e9
+    assert 64e6 / table["elapsed_s"].iloc[0] <= 3.9e9 * (1 + 1e-9)
     assert any("GPU 6 sends 3.9 GB/s" in one.text for one in table.attrs["warnings"])
     # Copies of a pair that are slow in both directions, and no others, are not explained by a link.
     rates = [[3.9 if {one, other} == {0, 6} else 25.9 for other in range(8)] for one in range(8)]
@@ -142,8 +154,8 @@ def test_the_command_shows_both_transports():
     assert "staged copies: expected error of ports_and_engines: without a probe of the host memory" in result.stderr
 
 
-@pytest.mark.parametrize(("both_ways", "expected"), [(26.0, False), (44.0, True)])
-def test_staged_copies_both_ways_are_compared_with_their_matrix(tree, tmp_path, both_ways, expected):
+@pytest.mark.parametrize("both_ways", [26.0, 44.0])
+def test_measured_staged_copies_both_ways_are_the_forecast(tree, tmp_path, both_ways):
     one_way = peer_test([[0 if one == other else 22.0 for other in range(8)] for one in range(8)])
     pairs = peer_test([[0 if one == other else both_ways for other in range(8)] for one in range(8)])
     text = one_way.replace("P2P=Enabled", "P2P=Disabled") + pairs.replace(
@@ -151,12 +163,9 @@ def test_staged_copies_both_ways_are_compared_with_their_matrix(tree, tmp_path, 
     )
     (tmp_path / "p2p.txt").write_text(text)
     table = fc.predict(tree, [(0, 1), (1, 0)], transport="staged", measurements=tmp_path / "p2p.txt")
-    assert 2 * table["size_bytes"].iloc[0] / table["elapsed_s"].max() == pytest.approx(24.6e9, rel=0.01)
-    found = [one.text for one in table.attrs["warnings"] if one.code is WarningCode.MEASUREMENT_CONTRADICTED]
-    assert [f"{both_ways:g} GB/s in total for the copies of 'graph' through host memory" in text for text in found] == (
-        [True] if expected else []
-    )
-    unknown = [one for one in table.attrs["warnings"] if "expected error: unknown" in one.text]
-    assert bool(unknown) is expected
-    other = fc.predict(tree, [(0, 1), (2, 3)], transport="staged", measurements=tmp_path / "p2p.txt")
-    assert WarningCode.MEASUREMENT_CONTRADICTED not in {one.code for one in other.attrs["warnings"]}
+    assert 2 * table["size_bytes"].iloc[0] / table["elapsed_s"].max() == pytest.approx(both_ways * 1e9)
+    assert np.allclose(table["latest_s"], table["elapsed_s"])
+    assert WarningCode.MEASUREMENT_CONTRADICTED not in {one.code for one in table.attrs["warnings"]}
+    # With other copies beside it, a pair is not faster.
+    several = fc.predict(tree, [(0, 1), (1, 0), (2, 3), (3, 2)], transport="staged", measurements=tmp_path / "p2p.txt")
+    assert (several["elapsed_s"] >= table["elapsed_s"].max() * (1 - 1e-9)).all()

@@ -13,6 +13,7 @@ import fabricast as fc
 from fabricast.cli.main import app
 from fabricast.core.errors import InputError, PeerLinkError
 from fabricast.core.warnings import WarningCode
+from fabricast.inputs.pair_rates import direct_link_share
 from fabricast.pcie.engines.forecast import copy_times, total_rate
 from fabricast.pcie.graphs.congestion_graphs import from_pairs
 from fabricast.pcie.graphs.files import graph_blocks, read_graphs
@@ -177,7 +178,8 @@ def test_direct_links_of_known_rate_are_used():
     flows = fc.graph([(0, 4), (1, 2)], size=SIZE)
     joined = replace(TREE, peer_links=(PeerLink("NVLink", ("0", "4"), 200e9),))
     prediction = predict(flows, tree=joined, program="independent")
-    assert prediction["elapsed_s"].tolist() == pytest.approx([0.25, 1])
+    # The public share of a bridge or mesh.
+    assert prediction["elapsed_s"].tolist() == pytest.approx([0.25 / direct_link_share("NVLink").median, 1])
     assert WarningCode.DIRECT_LINK_RATE_NOMINAL in [one.code for one in prediction.attrs["warnings"]]
     assert predict(flows, tree=joined, program="independent", pcie_only=True)["elapsed_s"].tolist() == [1, 1]
     unknown_rate = replace(TREE, peer_links=(PeerLink("NVLink", ("0", "4")),))
@@ -185,10 +187,11 @@ def test_direct_links_of_known_rate_are_used():
         predict(flows, tree=unknown_rate)
     # All copies that a GPU sends share its NVSwitch port; disjoint pairs share nothing.
     switch = replace(TREE, peer_links=(PeerLink("NVSwitch", ("0", "1", "2", "3"), 100e9),))
+    switched = direct_link_share("NVSwitch").median
     both = predict(fc.graph([(0, 1), (0, 2), (3, 1)], size=SIZE), tree=switch, program="independent")
-    assert both["elapsed_s"].tolist() == pytest.approx([1, 1, 1])
+    assert both["elapsed_s"].tolist() == pytest.approx([1 / switched] * 3)
     disjoint = predict(fc.graph([(0, 1), (1, 0), (2, 3)], size=SIZE), tree=switch, program="independent")
-    assert disjoint["elapsed_s"].tolist() == pytest.approx([0.5] * 3)
+    assert disjoint["elapsed_s"].tolist() == pytest.approx([0.5 / switched] * 3)
     with pytest.raises(InputError, match="bytes_per_s of NVLink between 0, 4 is 1, expected"):
         replace(TREE, peer_links=(PeerLink("NVLink", ("0", "4"), 1.0),))
 

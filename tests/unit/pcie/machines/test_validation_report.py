@@ -93,7 +93,7 @@ def test_invalid_measurements_raise_one_line_error(tmp_path, text, message):
 
 def test_user_supplied_rate_is_named_as_source(tmp_path):
     (tmp_path / "m.csv").write_text("graph,communications,total_gb_per_s,role\nboth,0>2 0>3,40,test\n")
-    for arguments, source in (([], "payload share of the links"), (["--bandwidth", "50GB/s"], "option --bandwidth")):
+    for arguments, source in (([], "median share of the links"), (["--bandwidth", "50GB/s"], "option --bandwidth")):
         result = CliRunner().invoke(app, ["validate", "pcie5_four_switches", str(tmp_path / "m.csv"), *arguments])
         assert result.exit_code == 1, "the only graph contradicts the topology"
         assert f"({source}" in result.output

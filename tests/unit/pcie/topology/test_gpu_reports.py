@@ -90,9 +90,9 @@ def test_links_of_a_query_are_those_of_the_topology(tmp_path):
 @pytest.mark.parametrize(
     "text",
     [
-        table(*["NVIDIA H100 80GB HBM3"] * 4),
-        listed(*["NVIDIA H100 80GB HBM3"] * 4),
-        query(*[("N/A", "N/A", "N/A")] * 4, name="NVIDIA H100 80GB HBM3"),
+        table(*["NVIDIA H100 PCIe"] * 4),
+        listed(*["NVIDIA H100 PCIe"] * 4),
+        query(*[("N/A", "N/A", "N/A")] * 4, name="NVIDIA H100 PCIe"),
     ],
 )
 def test_the_model_determines_links_that_are_not_printed(tmp_path, text):

@@ -430,7 +430,7 @@ def test_what_a_program_does_not_print_is_no_contradiction(tmp_path):
 def test_what_both_programs_print_must_agree(tmp_path):
     switched = matrix([["X", "NODE", "NODE"], ["NODE", "X", "NODE"], ["NODE", "NODE", "X"]])
     (text,) = contradictions_of(imported(tmp_path, vv=lspci(), topo=switched))
-    assert "topo.txt: GPUs 0 and 1 have class NODE (in a socket), expected PIX (below a switch)" in text
+    assert "topo.txt: GPUs 0 and 1 have class NODE (in a NUMA node), expected PIX (below a switch)" in text
     narrow = lspci(gpu_status="Speed 16GT/s, Width x4 (downgraded)")
     (text,) = contradictions_of(imported(tmp_path, vv=lspci(), other=narrow))
     assert re.search(r"other.txt: GPU 0 has a link of x4, expected x16 as in .*vv.txt", text)

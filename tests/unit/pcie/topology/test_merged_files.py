@@ -7,8 +7,10 @@ import pytest
 
 import fabricast as fc
 from fabricast.core.errors import InputError
+from fabricast.core.units import PROTOCOL_EFFICIENCY
 from fabricast.core.warnings import WarningCode
 from fabricast.diagnosis.source_texts import source_text
+from fabricast.inputs.pair_rates import pcie_share
 from fabricast.sources.reading import read
 from tests.machines import import_machine
 from tests.unit.pcie.topology.test_listings import contradictions_of, groups, lspci, matrix
@@ -40,7 +42,9 @@ def test_small_packets_reduce_the_payload_share(tmp_path):
     (tmp_path / "topo.txt").write_text(matrix([["X", "PIX", "NODE"], ["PIX", "X", "NODE"], ["NODE", "NODE", "X"]]))
     for files in (["lspci.txt"], ["topo.txt", "lspci.txt"]):
         tree = import_machine([tmp_path / name for name in files])
-        assert tree.bandwidth_bytes_per_s == pytest.approx(tree.link_bytes_per_s * 128 / 152)
+        assert tree.bandwidth_bytes_per_s == pytest.approx(
+            tree.link_bytes_per_s * pcie_share(4).median * (128 / 152) / PROTOCOL_EFFICIENCY
+        )
         assert any("MaxPayload of the GPUs is 128 bytes" in warning.text for warning in tree.warnings)
         assert fc.predict(tree, [(0, 1)], size=1e9)["elapsed_s"][0] == pytest.approx(1e9 / tree.bandwidth_bytes_per_s)
     (tmp_path / "lspci.txt").write_text(lspci())

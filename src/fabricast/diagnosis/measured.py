@@ -1,0 +1,144 @@
+"""What measured copies say by themselves: their rates beside those of public machines and of narrower links."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from fabricast.core.findings import Finding
+from fabricast.core.units import pcie_link_bytes_per_s
+from fabricast.diagnosis.weights import CONTRADICTION
+from fabricast.inputs.pair_rates import ONE_WAY, PublicShare, direct_link_share, pcie_share, staged_share
+from fabricast.machine.machine import Machine
+from fabricast.machine.staging import StagedRates
+from fabricast.pcie.models.parameters import link_generation
+
+__all__ = ["ComparedRate", "below_public_machines", "compared_rates"]
+
+#: Shares of a link that single direct copies reach where nothing limits them.
+_SHARES = (0.78, 0.92)
+_OLDEST = 2
+
+
+@dataclass(frozen=True)
+class ComparedRate:
+    """Median measured rate of a kind of copies, and that of public machines.
+
+    Parameters
+    ----------
+    words : str
+        Kind of copies.
+    bytes_per_s : float
+        Median over the pairs in bytes/s.
+    link_bytes_per_s : float
+        Raw rate of the link in bytes/s.
+    share : PublicShare
+        Share of it on public machines.
+    place : str
+        File of the measurement.
+    link : str
+        Link in words.
+    generation : int or None
+        PCIe generation of the link, for direct copies over PCIe.
+    """
+
+    words: str
+    bytes_per_s: float
+    link_bytes_per_s: float
+    share: PublicShare
+    place: str
+    link: str
+    generation: int | None = None
+
+    @property
+    def is_below(self) -> bool:
+        """Whether the rate is below the range of public machines."""
+        return self.bytes_per_s < self.share.lowest * self.link_bytes_per_s
+
+    def __str__(self) -> str:
+        low, high = (value * self.link_bytes_per_s / 1e9 for value in (self.share.lowest, self.share.highest))
+        return (
+            f"{self.words} reach {self.bytes_per_s / 1e9:.3g} GB/s (median), {low:.3g} to {high:.3g} GB/s on "
+            f"public machines with {self.link}"
+        )
+
+
+def compared_rates(machine: Machine) -> Iterator[ComparedRate]:
+    """Yield the measured rates of single copies between GPUs, by kind, with those of public machines."""
+    tree = machine.tree
+    gpus, staged = set(tree.accelerator_names), set(tree.staged_pairs)
+    singles = [graph for graph in machine.graphs if len(graph.flows) == 1 and set(graph.flows[0]) <= gpus]
+    linked = [graph for graph in singles if tree.peer_link(*graph.flows[0]) is not None]
+    direct = [graph for graph in singles if graph not in linked and graph.flows[0] not in staged]
+    generation, raw = link_generation(tree), tree.link_bytes_per_s
+    link = f"PCIe Gen{generation} x{_width(machine)}" if generation is not None else "such links"
+    # Copies between NUMA nodes are slower on many processors.
+    near = [graph for graph in direct if tree.path_class(*graph.flows[0]) != "SYS"] or direct
+    if direct and raw is not None:
+        rate = float(np.median([graph.total_bytes_per_s for graph in near]))
+        yield ComparedRate("direct copies", rate, raw, pcie_share(generation), direct[0].path, link, generation)
+    through = machine.staged_bytes_per_s | {
+        graph.flows[0]: graph.total_bytes_per_s for graph in singles if graph.flows[0] in staged
+    }
+    if through and raw is not None:
+        rates = StagedRates(machine)
+        share = staged_share(generation, ONE_WAY, old_geforce=rates.is_old_geforce, gpus=len(tree.accelerator_names))
+        fact = next(iter(machine.measured.staged.values()), None)
+        place = fact.place.path if fact is not None else singles[0].path
+        yield ComparedRate(
+            "copies through host memory", float(np.median(list(through.values()))), raw, share, place, link
+        )
+    nominal = {
+        (one, other): peers.bytes_per_s
+        for peers in tree.peer_links
+        for one in peers.endpoints
+        for other in peers.endpoints
+        if one != other and peers.bytes_per_s
+    }
+    known = [graph for graph in linked if graph.flows[0] in nominal]
+    if known:
+        kind = str(tree.peer_link(*known[0].flows[0]))
+        share = direct_link_share("NVSwitch" if _is_switched(machine) else kind)
+        rate = float(np.median([nominal[graph.flows[0]] for graph in known]))
+        reached = float(np.median([graph.total_bytes_per_s for graph in known]))
+        if share.machines:
+            words = f"{kind} of {rate / 1e9:.3g} GB/s"
+            yield ComparedRate(f"copies over {kind}", reached, rate, share, known[0].path, words)
+
+
+def _is_switched(machine: Machine) -> bool:
+    """Return whether all GPUs are connected directly, with more links than a bridge has."""
+    counts = {link.links for link in machine.tree.peer_links}
+    pairs = len(machine.tree.accelerator_names) * (len(machine.tree.accelerator_names) - 1) // 2
+    return len(counts) == 1 and pairs > 1 and len(machine.tree.peer_links) == pairs
+
+
+def _width(machine: Machine) -> int:
+    return max((machine.tree.vertex(name).width or 0 for name in machine.tree.accelerator_names), default=0)
+
+
+def below_public_machines(compared: ComparedRate) -> Finding | None:
+    """Return a finding for rates below those of public machines, with the narrower links that would explain them."""
+    if not compared.is_below:
+        return None
+    text, remedy = str(compared), "check 'lspci -vv' (LnkSta, ACSCtl) while the GPUs copy, and the IOMMU"
+    links = _narrower(compared) if compared.generation is not None else []
+    if links:
+        text += f"; a link of {' or '.join(links)} gives this rate"
+        remedy = (
+            "compare LnkSta with LnkCap in 'sudo lspci -vv' while the GPUs copy: slot, riser, bifurcation or chipset"
+        )
+    return Finding("below_public_machines", text, remedy, CONTRADICTION - 0.05, origin=compared.place)
+
+
+def _narrower(compared: ComparedRate) -> list[str]:
+    """Return the links, narrower or older than that of the GPU, over which direct copies have a rate."""
+    rate = compared.bytes_per_s
+    return [
+        f"Gen{generation} x{width}"
+        for generation in range(compared.generation or _OLDEST, _OLDEST - 1, -1)
+        for width in (16, 8, 4, 2)
+        if _SHARES[0] <= rate / pcie_link_bytes_per_s(generation, width) <= _SHARES[1]
+    ]

@@ -1,0 +1,203 @@
+"""Known warnings and errors of NCCL, with their meaning and remedy."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+__all__ = ["KnownProblem", "known_problem"]
+
+
+class KnownProblem(NamedTuple):
+    """Meaning of a message.
+
+    Parameters
+    ----------
+    words : str
+        Regular expression of the message.
+    meaning : str
+        Cause in a few words.
+    remedy : str
+        Setting or command that changes it.
+    is_failure : bool
+        Whether the run fails; otherwise it may be slower.
+    """
+
+    words: str
+    meaning: str
+    remedy: str
+    is_failure: bool = True
+
+
+_SHM = (
+    "raise the size of /dev/shm: docker run --shm-size=1g or --ipc=host; in Kubernetes an emptyDir with medium Memory"
+)
+_INTERFACE = (
+    "NCCL_SOCKET_IFNAME names an interface that 'ip -brief address' lists on every host ('=' before it for an exact "
+    "match)"
+)
+_RANK_ENDED = "read the log of the rank that ended first: its message is the cause"
+#: The first expression that a message contains decides.
+_KNOWN = (
+    KnownProblem(
+        r"shm.*(?:No space left|error 28)|posix_fallocate failed.*No space|No space left on device.*shm"
+        r"|shared memory segment.*(?:No space|size \d+)",
+        "shared memory (/dev/shm) is too small",
+        _SHM,
+    ),
+    KnownProblem(
+        r"no socket interface found|no interface found|No interface (?:found|matching)|Bootstrap : no socket",
+        "NCCL finds no network interface",
+        _INTERFACE,
+    ),
+    KnownProblem(
+        r"No route to host|Network is unreachable|Connection timed out|connect.*timed? ?out|Connection refused",
+        "a host cannot be reached over the chosen interface",
+        f"{_INTERFACE}; check the firewall between the hosts",
+    ),
+    KnownProblem(
+        r"(?:Mixing|Mismatch|different|mismatch).{0,40}NCCL versions?|NCCL version.{0,40}(?:mismatch|differ)"
+        r"|Message truncated : received \d+ bytes instead of",
+        "the ranks use different versions of NCCL",
+        "the same container or environment on every host; NCCL_DEBUG=VERSION prints the version",
+    ),
+    KnownProblem(
+        r"Duplicate GPU detected",
+        "two ranks use the same GPU",
+        "one GPU for each rank: set the device from LOCAL_RANK, check CUDA_VISIBLE_DEVICES and the number of ranks",
+    ),
+    KnownProblem(
+        r"NVLS.{0,80}(?:bind|fail|error|multicast)|(?:bind|create).{0,40}(?:NVLS|NVLink SHARP|[Mm]ulticast)"
+        r"|transport/nvls",
+        "NVLink SHARP (NVLS) cannot be set up",
+        "NCCL_NVLS_ENABLE=0 runs without it; check the fabric manager and the IMEX service, then use it again",
+    ),
+    KnownProblem(
+        r"system not yet initialized|failure 802",
+        "the fabric manager of the NVSwitches does not run",
+        "systemctl restart nvidia-fabricmanager, of the version of the driver",
+    ),
+    KnownProblem(
+        r"peer access is not supported|mapping of buffer object failed|failure 217|failure 205|peer mapping resources",
+        "direct copies between GPUs cannot be set up",
+        "test with NCCL_P2P_DISABLE=1; check the driver, the IOMMU and the size of BAR1 ('nvidia-smi -q -d MEMORY')",
+    ),
+    KnownProblem(
+        r"[Cc]uda failure.{0,20}out of memory|CUDA error: out of memory|CUDA failure.*out of memory",
+        "the memory of a GPU is full",
+        "fewer or smaller buffers, or a smaller batch; NCCL_BUFFSIZE and fewer channels reduce the share of NCCL",
+    ),
+    KnownProblem(
+        r"driver version is insufficient|driver/library version mismatch|no kernel image is available|forward compatib",
+        "driver, CUDA and NCCL do not match",
+        "a driver for this version of CUDA, or a build for this GPU; reboot after an update of the driver",
+    ),
+    KnownProblem(
+        r"illegal memory access|unspecified launch failure|device-side assert",
+        "a kernel before the operation failed on a GPU",
+        "CUDA_LAUNCH_BLOCKING=1 or compute-sanitizer finds the kernel; NCCL only reports it",
+    ),
+    KnownProblem(
+        r"invalid device ordinal",
+        "a rank uses a GPU that does not exist",
+        "check the number of ranks on each host against CUDA_VISIBLE_DEVICES",
+    ),
+    KnownProblem(
+        r"ibv_reg_mr.{0,80}(?:Cannot allocate memory|error 12|Bad address)|memlock",
+        "memory cannot be registered with the network card",
+        "ulimit -l unlimited (in containers --ulimit memlock=-1); for GPU memory load nvidia-peermem",
+    ),
+    KnownProblem(
+        r"status=12|error 12\b|vendor err 129|vendor_err 129|retry exceeded|transport retry",
+        "the network lost messages (InfiniBand or RoCE retries exceeded)",
+        "check cables, switches and the GID index (NCCL_IB_GID_INDEX), for RoCE also PFC and ECN; NCCL_IB_TIMEOUT=22 "
+        "only hides it",
+    ),
+    KnownProblem(
+        r"ibv_modify_qp.{0,80}(?:timed out|Invalid argument|No data)|GID",
+        "a connection of the network card cannot be set up",
+        "NCCL_IB_GID_INDEX of RoCE v2 ('show_gids'), the same subnet on all hosts, NCCL_IB_HCA for the right cards",
+    ),
+    KnownProblem(
+        r"port error|link down|async event",
+        "a port of a network card lost its link",
+        "check cable and switch ('ibstat', 'dmesg')",
+    ),
+    KnownProblem(
+        r"NET/IB.{0,80}(?:failed|error)|ibv_\w+ failed|Call to ibv_",
+        "an operation of the network card failed",
+        "check 'ibv_devinfo', the permissions of /dev/infiniband and NCCL_IB_HCA",
+    ),
+    KnownProblem(
+        r"Watchdog caught collective operation timeout",
+        "a collective operation did not end in time",
+        "one rank did not call it or ended: compare the last operation of all ranks (TORCH_NCCL_TRACE_BUFFER_SIZE); a "
+        "longer timeout only helps where a rank is slow",
+    ),
+    KnownProblem(
+        r"NUMA auto balancing enabled",
+        "automatic NUMA balancing is on, which slows RCCL down",
+        "sudo sysctl kernel.numa_balancing=0",
+        is_failure=False,
+    ),
+    KnownProblem(
+        r"Missing \"?iommu=pt", "the kernel does not run with iommu=pt", "boot with iommu=pt", is_failure=False
+    ),
+    KnownProblem(
+        r"Failed to open libibverbs|No device found",
+        "NCCL finds no InfiniBand or RoCE card and uses TCP",
+        "install rdma-core (libibverbs) and pass /dev/infiniband to the container",
+        is_failure=False,
+    ),
+    KnownProblem(
+        r"Could not find real path of|/sys/class/pci|virtual.{0,20}PCI",
+        "NCCL cannot read the PCI topology",
+        "mount /sys in the container; in a virtual machine give NCCL_TOPO_FILE of the provider",
+        is_failure=False,
+    ),
+    KnownProblem(r"Too many open files", "a process has too many open files", "ulimit -n 65536"),
+    KnownProblem(
+        r"IMEX|MNNVL|ImportFromShareableHandle",
+        "memory cannot be shared between the hosts of an NVLink domain",
+        "check the IMEX service and its channels on all hosts; NCCL_MNNVL_ENABLE=0 runs without it",
+    ),
+    KnownProblem(
+        r"Broken pipe|Connection reset by peer|Connection closed by (?:remote )?peer|ncclRemoteError|socketProgress",
+        "another rank ended first",
+        _RANK_ENDED,
+    ),
+    KnownProblem(
+        r"[Cc]uda failure|unhandled cuda error|ncclUnhandledCudaError|CUDA failure|Test CUDA failure",
+        "a CUDA call failed",
+        "the first message in the log names the call; check 'nvidia-smi', the driver and Xid messages ('dmesg')",
+    ),
+    KnownProblem(
+        r"unhandled system error|ncclSystemError|Test NCCL failure.*system error",
+        "a call of the operating system failed",
+        "run with NCCL_DEBUG=INFO: the warning before this line names the call",
+    ),
+    KnownProblem(
+        r"ncclInvalidUsage|invalid usage|ncclInvalidArgument|invalid argument",
+        "the program uses NCCL wrongly",
+        "run with NCCL_DEBUG=WARN: the warning before this line names the argument; often two ranks on one GPU",
+    ),
+    KnownProblem(
+        r"ncclInternalError|internal error",
+        "NCCL reports an internal error",
+        "run with NCCL_DEBUG=INFO: the warning before this line names the reason",
+    ),
+    KnownProblem(
+        r"NCCL failure",
+        "the test of NCCL failed",
+        "run with NCCL_DEBUG=INFO: the warning before this line names the reason",
+    ),
+)
+
+
+def known_problem(message: str) -> KnownProblem | None:
+    """Return the meaning of a message; None if it is unknown.
+
+    >>> known_problem("Duplicate GPU detected : rank 1 and rank 0 both on CUDA device 1000").meaning
+    'two ranks use the same GPU'
+    """
+    return next((one for one in _KNOWN if re.search(one.words, message)), None)

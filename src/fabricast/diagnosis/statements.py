@@ -1,0 +1,205 @@
+"""What the files of a machine state themselves, without topology and model."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+
+from fabricast.core.facts import Block, Fact, Facts, Quantity
+from fabricast.core.findings import Finding
+from fabricast.diagnosis.nccl_problems import known_problem
+from fabricast.diagnosis.weights import ACCESS, FIRST, LINK
+from fabricast.nccl.records import NcclLog, NcclTestsTable
+
+__all__ = ["gpu_states", "log_findings", "nccl_problems", "stated", "wrong_results"]
+
+#: Maximum number of characters of a quoted message, and of settings that are listed.
+_MOST_QUOTED, _MOST_SETTINGS = 160, 8
+_AFTER_ERRORS = "reset the GPU ('nvidia-smi -r') or reboot; replace it if 'nvidia-smi -q -d ECC' shows new errors"
+_AFTER_THROTTLING = "check cooling, power cables and power supply; 'nvidia-smi -q -d PERFORMANCE' while it works"
+_P2P_SETTINGS = ("NCCL_P2P_DISABLE", "NCCL_P2P_LEVEL")
+_CHECK_DIRECT_COPIES = (
+    "test with NCCL_P2P_DISABLE=1, then check IOMMU, ACS, driver and 'nvidia-smi -q' (errors, retired pages)"
+)
+
+
+def wrong_results(facts: Facts) -> Iterator[Finding]:
+    """Yield tables of nccl-tests with wrong results, those after the tables that are read among them."""
+    tables = list(facts.of(Quantity.COLLECTIVE))
+    for fact in tables:
+        table: NcclTestsTable = fact.value
+        if table.wrong_lines:
+            text = (
+                f"{len(table.wrong_lines)} of {len(table.rows) + len(table.excluded)} sizes have wrong results: direct "
+                "copies or links damage data"
+            )
+            origin = f"{fact.place.path}:{table.wrong_lines[0]}"
+            yield Finding("wrong_results", text, _CHECK_DIRECT_COPIES, FIRST, origin=origin)
+    known = {fact.place.path for fact in tables if fact.value.wrong_lines}
+    for fact in facts.of(Quantity.WRONG_RESULTS):
+        if fact.place.path not in known:
+            text = "a table after those that are compared has wrong results"
+            yield Finding("wrong_results", text, _CHECK_DIRECT_COPIES, FIRST, origin=str(fact.place))
+
+
+def nccl_problems(facts: Facts) -> Iterator[Finding]:
+    """Yield the warnings and errors of NCCL, each meaning once, with the remedy that is known."""
+    known: set[str] = set()
+    failed = any(
+        (found := known_problem(fact.value)) is not None and found.is_failure
+        for fact in facts.of(Quantity.NCCL_PROBLEM)
+    )
+    for fact in facts.of(Quantity.NCCL_PROBLEM):
+        problem = known_problem(fact.value)
+        quoted = fact.value if len(fact.value) <= _MOST_QUOTED else f"{fact.value[:_MOST_QUOTED]}..."
+        if problem is not None and problem.meaning not in known:
+            known.add(problem.meaning)
+            cause = "nccl_error" if problem.is_failure else "nccl_warning"
+            # The first message of a log is the cause of those after it.
+            weight = FIRST - len(known) / 100 if problem.is_failure else ACCESS
+            yield Finding(cause, f'{problem.meaning}: "{quoted}"', problem.remedy, weight, origin=str(fact.place))
+        elif problem is None and not failed and "" not in known:
+            known.add("")
+            text = f'NCCL warns: "{quoted}"'
+            remedy = "the meaning of this message is not known here; search for it with the version of NCCL"
+            yield Finding("nccl_warning", text, remedy, ACCESS, origin=str(fact.place))
+
+
+def gpu_states(facts: Facts) -> Iterator[Finding]:
+    """Yield errors and throttling of GPUs that nvidia-smi states."""
+    for block in facts.blocks:
+        for fact in block.of(Quantity.GPU_STATE):
+            same = {other.value for other in block.of(Quantity.GPU_STATE) if other.subject == fact.subject}
+            is_repeated = fact.value == "HW Slowdown is active" and any(
+                one.startswith("HW ") for one in same - {fact.value}
+            )
+            if fact.value.startswith("power limit") or is_repeated:
+                continue
+            text = f"{_gpu(block, fact.subject[0])}: {fact.value}"
+            is_error = "ECC" in fact.value or ":" in fact.value
+            remedy = _AFTER_ERRORS if is_error else _AFTER_THROTTLING
+            yield Finding("gpu_errors" if is_error else "gpu_throttled", text, remedy, LINK, origin=str(fact.place))
+
+
+def _gpu(block: Block, number: str) -> str:
+    address = block.addresses.get(number)
+    return f"GPU {number} ({address})" if address else f"GPU {number}"
+
+
+def stated(facts: Facts) -> Iterator[str]:
+    """Yield what the files state about runs and GPUs, each fact once with its place."""
+    for fact in facts.of(Quantity.NCCL_RUN):
+        text = _run_text(fact.value)
+        if text:
+            yield f"{text} ({fact.place})"
+    lines: dict[str, str] = {}
+    for fact in facts.of(Quantity.COLLECTIVE):
+        table: NcclTestsTable = fact.value
+        if table.library is not None and not any(log.version for log in facts.values(Quantity.NCCL_RUN)):
+            lines.setdefault(f"NCCL {'.'.join(map(str, table.library))}", str(fact.place))
+        if table.hosts > 1:
+            lines.setdefault(f"{table.ranks} ranks on {table.hosts} nodes", str(fact.place))
+    models = Counter[str]()
+    for block in facts.blocks:
+        models |= Counter(fact.value for fact in block.of(Quantity.GPU_MODEL))
+        for fact in block.of(Quantity.GPU_STATE):
+            if fact.value.startswith("power limit"):
+                lines.setdefault(f"{_gpu(block, fact.subject[0])}: {fact.value}", str(fact.place))
+    yield from (f"{text} ({place})" for text, place in lines.items())
+    if len(models) > 1:
+        yield f"GPUs of several models: {', '.join(f'{count} x {name}' for name, count in models.items())}"
+
+
+def _transport_name(words: str) -> str:
+    """Return a transport without the number of its device, and whether it uses GPUDirect RDMA."""
+    return "/".join(words.split("/")[:2]) + ("/GDRDMA" if "GDRDMA" in words else "")
+
+
+def _run_text(log: NcclLog) -> str:
+    """Return version, ranks, nodes, transports and settings of a log."""
+    parts = [] if log.version is None else [f"NCCL {'.'.join(map(str, log.version))}"]
+    if log.ranks is not None:
+        parts.append(f"{log.ranks} ranks on {log.nodes} {'nodes' if log.nodes > 1 else 'node'}")
+    via = Counter(
+        "/".join(words.split("/")[:2]) + ("/GDRDMA" if "GDRDMA" in words else "") for words in log.transports.values()
+    )
+    if via:
+        parts.append("hops via " + ", ".join(f"{name} ({count})" for name, count in via.most_common(4)))
+    if log.nodes > 1 and log.network:
+        parts.append(f"network {log.network}")
+    parts += [f"{name}={value}" for name, value in list(log.environment.items())[:_MOST_SETTINGS]]
+    return ", ".join(parts)
+
+
+def log_findings(facts: Facts) -> Iterator[Finding]:
+    """Yield what NCCL states about direct copies and its search."""
+    has_tables = any(True for _ in facts.of(Quantity.COLLECTIVE))
+    for fact in facts.of(Quantity.NCCL_RUN):
+        yield from _of_run(fact, has_tables=has_tables)
+
+
+def _between_nodes(log: NcclLog, place: Callable[..., str]) -> Iterator[Finding]:
+    """Yield networks between nodes that are slower than InfiniBand or RoCE with GPUDirect."""
+    network = [via for via in log.transports.values() if via.startswith("NET")]
+    if log.nodes < 2 or not (network or log.network):
+        return
+    if (network and all("Socket" in via for via in network)) or (not network and log.network == "Socket"):
+        yield Finding(
+            "tcp_between_nodes",
+            "the hops between nodes use TCP sockets (NET/Socket)",
+            "where the nodes have InfiniBand or RoCE cards: install rdma-core, pass /dev/infiniband to the container, "
+            "unset NCCL_IB_DISABLE; on AWS the OFI plugin",
+            ACCESS,
+            origin=place("NET"),
+        )
+    elif network and not any("GDRDMA" in via or "GDR" in via for via in network):
+        yield Finding(
+            "no_gpudirect",
+            f"no hop between nodes uses GPUDirect RDMA (via {network[0]}): data pass through host memory",
+            "load nvidia-peermem (or use DMA-BUF), check ACS between GPU and card; NCCL_NET_GDR_LEVEL=SYS permits it "
+            "for distant cards",
+            ACCESS,
+            origin=place("NET"),
+        )
+
+
+def _of_run(fact: Fact, *, has_tables: bool) -> Iterator[Finding]:
+    log: NcclLog = fact.value
+
+    def place(*words: str) -> str:
+        line = next((log.lines[word] for word in words if word in log.lines), fact.place.line)
+        return f"{fact.place.path}:{line}"
+
+    over_network = [pair for pair, via in log.transports.items() if via.startswith("NET")]
+    if over_network and log.nodes == 1:
+        one, other = over_network[0]
+        yield Finding(
+            "network_in_host",
+            f"NCCL uses the network for {len(over_network)} hops within one host (for example {one} to {other})",
+            "permit shared memory: unset NCCL_SHM_DISABLE and NCCL_P2P_DISABLE; in a container --ipc=host or a larger "
+            "--shm-size",
+            FIRST,
+            origin=place("NET"),
+        )
+    yield from _between_nodes(log, place)
+    if log.disabled_pairs:
+        one, other = log.disabled_pairs[0]
+        yield Finding(
+            "no_peer_access",
+            f"NCCL states that direct copies are disabled between {len(log.disabled_pairs)} pairs (for example {one} "
+            f"and {other}): data pass through host memory",
+            "check driver, IOMMU and ACS; 'nvidia-smi topo -p2p r' names the reason",
+            ACCESS,
+            origin=place("disabled"),
+        )
+    elif log.uses_p2p and not any(log.uses_p2p.values()) and not has_tables:
+        # With a table, the forecast states the cause and the time that it costs.
+        settings = [f"{name}={log.environment[name]}" for name in _P2P_SETTINGS if name in log.environment]
+        remedy = "'nvidia-smi topo -p2p r' states which pairs have peer access; check driver, IOMMU and ACS"
+        yield Finding(
+            "no_direct_copies",
+            f"NCCL uses host memory (SHM) for all {len(log.uses_p2p)} hops of its log: no copy between GPUs is direct",
+            f"remove {' and '.join(settings)}" if settings else remedy,
+            ACCESS,
+            origin=place("SHM"),
+        )

@@ -1,0 +1,105 @@
+"""The answer of a diagnosis in one line."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+import numpy as np
+
+from fabricast.collectives.diagnosis import Cause
+from fabricast.collectives.forecast import CollectiveForecast
+from fabricast.core.findings import Finding
+from fabricast.core.number_text import size_text
+from fabricast.diagnosis.weights import FIRST
+
+__all__ = ["Verdict", "VerdictKind", "is_refuted", "verdict_of", "within_text"]
+
+
+class VerdictKind(StrEnum):
+    """Kind of an answer."""
+
+    WITHIN = "within the expected range"
+    SLOWER = "slower than expected"
+    NOTHING = "nothing could be judged"
+    UNSUPPORTED = "not supported"
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Answer in one line.
+
+    Parameters
+    ----------
+    kind : VerdictKind
+        Kind.
+    text : str
+        What was measured and expected, the most probable cause, or what is missing.
+    """
+
+    kind: VerdictKind
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.kind}: {self.text}"
+
+
+def verdict_of(
+    findings: Sequence[Finding], within: Sequence[str], uncompared: Sequence[str], measured: int, missing: str
+) -> Verdict:
+    """Return the answer: causes before agreement, agreement before what is missing."""
+    if findings:
+        first = findings[0]
+        place = f" ({first.origin})" if first.origin else ""
+        if first.gain > FIRST - 1:
+            # A run that fails or has wrong results has no rate.
+            return Verdict(VerdictKind.NOTHING, f"{first.text}{place}")
+        more = "" if measured else "; no measurement shows by how much"
+        return Verdict(VerdictKind.SLOWER, f"{first.text}{place}{more}")
+    if within:
+        more = f"; not compared: {uncompared[0]}" if uncompared else ""
+        return Verdict(VerdictKind.WITHIN, f"{'; '.join(within[:2])}{more}")
+    if uncompared:
+        return Verdict(VerdictKind.UNSUPPORTED, f"{uncompared[0]}; what the files state is listed")
+    if missing:
+        return Verdict(VerdictKind.NOTHING, missing)
+    if measured:
+        return Verdict(
+            VerdictKind.NOTHING,
+            "the files lack the rate of the links, with which the measurements are compared: add 'nvidia-smi -q', "
+            "'sudo lspci -vv' or --gpu MODEL",
+        )
+    return Verdict(
+        VerdictKind.NOTHING, "nothing is measured: add copies (p2pBandwidthLatencyTest) or a log of nccl-tests"
+    )
+
+
+def within_text(forecast: CollectiveForecast) -> str:
+    """Return measured and expected times of the largest size of a table that is as expected."""
+    row = forecast.table.iloc[-1]
+    low, high = row.get("earliest_us", row["time_us"]), row.get("latest_us", row["time_us"])
+    expected = f"{row['time_us']:.4g} us" if low == high else f"{low:.4g} to {high:.4g} us"
+    through = " through host memory" if set(forecast.transports) == {"SHM"} else ""
+    return (
+        f"{forecast.operation} of {size_text(float(row['size_bytes']))}{through} lasts {row['measured_us']:.4g} us, "
+        f"forecast {expected}"
+    )
+
+
+def is_refuted(forecast: CollectiveForecast, finding: Finding) -> bool:
+    """Return whether measured times already reach the forecast of what a finding recommends."""
+    table = forecast.table
+    if finding.gain <= 1 or "measured_us" not in table or finding.sizes is None:
+        return False
+    low, high = finding.sizes
+    size, measured = table["size_bytes"].to_numpy(), table["measured_us"].to_numpy(dtype=float)
+    is_affected = (size >= low) & (size <= high) & np.isfinite(measured)
+    if not is_affected.any():
+        return False
+    gain = finding.gain
+    if finding.cause in (Cause.PROTOCOL_CHOICE, Cause.NO_GRAPH_FOUND):
+        # Each size has a gain of its own.
+        gain = table["gain"].to_numpy(dtype=float)[is_affected]
+    recommended = table["time_us"].to_numpy(dtype=float)[is_affected] / gain
+    return bool(np.median(measured[is_affected] / recommended) <= 1)

@@ -1,0 +1,246 @@
+"""Rates of copies on public machines, as shares of the rate of the link: defaults of machines without measurements."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Collection
+from functools import cache
+from typing import NamedTuple
+
+import numpy as np
+
+from fabricast.core.resources import published
+from fabricast.core.units import pcie_link_bytes_per_s
+from fabricast.inputs.csv_files import CsvRow, read_csv
+
+__all__ = [
+    "BOTH_WAYS",
+    "HOST_KINDS",
+    "ONE_WAY",
+    "PublicShare",
+    "direct_link_share",
+    "is_old_geforce",
+    "link_kind",
+    "nominal_bytes_per_s",
+    "pair_rows",
+    "pcie_share",
+    "raw_bytes_per_s",
+    "staged_share",
+]
+
+_COLUMNS = [
+    "machine",
+    "host",
+    "gpu",
+    "gpus",
+    "pcie_generation",
+    "width",
+    "peer_access",
+    "path_class",
+    "kind",
+    "median",
+    "lowest",
+    "highest",
+    "pairs",
+    "nvlink_nominal",
+    "program",
+    "source",
+    "licence",
+]
+ONE_WAY, BOTH_WAYS = "one_way", "both_ways"
+HOST_KINDS = ("host_to_device", "device_to_host")
+_SWITCHED = ("PIX", "PXB")
+#: Words of the GeForce series whose staged copies are slower.
+_OLD_GEFORCE = ("RTX 20", "RTX 30")
+#: Number of machines from which the range is the 10th to the 90th percentile; below, it is lowest to highest.
+_MANY = 10
+#: Number of machines below which the range is that of a larger class.
+_FEW = 3
+#: Number of GPUs from which staged copies in both directions are slower.
+_LARGE_HOST = 8
+#: PCIe generations with public machines.
+_OLDEST, _NEWEST = 3, 5
+
+
+class PublicShare(NamedTuple):
+    """Share of the raw rate of a link on public machines.
+
+    Parameters
+    ----------
+    median, lowest, highest : float
+        Median of the machines and range: 10th to 90th percentile, or lowest to highest below ten machines.
+    machines : int
+        Number of machines.
+    """
+
+    median: float
+    lowest: float
+    highest: float
+    machines: int
+
+    def scaled(self, factor: float) -> PublicShare:
+        """Return the share times a factor."""
+        return PublicShare(self.median * factor, self.lowest * factor, self.highest * factor, self.machines)
+
+    @property
+    def words(self) -> str:
+        """Origin in words."""
+        return f"{self.machines} public machine{'s' if self.machines > 1 else ''}"
+
+
+@cache
+def pair_rows() -> tuple[CsvRow, ...]:
+    """Return all public measurements of pairs."""
+    return tuple(read_csv(published() / "pair_rates.csv", _COLUMNS))
+
+
+def raw_bytes_per_s(row: CsvRow) -> float | None:
+    """Return the rate of the PCIe link of a row; None if the source does not state it."""
+    generation, width = row["pcie_generation"], row["width"]
+    if not (generation.isdigit() and width.isdigit()):
+        return None
+    return pcie_link_bytes_per_s(int(generation), int(width))
+
+
+def _share(
+    kinds: Collection[str], nominal: Callable[[CsvRow], float | None], wanted: Callable[[CsvRow], bool], without: str
+) -> PublicShare:
+    """Return the share of some rows; each computer counts once, one that is left out not at all."""
+    of_host: dict[str, list[tuple[float, float, float]]] = defaultdict(list)
+    for row in pair_rows():
+        rate = nominal(row) if row["kind"] in kinds and row["host"] != without and wanted(row) else None
+        if rate is not None:
+            lowest, median, highest = (row.number(name) * 1e9 / rate for name in ("lowest", "median", "highest"))
+            of_host[row["host"]].append((lowest, median, highest))
+    if not of_host:
+        return PublicShare(np.nan, np.nan, np.nan, 0)
+    lows, medians, highs = np.array([np.median(values, axis=0) for values in of_host.values()]).T
+    low, high = (10, 90) if medians.size >= _MANY else (0, 100)
+    return PublicShare(
+        float(np.median(medians)), float(np.percentile(lows, low)), float(np.percentile(highs, high)), medians.size
+    )
+
+
+def _nearest(generation: int | None) -> str | None:
+    return None if generation is None else str(min(max(generation, _OLDEST), _NEWEST))
+
+
+def _is_pcie(row: CsvRow) -> bool:
+    return not row["path_class"].startswith(("NV", "xGMI"))
+
+
+@cache
+def pcie_share(generation: int | None, *, direction: str = ONE_WAY, without: str = "") -> PublicShare:
+    """Return the share of a PCIe link that an isolated direct copy reaches, or that both copies of a pair reach.
+
+    The median is that of the generation, the range that of all generations: few machines have each of them. Copies of
+    host memory are among those of one way.
+
+    Parameters
+    ----------
+    generation : int or None
+        Generation of the link; None for all.
+    direction : {'one_way', 'both_ways'}
+        One way, or the total of both ways between GPUs.
+    without : str
+        Computer that is left out, for its error.
+
+    Examples
+    --------
+    >>> 0.75 < pcie_share(4).median < 0.86
+    True
+    """
+    kinds = (*HOST_KINDS, "one_way_p2p") if direction == ONE_WAY else ("both_ways_p2p",)
+    number = _nearest(generation)
+
+    def of_generation(row: CsvRow) -> bool:
+        return _is_pcie(row) and (number is None or row["pcie_generation"] == number)
+
+    every = _share(kinds, raw_bytes_per_s, _is_pcie, without)
+    found = _share(kinds, raw_bytes_per_s, of_generation, without)
+    return found._replace(lowest=every.lowest, highest=every.highest) if found.machines else every
+
+
+def is_old_geforce(name: str) -> bool:
+    """Return whether a product name is of the GeForce 20 or 30 series, whose staged copies are slower.
+
+    >>> is_old_geforce("NVIDIA GeForce RTX 3090"), is_old_geforce("RTX 4090")
+    (True, False)
+    """
+    return any(words in name for words in _OLD_GEFORCE)
+
+
+@cache
+def staged_share(
+    generation: int | None,
+    direction: str,
+    *,
+    below_switch: bool = False,
+    old_geforce: bool = False,
+    gpus: int = 2,
+    without: str = "",
+) -> PublicShare:
+    """Return the share of a PCIe link that staged copies of one pair reach: one way, or the total of both ways.
+
+    The median is that of the generation, the range that of all generations: few machines have each of them. A class
+    without a public machine is the next larger one, both ways in proportion to the rate of one way.
+
+    Examples
+    --------
+    >>> staged_share(4, ONE_WAY).median > staged_share(4, ONE_WAY, below_switch=True).median
+    True
+    """
+    number = _nearest(generation)
+    is_large = gpus >= _LARGE_HOST and direction == BOTH_WAYS and number != str(_NEWEST)
+
+    def share(way: str, *, of_generation: bool, of_size: bool = True, of_place: bool = True) -> PublicShare:
+        def wanted(row: CsvRow) -> bool:
+            if of_generation and row["pcie_generation"] != number:
+                return False
+            if old_geforce != is_old_geforce(row["gpu"]):
+                return False
+            if of_place and below_switch != (row["path_class"] in _SWITCHED):
+                return False
+            return not of_size or way == ONE_WAY or is_large == (int(row["gpus"]) >= _LARGE_HOST)
+
+        return _share((f"{way}_staged",), raw_bytes_per_s, wanted, without)
+
+    found = share(direction, of_generation=True)
+    if not found.machines:
+        found = share(direction, of_generation=False)
+        one_way, others = share(ONE_WAY, of_generation=True), share(ONE_WAY, of_generation=False)
+        if direction == BOTH_WAYS and one_way.machines and found.machines:
+            found = found.scaled(one_way.median / others.median)
+    every = share(direction, of_generation=False, of_size=False)
+    if every.machines < _FEW:
+        every = share(direction, of_generation=False, of_size=False, of_place=False)
+    if not found.machines:
+        return every
+    lowest, highest = (
+        (min(found.lowest, every.lowest), max(found.highest, every.highest)) if every.machines else found[1:3]
+    )
+    return found._replace(lowest=lowest, highest=highest)
+
+
+@cache
+def direct_link_share(kind: str, direction: str = ONE_WAY, *, without: str = "") -> PublicShare:
+    """Return the share of the nominal rate of direct links: NVSwitch, NVLink (a bridge or a mesh) or xGMI.
+
+    Examples
+    --------
+    >>> 0.85 < direct_link_share("NVSwitch").median < 0.95
+    True
+    """
+    return _share((f"{direction}_p2p",), nominal_bytes_per_s, lambda row: link_kind(row) == kind, without)
+
+
+def nominal_bytes_per_s(row: CsvRow) -> float | None:
+    """Return the data sheet's rate of a direct link; None for meshes with several rates, which are stated in words."""
+    text = row["nvlink_nominal"]
+    return float(text) * 1e9 if text.replace(".", "", 1).isdigit() else None
+
+
+def link_kind(row: CsvRow) -> str:
+    """Return the kind of direct link of a row."""
+    path = row["path_class"]
+    return path if path in ("xGMI", "NVSwitch") else "NVLink"

@@ -1,0 +1,100 @@
+"""Direct links (NVLink, xGMI) that the GPU models have and the files of a machine do not show, or show unequal."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from fabricast.core.errors import InputError
+from fabricast.core.warnings import CodedWarning, WarningCode
+from fabricast.inputs.gpus import gpu_model, is_known_gpu
+from fabricast.machine.descriptions import Described
+from fabricast.pcie.topology.tree import PcieTree
+
+__all__ = ["with_direct_links_checked"]
+
+#: Links of a pair from which they cannot be those of a bridge between few cards.
+_SWITCHED_LINKS = 13
+#: Models whose meshes have pairs with one and with two links.
+_MESHES = ("v100 sxm2", "v100 sxm3", "p100 sxm2", "v100", "p100")
+
+
+def with_direct_links_checked(tree: PcieTree, described: Sequence[Described], models: Mapping[str, str]) -> PcieTree:
+    """Return a tree with warnings about GPUs that have fewer direct links than the others.
+
+    Raises
+    ------
+    InputError
+        If the models of the GPUs always have direct links, and no file shows one.
+    """
+    warnings = tuple(_unequal(tree, models) if tree.peer_links else _omitted(described, models))
+    return replace(tree, warnings=tuple(dict.fromkeys([*tree.warnings, *warnings]))) if warnings else tree
+
+
+def _omitted(described: Sequence[Described], models: Mapping[str, str]) -> Iterator[CodedWarning]:
+    """Raise an error if a program that prints direct links shows none between GPUs that have them, or warn."""
+    first = described[0]
+    known = {name: gpu_model(text) for name, text in models.items() if is_known_gpu(text)}
+    linked = [name for name, model in known.items() if model.is_always_linked]
+    is_short = any(one.program == "nvidia-smi topo -mp" for one in described)
+    if len(linked) < 2:
+        return
+    kind = "xGMI" if known[linked[0]].capability is None else "NVLink"
+    if kind == "xGMI" and first.program.startswith("nvidia-smi"):
+        return
+    command = "'nvidia-smi topo -m'" if kind == "NVLink" else "'rocm-smi --showtopo'"
+    text = f"shows no {kind} between GPUs, but those of {models[linked[0]]} have it"
+    if is_short:
+        reason = f"; 'nvidia-smi topo -mp' omits {kind}: expected {command}"
+    elif first.program.startswith("nvidia-smi"):
+        reason = (
+            f"; 'nvidia-smi topo -mp' omits it: expected {command}, and if that shows none either, the links are down "
+            "(fabric manager, Xid messages, 'nvidia-smi nvlink -s')"
+        )
+    else:
+        text = f"{first.place.path} {text}; {first.program} does not print it, so that copies are predicted over PCIe: "
+        yield CodedWarning(WarningCode.PEER_LINKS_UNKNOWN, f"{text}add {command}")
+        return
+    raise InputError(text + reason, path=first.place.path, line=first.place.line or None)
+
+
+def _unequal(tree: PcieTree, models: Mapping[str, str]) -> Iterator[CodedWarning]:
+    """Yield the GPUs with fewer links of a pair, or links to fewer GPUs, than the others."""
+    gpus = tree.accelerator_names
+    counts: dict[str, list[int]] = {gpu: [] for gpu in gpus}
+    for link in tree.peer_links:
+        if link.kind == "xGMI" or link.links is None:
+            return
+        for end in link.endpoints:
+            if end in counts:
+                # Each GPU has all its links to an NVSwitch for every partner.
+                counts[end] += [link.links] * (len(link.endpoints) - 1)
+    totals = {gpu: sum(found) for gpu, found in counts.items()}
+    most = max(totals.values())
+    fewer = [gpu for gpu in gpus if totals[gpu] < most]
+    if not fewer:
+        return
+    full = [gpu for gpu in gpus if totals[gpu] == most]
+    usual = Counter(counts[full[0]]).most_common(1)[0][0]
+    named = [f"{gpu} ({tree.vertex(gpu).label})" if _has_address(tree, gpu) else gpu for gpu in fewer]
+    have = "has" if len(fewer) == 1 else "have"
+    lost = [gpu for gpu in fewer if not counts[gpu]]
+    if lost == fewer:
+        text = f"GPU {', '.join(named)} {have} no NVLink, the others have NV{usual}"
+    else:
+        own = Counter(counts[fewer[0]] or [0]).most_common(1)[0][0]
+        less = f"NV{own}" if own != usual else "fewer NVLinks"
+        text = f"GPU {', '.join(named)} {have} {less}, the others have NV{usual}"
+    is_fault = usual >= _SWITCHED_LINKS or any(
+        is_known_gpu(text) and gpu_model(text).is_always_linked and gpu_model(text).words not in _MESHES
+        for text in models.values()
+    )
+    if is_fault:
+        yield CodedWarning(WarningCode.UNEQUAL_DIRECT_LINKS, text)
+    else:
+        yield CodedWarning(WarningCode.TOPOLOGY_NOTE, f"{text}; bridges and meshes of this kind can be unequal")
+
+
+def _has_address(tree: PcieTree, gpu: str) -> bool:
+    return ":" in tree.vertex(gpu).label

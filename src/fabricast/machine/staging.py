@@ -1,0 +1,99 @@
+"""Rates of single copies and pairs of copies through host memory: measured, or as on public machines."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from fabricast.inputs.gpus import gpu_model, is_known_gpu
+from fabricast.inputs.pair_rates import BOTH_WAYS, ONE_WAY, PublicShare, staged_share
+from fabricast.machine.machine import Machine
+from fabricast.pcie.topology.paths import narrowest_link
+
+__all__ = ["StagedRate", "StagedRates"]
+
+#: Compute capabilities of the GeForce 20 and 30 series, whose staged copies are slower.
+_OLD_GEFORCE = (7.5, 8.6)
+_BELOW_SWITCH = ("PIX", "PXB")
+
+
+@dataclass(frozen=True)
+class StagedRate:
+    """Rate of a copy, or of both copies of a pair together, through host memory.
+
+    Parameters
+    ----------
+    bytes_per_s : float
+        Rate in bytes/s; NaN if it is unknown.
+    shortest, longest : float
+        Factors from its time to the range; 1 if it was measured.
+    is_measured : bool
+        Whether it was measured on this machine.
+    machines : int
+        Number of public machines, if it was not measured.
+    """
+
+    bytes_per_s: float
+    shortest: float = 1.0
+    longest: float = 1.0
+    is_measured: bool = True
+    machines: int = 0
+
+
+class StagedRates:
+    """Staged rates of the pairs of a machine."""
+
+    def __init__(self, machine: Machine) -> None:
+        self._machine, self._tree = machine, machine.tree
+        self._one_way = machine.staged_bytes_per_s
+        self._both_ways = machine.staged_both_ways_bytes_per_s
+        self._generation = max(
+            (
+                vertex.generation
+                for name in self._tree.accelerator_names
+                if (vertex := self._tree.vertex(name)).generation
+            ),
+            default=None,
+        )
+
+    @cached_property
+    def is_old_geforce(self) -> bool:
+        """Whether the GPUs are of the GeForce 20 or 30 series, whose staged copies are slower."""
+        known = [gpu_model(name) for name in self._machine.models.values() if is_known_gpu(name)]
+        return any(model.capability in _OLD_GEFORCE and not model.has_stock_peer_access for model in known)
+
+    def one_way(self, source: str, target: str) -> StagedRate:
+        """Return the rate of a single copy."""
+        measured = self._one_way.get((source, target))
+        if measured is not None:
+            return StagedRate(measured)
+        return self._public(source, target, ONE_WAY)
+
+    def both_ways(self, source: str, target: str) -> StagedRate:
+        """Return the rate of both copies of a pair together, in proportion to a measured rate of one way."""
+        measured = self._both_ways.get((source, target)) or self._both_ways.get((target, source))
+        if measured is not None:
+            return StagedRate(measured)
+        public, one_way = self._public(source, target, BOTH_WAYS), self._one_way.get((source, target))
+        if one_way is None:
+            return public
+        scale = one_way / self._public(source, target, ONE_WAY).bytes_per_s
+        return StagedRate(public.bytes_per_s * scale, public.shortest, public.longest, False, public.machines)
+
+    def _public(self, source: str, target: str, direction: str) -> StagedRate:
+        tree = self._tree
+        link = tree.link_bytes_per_s
+        if link is None:
+            return StagedRate(np.nan, is_measured=False)
+        share: PublicShare = staged_share(
+            self._generation,
+            direction,
+            below_switch=tree.path_class(source, target) in _BELOW_SWITCH,
+            old_geforce=self.is_old_geforce,
+            gpus=len(tree.accelerator_names),
+        )
+        narrowest = narrowest_link(tree, [(tree.endpoint_number[source], tree.endpoint_number[target])])
+        rate = link * narrowest * share.median
+        return StagedRate(rate, share.median / share.highest, share.median / share.lowest, False, share.machines)
