@@ -21,6 +21,7 @@ from .api.maxrate import fit_max_rate as fit_max_rate
 from .api.percs import link_loads as link_loads
 from .api.prediction_table import Prediction as Prediction
 from .api.predictions import predict as predict
+from .api.references import reference as reference
 from .api.runs import Run as Run
 from .api.runs import open_run as open_run
 from .api.schedules import FastestSchedule as FastestSchedule

@@ -24,7 +24,8 @@ PRIVATE = re.compile(
 TERMS = re.compile(
     r"``[^`]*``|`[^`]*`|(?<!\w)\"[^\"]*\"(?!\w)|(?<!\w)'[^']*'(?!\w)|one-way|two-way|both[- ]ways"
     # Statements of slides, and output of other programs.
-    r"|one way|two ways|not found|way_of|A remote load takes|Found \(|Shutting down, this might take",
+    r"|one way|two ways|not found|no (?:socket )?interface found|device found|interface \(\?:found|way_of|could be judged"
+    r"|A remote load takes|Found \(|Shutting down, this might take",
     re.IGNORECASE,
 )
 

@@ -11,7 +11,7 @@ from typing import Annotated, NoReturn
 import typer
 
 from fabricast import __version__
-from fabricast.cli import breakdown, collective, gpucentric, maxrate, percs, results
+from fabricast.cli import breakdown, collective, gpucentric, maxrate, percs, reference, results
 from fabricast.cli.pcie import copies, predict, topology, validation
 from fabricast.core.errors import InputError
 
@@ -24,10 +24,24 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
     add_completion=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
 )
-for _commands in (predict, collective, copies, breakdown, maxrate, gpucentric, percs, results, validation):
+#: Groups of commands in the help.
+_GROUPS = {
+    "Your machine": "diagnose predict bandwidth topology probes calibrate validate simulate schedule models",
+    "Collective operations": "collective reference",
+    "MPI and networks": "fit collect map network",
+}
+_GROUP_OF = {command: group for group, commands in _GROUPS.items() for command in commands.split()}
+_STUDIES = "Studies"
+for _commands in (predict, collective, reference, copies, breakdown, maxrate, gpucentric, percs, results, validation):
+    for _command in _commands.app.registered_commands:
+        _name = _command.name or (_command.callback.__name__ if _command.callback is not None else "")
+        _command.rich_help_panel = _GROUP_OF.get(_name.replace("_", "-"), _STUDIES)
+    for _group in _commands.app.registered_groups:
+        _group.rich_help_panel = _GROUP_OF.get(str(_group.name), _STUDIES)
     app.add_typer(_commands.app)
-app.add_typer(topology.app, name="topology")
+app.add_typer(topology.app, name="topology", rich_help_panel="Your machine")
 
 
 def _print_version(wanted: bool) -> None:

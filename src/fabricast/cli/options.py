@@ -20,6 +20,8 @@ _NAMED, _SHORTEST, _LONGEST = 2, 30, 110
 #: Columns below which lines are not wrapped.
 _NARROWEST = 40
 
+#: Group of options in the help that most users do not need.
+EXPERTS = "Options for experts"
 FILES = typer.Argument(
     help="Built-in topology, and files in any order: descriptions of the machine (YAML, hwloc or NCCL XML, nvidia-smi, "
     "rocm-smi, lspci, NCCL) and measured copies; - is standard input.",
@@ -28,7 +30,9 @@ FILES = typer.Argument(
 MEASUREMENTS = typer.Option(
     "--measurements", help="Further file with measured copies of this machine; may be repeated.", show_default=False
 )
-SYSTEM = typer.Option("--system", help="Use only rows of this machine in tables of several.", show_default=False)
+SYSTEM = typer.Option(
+    "--system", help="Use only rows of this machine in tables of several.", show_default=False, rich_help_panel=EXPERTS
+)
 GPU = typer.Option("--gpu", help="GPU model such as 'RTX 4090', if no file names it.", show_default=False)
 LINK = typer.Option("--link", help="Link of each GPU such as gen4x16, if no file states it.", show_default=False)
 SIZE = typer.Option("--size", help="Size of each copy, such as 64MiB, if the file has no column size_bytes.")
@@ -54,7 +58,11 @@ ALL_TO_ALL = typer.Option(
 HALO = typer.Option(help="Halo exchange on a process grid such as 4x2.", metavar="GRID")
 RING = typer.Option("--ring", help="Every GPU copies to the next one.")
 COPIES = typer.Option(help="Copies that start together, such as '0>3 1>3'; H is host memory.", metavar="LIST")
-THREADS = typer.Option(help="Number of threads; by default one per core available to the process.", show_default=False)
+THREADS = typer.Option(
+    help="Number of threads; by default one per core available to the process.",
+    show_default=False,
+    rich_help_panel=EXPERTS,
+)
 BANDWIDTH = typer.Option(
     "--bandwidth",
     help="Bandwidth of an isolated copy, such as 24GiB/s; by default that of the machine: calibrated, published, or "
@@ -64,20 +72,29 @@ BANDWIDTH = typer.Option(
 TAU = typer.Option(
     help="Performance reduction for crossing the root complex, 0 to 1; by default that of the machine, otherwise 0.",
     show_default=False,
+    rich_help_panel=EXPERTS,
 )
 CROSSING_COST = typer.Option(
     help="Relative time per byte across the root complex, used by models with ports or engines; by default that "
     "of the machine, otherwise 1.",
     show_default=False,
+    rich_help_panel=EXPERTS,
 )
 PARAMETERS = typer.Option(
-    "--parameters", help="Parameters of this machine, as written by 'calibrate -o'.", show_default=False
+    "--parameters",
+    help="Parameters of this machine, as written by 'calibrate -o'.",
+    show_default=False,
+    rich_help_panel=EXPERTS,
 )
 PCIE_ONLY = typer.Option(
-    "--pcie-only", help="Route copies between directly linked GPUs (NVLink, NVSwitch, xGMI) over PCIe."
+    "--pcie-only",
+    help="Route copies between directly linked GPUs (NVLink, NVSwitch, xGMI) over PCIe.",
+    rich_help_panel=EXPERTS,
 )
 VERBOSE = typer.Option("--verbose", "-v", help="Print all assumptions in full.")
-DISPLAY = typer.Option("--include-display", help="Include NVIDIA and AMD graphics cards (class 0300).")
+DISPLAY = typer.Option(
+    "--include-display", help="Include NVIDIA and AMD graphics cards (class 0300).", rich_help_panel=EXPERTS
+)
 
 
 def check_output(

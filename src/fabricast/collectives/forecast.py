@@ -128,8 +128,11 @@ def forecast_operation(
         estimates = {choice: model.costs.time_us(*choice, size) for choice in set(chosen)}
         table["nccl_time_us"] = [estimates[choice][place] for place, choice in enumerate(chosen)]
     step = model.step(chosen[-1][0])
-    if step.low_bytes_per_s < step.high_bytes_per_s * (1 - 1e-9):
-        low, high = model.bounds(chosen, size)
+    share = communicator.machine.default_share
+    # Rates that were not measured are those of public machines, with their range.
+    spread = (1.0, 1.0) if share is None else (share.lowest / share.median, share.highest / share.median)
+    if share is not None or step.low_bytes_per_s < step.high_bytes_per_s * (1 - 1e-9):
+        low, high = model.bounds(chosen, size, spread)
         table["earliest_us"], table["latest_us"] = low * 1e6, high * 1e6
     if log is not None:
         measured_s = np.array([row.time_s for row in log.rows if row.size_bytes > 0])

@@ -204,16 +204,20 @@ class CollectiveModel:
         return Limit.SHARED_LINK if len(step.sharers[slowest]) > 1 else Limit.LINK
 
     def bounds(
-        self, choices: Sequence[Choice], size_bytes: NDArray[np.float64]
+        self, choices: Sequence[Choice], size_bytes: NDArray[np.float64], spread: tuple[float, float] = (1.0, 1.0)
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Return the shortest and longest time at each size in s, if rates of host memory are unknown."""
+        """Return the shortest and longest time at each size in s, if rates of host memory or of copies are unknown.
+
+        The spread is the range of the rate of a copy in relation to its median.
+        """
         size_bytes = np.asarray(size_bytes, dtype=np.float64)
         low, high = np.empty(size_bytes.shape), np.empty(size_bytes.shape)
         for choice in dict.fromkeys(choices):
             is_choice = np.array([one == choice for one in choices])
             step, times = self.step(choice[0]), self.step_times(choice[0])
             rate = step.slowest_bytes_per_s
-            for bound, array in ((step.high_bytes_per_s, low), (step.low_bytes_per_s, high)):
+            fastest, slowest = step.high_bytes_per_s * spread[1], step.low_bytes_per_s * spread[0]
+            for bound, array in ((fastest, low), (slowest, high)):
                 scaled = StepTimes(times.bytes_per_s * bound / rate, times.latency_s)
                 array[is_choice] = self.times(choice, size_bytes[is_choice], step=scaled)
         return low, high

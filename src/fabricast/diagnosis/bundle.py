@@ -13,6 +13,7 @@ from fabricast.core.errors import InputError
 from fabricast.core.facts import Content, Fact, Facts, Kind, Quantity
 from fabricast.core.findings import Finding
 from fabricast.core.warnings import CodedWarning, CopyWarning, WarningCode
+from fabricast.diagnosis.clusters import compare_with_public
 from fabricast.diagnosis.measured import below_public_machines, compared_rates
 from fabricast.diagnosis.source_texts import source_text
 from fabricast.diagnosis.statements import gpu_states, log_findings, nccl_problems, stated, wrong_results
@@ -115,13 +116,13 @@ class Diagnosis:
 
     @property
     def has_causes(self) -> bool:
-        """Whether a cause was found or a file is damaged: exit code 1 of the command."""
+        """Whether there is a cause or a damaged file: exit code 1 of the command."""
         return bool(self.findings or self.damaged)
 
 
 @dataclass
 class _Answers:
-    """What is found on the way."""
+    """Answers so far."""
 
     findings: list[Finding] = field(default_factory=list)
     statements: list[str] = field(default_factory=list)
@@ -142,14 +143,14 @@ def diagnose_facts(facts: Facts, options: MachineOptions) -> Diagnosis:
     try:
         machine = machine_from(facts, options)
     except InputError as error:
-        if not (answers.findings or answers.statements):
+        if not (answers.findings or answers.statements or list(facts.of(Quantity.COLLECTIVE))):
             raise
         missing = str(error)
     if machine is not None:
         answers.findings += _of_topology(machine, answers)
         answers.warnings += machine.warnings
         _compare_copies(machine, facts, answers)
-        _compare_tables(machine, facts, answers)
+    _compare_tables(machine, facts, answers)
     tables = list(facts.of(Quantity.COLLECTIVE))
     all_tables = len(tables) + sum(fact.value for fact in facts.of(Quantity.UNREAD_TABLES))
     measured = len(_paths_of(facts, Content.COPIES)) + all_tables
@@ -170,7 +171,7 @@ def diagnose_facts(facts: Facts, options: MachineOptions) -> Diagnosis:
 
 
 def _compare_copies(machine: Machine, facts: Facts, answers: _Answers) -> None:
-    """Add what measured copies say, by themselves and beside public machines."""
+    """Add what measured copies say, by themselves and compared with public machines."""
     with_copies = _paths_of(facts, Content.COPIES)
     if not with_copies:
         return
@@ -195,12 +196,17 @@ def _compare_copies(machine: Machine, facts: Facts, answers: _Answers) -> None:
     answers.findings += found
 
 
-def _compare_tables(machine: Machine, facts: Facts, answers: _Answers) -> None:
-    """Add what tables of nccl-tests say beside their forecast."""
-    for fact in machine.tables[:MOST_TABLES]:
+def _compare_tables(machine: Machine | None, facts: Facts, answers: _Answers) -> None:
+    """Add what tables of nccl-tests say, compared with their forecast on PCIe or with public nodes and clusters."""
+    tables = list(facts.of(Quantity.COLLECTIVE))
+    for fact in tables[:MOST_TABLES]:
         try:
+            if machine is None:
+                raise InputError("lacks a topology")
             found, assumed, within = _of_collective(machine, fact)
         except InputError as error:
+            if _compare_with_public(fact, facts, answers):
+                continue
             # Tables of several hosts, of other GPUs or over NVLink: the rest of the bundle is compared.
             text = f"{fact.place}: the table is not compared: {error.reason}"
             answers.warnings.append(CodedWarning(WarningCode.LOG_ROWS_EXCLUDED, text))
@@ -210,10 +216,24 @@ def _compare_tables(machine: Machine, facts: Facts, answers: _Answers) -> None:
         answers.warnings += assumed
         answers.within += within
         answers.compared += 1
-    unread = len(machine.tables) - MOST_TABLES + sum(fact.value for fact in facts.of(Quantity.UNREAD_TABLES))
+    unread = len(tables) - MOST_TABLES + sum(fact.value for fact in facts.of(Quantity.UNREAD_TABLES))
     if unread > 0:
         text = f"{unread:,} of {unread + MOST_TABLES:,} tables of nccl-tests are not compared"
         answers.warnings.append(CodedWarning(WarningCode.LOG_ROWS_EXCLUDED, text))
+
+
+def _compare_with_public(fact: Fact, facts: Facts, answers: _Answers) -> bool:
+    """Add what a table says, compared with public machines of its class; return whether there are some."""
+    try:
+        compared = compare_with_public(fact, facts)
+    except InputError:
+        return False
+    answers.findings += compared.findings
+    answers.statements += compared.notes
+    if not compared.is_slower:
+        answers.within.append(compared.text)
+    answers.compared += 1
+    return True
 
 
 def _check_any_usable(facts: Facts) -> None:
@@ -259,10 +279,19 @@ def _of_topology(machine: Machine, answers: _Answers) -> Iterator[Finding]:
         ):
             # A state of the machine, no fault.
             answers.statements.append(f"{_STOCK_DRIVER} ({_origin(machine.facts, warning)})")
+        elif warning.code is WarningCode.CARD_ON_OTHER_SOCKET and not _has_several_nodes(machine.facts):
+            # Copies within a node use no network card.
+            answers.statements.append(f"{warning.text} ({_origin(machine.facts, warning)})")
         elif warning.code in _REMEDIES:
             weight = ACCESS if warning.code in _ACCESS_CODES else LINK
             origin = _origin(machine.facts, warning)
             yield Finding(warning.code, warning.text, _REMEDIES[warning.code], weight, origin=origin)
+
+
+def _has_several_nodes(facts: Facts) -> bool:
+    """Return whether a log is of several nodes."""
+    runs, tables = facts.values(Quantity.NCCL_RUN), facts.values(Quantity.COLLECTIVE)
+    return any(log.nodes > 1 for log in runs) or any(table.hosts > 1 for table in tables)
 
 
 def _has_stock_driver(machine: Machine) -> bool:

@@ -1,4 +1,4 @@
-"""What measured copies say by themselves: their rates beside those of public machines and of narrower links."""
+"""Measured copies compared with public machines and with narrower links, without a model."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ def below_public_machines(compared: ComparedRate) -> Finding | None:
     text, remedy = str(compared), "check 'lspci -vv' (LnkSta, ACSCtl) while the GPUs copy, and the IOMMU"
     links = _narrower(compared) if compared.generation is not None else []
     if links:
-        text += f"; a link of {' or '.join(links)} gives this rate"
+        text += f"; this is the rate of a link of {' or '.join(links)}"
         remedy = (
             "compare LnkSta with LnkCap in 'sudo lspci -vv' while the GPUs copy: slot, riser, bifurcation or chipset"
         )

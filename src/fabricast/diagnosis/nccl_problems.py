@@ -152,7 +152,7 @@ _KNOWN = (
     KnownProblem(
         r"Could not find real path of|/sys/class/pci|virtual.{0,20}PCI",
         "NCCL cannot read the PCI topology",
-        "mount /sys in the container; in a virtual machine give NCCL_TOPO_FILE of the provider",
+        "mount /sys in the container; in a virtual machine set NCCL_TOPO_FILE to the file of the provider",
         is_failure=False,
     ),
     KnownProblem(r"Too many open files", "a process has too many open files", "ulimit -n 65536"),

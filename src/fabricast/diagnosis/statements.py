@@ -1,4 +1,4 @@
-"""What the files of a machine state themselves, without topology and model."""
+"""Statements of the files of a machine, without topology and model."""
 
 from __future__ import annotations
 
@@ -170,7 +170,12 @@ def _of_run(fact: Fact, *, has_tables: bool) -> Iterator[Finding]:
         line = next((log.lines[word] for word in words if word in log.lines), fact.place.line)
         return f"{fact.place.path}:{line}"
 
-    over_network = [pair for pair, via in log.transports.items() if via.startswith("NET")]
+    # Ranks beyond the largest communicator are of a log that holds several.
+    over_network = [
+        pair
+        for pair, via in log.transports.items()
+        if via.startswith("NET") and (log.ranks is None or max(pair) < log.ranks)
+    ]
     if over_network and log.nodes == 1:
         one, other = over_network[0]
         yield Finding(
@@ -178,7 +183,7 @@ def _of_run(fact: Fact, *, has_tables: bool) -> Iterator[Finding]:
             f"NCCL uses the network for {len(over_network)} hops within one host (for example {one} to {other})",
             "permit shared memory: unset NCCL_SHM_DISABLE and NCCL_P2P_DISABLE; in a container --ipc=host or a larger "
             "--shm-size",
-            FIRST,
+            FIRST - 2,
             origin=place("NET"),
         )
     yield from _between_nodes(log, place)

@@ -60,10 +60,10 @@ def verdict_of(
     if within:
         more = f"; not compared: {uncompared[0]}" if uncompared else ""
         return Verdict(VerdictKind.WITHIN, f"{'; '.join(within[:2])}{more}")
-    if uncompared:
-        return Verdict(VerdictKind.UNSUPPORTED, f"{uncompared[0]}; what the files state is listed")
     if missing:
         return Verdict(VerdictKind.NOTHING, missing)
+    if uncompared:
+        return Verdict(VerdictKind.UNSUPPORTED, f"{uncompared[0]}; the lines below list what the files state")
     if measured:
         return Verdict(
             VerdictKind.NOTHING,

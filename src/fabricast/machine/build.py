@@ -105,7 +105,7 @@ def _with_payload(tree: PcieTree, facts: Facts) -> PcieTree:
     if payload == PAYLOAD_BYTES or tree.link_bytes_per_s is None:
         return tree
     share = payload / (payload + HEADER_BYTES)
-    text = f"MaxPayload of the GPUs is {payload} bytes: packets carry {share:.1%} payload"
+    text = f"MaxPayload of the GPUs is {payload} bytes: payload is {share:.1%} of a packet"
     code = WarningCode.SMALL_PAYLOAD if payload < PAYLOAD_BYTES else WarningCode.TOPOLOGY_NOTE
     warnings = (*tree.warnings, CodedWarning(code, text))
     # Public machines have the usual payload.

@@ -1,0 +1,92 @@
+"""Command that prints public measurements of collective operations on nodes and clusters."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from fabricast.cli.options import check_output
+
+if TYPE_CHECKING:
+    from fabricast.api.references import Reference
+
+__all__ = ["app"]
+
+app = typer.Typer()
+
+GPU = typer.Option("--gpu", help="GPU model such as H100, A100-SXM4, MI300X or GH200.")
+OPERATION = typer.Option(help="all_reduce, all_gather, reduce_scatter, broadcast, reduce, alltoall or sendrecv.")
+GPUS = typer.Option(help="GPUs of each node.")
+NODES = typer.Option(help="Number of nodes.")
+SIZES = typer.Option(help="Sizes such as '64KiB 1GiB'; by default powers of 8 from 8 B to 8 GiB.", show_default=False)
+NETWORK = typer.Option(
+    help="Kind of network: 'InfiniBand or RoCE', EFA, Slingshot or Ethernet; such machines are preferred.",
+    show_default=False,
+)
+RATE = typer.Option("--gbit-s", help="Network rate of a GPU in Gbit/s.", show_default=False)
+OUTPUT = typer.Option("--output", "-o", help="Write the table to this .csv file.", show_default=False)
+#: Sizes in bytes without the option.
+_SIZES = [float(8 << (3 * power)) for power in range(11)]
+
+
+@app.command(epilog="Example: fabricast reference --gpu H200 --nodes 2 --sizes '1MiB 8GiB'")
+def reference(
+    gpu: Annotated[str, GPU],
+    operation: Annotated[str, OPERATION] = "all_reduce",
+    gpus: Annotated[int, GPUS] = 8,
+    nodes: Annotated[int, NODES] = 1,
+    sizes: Annotated[str | None, SIZES] = None,
+    network: Annotated[str | None, NETWORK] = None,
+    gbit_s: Annotated[float | None, RATE] = None,
+    output: Annotated[Path | None, OUTPUT] = None,
+) -> None:
+    """Print what public NVLink nodes and clusters reach in a collective operation, with sources."""
+    from fabricast.api.references import reference as public_reference
+
+    check_output(output, ".csv")
+    wanted = _SIZES if sizes is None else sizes.split()
+    found = public_reference(gpu, operation, gpus=gpus, nodes=nodes, sizes=wanted, network=network, gbit_s=gbit_s)
+    if output is not None:
+        from fabricast.inputs.files import write_text
+
+        write_text(output, found.table.to_csv(index=False))
+        return
+    typer.echo("\n".join(_lines(found)))
+
+
+def _lines(found: Reference) -> list[str]:
+    """Return the measurements as readable lines."""
+    import pandas as pd
+
+    from fabricast.core.number_text import size_text
+
+    near = "no public machine of this class; the nearest one: " if found.is_neighbour else ""
+    table = found.table
+    known = table["machines"] > 0
+
+    def cells(middle: str, low: str, high: str, digits: int) -> list[str]:
+        return [
+            f"{row[middle]:.{digits}g} ({row[low]:.{digits}g} to {row[high]:.{digits}g})"
+            if row["machines"] > 1
+            else f"{row[middle]:.{digits}g}"
+            if row["machines"]
+            else "-"
+            for _, row in table.iterrows()
+        ]
+
+    shown = pd.DataFrame(
+        {
+            "size": [size_text(size) for size in table["size_bytes"]],
+            "machines": table["machines"],
+            "us": cells("median_us", "shortest_us", "longest_us", 4),
+            "bus GB/s": cells("bus_gb_per_s", "lowest_gb_per_s", "highest_gb_per_s", 3),
+        }
+    )
+    lines = [f"{found.operation}, {near}{found.words}: median of {len(found.machines)} public machines (range)"]
+    lines += shown.to_string(index=False).split("\n")
+    if not known.all():
+        lines.append("-: no public machine has this size")
+    lines += found.notes
+    return [*lines, *(f"source: {source}" for source in found.sources)]

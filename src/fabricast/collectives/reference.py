@@ -1,0 +1,376 @@
+"""Public measurements of collective operations on NVLink nodes and clusters: what machines of the same class reach."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from scipy.optimize import nnls
+
+from fabricast.core.errors import InputError
+from fabricast.core.resources import published
+from fabricast.nccl.costs import Operation, bus_factor
+
+__all__ = [
+    "BANDS",
+    "NETWORKS",
+    "Reference",
+    "SizeFit",
+    "fitted",
+    "gpu_family",
+    "left_out_errors",
+    "network_of",
+    "reference_of",
+    "scaled",
+]
+
+_FAMILY = re.compile(
+    r"(gb300|gb200|gh200|b300|b200|b100|h200|h100|h800|h20|a100|a800|v100|p100|a40|a30|l40s|l40|mi\d{3}[ax]?)"
+)
+#: Families with the same links, whose measurements stand for each other.
+_SISTERS = (("H100", "H200"), ("MI300X", "MI325X"))
+#: Beginning of the state of runs that are no reference.
+_FAULTY = ("unhealthy", "asked as slow", "NUMA balancing on")
+#: Factor beyond the measured sizes up to which the nearest size stands for another.
+_BEYOND = 1.5
+#: Ratio of network rates below which they count as equal, and number of machines below which sisters are added.
+_SAME_NETWORK, _FEW = 1.5, 3
+#: Kinds of networks with the words that name them.
+NETWORKS = {
+    "Slingshot": ("slingshot", "ofi", "cxi"),
+    "EFA": ("efa",),
+    "InfiniBand or RoCE": ("infiniband", "roce", "mlx5", "ndr", "hdr", "net/ib"),
+    "Ethernet": ("ethernet", "tcp", "socket"),
+}
+#: Bands of sizes in bytes of errors.
+BANDS = {"up to 32 KiB": (0.0, 32768.0), "64 to 512 KiB": (65536.0, 524288.0), "from 1 MiB": (2.0**20, np.inf)}
+
+
+def gpu_family(name: str) -> str:
+    """Return the family of a product name whose machines are compared; the name itself if it is unknown.
+
+    >>> gpu_family("NVIDIA H100 80GB HBM3"), gpu_family("A100-PCIE-40GB"), gpu_family("AMD Instinct MI300X")
+    ('H100', 'A100 PCIe', 'MI300X')
+    """
+    words = name.lower()
+    match = _FAMILY.search(words)
+    if match is None:
+        return name
+    form = " PCIe" if "pcie" in words else " NVL" if re.search(r"\bnvl\b", words) else ""
+    return match[1].upper() + form
+
+
+def network_of(text: str) -> str:
+    """Return the kind of network in a text; empty if it names none.
+
+    >>> network_of("InfiniBand NDR"), network_of("RoCE v2"), network_of("EFA v3"), network_of("not said")
+    ('InfiniBand or RoCE', 'InfiniBand or RoCE', 'EFA', '')
+    """
+    return next((name for name, words in NETWORKS.items() if any(word in text.lower() for word in words)), "")
+
+
+def _number(text: str) -> float:
+    """Return the first number of a text; NaN if it has none."""
+    match = re.match(r"\s*(\d+(?:\.\d+)?)", str(text))
+    return float(match[1]) if match else float("nan")
+
+
+@cache
+def _machines() -> pd.DataFrame:
+    """Return the public machines with their family and the network rate of a GPU in Gbit/s."""
+    table = pd.read_csv(published() / "collectives" / "cluster_machines.csv", comment="#", dtype=str)
+    table["family"] = [gpu_family(name) for name in table["gpu"]]
+    cards = np.array([_number(text) for text in table["nics_per_node"]])
+    rates = np.array([_number(text) for text in table["nic_gbit_s"]])
+    gpus = np.array([_number(text) for text in table["gpus_per_node"]])
+    table["gbit_s_of_gpu"] = cards * rates / gpus
+    table["network"] = [network_of(text) for text in table["fabric"]]
+    table["is_faulty"] = [str(health).startswith(_FAULTY) for health in table["health"]]
+    return table.set_index("machine")
+
+
+@cache
+def _times() -> pd.DataFrame:
+    """Return the public times with the family of their machine."""
+    table = pd.read_csv(published() / "collectives" / "cluster_times.csv", comment="#", keep_default_na=False)
+    machines = _machines()
+    for name in ("family", "is_faulty", "gbit_s_of_gpu", "network"):
+        table[name] = table["machine"].map(machines[name])
+    return table
+
+
+class SizeFit(NamedTuple):
+    """Time as a function of the bytes on the bus: ``T = start + W * per_byte + sqrt(W) * per_root``.
+
+    Parameters
+    ----------
+    start_s : float
+        Time in s of small sizes.
+    per_byte, per_root : float
+        Time in s per byte, and per square root of a byte.
+    """
+
+    start_s: float
+    per_byte: float
+    per_root: float
+
+    def times_s(self, bus_bytes: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the time in s at some numbers of bytes on the bus."""
+        return self.start_s + bus_bytes * self.per_byte + np.sqrt(bus_bytes) * self.per_root
+
+
+def fitted(bus_bytes: NDArray[np.float64], time_s: NDArray[np.float64]) -> SizeFit:
+    """Return the fit with the least relative errors, without negative terms.
+
+    >>> size = 2.0 ** np.arange(10, 30)
+    >>> [round(float(value), 12) for value in fitted(size, 1e-5 + size / 1e11)]
+    [1e-05, 0.0, 0.0]
+    """
+    columns = np.column_stack([np.ones_like(bus_bytes), bus_bytes, np.sqrt(bus_bytes)])
+    scale = columns.max(axis=0)
+    found, _ = nnls(columns / scale / time_s[:, None], np.ones_like(time_s))
+    start_s, per_byte, per_root = (found / scale).tolist()
+    return SizeFit(start_s, per_byte, per_root)
+
+
+@dataclass(frozen=True)
+class Reference:
+    """Public machines of a class.
+
+    Parameters
+    ----------
+    words : str
+        Class in words.
+    is_neighbour : bool
+        Whether the class is a neighbouring one, because no public machine is of the wanted class.
+    operation : Operation
+        Operation.
+    ranks : int
+        Number of ranks of the class.
+    table : pandas.DataFrame
+        ``size_bytes``, ``machines``, ``median_us``, ``shortest_us``, ``longest_us`` by size, and ``bus_gb_per_s``,
+        ``lowest_gb_per_s``, ``highest_gb_per_s``; NaN where no machine has such a size.
+    machines : tuple of str
+        Machines.
+    sources : tuple of str
+        Their sources.
+    notes : tuple of str
+        Faulty runs that are left out, and rates of single algorithms.
+    fit : SizeFit or None
+        Interpolation over all sizes of the class.
+    """
+
+    words: str
+    is_neighbour: bool
+    operation: Operation
+    ranks: int
+    table: pd.DataFrame
+    machines: tuple[str, ...]
+    sources: tuple[str, ...]
+    notes: tuple[str, ...]
+    fit: SizeFit | None
+
+
+def reference_of(
+    gpu: str,
+    gpus_per_node: int,
+    nodes: int,
+    operation: Operation | str,
+    sizes: Sequence[float],
+    *,
+    network: str | None = None,
+    gbit_s: float | None = None,
+    without: str = "",
+) -> Reference:
+    """Return the public measurements of the same class, or of the nearest one.
+
+    Parameters
+    ----------
+    gpu : str
+        Product name.
+    gpus_per_node, nodes : int
+        GPUs in use on each node, and number of nodes.
+    operation : Operation or str
+        Operation.
+    sizes : sequence of float
+        Sizes in bytes.
+    network : str, optional
+        Kind of network of `NETWORKS`.
+    gbit_s : float, optional
+        Network rate of a GPU in Gbit/s: machines with such a rate are preferred.
+    without : str
+        Machine that is left out, for its error.
+
+    Raises
+    ------
+    InputError
+        If no public machine has such a GPU and operation.
+    """
+    operation, family = Operation.of(operation), gpu_family(gpu)
+    every = _times()
+    every = every[(every["operation"] == str(operation)) & (every["machine"] != without)]
+    sisters: tuple[str, ...] = next((group for group in _SISTERS if family in group), (family,))
+    is_class = (every["ranks"] == every["nodes"] * gpus_per_node) & (every["nodes"] == nodes)
+    if nodes > 1:
+        # Machines with the same kind of network are preferred, and among them those with its rate.
+        alike = [every["network"] == network] if network is not None else []
+        alike += [abs(np.log(every["gbit_s_of_gpu"] / gbit_s)) < np.log(_SAME_NETWORK)] if gbit_s is not None else []
+        for near in alike:
+            is_class &= near if (is_class & near & every["family"].isin(sisters)).any() else True
+    of_family = every[is_class & (every["family"] == family)]
+    if _healthy(of_family)["machine"].nunique() < _FEW:
+        of_family = every[is_class & every["family"].isin(sisters)]
+    if _healthy(of_family)["machine"].nunique():
+        words = _class_words("/".join(sorted(set(_healthy(of_family)["family"]))), gpus_per_node, nodes)
+        is_other = family not in set(_healthy(of_family)["family"])
+        return _reference(of_family, words, is_other, operation, gpus_per_node * nodes, sizes)
+    known = every[every["family"].isin(sisters) & ~every["is_faulty"]]
+    if known.empty:
+        families = ", ".join(sorted(set(every["family"])))
+        raise InputError(
+            f"no public measurement of {operation} on {family}; there are some of {families}", argument="gpu"
+        )
+    classes = known[["nodes", "ranks"]].drop_duplicates()
+    distance = abs(np.log2(classes["nodes"] / nodes)) + 2 * abs(
+        np.log2(classes["ranks"] / classes["nodes"] / gpus_per_node)
+    )
+    nearest = classes.loc[distance.idxmin()]
+    of_class = known[(known["nodes"] == nearest["nodes"]) & (known["ranks"] == nearest["ranks"])]
+    ranks, count = int(nearest["ranks"]), int(nearest["nodes"])
+    words = _class_words("/".join(sorted(set(of_class["family"]))), ranks // count, count)
+    return _reference(of_class, words, True, operation, ranks, sizes)
+
+
+def _class_words(family: str, gpus: int, nodes: int) -> str:
+    return f"{gpus} x {family}" if nodes == 1 else f"{nodes} nodes of {gpus} x {family}"
+
+
+def _healthy(rows: pd.DataFrame) -> pd.DataFrame:
+    return rows[~rows["is_faulty"]]
+
+
+def _reference(
+    rows: pd.DataFrame, words: str, is_neighbour: bool, operation: Operation, ranks: int, sizes: Iterable[float]
+) -> Reference:
+    wanted = np.array([float(size) for size in sizes])
+    healthy = _healthy(rows)
+    groups = {
+        (str(one), str(other)): part for (one, other), part in healthy.groupby(["machine", "setting"], sort=False)
+    }
+    times = np.array([_at_sizes(part, wanted) for part in groups.values()])
+    # Settings of one machine count once: its shortest time, as users tune for it.
+    names = [machine for machine, _ in groups]
+    unique = tuple(dict.fromkeys(names))
+    of_machine = np.array([np.fmin.reduce(times[[name == one for name in names]]) for one in unique])
+    known = np.isfinite(of_machine)
+    count = known.sum(axis=0)
+    middle, low, high = (np.full(wanted.size, np.nan) for _ in range(3))
+    for place in np.flatnonzero(count):
+        column = of_machine[known[:, place], place]
+        middle[place], low[place], high[place] = np.median(column), column.min(), column.max()
+    bus = bus_factor(operation, ranks) * wanted * 1e-3
+    table = pd.DataFrame(
+        {
+            "size_bytes": wanted,
+            "machines": count,
+            "median_us": middle,
+            "shortest_us": low,
+            "longest_us": high,
+            "bus_gb_per_s": bus / middle,
+            "lowest_gb_per_s": bus / high,
+            "highest_gb_per_s": bus / low,
+        }
+    )
+    faulty = sorted(set(rows[rows["is_faulty"]]["machine"]))
+    notes = [f"left out as faulty: {', '.join(faulty)}"] if faulty else []
+    for (machine, setting), part in groups.items():
+        most = bus_factor(operation, ranks) * (part["size_bytes"] / part["median_us"]).max() / 1e3
+        notes += [f"{setting} on {machine}: {most:.3g} GB/s at most"] if setting else []
+    bus_bytes = bus_factor(operation, ranks) * healthy["size_bytes"].to_numpy(dtype=float)
+    fit = fitted(bus_bytes, healthy["median_us"].to_numpy() * 1e-6) if len(healthy) > 3 else None
+    sources = tuple(dict.fromkeys(str(_machines().loc[name, "sources"]) for name in unique))
+    return Reference(words, is_neighbour, operation, ranks, table, unique, sources, tuple(notes), fit)
+
+
+def _at_sizes(rows: pd.DataFrame, sizes: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the times of a machine in us at some sizes, between measured ones; NaN beyond them."""
+    of_size = rows.groupby("size_bytes")["median_us"].median()
+    known, times = of_size.index.to_numpy(dtype=float), of_size.to_numpy(dtype=float)
+    found = np.exp(np.interp(np.log(sizes), np.log(known), np.log(times)))
+    outside = (sizes < known[0] / _BEYOND) | (sizes > known[-1] * _BEYOND)
+    return np.where(outside, np.nan, found)
+
+
+def left_out_errors() -> pd.DataFrame:
+    """Return the relative error of the interpolation on machines that are left out, by class and band of sizes.
+
+    With two rows of the left-out machine (the smallest size and the largest), start and rates are scaled to them.
+
+    Returns
+    -------
+    pandas.DataFrame
+        ``network`` (one node, or the kind), ``band``, ``machines``, ``rows``, ``median``, ``third_quartile`` and
+        ``median_with_two_rows``.
+    """
+    found: dict[tuple[str, str], list[tuple[str, float, float]]] = {}
+    healthy = _healthy(_times())
+    keys = ["machine", "operation", "nodes", "ranks"]
+    for key, rows in healthy[healthy["setting"] == ""].groupby(keys, sort=True):
+        machine, name, nodes, ranks = str(key[0]), str(key[1]), int(str(key[2])), int(str(key[3]))
+        operation = Operation(name)
+        sizes = rows["size_bytes"].to_numpy(dtype=float)
+        measured_s = rows["median_us"].to_numpy() * 1e-6
+        try:
+            row = _machines().loc[machine]
+            rate = _machines()["gbit_s_of_gpu"].to_dict()[machine]
+            other = reference_of(
+                str(row["gpu"]),
+                ranks // nodes,
+                nodes,
+                operation,
+                sizes.tolist(),
+                network=str(row["network"]) or None,
+                gbit_s=None if np.isnan(rate) else rate,
+                without=machine,
+            )
+        except InputError:
+            continue
+        if other.is_neighbour or other.fit is None:
+            continue
+        bus = bus_factor(operation, ranks) * sizes
+        forecast_s, tuned_s = other.fit.times_s(bus), scaled(other.fit, bus, measured_s).times_s(bus)
+        for band, (low, high) in BANDS.items():
+            for place in np.flatnonzero((sizes >= low) & (sizes <= high)):
+                errors = (abs(times[place] / measured_s[place] - 1) for times in (forecast_s, tuned_s))
+                label = "one node" if nodes == 1 else str(row["network"]) or "network not said"
+                found.setdefault((label, band), []).append((machine, *errors))
+    return pd.DataFrame(
+        {
+            "network": nodes,
+            "band": band,
+            "machines": len({machine for machine, *_ in rows}),
+            "rows": len(rows),
+            "median": np.median([error for _, error, _ in rows]),
+            "third_quartile": np.percentile([error for _, error, _ in rows], 75),
+            "median_with_two_rows": np.median([error for *_, error in rows]),
+        }
+        for (nodes, band), rows in found.items()
+    ).round(4)
+
+
+def scaled(fit: SizeFit, bus_bytes: NDArray[np.float64], time_s: NDArray[np.float64]) -> SizeFit:
+    """Return a fit whose start meets the smallest measured size, and whose rates meet the largest one."""
+    small, large = int(np.argmin(bus_bytes)), int(np.argmax(bus_bytes))
+    if small == large:
+        return fit
+    start_s, rest_s = fit.start_s, fit.times_s(bus_bytes) - fit.start_s
+    # Two equations in the factors of the start and of both rates.
+    matrix = np.array([[start_s, rest_s[small]], [start_s, rest_s[large]]])
+    (of_start, of_rates), _ = nnls(matrix / time_s[[small, large], None], np.ones(2))
+    return SizeFit(start_s * of_start, fit.per_byte * of_rates, fit.per_root * of_rates)

@@ -1,0 +1,188 @@
+"""Tables of nccl-tests of NVLink nodes and clusters, compared with public machines of the same class."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from fabricast.collectives.reference import Reference, gpu_family, network_of, reference_of
+from fabricast.core.errors import InputError
+from fabricast.core.facts import Fact, Facts, Quantity
+from fabricast.core.findings import Finding
+from fabricast.core.number_text import size_text
+from fabricast.diagnosis.weights import CONTRADICTION
+from fabricast.nccl.costs import Operation
+from fabricast.nccl.records import NcclLog, NcclTestsTable
+
+__all__ = ["ComparedTable", "compare_with_public"]
+
+#: Ratio to the slowest public machine above which a table is slower, and to its latency.
+_SLOWER, _LATE = 1.15, 2.0
+#: Sizes in bytes of large and small operations.
+_SPECIFIC = CONTRADICTION + 0.1
+_LARGE, _SMALL = 2.0**26, 32768.0
+#: Families whose nodes of eight GPUs have NVLink SHARP.
+_NVLS = ("H100", "H200", "B200", "B300")
+_NETWORK_OF_LOG = {"IB": "InfiniBand or RoCE", "Socket": "Ethernet"}
+
+
+@dataclass(frozen=True)
+class ComparedTable:
+    """Table compared with public machines.
+
+    Parameters
+    ----------
+    text : str
+        What was measured and what public machines reach.
+    is_slower : bool
+        Whether large sizes are slower than on all public machines of the class.
+    findings : tuple of Finding
+        Causes.
+    notes : tuple of str
+        What explains the numbers, no causes.
+    """
+
+    text: str
+    is_slower: bool
+    findings: tuple[Finding, ...]
+    notes: tuple[str, ...]
+
+
+def compare_with_public(fact: Fact, facts: Facts) -> ComparedTable:
+    """Compare a table with the public machines of its class.
+
+    Raises
+    ------
+    InputError
+        If the table names no operation, ranks or GPU, or no public machine has such a GPU.
+    """
+    table: NcclTestsTable = fact.value
+    if table.operation is None or table.ranks is None or not table.gpus:
+        raise InputError("does not name operation, ranks and GPUs")
+    log = _log_of(fact, facts)
+    nodes = max(table.hosts, 1 if log is None or log.ranks != table.ranks else log.nodes)
+    network = None if log is None else _network(log)
+    sizes = np.array([row.size_bytes for row in table.rows], dtype=float)
+    time_us = np.array([row.time_s for row in table.rows]) * 1e6
+    if not sizes.size:
+        raise InputError("has no valid row")
+    found = reference_of(table.gpus[0], table.ranks // nodes, nodes, table.operation, sizes.tolist(), network=network)
+    place = _place(found, sizes)
+    if place is None:
+        raise InputError(f"has sizes that no public machine of the class {found.words} has")
+    text = _text(table, found, place, time_us[place])
+    family = gpu_family(table.gpus[0])
+    slow, late = [*_slow(fact, found, sizes, time_us, text)], [*_late(fact, found, sizes, time_us)]
+    if found.is_neighbour:
+        slow, late = [], []
+    environment = {} if log is None else log.environment
+    nvls = [*_nvls(fact, found, family, environment, sizes)]
+    # NVLink SHARP that is not used explains why large sizes are slower.
+    findings = [*(nvls or slow), *late]
+    notes = [*found.notes[:4], *_above_links(table, family, nodes)]
+    return ComparedTable(text, bool(slow and not nvls), tuple(findings), tuple(notes))
+
+
+def _log_of(fact: Fact, facts: Facts) -> NcclLog | None:
+    """Return the statements of NCCL in the file of a table, or the only ones of other files."""
+    runs = list(facts.of(Quantity.NCCL_RUN))
+    same = [run.value for run in runs if run.place.path == fact.place.path]
+    return same[0] if same else runs[0].value if len(runs) == 1 else None
+
+
+def _network(log: NcclLog) -> str | None:
+    """Return the kind of network that a log names."""
+    if log.network in _NETWORK_OF_LOG:
+        return _NETWORK_OF_LOG[log.network]
+    return network_of(log.network) or None
+
+
+def _place(found: Reference, sizes: np.ndarray) -> int | None:
+    """Return the position of the largest size that public machines have."""
+    known = np.flatnonzero(found.table["machines"].to_numpy() > 0)
+    return int(known[np.argmax(sizes[known])]) if known.size else None
+
+
+def _text(table: NcclTestsTable, found: Reference, place: int, time_us: float) -> str:
+    row = found.table.iloc[place]
+    machines = int(row["machines"])
+    count = "1 public machine" if machines == 1 else f"{machines} public machines"
+    measured = row["bus_gb_per_s"] * row["median_us"] / time_us
+    reach = (
+        f"{row['lowest_gb_per_s']:.3g} to {row['highest_gb_per_s']:.3g}"
+        if machines > 1
+        else f"{row['bus_gb_per_s']:.3g}"
+    )
+    near = "the nearest class, " if found.is_neighbour else ""
+    size = size_text(float(row["size_bytes"]))
+    return (
+        f"{table.operation} of {size} reaches {measured:.3g} GB/s of bus bandwidth, {reach} GB/s on {count} "
+        f"({near}{found.words})"
+    )
+
+
+def _slow(fact: Fact, found: Reference, sizes: np.ndarray, time_us: np.ndarray, compared: str) -> Iterator[Finding]:
+    """Find large sizes that are slower than on all public machines of the class."""
+    longest = found.table["longest_us"].to_numpy()
+    is_large = (sizes >= _LARGE) & np.isfinite(longest)
+    if is_large.any():
+        ratio = float(np.median(time_us[is_large] / longest[is_large]))
+        if ratio > _SLOWER:
+            text = f"{compared}: large sizes last {ratio:.2f} times as long as on the slowest of them"
+            remedy = "a log with NCCL_DEBUG=INFO states transports, GPUDirect and the network; compare NCCL_ALGO and "
+            remedy += "NCCL_PROTO, then link widths of cards and GPUs ('lspci -vv')"
+            yield Finding("slower_than_public_machines", text, remedy, CONTRADICTION, origin=str(fact.place))
+
+
+def _late(fact: Fact, found: Reference, sizes: np.ndarray, time_us: np.ndarray) -> Iterator[Finding]:
+    """Find small sizes whose latency is far above that of public machines."""
+    longest = found.table["longest_us"].to_numpy()
+    is_small = (sizes <= _SMALL) & np.isfinite(longest)
+    if is_small.any():
+        ratio = float(np.median(time_us[is_small] / longest[is_small]))
+        if ratio > _LATE:
+            text = f"sizes up to 32 KiB last {ratio:.2f} times as long as on the slowest public machine ({found.words})"
+            remedy = "check automatic NUMA balancing ('sysctl kernel.numa_balancing', expected 0), the binding of "
+            remedy += "processes to cores, power saving of the processor, and NCCL_PROTO"
+            yield Finding("late_small_sizes", text, remedy, CONTRADICTION - 0.1, origin=str(fact.place))
+
+
+def _nvls(
+    fact: Fact, found: Reference, family: str, environment: Mapping[str, str], sizes: np.ndarray
+) -> Iterator[Finding]:
+    """Find nodes with NVLink SHARP whose all_reduce has the rate of rings."""
+    table: NcclTestsTable = fact.value
+    is_node = found.operation is Operation.ALL_REDUCE and table.hosts <= 1 and table.ranks == 8
+    if not is_node or family not in _NVLS:
+        return
+    chosen = environment.get("NCCL_ALGO", "").lower()
+    large = found.table[(sizes >= _LARGE) & (found.table["machines"].to_numpy() > 0)]
+    if large.empty:
+        return
+    row = max(table.rows, key=lambda one: one.size_bytes)
+    best = float(large["highest_gb_per_s"].max())
+    reached = max(one.bus_bytes_per_s for one in table.rows) / 1e9
+    if (chosen and "nvls" not in chosen) or environment.get("NCCL_NVLS_ENABLE") == "0":
+        name = f"NCCL_ALGO={environment['NCCL_ALGO']}" if chosen else "NCCL_NVLS_ENABLE=0"
+        text = f"{name} is set, so NVLink SHARP (NVLS) is not used: {reached:.3g} GB/s, {best:.3g} GB/s with it"
+        remedy = f"unset {name.partition('=')[0]}"
+        yield Finding("nvls_excluded", text, remedy, _SPECIFIC, origin=f"{fact.place.path}:{row.line}")
+    elif 0.68 * best < reached < 0.85 * best:
+        text = f"NVLink SHARP (NVLS) is not in use: {reached:.3g} GB/s is the rate of rings, {best:.3g} GB/s with NVLS"
+        remedy = "NCCL 2.17 or newer, the fabric manager of the driver's version, no NCCL_ALGO; NCCL_DEBUG=INFO "
+        remedy += "NCCL_DEBUG_SUBSYS=INIT,NVLS states why"
+        yield Finding("nvls_unused", text, remedy, _SPECIFIC, origin=f"{fact.place.path}:{row.line}")
+
+
+def _above_links(table: NcclTestsTable, family: str, nodes: int) -> Iterator[str]:
+    """Explain bus bandwidths that are no rate of a link."""
+    reached = max(row.bus_bytes_per_s for row in table.rows) / 1e9
+    if table.operation is Operation.ALL_REDUCE and nodes == 2 and reached > 50:
+        yield (
+            "bus bandwidth on two nodes is no rate of a link: trees send half as many bytes over the network as it "
+            "assumes; NCCL_ALGO=Ring tests the network cards"
+        )
+    elif table.operation is Operation.ALL_REDUCE and nodes == 1 and family in _NVLS and reached > 400:
+        yield "bus bandwidth above the NVLinks is no rate of a link: NVLink SHARP moves fewer bytes than it assumes"
