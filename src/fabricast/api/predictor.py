@@ -25,7 +25,7 @@ from fabricast.pcie.graphs.rates import CopyTimes
 from fabricast.pcie.machines.assumptions import Assumptions
 from fabricast.pcie.machines.calibrate import DUPLEX_COST
 from fabricast.pcie.machines.engine_model import ASSUMPTIONS, ENGINE_MODELS, UNPROBED, EngineModel
-from fabricast.pcie.machines.expected_errors import expected_error_text, graph_classes
+from fabricast.pcie.machines.expected_errors import expected_error_text, graph_classes, unmeasured_error_text
 from fabricast.pcie.machines.group_rates import slow_link_warnings
 from fabricast.pcie.machines.measured_rates import Comparison, MeasuredRates
 from fabricast.pcie.models.evaluation import Evaluation, evaluate
@@ -58,6 +58,24 @@ def _has_reverse(graphs: CongestionGraphs) -> NDArray[np.bool_]:
     ends = list(zip(of_graph, graphs.source.tolist(), graphs.target.tolist(), strict=True))
     known = set(ends)
     return np.array([(graph, target, source) in known for graph, source, target in ends], dtype=np.bool_)
+
+
+def _with_earlier_copies(engines: EngineModel, graphs: CongestionGraphs, found: CopyTimes) -> CopyTimes:
+    """Return times whose bottleneck names the earlier copy of the same GPU for which a copy waits."""
+    names, labels = engines.tree.endpoint_names, list(found.bottleneck)
+    for number in range(len(graphs)) if labels else ():
+        if engines.program_of(graphs, number).name != "listed_order":
+            continue
+        order = ", assumed order" if engines.assumes_program(graphs, number) else ""
+        previous: dict[int, str] = {}
+        for copy in range(int(graphs.offset[number]), int(graphs.offset[number + 1])):
+            source, target = int(graphs.source[copy]), int(graphs.target[copy])
+            if engines.tree.vertex(names[source]).host_memory or engines.tree.vertex(names[target]).host_memory:
+                continue
+            if source in previous and labels[copy] == f"endpoint {names[source]} sends":
+                labels[copy] = f"waits for {previous[source]} of GPU {names[source]}{order}"
+            previous[source] = f"{names[source]}>{names[target]}"
+    return replace(found, bottleneck=tuple(labels))
 
 
 @dataclass(frozen=True)
@@ -223,7 +241,7 @@ class Predictor:
                 "slowdown": elapsed_s / isolated_s,
                 "earliest_s": (found.earliest_s - graphs.start_s) * shortest,
                 "latest_s": (found.latest_s - graphs.start_s) * longest,
-                **(text_columns(found) if self._explain else {}),
+                **(text_columns(_with_earlier_copies(engines, graphs, found)) if self._explain else {}),
                 **self._limiting(graphs, elapsed_s, isolated_s, partial(self.elapsed_s, progress=progress)),
             }
         )
@@ -409,6 +427,8 @@ class Predictor:
         text = "expected error: unknown, the measurements contradict the forecast"
         if not self._method.is_engine_model and isinstance(self._method.chosen, UserModel):
             text = f"expected error of {self._method.name}: unknown, a function of the user"
+        elif self._machine.default_share is not None and self._engines is not None:
+            text = unmeasured_error_text(self._method.name, set(notes.classes))
         elif not is_contradicted:
             unprobed = [limit for limit, code in UNPROBED.items() if code in notes.assumptions]
             text = expected_error_text(self._method.name, set(notes.classes), unprobed)

@@ -137,8 +137,10 @@ def _transport(case: _Case) -> Iterator[Finding]:
     gains = case.time_s / faster_s
     gain = float(gains[-1])
     hops = [hop for hop in case.forecast.step.hops if hop.transport is Transport.SHM]
-    kinds = sorted({communicator.nccl.direct_type(hop.source, hop.target).name for hop in hops})
-    text = f"hops {_listed(through_host)} (path type {' and '.join(kinds)}) go through host memory"
+    # The classes of 'nvidia-smi topo -m': NCCL counts NODE as PHB.
+    names = communicator.ranks
+    kinds = sorted({communicator.tree.path_class(names[hop.source], names[hop.target]) for hop in hops})
+    text = f"hops {_listed(through_host)} (path class {' and '.join(kinds)}) go through host memory"
     if communicator.settings.disabled_by:
         text += f", because {communicator.settings.disabled_by} is set"
         remedy = f"unset {communicator.settings.disabled_by.partition('=')[0]}"

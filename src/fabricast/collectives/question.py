@@ -188,7 +188,7 @@ def _settings(machine: Machine, question: Question) -> tuple[NcclSettings, list[
     if gpu is not None and not is_known_gpu(gpu):
         assume(f"the GPU model '{gpu}' of the log is unknown; of RCCL on AMD GPUs, the choices of NCCL are assumed")
         gpu = None
-    capability = None if gpu is None else gpu_model(gpu).capability
+    capability = machine.capability if gpu is None else gpu_model(gpu).capability
     if gpu is not None and capability is None:
         assume(f"{gpu} uses RCCL: the choices of NCCL are assumed, although those of RCCL may differ")
     if capability is None:

@@ -46,6 +46,8 @@ class Quantity(StrEnum):
     #: Text. The subject is the number of the GPU in its block.
     GPU_ADDRESS = "PCI address"
     GPU_MODEL = "GPU model"
+    #: Number such as 9.0.
+    GPU_CAPABILITY = "compute capability"
     #: Whole numbers: highest generation of the link and of the GPU, highest width and width now.
     LINK_GENERATION = "generation of the link"
     GPU_GENERATION = "generation of the GPU"

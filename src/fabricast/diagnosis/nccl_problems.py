@@ -108,6 +108,11 @@ _KNOWN = (
         "ulimit -l unlimited (in containers --ulimit memlock=-1); for GPU memory load nvidia-peermem",
     ),
     KnownProblem(
+        r"vendor err 81|vendor_err 81|status=4\b.{0,80}vendor|error 4\b",
+        "the network card cannot reach the memory of the GPU (error 4): access control (ACS) redirects its copies",
+        "switch ACS off on the path between GPU and card; NCCL_NET_GDR_LEVEL=0 works but is slow, and confirms it",
+    ),
+    KnownProblem(
         r"status=12|error 12\b|vendor err 129|vendor_err 129|retry exceeded|transport retry",
         "the network lost messages (InfiniBand or RoCE retries exceeded)",
         "check cables, switches and the GID index (NCCL_IB_GID_INDEX), for RoCE also PFC and ECN; NCCL_IB_TIMEOUT=22 "

@@ -152,15 +152,42 @@ def _between_nodes(log: NcclLog, place: Callable[..., str]) -> Iterator[Finding]
             ACCESS,
             origin=place("NET"),
         )
-    elif network and not any("GDRDMA" in via or "GDR" in via for via in network):
+    shared = _shared_cards(log)
+    if shared:
+        card, ranks = shared
+        yield Finding(
+            "shared_network_card",
+            f"ranks {', '.join(map(str, ranks))} of one node send over the same network card (NET/{card}), other cards "
+            "are used by one rank",
+            "check the topology (two GPUs below one card, or a virtual switch that hides the order of the cards); "
+            "NCCL_TOPO_FILE with a corrected file, or NCCL_IB_HCA",
+            ACCESS,
+            origin=place("NET"),
+        )
+    over_cards = [via for via in network if "Socket" not in via]
+    if over_cards and not any("GDR" in via for via in over_cards):
         yield Finding(
             "no_gpudirect",
-            f"no hop between nodes uses GPUDirect RDMA (via {network[0]}): data pass through host memory",
+            f"no hop between nodes uses GPUDirect RDMA (via {over_cards[0]}): data pass through host memory",
             "load nvidia-peermem (or use DMA-BUF), check ACS between GPU and card; NCCL_NET_GDR_LEVEL=SYS permits it "
             "for distant cards",
             ACCESS,
             origin=place("NET"),
         )
+
+
+def _shared_cards(log: NcclLog) -> tuple[str, list[int]] | None:
+    """Return the card that several ranks of a node use while other cards are used by one; None if they are equal."""
+    per_node = (log.ranks or 0) // max(log.nodes, 1)
+    users: dict[tuple[int, str], set[int]] = {}
+    for (source, target), via in log.transports.items():
+        if via.startswith("NET/IB/") and per_node and source // per_node != target // per_node:
+            users.setdefault((source // per_node, via.split("/")[2]), set()).add(source)
+    counts = {key: len(ranks) for key, ranks in users.items()}
+    if not counts or max(counts.values()) == min(counts.values()):
+        return None
+    most = max(counts, key=lambda key: counts[key])
+    return f"IB/{most[1]}", sorted(users[most])
 
 
 def _of_run(fact: Fact, *, has_tables: bool) -> Iterator[Finding]:

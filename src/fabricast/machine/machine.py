@@ -192,6 +192,12 @@ class Machine:
         return list(self.facts.of(Quantity.NCCL_RUN))
 
     @property
+    def capability(self) -> float | None:
+        """Compute capability that a file states, if it is the same for all GPUs."""
+        stated = set(self.facts.values(Quantity.GPU_CAPABILITY))
+        return stated.pop() if len(stated) == 1 else None
+
+    @property
     def gpu(self) -> str | None:
         """Product name of the GPUs, if all that are known have one."""
         names = list(dict.fromkeys(self.models.values()))

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from fabricast.core.errors import InputError
-from fabricast.core.facts import Content, Quantity
+from fabricast.core.facts import Content, Fact, Quantity
 from fabricast.core.units import PROTOCOL_EFFICIENCY, pcie_bytes_per_s, pcie_generation
 from fabricast.core.warnings import CodedWarning, WarningCode
 from fabricast.pcie.topology.devices import (
@@ -92,7 +92,7 @@ def _forest(root: Element, path: str) -> DeviceForest:
             path=path,
             line=list(hosts.values())[1],
         )
-    forest.peers = [*_nccl_peers(root, accelerators, path)]
+    forest.peers = [*_nccl_peers(root, accelerators, path, forest.warnings)]
     if len(accelerators) > 1 and not any(element.tag == "gpu" for element in root.walk()):
         forest.warnings.append(
             CodedWarning(
@@ -139,7 +139,9 @@ def _is_specified(speed: str) -> bool:
 _NCCL_PEERS = {"nvlink": "NVLink", "xgmi": "xGMI"}
 
 
-def _nccl_peers(root: Element, accelerators: set[str], path: str) -> list[tuple[str, tuple[str, ...], None]]:
+def _nccl_peers(
+    root: Element, accelerators: set[str], path: str, warnings: list[CodedWarning]
+) -> list[tuple[str, tuple[str, ...], None]]:
     """Return the direct links that GPUs list; their rates are unknown.
 
     All GPUs with a link to an NVSwitch are connected with each other.
@@ -160,6 +162,12 @@ def _nccl_peers(root: Element, accelerators: set[str], path: str) -> list[tuple[
                 continue
             if target in accelerators and target != bus_id:
                 peers.append((_NCCL_PEERS[link.tag], (min(bus_id, target), max(bus_id, target)), None))
+            elif target == bus_id:
+                text = (
+                    f"{path}:{link.line}: a {_NCCL_PEERS[link.tag]} of GPU {bus_id} ends at the same GPU, so that its "
+                    "other end is unknown: the link is left out; 'nvidia-smi topo -m' prints it"
+                )
+                warnings.append(CodedWarning(WarningCode.PEER_LINKS_UNKNOWN, text))
             elif link.attributes.get("tclass", "").lower().removeprefix("0x") == f"{SWITCH_CLASS}00":
                 switched.append(bus_id)
     if len(set(switched)) > 1:
@@ -196,7 +204,16 @@ def _read(text: Text) -> Iterator[Reading]:
             f"has the root element <{root.tag}>, expected <topology> (hwloc) or <system> (NCCL)", root.line
         )
     forest = _forest(root, text.path)
-    yield Reading([text.fact(Quantity.TOPOLOGY, forest, root.line, forest.program)])
+    yield Reading([text.fact(Quantity.TOPOLOGY, forest, root.line, forest.program), *_capabilities(root, text)])
+
+
+def _capabilities(root: Element, text: Text) -> Iterator[Fact]:
+    """Yield the compute capability of each GPU, which NCCL writes as `sm`."""
+    for gpu in (element for element in root.walk() if element.tag == "gpu"):
+        number = gpu.attributes.get("sm", "")
+        if re.fullmatch("[0-9]{2,3}", number):
+            subject = (gpu.attributes.get("dev", ""),)
+            yield text.fact(Quantity.GPU_CAPABILITY, int(number) / 10, gpu.line, "NCCL topology XML", subject=subject)
 
 
 FORMAT = Format(

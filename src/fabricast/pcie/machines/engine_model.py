@@ -245,7 +245,7 @@ class EngineModel:
         flows = [(tree.endpoint_names[source], tree.endpoint_names[target]) for source, target in pairs]
         codes = self._checked(name, flows)
         program = self.program_of(graphs, number)
-        if self._is_default and not (graphs.programs and graphs.programs[number]):
+        if self.assumes_program(graphs, number):
             senders = [source for source, target in pairs if not self._of_memory[source] | self._of_memory[target]]
             if len(set(senders)) < len(senders):
                 codes.add(WarningCode.DEFAULT_PROGRAM)
@@ -284,6 +284,10 @@ class EngineModel:
                     narrow = times(*limits_of(worst, tree, flows))
                     completion = replace(completion, latest_s=np.maximum(completion.latest_s, narrow.latest_s))
         return EngineTimes(completion, Assumptions.of(name, codes))
+
+    def assumes_program(self, graphs: CongestionGraphs, number: int) -> bool:
+        """Return whether the program of a graph is assumed."""
+        return self._is_default and not (graphs.programs and graphs.programs[number])
 
     def _checked(self, name: str, flows: list[tuple[str, str]]) -> set[WarningCode]:
         """Refuse a graph that cannot be forecast, and return the assumptions about its rates."""

@@ -24,11 +24,14 @@ from fabricast.pcie.topology.tree import PcieTree
 __all__ = [
     "HOST_MEMORY",
     "INTER_SOCKET_LINK",
+    "DefaultError",
     "ExpectedError",
     "UnprobedError",
+    "default_errors",
     "expected_error_text",
     "expected_errors",
     "graph_classes",
+    "unmeasured_error_text",
     "unprobed_errors",
 ]
 
@@ -151,6 +154,52 @@ def expected_error_text(model: str, classes: set[str], unprobed: Collection[str]
             measured += " graphs within 15 %"
         parts.append(f"{_MEASURED_ON.get(name, name) if error is not None else name}: {measured}")
     return f"expected error of {model}: {'; '.join(parts)}"
+
+
+class DefaultError(NamedTuple):
+    """Relative error of default rates on machines left out: machines, median, third quartile, worst, share inside."""
+
+    machines: int
+    median: float
+    third_quartile: float
+    worst: float
+    inside: float
+
+
+@lru_cache(maxsize=1)
+def default_errors() -> dict[str, DefaultError]:
+    """Return the errors of rates that are not measured, by class of copies.
+
+    >>> default_errors()["direct copies"].median < 0.1
+    True
+    """
+    columns = ("copy_class", "machines", "figures", "median", "third_quartile", "worst", "inside", "link_median")
+    return {
+        row["copy_class"]: DefaultError(
+            int(row["machines"]), *(row.number(name) for name in ("median", "third_quartile", "worst", "inside"))
+        )
+        for row in read_csv(published() / "default_errors.csv", columns)
+    }
+
+
+#: Classes of single copies that the classes of graphs depend on.
+_COPIES_OF = {HOST_COPIES: "host copies", DIRECT_LINKS: "direct links"}
+
+
+def unmeasured_error_text(model: str, classes: set[str]) -> str:
+    """Return the expected error of a machine without measurements: that of single copies on public machines.
+
+    >>> unmeasured_error_text("ports_and_engines", {"few copies"}).partition(" median")[0]
+    'expected error of ports_and_engines without measurements: single direct copies:'
+    """
+    parts = []
+    for name in sorted({_COPIES_OF.get(one, "direct copies") for one in classes}):
+        error = default_errors()[name]
+        parts.append(
+            f"single {name}: median {100 * error.median:.0f} %, worst {100 * error.worst:.0f} % on {error.machines} "
+            "machines left out"
+        )
+    return f"expected error of {model} without measurements: {'; '.join(parts)}; several copies: unknown"
 
 
 #: Classes that were measured on some kinds of machines only, in words.

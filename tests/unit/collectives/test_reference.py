@@ -1,0 +1,140 @@
+"""Public measurements of NVLink nodes and clusters, and logs that are compared with them."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from typer.testing import CliRunner
+
+import fabricast as fc
+from fabricast.cli.main import app
+from fabricast.collectives.reference import SizeFit, fitted, gpu_family, left_out_errors, scaled
+from fabricast.core.errors import InputError
+from fabricast.core.resources import published
+
+SIZES = [8, 32768, 1 << 20, 1 << 26, 1 << 30, 1 << 33]
+
+
+def log(gpu, ranks, nodes, start_us, gb_per_s, sizes=SIZES, first=""):
+    """Return output of nccl-tests whose times are a start and a bus bandwidth."""
+    factor = 2 * (ranks - 1) / ranks
+    lines = [first + "# Collective test starting: all_reduce_perf"]
+    lines += [
+        f"#  Rank {rank:2d} Group  0 Pid {4242 + rank} on node{rank * nodes // ranks:02d} device {rank % (ranks // nodes)} "
+        f"[0000:{16 + rank % (ranks // nodes):02x}:00] {gpu}"
+        for rank in range(ranks)
+    ]
+    lines.append("#       size         count      type   redop    root     time   algbw   busbw  #wrong")
+    for size in sizes:
+        time = start_us + size * factor / gb_per_s / 1e3
+        rate = size / time / 1e3
+        lines.append(f"{size} {size // 4} float sum -1 {time:.2f} {rate:.2f} {rate * factor:.2f} 0")
+    return "\n".join(lines) + "\n"
+
+
+@pytest.fixture
+def diagnosed(tmp_path):
+    def diagnose(text, **options):
+        (tmp_path / "all_reduce.log").write_text(text)
+        return fc.diagnose(tmp_path / "all_reduce.log", **options)
+
+    return diagnose
+
+
+def test_values_are_those_of_the_rows():
+    found = fc.reference("H200", sizes=["8 GiB"])
+    times = pd.read_csv(published() / "collectives" / "cluster_times.csv", comment="#", keep_default_na=False)
+    machines = pd.read_csv(published() / "collectives" / "cluster_machines.csv", comment="#").set_index("machine")
+    rows = times[(times["operation"] == "all_reduce") & (times["nodes"] == 1) & (times["ranks"] == 8)]
+    rows = rows[
+        (rows["size_bytes"] == 8 << 30)
+        & [machines.loc[name, "gpu"][:4] in ("H100", "H200") for name in rows["machine"]]
+    ]
+    fastest = rows.groupby("machine")["median_us"].min()
+    row = found.table.iloc[0]
+    assert row["machines"] == fastest.size == len(found.machines) == 3
+    assert row["median_us"] == pytest.approx(fastest.median()) and row["longest_us"] == fastest.max()
+    assert row["bus_gb_per_s"] == pytest.approx((8 << 30) * 1.75 / fastest.median() / 1e3)
+    assert any("Ring on stas-h200: 367 GB/s" in note for note in found.notes)
+
+
+def test_neighbouring_classes_are_named_as_such():
+    found = fc.reference("B200", nodes=4, sizes=["1 GiB"])
+    assert found.is_neighbour and found.words == "2 nodes of 8 x B200"
+    assert not fc.reference("GH200", gpus=4, nodes=16, sizes=["1 MiB"]).is_neighbour
+    with pytest.raises(InputError, match="no public measurement of all_gather on V100; there are some of"):
+        fc.reference("V100", "all_gather")
+    with pytest.raises(InputError, match="network"):
+        fc.reference("H100", nodes=2, network="token ring")
+    with pytest.raises(InputError, match="expected 2 to"):
+        fc.reference("H100", gpus=1)
+
+
+def test_faulty_runs_are_marked_and_no_reference():
+    found = fc.reference("MI300X", sizes=["8"])
+    assert "azure-mi300x" not in found.machines and any("azure-mi300x" in note for note in found.notes)
+
+
+@pytest.mark.parametrize(
+    ("name", "family"),
+    [("NVIDIA H100 80GB HBM3", "H100"), ("NVIDIA A100-SXM4-80GB", "A100"), ("A100-PCIE-40GB", "A100 PCIe")]
+    + [("H100 NVL", "H100 NVL"), ("GB200", "GB200"), ("AMD Instinct MI325X", "MI325X"), ("NVIDIA L4", "NVIDIA L4")],
+)
+def test_families(name, family):
+    assert gpu_family(name) == family
+
+
+def test_fits_recover_their_parameters():
+    bus = 2.0 ** np.arange(3, 33)
+    truth = SizeFit(2e-5, 2e-12, 1e-8)
+    assert fitted(bus, truth.times_s(bus)) == pytest.approx(truth, rel=1e-6)
+    slower = SizeFit(4e-5, 6e-12, 3e-8)
+    assert scaled(truth, bus, slower.times_s(bus)) == pytest.approx(slower, rel=1e-6)
+
+
+def test_stored_errors_are_those_of_machines_left_out():
+    stored = pd.read_csv(published() / "collectives" / "cluster_errors.csv", comment="#")
+    pd.testing.assert_frame_equal(stored, left_out_errors(), check_exact=False, rtol=1e-3)
+    node = stored.set_index(["network", "band"]).loc[("one node", "from 1 MiB")]
+    assert node["median"] < 0.07 and node["machines"] >= 5
+    # Two rows of the machine make the forecast better.
+    assert (stored["median_with_two_rows"] < stored["median"]).all()
+
+
+def test_a_healthy_node_is_within_the_range_without_a_topology(diagnosed):
+    found = diagnosed(log("NVIDIA H200", 8, 1, 20, 480))
+    assert str(found.verdict).startswith(
+        "within the expected range: all_reduce of 8 GiB reaches 480 GB/s of bus bandwidth, 478 to 481 GB/s on 3 public"
+    )
+    assert not found.findings and any("NVLink SHARP moves fewer bytes" in one for one in found.statements)
+
+
+def test_nvlink_sharp_that_is_not_used_is_named(diagnosed):
+    (finding,) = diagnosed(log("NVIDIA H200", 8, 1, 30, 367)).findings
+    assert finding.cause == "nvls_unused"
+    first = "n:1:2 [0] NCCL INFO NCCL_ALGO set by environment to Ring\n"
+    (finding,) = diagnosed(log("NVIDIA H200", 8, 1, 30, 367, first=first)).findings
+    assert finding.cause == "nvls_excluded" and finding.remedy == "unset NCCL_ALGO"
+
+
+def test_two_nodes_are_compared(diagnosed):
+    found = diagnosed(log("NVIDIA H100 80GB HBM3", 16, 2, 60, 90))
+    assert [one.cause for one in found.findings] == ["slower_than_public_machines"]
+    assert "90 GB/s of bus bandwidth, 338 to 470 GB/s on 4 public machines (2 nodes of 8 x H100)" in str(found.verdict)
+    assert not diagnosed(log("NVIDIA H100 80GB HBM3", 16, 2, 60, 450)).findings
+
+
+def test_late_small_sizes_are_a_fault_of_the_host(diagnosed):
+    found = diagnosed(log("AMD Instinct MI300X", 8, 1, 50, 310, SIZES[:4]))
+    assert found.findings[0].cause == "late_small_sizes" and "numa_balancing" in found.findings[0].remedy
+
+
+def test_other_gpus_need_a_topology(diagnosed):
+    found = diagnosed(log("NVIDIA L4", 4, 1, 50, 10, SIZES[:4]))
+    assert str(found.verdict).startswith("nothing could be judged: ") and "expected one too" in str(found.verdict)
+
+
+def test_command_prints_sources(tmp_path):
+    result = CliRunner().invoke(app, ["reference", "--gpu", "H200", "--sizes", "8GiB", "-o", str(tmp_path / "r.csv")])
+    assert result.exit_code == 0 and len(pd.read_csv(tmp_path / "r.csv")) == 1
+    result = CliRunner().invoke(app, ["reference", "--gpu", "H200", "--sizes", "8GiB"])
+    assert "median of 3 public machines" in result.stdout and "source: github" in result.stdout

@@ -1,0 +1,308 @@
+"""The first line of a diagnosis, and the kinds of faults behind wrong first answers, each with a small input."""
+
+import pytest
+
+import fabricast as fc
+from fabricast.core.errors import InputError
+from fabricast.core.facts import Quantity
+from fabricast.core.warnings import WarningCode
+from fabricast.diagnosis.nccl_problems import known_problem
+from fabricast.sources.reading import read
+from tests.unit.diagnosis.pasted import nccl_tests, peer_test
+from tests.unit.pcie.topology.test_listings import groups, matrix
+
+TWO = "\tGPU0\tGPU1\tCPU Affinity\tNUMA Affinity\nGPU0\t X \tPHB\t0-55\t0\nGPU1\tPHB\t X \t0-55\t0\n"
+LEGEND = "\nLegend:\n\n  X    = Self\n  SYS  = Connection traversing PCIe as well as the SMP interconnect\n"
+HOPS = "n:1:2 [0] NCCL INFO comm 0x1 rank 0 nRanks 16 nNodes 2 localRanks 8 localRank 0 MNNVL 0\n"
+
+
+@pytest.fixture
+def diagnosed(tmp_path):
+    """Return a function that writes files and returns their diagnosis."""
+
+    def diagnose(options=None, **texts):
+        for name, text in texts.items():
+            (tmp_path / f"{name}.txt").write_text(text)
+        return fc.diagnose([tmp_path / f"{name}.txt" for name in texts], **(options or {}))
+
+    return diagnose
+
+
+def causes_of(diagnosis):
+    return [finding.cause for finding in diagnosis.findings]
+
+
+def unequal(*rows):
+    names = [f"GPU{number}" for number in range(len(rows))]
+    lines = ["\t" + "\t".join(names) + "\tCPU Affinity\tNUMA Affinity"]
+    lines += [f"{name}\t{chr(9).join(row.split())}\t0-55\t0" for name, row in zip(names, rows, strict=True)]
+    return "\n".join(lines) + "\n"
+
+
+def test_copies_as_fast_as_on_public_machines_are_within_the_range(diagnosed):
+    found = diagnosed({"gpu": "L40S"}, topo=TWO, p2p=peer_test([[0, 26.0], [26.0, 0]]))
+    assert str(found.verdict).startswith("within the expected range: direct copies reach 26 GB/s (median), ")
+    assert "PCIe Gen4 x16" in str(found.verdict) and not found.has_causes
+
+
+def test_a_cause_comes_first_and_names_the_gpu(diagnosed):
+    rates = [[3.9 if 3 in (one, other) else 25.9 for other in range(4)] for one in range(4)]
+    found = diagnosed({"gpu": "RTX 4090"}, topo=matrix(groups((4, "PHB")), numa=[0] * 4), p2p=peer_test(rates))
+    assert str(found.verdict).startswith("slower than expected: GPU 3 ") and found.has_causes
+    assert causes_of(found) == ["slow_endpoint"]
+
+
+def test_nothing_is_judged_without_a_measurement(diagnosed):
+    found = diagnosed({"gpu": "A100 PCIe"}, topo=TWO)
+    assert str(found.verdict).startswith("nothing could be judged: nothing is measured") and not found.has_causes
+
+
+def test_other_ranks_are_not_supported(diagnosed):
+    found = diagnosed({"link": "gen4x16"}, topo=TWO, log=nccl_tests("all_reduce", 6, {1 << 26: 9e4}))
+    assert str(found.verdict).startswith("not supported: has 6 ranks, expected 2")
+
+
+def test_stock_geforce_gets_no_remedy_that_cannot_work(diagnosed):
+    rates = [[0 if one == other else 19.5 for other in range(4)] for one in range(4)]
+    pairs = [(one, other) for one in range(4) for other in range(4) if one != other]
+    topology = matrix(groups((4, "PHB")), numa=[0] * 4)
+    text = peer_test(rates, disabled=pairs)
+    log = nccl_tests("all_reduce", 4, {1 << 26: 9000.0}, "NVIDIA GeForce RTX 4090")
+    found = diagnosed({"gpu": "RTX 4090"}, topo=topology, p2p=text, log=log)
+    assert any("a modified driver changes that, settings do not" in one for one in found.statements)
+    for finding in found.findings:
+        assert not any(word in finding.remedy for word in ("ACS", "IOMMU", "NCCL_P2P_LEVEL")), finding
+
+
+def test_the_rate_of_a_narrower_link_is_named(diagnosed):
+    found = diagnosed({"gpu": "L40S"}, topo=TWO, p2p=peer_test([[0, 6.6], [6.6, 0]]))
+    (finding,) = found.findings
+    assert finding.cause == "below_public_machines" and "Gen4 x4" in finding.text and "Gen3 x8" in finding.text
+
+
+# Kind 1: SYS is another NUMA node.
+def test_a_card_behind_another_numa_node_is_no_cause(diagnosed):
+    topology = "\tGPU0\tNIC0\tCPU Affinity\tNUMA Affinity\nGPU0\t X \tSYS\t0-71\t0\nNIC0\tSYS\t X \t\t\n"
+    found = diagnosed({"gpu": "GH200"}, topo=topology)
+    assert not found.findings
+    assert not any("socket" in one.text for one in found.warnings)
+
+
+# Kinds 2 and 3: NVLinks that are unequal or not printed.
+@pytest.mark.parametrize(
+    ("rows", "gpu", "text"),
+    [
+        (("X NV18 NODE", "NV18 X NODE", "NODE NODE X"), "B200", "GPU 2 has no NVLink, the others have NV18"),
+        (("X NV18 NODE", "NV18 X NODE", "NODE NODE X"), None, "GPU 2 has no NVLink, the others have NV18"),
+        (("X NV12 NV8 NV12", "NV12 X NV8 NV12", "NV8 NV8 X NV8", "NV12 NV12 NV8 X"), "A100-SXM4", "GPU 2 has NV8, the"),
+        (
+            ("X NV6 NV6 NV5", "NV6 X NV6 NV6", "NV6 NV6 X NV6", "NV5 NV6 NV6 X"),
+            "H100 SXM5",
+            "GPU 0, 3 have fewer NVLinks",
+        ),
+    ],
+)
+def test_unequal_nvlinks_are_a_cause(diagnosed, rows, gpu, text):
+    (finding,) = diagnosed({"gpu": gpu}, topo=unequal(*rows)).findings
+    assert finding.cause == "unequal_direct_links" and finding.text.startswith(text)
+    assert "fabric" in finding.remedy and "Xid" in finding.remedy
+
+
+@pytest.mark.parametrize(
+    ("rows", "gpu"),
+    [
+        (("X NV4 SYS", "NV4 X SYS", "SYS SYS X"), "RTX 3090"),
+        (("X NV1 NV1", "NV1 X NV2", "NV1 NV2 X"), "V100-SXM2"),
+        (("X NV18 NV18", "NV18 X NV18", "NV18 NV18 X"), "H200"),
+    ],
+)
+def test_bridges_and_meshes_may_be_unequal(diagnosed, rows, gpu):
+    assert not diagnosed({"gpu": gpu}, topo=unequal(*rows)).findings
+
+
+def test_nvlinks_that_are_not_printed_are_refused(tmp_path):
+    (tmp_path / "topo.txt").write_text(TWO + LEGEND)
+    with pytest.raises(
+        InputError, match=r"shows no NVLink.*'nvidia-smi topo -mp' omits NVLink: expected 'nvidia-smi topo -m'"
+    ):
+        fc.predict(tmp_path / "topo.txt", [(0, 1)], gpu="H100 80GB HBM3")
+    with pytest.raises(InputError, match="the links are down"):
+        (tmp_path / "topo.txt").write_text(TWO)
+        fc.predict(tmp_path / "topo.txt", [(0, 1)], gpu="H100 80GB HBM3")
+    # A PCIe card has none.
+    assert len(fc.predict(tmp_path / "topo.txt", [(0, 1)], gpu="H100 PCIe")) == 1
+
+
+def test_a_link_that_ends_at_its_own_gpu_and_the_compute_capability_of_xml(tmp_path):
+    gpus = "".join(
+        f'<pci busid="0000:0{number}:00.0" class="0x030200" link_speed="16.0 GT/s PCIe" link_width="16">'
+        f'<gpu dev="{number}" sm="80"><nvlink target="0000:0{number}:00.0" count="4"/></gpu></pci>'
+        for number in (1, 2)
+    )
+    (tmp_path / "m.xml").write_text(f'<system version="1"><cpu numaid="0">{gpus}</cpu></system>')
+    machine = fc.load_machine([tmp_path / "m.xml"])
+    codes = [one.code for one in machine.tree.warnings]
+    assert codes.count(WarningCode.PEER_LINKS_UNKNOWN) == 2
+    assert machine.capability == 8.0
+    forecast = fc.collective(machine, sizes=["1 MiB"])
+    assert not any("compute capability" in one.text for one in forecast.warnings)
+
+
+# Kind 4: names of GPUs.
+@pytest.mark.parametrize("gpu", ["GH200", "NVIDIA GH200 480GB", "GB200", "GB300"])
+def test_superchips_are_not_connected_with_pcie(tmp_path, gpu):
+    (tmp_path / "topo.txt").write_text(unequal("X"))
+    times = fc.predict(tmp_path / "topo.txt", fc.host_copies(fc.load_topology(tmp_path / "topo.txt")), gpu=gpu)
+    rate = times["size_bytes"].iloc[0] / times["elapsed_s"].min()
+    assert rate > 250e9
+    assert any("NVLink-C2C" in one.text for one in times.attrs["warnings"])
+
+
+# Kind 5: only r and w say anything about direct copies.
+@pytest.mark.parametrize("letter", ["n", "a", "p"])
+def test_other_capabilities_deny_no_direct_copies(diagnosed, letter):
+    access = f"$ nvidia-smi topo -p2p {letter}\n \tGPU0\tGPU1\n GPU0\tX\tNS\n GPU1\tNS\tX\n"
+    found = diagnosed({"gpu": "A100 PCIe"}, topo=TWO, access=access)
+    assert found.tree.staged_pairs == () and not found.findings
+    assert diagnosed(
+        {"gpu": "A100 PCIe"}, topo=TWO, access=access.replace(f"-p2p {letter}", "-p2p r")
+    ).tree.staged_pairs
+    both = access + access.replace(f"-p2p {letter}", "-p2p rw").replace("NS", "OK")
+    assert diagnosed({"gpu": "A100 PCIe"}, topo=TWO, access=both).tree.staged_pairs == ()
+
+
+# Kind 7: blocks.
+def test_tables_in_documents_and_with_further_columns_are_read(tmp_path):
+    text = nccl_tests("all_reduce", 2, {1 << 20: 100.0, 1 << 22: 300.0})
+    (tmp_path / "plain.log").write_text(text)
+    indented = "".join(f"   {line}\n" for line in text.splitlines())
+    (tmp_path / "rst.log").write_text(f"Results::\n\n{indented}\nend of the text\n")
+    (tmp_path / "markdown.log").write_text(f"Results\n\n```\n{text}```\nthanks\n")
+    (plain,) = read([tmp_path / "plain.log"]).values(Quantity.COLLECTIVE)
+    for name in ("rst", "markdown"):
+        (table,) = read([tmp_path / f"{name}.log"]).values(Quantity.COLLECTIVE)
+        assert [row.time_s for row in table.rows] == [row.time_s for row in plain.rows]
+    head = "# size count type redop root time algbw busbw #wrong CPU Util time algbw busbw #wrong CPU Util\n"
+    row = "1048576 262144 float sum -1 100.0 10.49 10.49 0 3.20 101.0 10.38 10.38 0 3.10\n"
+    (tmp_path / "rccl.log").write_text("rccl-tests: Version develop:448c4c7\n# Using all_reduce_perf\n" + head + row)
+    (table,) = read([tmp_path / "rccl.log"]).values(Quantity.COLLECTIVE)
+    (only,) = table.rows
+    assert (only.time_s, only.in_place_s, only.wrong) == (pytest.approx(100e-6), pytest.approx(101e-6), 0)
+
+
+def test_a_block_without_accelerators_does_not_spoil_the_others(diagnosed):
+    listing = "00:00.0 Host bridge: Intel Corporation Device 09a2\n\tSubsystem: Intel Corporation Device 0000\n"
+    listing += "\tCapabilities: [a0] Express (v2) Endpoint, MSI 00\n\t\tLnkCap:\tPort #0, Speed 5GT/s, Width x4\n\n"
+    found = diagnosed({"gpu": "A100 PCIe"}, lspci=listing, topo=TWO, p2p=peer_test([[0, 26.0], [26.0, 0]]))
+    assert str(found.verdict).startswith("within the expected range")
+
+
+# Kind 8 and statements of logs.
+def test_statements_of_a_log_need_no_topology(diagnosed):
+    log = (
+        "NCCL version 2.18.5+cuda12.2\n"
+        + HOPS
+        + "n:1:2 [0] NCCL INFO Using network IB\n"
+        + "n:1:2 [0] NCCL INFO Channel 00/0 : 0[0] -> 8[0] [send] via NET/IB/0\n"
+    )
+    found = diagnosed(log=log)
+    assert any("NCCL 2.18.5, 16 ranks on 2 nodes, hops via NET/IB (1), network IB" in one for one in found.statements)
+    assert causes_of(found) == ["no_gpudirect"]
+    assert not diagnosed(log=log.replace("NET/IB/0", "NET/IB/0/GDRDMA")).findings
+    sockets = log.replace("NET/IB/0", "NET/Socket/0").replace("network IB", "network Socket")
+    assert causes_of(diagnosed(log=sockets)) == ["tcp_between_nodes"]
+
+
+def test_two_ranks_that_share_a_network_card_are_named(diagnosed):
+    cards = [0, 0, 2, 3]
+    lines = "".join(
+        f"n:1:2 [{rank}] NCCL INFO Channel 0{rank}/0 : {rank}[{rank}] -> {rank + 8}[{rank}] [send] via NET/IB/{card}/GDRDMA\n"
+        for rank, card in enumerate(cards)
+    )
+    (finding,) = diagnosed(log=HOPS + lines).findings
+    assert finding.cause == "shared_network_card" and "ranks 0, 1" in finding.text
+    assert not diagnosed(
+        log=HOPS + lines.replace("1[1] -> 9[1] [send] via NET/IB/0", "1[1] -> 9[1] [send] via NET/IB/1")
+    ).findings
+
+
+def test_old_versions_are_named(diagnosed):
+    log = nccl_tests("all_reduce", 2, {1 << 26: 9000.0}).replace(" nccl-headers=23007 nccl-library=23007", "")
+    found = diagnosed({"link": "gen4x16"}, topo=TWO, log="NCCL version 2.8.3+cuda11.0\n" + log)
+    assert str(found.verdict).startswith("not supported: NCCL 2.8.3 of the log is older than 2.12")
+
+
+@pytest.mark.parametrize(
+    ("message", "meaning"),
+    [
+        (
+            "Error while creating shared memory segment /dev/shm/nccl-x (size 9637888), error: No space left on device (28)",
+            "/dev/shm",
+        ),
+        ("Bootstrap : no socket interface found", "no network interface"),
+        ("socketStartConnect: Connect to 10.0.0.2<41207> failed : Connection refused", "cannot be reached"),
+        ("Duplicate GPU detected : rank 0 and rank 1 both on CUDA device 1000", "same GPU"),
+        ("Message truncated : received 256 bytes instead of 16", "different versions"),
+        ("Cuda failure 'out of memory'", "memory of a GPU is full"),
+        ("Cuda failure 802 'system not yet initialized'", "fabric manager"),
+        ("Cuda failure 'unknown error'", "a CUDA call failed"),
+        ("NET/IB : Got completion from peer 10.0.0.2<1> with status=12 opcode=0 len=0 vendor err 129", "lost messages"),
+        ("NET/IB : Got completion with error 4, opcode 1, len 0, vendor err 81", "access control"),
+        ("Call to ibv_reg_mr failed with error Cannot allocate memory", "cannot be registered"),
+        ("Watchdog caught collective operation timeout: WorkNCCL(SeqNum=3, OpType=ALLREDUCE)", "did not end in time"),
+        (
+            'NUMA auto balancing enabled which can lead to variability in the RCCL performance! Disable by "sudo sysctl"',
+            "NUMA",
+        ),
+        ("transport/nvls.cc:120 failed to bind multicast memory", "NVLS"),
+        (
+            "Test NCCL failure common.cu:1012 'remote process exited or there was a network error'",
+            "test of NCCL failed",
+        ),
+    ],
+)
+def test_warnings_and_errors_have_their_meaning(diagnosed, message, meaning):
+    assert meaning in known_problem(message).meaning
+    is_error = message.startswith(("Watchdog", "Test NCCL"))
+    line = f"node1: {message}\n" if is_error else f"node01:41207:41231 [0] misc/x.cc:72 NCCL WARN {message}\n"
+    found = diagnosed(topo=TWO, log=line * 3)
+    first = found.findings[0]
+    assert meaning in first.text and first.remedy and first.origin.endswith("log.txt:1")
+    assert sum(meaning in one.text for one in found.findings) == 1
+    assert meaning in str(found.verdict)
+
+
+def test_unknown_warnings_are_quoted(diagnosed):
+    (finding,) = diagnosed(topo=TWO, log="n:1:2 [0] NCCL WARN something new happened\n").findings
+    assert 'NCCL warns: "something new happened"' in finding.text
+
+
+def test_states_of_gpus_are_stated(diagnosed):
+    report = """==============NVSMI LOG==============
+
+Attached GPUs                             : 2
+GPU 00000000:18:00.0
+    Product Name                          : NVIDIA A100-PCIE-40GB
+    Clocks Event Reasons
+        SW Power Cap                      : Active
+        HW Slowdown                       : Active
+            HW Thermal Slowdown           : Active
+    ECC Errors
+        Volatile
+            DRAM Uncorrectable            : 3
+        Aggregate
+            DRAM Uncorrectable            : 9
+    Remapped Rows
+        Pending                           : Yes
+    GPU Power Readings
+        Current Power Limit               : 200.00 W
+        Default Power Limit               : 250.00 W
+GPU 00000000:9A:00.0
+    Product Name                          : NVIDIA A100-PCIE-40GB
+    Clocks Event Reasons
+        HW Slowdown                       : Not Active
+"""
+    found = diagnosed(topo=TWO, smi=report)
+    assert sorted(causes_of(found)) == ["gpu_errors", "gpu_errors", "gpu_throttled"]
+    assert all("GPU 0 (0000:18:00.0)" in one.text for one in found.findings)
+    assert any("power limit 200 W of 250 W" in one for one in found.statements)
