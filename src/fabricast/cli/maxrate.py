@@ -35,15 +35,39 @@ def fit(
     smallest_bytes: Annotated[float, typer.Option(help="Ignore messages below this size in bytes.")] = 0.0,
     draws: Annotated[int, typer.Option(help="Bootstrap samples for the intervals.")] = 200,
     seed: Annotated[int, typer.Option(help="Seed of the starting points and the bootstrap.")] = 20161113,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Write the parameters to this .csv file.", show_default=False)
+    ] = None,
+    format_: Annotated[str, typer.Option("--format", help="Format of printed results: text or json.")] = "text",
 ) -> None:
     """Fit a max-rate model; print intervals, errors, LogGOPS and SimGrid values."""
-    from fabricast.cli.maxrate_fit import fit_lines
+    from fabricast.cli.maxrate_fit import fit_lines, fit_table
+    from fabricast.core.errors import unknown_name
+    from fabricast.inputs.files import write_text
 
+    check_output(output, ".csv", inputs=files)
+    if format_ not in ("text", "json"):
+        raise unknown_name("--format", format_, ("text", "json"))
     check_range("--draws", draws, 20, 100_000)
     check_processes(processes)
     check_range("--node-pairs", node_pairs, 1, 1_000_000)
     check_range("--smallest-bytes", smallest_bytes, 0, 1e15)
     check_seed(seed)
+    if output is not None or format_ == "json":
+        table = fit_table(
+            files,
+            model,
+            processes=processes,
+            node_pairs=node_pairs,
+            smallest_bytes=smallest_bytes,
+            draws=draws,
+            seed=seed,
+        )
+        if output is not None:
+            write_text(output, table.to_csv(index=False, lineterminator="\n"))
+        if format_ == "json":
+            typer.echo(table.to_json(orient="records", indent=1))
+        return
     lines = fit_lines(
         files, model, processes=processes, node_pairs=node_pairs, smallest_bytes=smallest_bytes, draws=draws, seed=seed
     )

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from fabricast.api.maxrate import FEWEST_CELLS, DatasetFit, fit_datasets
 from fabricast.api.messages import measurements_of_facts, message_facts, netgauge_tables
 from fabricast.core.errors import InputError
+from fabricast.core.number_text import size_text
 from fabricast.core.seeds import random_generator
 from fabricast.maxrate.fitting import MaxRateRegressor, blocked_predictions, summarise
 from fabricast.maxrate.intervals import parameter_intervals
@@ -17,7 +19,7 @@ from fabricast.maxrate.loggp import from_maxrate, from_netgauge, read_netgauge, 
 from fabricast.maxrate.models import FORMS
 from fabricast.maxrate.protocols import ProtocolRegressor
 
-__all__ = ["fit_lines"]
+__all__ = ["fit_lines", "fit_table"]
 
 _UNITS = {"s": (1e6, "us"), "r": (1e-9, "GB/s"), "k": (1.0, "processes")}
 
@@ -43,6 +45,31 @@ def fit_lines(
         yield f"  left out: {problem}"
 
 
+def fit_table(
+    files: Sequence[str],
+    model: str,
+    *,
+    processes: int | None,
+    node_pairs: int,
+    smallest_bytes: float,
+    draws: int,
+    seed: int,
+) -> pd.DataFrame:
+    """Fit a model to every data set of some files and return one row for each parameter, with its 95 % interval."""
+    rows = []
+    facts = message_facts(files)
+    for path, found in measurements_of_facts(facts, processes=processes, node_pairs=node_pairs):
+        for fit in fit_datasets(found, model, smallest_bytes=smallest_bytes, draws=draws, seed=seed, path=path):
+            errors = summarise(fit.regressor.predict(fit.cells), fit.times)
+            for name, value in fit.regressor.parameters_.items():
+                interval = fit.intervals[name]
+                low, high = (np.nan, np.nan) if interval is None else interval
+                unit = {"s": "s", "r": "bytes/s", "k": "1"}[name[0]]
+                rows.append((fit.dataset, model, name, value, low, high, unit, errors.median))
+    columns = ["dataset", "model", "parameter", "value", "low", "high", "unit", "median_error"]
+    return pd.DataFrame(rows, columns=columns)
+
+
 def _netgauge_line(path: str, text: str) -> str:
     """Return the LogGOPS parameters determined by netgauge's message trains."""
     try:
@@ -61,14 +88,18 @@ def _dataset_lines(fit: DatasetFit, model: str, draws: int, seed: int) -> Iterat
     yield f"  T = {FORMS[model].formula}"
     for name, value in regressor.parameters_.items():
         yield f"  {name:4} {_with_interval(value, intervals[name], *_UNITS[name[0]])}"
+    yield from _smallest_lines(cells, times)
     missing = [name for name, interval in intervals.items() if interval is None]
     rates = _rates_together(cells, times, counts, draws, seed, dataset) if missing else {}
     for count, (value, interval) in rates.items():
         who = f"{count} processes together" if count > 1 else "1 process (isolated)"
         yield f"  {who}, long messages: {_with_interval(value, interval, 1e-9, 'GB/s')}"
     advice_of = {name: _ADVICE[name].removeprefix("a single process, or " if 1 in rates else "") for name in missing}
+    if cells[:, 0].min() < _SMALL_BYTES:
+        # The file has small messages already.
+        advice_of.pop("s", None)
     for advice in dict.fromkeys(advice_of.values()):
-        yield f"  to determine {', '.join(name for name in missing if advice_of[name] == advice)}: {advice}"
+        yield f"  to determine {', '.join(name for name in missing if advice_of.get(name) == advice)}: {advice}"
     errors = summarise(regressor.predict(cells), times)
     yield f"  error: median {errors.median:.1%}, 90 % of cells below {errors.p90:.1%}, largest {errors.largest:.1%}"
     unseen = blocked_predictions(regressor, cells, times, cells[:, 1])
@@ -77,6 +108,25 @@ def _dataset_lines(fit: DatasetFit, model: str, draws: int, seed: int) -> Iterat
     yield from _export_lines(regressor, intervals, rates, cells, times, convention)
 
 
+def _smallest_lines(cells: NDArray[np.float64], times: NDArray[np.float64]) -> Iterator[str]:
+    """Yield the time of the smallest message, and sizes at which the time falls: there the protocol changes."""
+    count = cells[:, 1].min()
+    one = cells[:, 1] == count
+    order = np.argsort(cells[one, 0], kind="stable")
+    size, time = cells[one, 0][order], times[one][order]
+    who = f"{count:.0f} processes" if count > 1 else "1 process"
+    smallest = size_text(float(size[0]))
+    yield f"  latency at {smallest}, {who}: {time[0] * 1e6:.4g} us; s is the start of the fitted protocol"
+    falls = np.flatnonzero(time[1:] < time[:-1] * (1 - _FALL))
+    for place in falls[:2]:
+        yield (
+            f"  the time falls from {time[place] * 1e6:.4g} us at {size_text(float(size[place]))} to "
+            f"{time[place + 1] * 1e6:.4g} us at {size_text(float(size[place + 1]))}: the protocol changes there"
+        )
+
+
+#: Size in bytes of small messages, and share by which the time falls at a change of the protocol.
+_SMALL_BYTES, _FALL = 1024, 0.05
 _RATES = {"round_trip": "round trips", "one_way": "one-way messages", "windowed": "overlapping one-way messages"}
 #: Additional measurements that determine a parameter, by parameter.
 _ADVICE = {

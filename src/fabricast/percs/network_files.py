@@ -67,6 +67,8 @@ def _with_ranks(network: TwoLevelNetwork, pattern: str, ranks_per_node: int | No
         return network
     if pattern in WORKLOADS:
         raise InputError(
-            f"'{pattern}' has {network.cores_per_router} ranks per node; specify another number only for a matrix"
+            f"is {ranks_per_node}, but '{pattern}' has {network.cores_per_router} ranks per node; specify another "
+            "number only for a matrix",
+            argument="ranks_per_node",
         )
     return replace(network, cores_per_router=ranks_per_node)
