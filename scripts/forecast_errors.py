@@ -13,7 +13,7 @@ HEADS = {
     "forecast_errors": "# Errors of total rates of concurrent copies on public machines, by class of graphs and model.",
     "unprobed_errors": "# Measured times of concurrent copies over the earliest time of forecasts that lack a probe.",
     "default_errors": "# Errors of the rates of machines without measurements, each public computer left out in turn.",
-    "collectives/cluster_errors": "# Errors of interpolated times on nodes and clusters, each machine left out in turn.",
+    "collectives/cluster_errors": "# Errors of interpolated times on nodes and clusters, each machine left out.",
 }
 
 if __name__ == "__main__":

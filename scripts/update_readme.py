@@ -15,6 +15,7 @@ import duckdb
 from fabricast.collectives.evidence.errors import LEFT_OUT, recorded_errors
 from fabricast.core.resources import published
 from fabricast.inputs.csv_files import read_csv
+from fabricast.pcie.machines.expected_errors import default_errors
 from fabricast.pcie.measurements.measured_graph import FEW_COPIES, MANY_COPIES
 from fabricast.report.stories import stories
 from fabricast.results.claim_record import TARGET_RESULT, VERDICT_WORDS, bound_text, headline, holds_text, observed_text
@@ -80,6 +81,19 @@ COPIES = {
     "many copies of a GPU": "many copies of a GPU (all-to-all, one GPU from or to all)",
     "direct links": "8 GPUs with NVSwitch (one machine)",
     "host copies": "host memory and one GPU (H100, H200; measured by us)",
+}
+#: Classes of single copies on machines without measurements.
+UNMEASURED = {
+    "direct copies": "not measured: one direct copy, from the GPU model",
+    "host copies": "not measured: one copy of host memory",
+    "staged copies": "not measured: one copy through host memory",
+    "staged copies, both ways": "not measured: both copies of a pair through host memory",
+}
+#: Classes of collective operations on nodes with NVLink or xGMI, and between nodes.
+CLUSTERS = {
+    ("one node", "from 1 MiB"): "collectives on a node with NVLink or xGMI, from 1 MiB",
+    ("one node", "up to 32 KiB"): "the same, up to 32 KiB",
+    ("InfiniBand or RoCE", "from 1 MiB"): "collectives between nodes (InfiniBand, RoCE), from 1 MiB",
 }
 #: Columns of the table of errors in README.md after the class and its number of cases.
 ERROR_COLUMNS = ("median error", "within 15 %", "worst", "median error of a simpler forecast", "fitted constants")
@@ -170,6 +184,21 @@ def errors(claims: list[dict[str, str]]) -> str:
             f"| {title} | {ours['graphs']} | {ours.number('median'):.1%} | {ours.number('within_band'):.0%} "
             f"| {ours.number('worst'):.0%} | {ours.number('sharing_median'):.1%}, fair sharing of links | {fitted} |"
         )
+    for name, title in UNMEASURED.items():
+        error = default_errors()[name]
+        lines.append(
+            f"| {title} | {error.figures} | {error.median:.1%} | {error.within_band:.0%} | {error.worst:.0%} "
+            f"| {error.link_median:.0%}, payload share of the link | shares, from other machines |"
+        )
+    columns = ("network", "band", "machines", "rows", "median", "third_quartile", "within_band", "worst")
+    found = read_csv(published() / "collectives" / "cluster_errors.csv", (*columns, "median_with_two_rows"))
+    of_band = {(row["network"], row["band"]): row for row in found}
+    lines += [
+        f"| {title} | {of_band[key]['rows']} | {of_band[key].number('median'):.1%} "
+        f"| {of_band[key].number('within_band'):.0%} | {of_band[key].number('worst'):.0%} "
+        f"| {of_band[key].number('median_with_two_rows'):.1%}, with two own rows | interpolation, from other machines |"
+        for key, title in CLUSTERS.items()
+    ]
     of_class = {(row["transport"], row["size_class"], row["forecast"]): row for row in recorded_errors()}
     for transport, words in (("P2P", "direct copies (P2P)"), ("SHM", "through host memory (SHM)")):
         for size_class in ("up to 32 KiB", "64 to 512 KiB", "from 1 MiB"):

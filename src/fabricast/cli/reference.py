@@ -66,11 +66,14 @@ def _lines(found: Reference) -> list[str]:
     table = found.table
     known = table["machines"] > 0
 
-    def cells(middle: str, low: str, high: str, digits: int) -> list[str]:
+    def text(value: float) -> str:
+        return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+
+    def cells(middle: str, low: str, high: str) -> list[str]:
         return [
-            f"{row[middle]:.{digits}g} ({row[low]:.{digits}g} to {row[high]:.{digits}g})"
+            f"{text(row[middle])} ({text(row[low])} to {text(row[high])})"
             if row["machines"] > 1
-            else f"{row[middle]:.{digits}g}"
+            else text(row[middle])
             if row["machines"]
             else "-"
             for _, row in table.iterrows()
@@ -80,8 +83,8 @@ def _lines(found: Reference) -> list[str]:
         {
             "size": [size_text(size) for size in table["size_bytes"]],
             "machines": table["machines"],
-            "us": cells("median_us", "shortest_us", "longest_us", 4),
-            "bus GB/s": cells("bus_gb_per_s", "lowest_gb_per_s", "highest_gb_per_s", 3),
+            "us": cells("median_us", "shortest_us", "longest_us"),
+            "bus GB/s": cells("bus_gb_per_s", "lowest_gb_per_s", "highest_gb_per_s"),
         }
     )
     lines = [f"{found.operation}, {near}{found.words}: median of {len(found.machines)} public machines (range)"]

@@ -39,6 +39,8 @@ _SISTERS = (("H100", "H200"), ("MI300X", "MI325X"))
 _FAULTY = ("unhealthy", "asked as slow", "NUMA balancing on")
 #: Factor beyond the measured sizes up to which the nearest size stands for another.
 _BEYOND = 1.5
+#: Error up to which a forecast counts as good.
+_BAND = 0.15
 #: Ratio of network rates below which they count as equal, and number of machines below which sisters are added.
 _SAME_NETWORK, _FEW = 1.5, 3
 #: Kinds of networks with the words that name them.
@@ -129,8 +131,9 @@ def fitted(bus_bytes: NDArray[np.float64], time_s: NDArray[np.float64]) -> SizeF
     """Return the fit with the least relative errors, without negative terms.
 
     >>> size = 2.0 ** np.arange(10, 30)
-    >>> [round(float(value), 12) for value in fitted(size, 1e-5 + size / 1e11)]
-    [1e-05, 0.0, 0.0]
+    >>> fit = fitted(size, 1e-5 + size / 1e11)
+    >>> round(fit.start_s * 1e6, 3), round(1e-9 / fit.per_byte, 3)
+    (10.0, 100.0)
     """
     columns = np.column_stack([np.ones_like(bus_bytes), bus_bytes, np.sqrt(bus_bytes)])
     scale = columns.max(axis=0)
@@ -315,7 +318,8 @@ def left_out_errors() -> pd.DataFrame:
     Returns
     -------
     pandas.DataFrame
-        ``network`` (one node, or the kind), ``band``, ``machines``, ``rows``, ``median``, ``third_quartile`` and
+        ``network`` (one node, or the kind), ``band``, ``machines``, ``rows``, ``median``,
+        ``third_quartile`` and ``worst`` relative error, ``within_band`` (share of rows within 15 %) and
         ``median_with_two_rows``.
     """
     found: dict[tuple[str, str], list[tuple[str, float, float]]] = {}
@@ -346,7 +350,8 @@ def left_out_errors() -> pd.DataFrame:
         bus = bus_factor(operation, ranks) * sizes
         forecast_s, tuned_s = other.fit.times_s(bus), scaled(other.fit, bus, measured_s).times_s(bus)
         for band, (low, high) in BANDS.items():
-            for place in np.flatnonzero((sizes >= low) & (sizes <= high)):
+            # Beyond the sizes of the other machines, the fit is no interpolation.
+            for place in np.flatnonzero((sizes >= low) & (sizes <= high) & (other.table["machines"] > 0)):
                 errors = (abs(times[place] / measured_s[place] - 1) for times in (forecast_s, tuned_s))
                 label = "one node" if nodes == 1 else str(row["network"]) or "network not said"
                 found.setdefault((label, band), []).append((machine, *errors))
@@ -358,6 +363,8 @@ def left_out_errors() -> pd.DataFrame:
             "rows": len(rows),
             "median": np.median([error for _, error, _ in rows]),
             "third_quartile": np.percentile([error for _, error, _ in rows], 75),
+            "within_band": np.mean([error <= _BAND for _, error, _ in rows]),
+            "worst": max(error for _, error, _ in rows),
             "median_with_two_rows": np.median([error for *_, error in rows]),
         }
         for (nodes, band), rows in found.items()

@@ -157,13 +157,14 @@ def expected_error_text(model: str, classes: set[str], unprobed: Collection[str]
 
 
 class DefaultError(NamedTuple):
-    """Relative error of default rates on machines left out: machines, median, third quartile, worst, share inside."""
+    """Relative error of default rates on machines left out, and that of the payload share of the link."""
 
     machines: int
+    figures: int
     median: float
-    third_quartile: float
+    within_band: float
     worst: float
-    inside: float
+    link_median: float
 
 
 @lru_cache(maxsize=1)
@@ -173,12 +174,14 @@ def default_errors() -> dict[str, DefaultError]:
     >>> default_errors()["direct copies"].median < 0.1
     True
     """
-    columns = ("copy_class", "machines", "figures", "median", "third_quartile", "worst", "inside", "link_median")
+    columns = ("copy_class", "machines", "figures", "median", "third_quartile", "within_band", "worst", "inside")
     return {
         row["copy_class"]: DefaultError(
-            int(row["machines"]), *(row.number(name) for name in ("median", "third_quartile", "worst", "inside"))
+            int(row["machines"]),
+            int(row["figures"]),
+            *(row.number(name) for name in ("median", "within_band", "worst", "link_median")),
         )
-        for row in read_csv(published() / "default_errors.csv", columns)
+        for row in read_csv(published() / "default_errors.csv", (*columns, "link_median"))
     }
 
 

@@ -28,6 +28,8 @@ from fabricast.pcie.machines.calibrate import DUPLEX_COST
 __all__ = ["default_errors"]
 
 _SWITCHED = ("PIX", "PXB")
+#: Error up to which a forecast counts as good.
+_BAND = 0.15
 
 
 def default_errors() -> pd.DataFrame:
@@ -36,9 +38,9 @@ def default_errors() -> pd.DataFrame:
     Returns
     -------
     pandas.DataFrame
-        ``copy_class``, ``machines``, ``figures``, ``median``, ``third_quartile`` and ``worst`` relative error,
-        ``inside`` (share of figures in the range of the other machines), and ``link_median``: the error of the payload
-        share of the link.
+        ``copy_class``, ``machines``, ``figures``, ``median``, ``third_quartile``, ``within_band`` (share of figures
+        within 15 %) and ``worst`` relative error, ``inside`` (share of figures in the range of the other machines), and
+        ``link_median``: the median error of the payload share of the link.
     """
     rows: dict[str, list[tuple[str, float, float, bool]]] = {}
     for row in pair_rows():
@@ -54,6 +56,7 @@ def default_errors() -> pd.DataFrame:
             "figures": len(found),
             "median": np.median([error for _, error, _, _ in found]),
             "third_quartile": np.percentile([error for _, error, _, _ in found], 75),
+            "within_band": np.mean([error <= _BAND for _, error, _, _ in found]),
             "worst": max(error for _, error, _, _ in found),
             "inside": np.mean([inside for *_, inside in found]),
             "link_median": np.median([plain for _, _, plain, _ in found]),
