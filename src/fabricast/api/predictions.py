@@ -163,9 +163,10 @@ def predict(
         tau=tau,
         crossing_cost=crossing_cost,
         parameters=parameters,
+        pcie_only=pcie_only,
     )
     check_question(method, options, paths_of(measurements))
-    is_machine = isinstance(tree, Machine) and options == MachineOptions()
+    is_machine = isinstance(tree, Machine) and options == MachineOptions(pcie_only=pcie_only)
     machine = machine_of(tree, measurements=measurements, options=None if is_machine else options)
     chosen = graphs_of(machine.tree, graphs, size)
     if limited_by is None:
@@ -265,7 +266,7 @@ def _folded(
     pair_s, pairs = _both_ways_s(graphs, is_staged, tree, rates)
     with_chunks_s = rows["elapsed_s"].to_numpy() + chunks_s
     # Both copies of a pair and no others were measured as they are forecast.
-    is_known = np.array([rate.is_measured and np.isfinite(rate.bytes_per_s) for rate in pairs], dtype=np.bool_)
+    is_known = (pair_s > 0) & np.array([rate.is_measured for rate in pairs], dtype=np.bool_)
     is_shared = (pair_s > with_chunks_s) | is_known
     staged_s = np.where(is_shared, pair_s, with_chunks_s)
     # The slower of both determines the range.
@@ -308,8 +309,9 @@ def _both_ways_s(
                 # Copies of unequal sizes share the resource until the smaller one is complete.
                 both = 2 * min(size[ends], size[ends[::-1]])
                 more = max(size[ends] - size[ends[::-1]], 0.0)
-                one_way = rates.one_way(names[ends[0]], names[ends[1]]).bytes_per_s
-                seconds = both / found[copy].bytes_per_s + more / one_way
+                seconds = both / found[copy].bytes_per_s
+                if more:
+                    seconds += more / rates.one_way(names[ends[0]], names[ends[1]]).bytes_per_s
                 time_s[copy] = seconds if np.isfinite(seconds) else 0.0
     return time_s, found
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from fabricast.collectives.forecast import DEFAULT_SIZES
 from fabricast.collectives.reference import NETWORKS, Reference, reference_of
 from fabricast.core.arguments import with_checked_types
@@ -71,6 +73,10 @@ def reference(
     """
     if not (gpus >= 1 and nodes >= 1 and 2 <= gpus * nodes <= _MOST_RANKS):
         raise InputError(f"is {gpus} on {nodes} nodes, expected 2 to {_MOST_RANKS:,} in total", argument="gpus")
+    if gbit_s is not None and not 0 < gbit_s < np.inf:
+        raise InputError(f"is {gbit_s:g}, expected a positive rate", argument="gbit_s")
+    if sizes is not None and not len(sizes):
+        raise InputError("is empty, expected at least one size", argument="sizes")
     if network is not None and network not in NETWORKS:
         raise unknown_name("network", network, list(NETWORKS))
     wanted = DEFAULT_SIZES if sizes is None else [to_bytes(size, "sizes") for size in sizes]

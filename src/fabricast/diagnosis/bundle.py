@@ -18,7 +18,7 @@ from fabricast.diagnosis.measured import below_public_machines, compared_rates
 from fabricast.diagnosis.source_texts import source_text
 from fabricast.diagnosis.statements import gpu_states, log_findings, nccl_problems, stated, wrong_results
 from fabricast.diagnosis.verdict import Verdict, is_refuted, verdict_of, within_text
-from fabricast.diagnosis.weights import ACCESS, CONTRADICTION, LINK
+from fabricast.diagnosis.weights import ACCESS, CONTRADICTION, LINK, MINOR
 from fabricast.inputs.gpus import gpu_model, is_known_gpu
 from fabricast.machine.build import MACHINE_CONTENTS, machine_from
 from fabricast.machine.machine import Machine
@@ -58,6 +58,7 @@ _SAME_FACT = (
 _STOCK_DRIVER = (
     "NVIDIA's driver permits no direct copies between these GPUs; a modified driver changes that, settings do not"
 )
+_MINOR_CODES = (WarningCode.FILES_CONTRADICT, WarningCode.GPU_MODELS_DIFFER)
 _ACCESS_CODES = (WarningCode.NO_PEER_ACCESS, WarningCode.CARD_ON_OTHER_SOCKET)
 #: Codes of causes that name a GPU, a direction or a transport.
 _SPECIFIC = (
@@ -157,7 +158,7 @@ def diagnose_facts(facts: Facts, options: MachineOptions) -> Diagnosis:
     ranked = sorted(_unique(answers.findings), key=lambda one: -one.gain)
     damaged = _damaged_files(facts)
     return Diagnosis(
-        verdict_of(ranked, answers.within, answers.uncompared, measured, missing),
+        verdict_of(ranked, answers.within, answers.uncompared, measured, "" if answers.compared else missing),
         tuple(source_text(file) for file in facts.files),
         tuple(dict.fromkeys(answers.statements)),
         tuple(ranked[:MOST_FINDINGS]),
@@ -230,7 +231,9 @@ def _compare_with_public(fact: Fact, facts: Facts, answers: _Answers) -> bool:
         return False
     answers.findings += compared.findings
     answers.statements += compared.notes
-    if not compared.is_slower:
+    if compared.is_neighbour:
+        answers.uncompared.append(f"no public machine is of this class; {compared.text}")
+    elif not compared.is_slower:
         answers.within.append(compared.text)
     answers.compared += 1
     return True
@@ -283,7 +286,7 @@ def _of_topology(machine: Machine, answers: _Answers) -> Iterator[Finding]:
             # Copies within a node use no network card.
             answers.statements.append(f"{warning.text} ({_origin(machine.facts, warning)})")
         elif warning.code in _REMEDIES:
-            weight = ACCESS if warning.code in _ACCESS_CODES else LINK
+            weight = MINOR if warning.code in _MINOR_CODES else ACCESS if warning.code in _ACCESS_CODES else LINK
             origin = _origin(machine.facts, warning)
             yield Finding(warning.code, warning.text, _REMEDIES[warning.code], weight, origin=origin)
 

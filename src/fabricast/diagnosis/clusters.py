@@ -23,6 +23,8 @@ _SLOWER, _LATE = 1.15, 2.0
 #: Sizes in bytes of large and small operations.
 _SPECIFIC = CONTRADICTION + 0.1
 _LARGE, _SMALL = 2.0**26, 32768.0
+#: Shares of the rate with NVLink SHARP: rings reach the range between them.
+_RINGS, _BELOW = 0.68, 0.85
 #: Families whose nodes of eight GPUs have NVLink SHARP.
 _NVLS = ("H100", "H200", "B200", "B300")
 _NETWORK_OF_LOG = {"IB": "InfiniBand or RoCE", "Socket": "Ethernet"}
@@ -38,6 +40,8 @@ class ComparedTable:
         What was measured and what public machines reach.
     is_slower : bool
         Whether large sizes are slower than on all public machines of the class.
+    is_neighbour : bool
+        Whether the public machines are of another class.
     findings : tuple of Finding
         Causes.
     notes : tuple of str
@@ -46,6 +50,7 @@ class ComparedTable:
 
     text: str
     is_slower: bool
+    is_neighbour: bool
     findings: tuple[Finding, ...]
     notes: tuple[str, ...]
 
@@ -82,14 +87,15 @@ def compare_with_public(fact: Fact, facts: Facts) -> ComparedTable:
     # NVLink SHARP that is not used explains why large sizes are slower.
     findings = [*(nvls or slow), *late]
     notes = [*found.notes[:4], *_above_links(table, family, nodes)]
-    return ComparedTable(text, bool(slow and not nvls), tuple(findings), tuple(notes))
+    return ComparedTable(text, bool(slow or nvls), found.is_neighbour, tuple(findings), tuple(notes))
 
 
 def _log_of(fact: Fact, facts: Facts) -> NcclLog | None:
     """Return the statements of NCCL in the file of a table, or the only ones of other files."""
     runs = list(facts.of(Quantity.NCCL_RUN))
     same = [run.value for run in runs if run.place.path == fact.place.path]
-    return same[0] if same else runs[0].value if len(runs) == 1 else None
+    fitting = [run.value for run in runs if run.value.ranks == fact.value.ranks]
+    return same[0] if same else fitting[0] if len(fitting) == 1 else None
 
 
 def _network(log: NcclLog) -> str | None:
@@ -126,7 +132,7 @@ def _text(table: NcclTestsTable, found: Reference, place: int, time_us: float) -
 def _slow(fact: Fact, found: Reference, sizes: np.ndarray, time_us: np.ndarray, compared: str) -> Iterator[Finding]:
     """Find large sizes that are slower than on all public machines of the class."""
     longest = found.table["longest_us"].to_numpy()
-    is_large = (sizes >= _LARGE) & np.isfinite(longest)
+    is_large = (sizes >= min(_LARGE, sizes.max())) & (sizes > _SMALL) & np.isfinite(longest)
     if is_large.any():
         ratio = float(np.median(time_us[is_large] / longest[is_large]))
         if ratio > _SLOWER:
@@ -164,12 +170,15 @@ def _nvls(
     row = max(table.rows, key=lambda one: one.size_bytes)
     best = float(large["highest_gb_per_s"].max())
     reached = max(one.bus_bytes_per_s for one in table.rows) / 1e9
-    if (chosen and "nvls" not in chosen) or environment.get("NCCL_NVLS_ENABLE") == "0":
-        name = f"NCCL_ALGO={environment['NCCL_ALGO']}" if chosen else "NCCL_NVLS_ENABLE=0"
+    is_excluded = (chosen.startswith("^") == ("nvls" in chosen)) if chosen else False
+    if reached > _BELOW * best:
+        return
+    if is_excluded or environment.get("NCCL_NVLS_ENABLE") == "0":
+        name = f"NCCL_ALGO={environment['NCCL_ALGO']}" if is_excluded else "NCCL_NVLS_ENABLE=0"
         text = f"{name} is set, so NVLink SHARP (NVLS) is not used: {reached:.3g} GB/s, {best:.3g} GB/s with it"
         remedy = f"unset {name.partition('=')[0]}"
         yield Finding("nvls_excluded", text, remedy, _SPECIFIC, origin=f"{fact.place.path}:{row.line}")
-    elif 0.68 * best < reached < 0.85 * best:
+    elif reached > _RINGS * best:
         text = f"NVLink SHARP (NVLS) is not in use: {reached:.3g} GB/s is the rate of rings, {best:.3g} GB/s with NVLS"
         remedy = "NCCL 2.17 or newer, the fabric manager of the driver's version, no NCCL_ALGO; NCCL_DEBUG=INFO "
         remedy += "NCCL_DEBUG_SUBSYS=INIT,NVLS states why"

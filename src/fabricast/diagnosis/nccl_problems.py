@@ -108,18 +108,18 @@ _KNOWN = (
         "ulimit -l unlimited (in containers --ulimit memlock=-1); for GPU memory load nvidia-peermem",
     ),
     KnownProblem(
-        r"vendor err 81|vendor_err 81|status=4\b.{0,80}vendor|error 4\b",
+        r"vendor err 81|vendor_err 81|status=4\b.{0,80}vendor|[Cc]ompletion.{0,80}error 4\b",
         "the network card cannot reach the memory of the GPU (error 4): access control (ACS) redirects its copies",
         "switch ACS off on the path between GPU and card; NCCL_NET_GDR_LEVEL=0 works but is slow, and confirms it",
     ),
     KnownProblem(
-        r"status=12|error 12\b|vendor err 129|vendor_err 129|retry exceeded|transport retry",
+        r"status=12|[Cc]ompletion.{0,80}error 12\b|vendor err 129|vendor_err 129|retry exceeded|transport retry",
         "the network lost messages (InfiniBand or RoCE retries exceeded)",
         "check cables, switches and the GID index (NCCL_IB_GID_INDEX), for RoCE also PFC and ECN; NCCL_IB_TIMEOUT=22 "
         "only hides it",
     ),
     KnownProblem(
-        r"ibv_modify_qp.{0,80}(?:timed out|Invalid argument|No data)|GID",
+        r"ibv_modify_qp.{0,80}(?:timed out|Invalid argument|No data)|\bGID\b",
         "a connection of the network card cannot be set up",
         "NCCL_IB_GID_INDEX of RoCE v2 ('show_gids'), the same subnet on all hosts, NCCL_IB_HCA for the right cards",
     ),

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from fabricast.core.facts import Block, Fact, Facts, Quantity
 from fabricast.core.findings import Finding
 from fabricast.diagnosis.nccl_problems import known_problem
-from fabricast.diagnosis.weights import ACCESS, FIRST, LINK
+from fabricast.diagnosis.weights import ACCESS, FIRST, LINK, MINOR
 from fabricast.nccl.records import NcclLog, NcclTestsTable
 
 __all__ = ["gpu_states", "log_findings", "nccl_problems", "stated", "wrong_results"]
@@ -62,7 +62,7 @@ def nccl_problems(facts: Facts) -> Iterator[Finding]:
             known.add("")
             text = f'NCCL warns: "{quoted}"'
             remedy = "the meaning of this message is not known here; search for it with the version of NCCL"
-            yield Finding("nccl_warning", text, remedy, ACCESS, origin=str(fact.place))
+            yield Finding("nccl_warning", text, remedy, MINOR, origin=str(fact.place))
 
 
 def gpu_states(facts: Facts) -> Iterator[Finding]:
@@ -120,9 +120,7 @@ def _run_text(log: NcclLog) -> str:
     parts = [] if log.version is None else [f"NCCL {'.'.join(map(str, log.version))}"]
     if log.ranks is not None:
         parts.append(f"{log.ranks} ranks on {log.nodes} {'nodes' if log.nodes > 1 else 'node'}")
-    via = Counter(
-        "/".join(words.split("/")[:2]) + ("/GDRDMA" if "GDRDMA" in words else "") for words in log.transports.values()
-    )
+    via = Counter(_transport_name(words) for words in log.transports.values())
     if via:
         parts.append("hops via " + ", ".join(f"{name} ({count})" for name, count in via.most_common(4)))
     if log.nodes > 1 and log.network:
@@ -133,9 +131,16 @@ def _run_text(log: NcclLog) -> str:
 
 def log_findings(facts: Facts) -> Iterator[Finding]:
     """Yield what NCCL states about direct copies and its search."""
-    has_tables = any(True for _ in facts.of(Quantity.COLLECTIVE))
+    tables = facts.values(Quantity.COLLECTIVE)
     for fact in facts.of(Quantity.NCCL_RUN):
-        yield from _of_run(fact, has_tables=has_tables)
+        is_one_host = _is_of_one_host(fact.value) and not any(table.hosts > 1 for table in tables)
+        yield from _of_run(fact, has_tables=bool(tables), is_one_host=is_one_host)
+
+
+def _is_of_one_host(log: NcclLog) -> bool:
+    """Return whether a log shows that all ranks are on one host: it states so, or lists their different GPUs."""
+    addresses = set(log.bus_ids.values())
+    return log.nodes == 1 and (log.states_nodes or len(addresses) == len(log.bus_ids) == log.ranks)
 
 
 def _between_nodes(log: NcclLog, place: Callable[..., str]) -> Iterator[Finding]:
@@ -190,7 +195,7 @@ def _shared_cards(log: NcclLog) -> tuple[str, list[int]] | None:
     return f"IB/{most[1]}", sorted(users[most])
 
 
-def _of_run(fact: Fact, *, has_tables: bool) -> Iterator[Finding]:
+def _of_run(fact: Fact, *, has_tables: bool, is_one_host: bool) -> Iterator[Finding]:
     log: NcclLog = fact.value
 
     def place(*words: str) -> str:
@@ -203,7 +208,7 @@ def _of_run(fact: Fact, *, has_tables: bool) -> Iterator[Finding]:
         for pair, via in log.transports.items()
         if via.startswith("NET") and (log.ranks is None or max(pair) < log.ranks)
     ]
-    if over_network and log.nodes == 1:
+    if over_network and is_one_host:
         one, other = over_network[0]
         yield Finding(
             "network_in_host",

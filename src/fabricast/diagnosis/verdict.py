@@ -12,7 +12,7 @@ from fabricast.collectives.diagnosis import Cause
 from fabricast.collectives.forecast import CollectiveForecast
 from fabricast.core.findings import Finding
 from fabricast.core.number_text import size_text
-from fabricast.diagnosis.weights import FIRST
+from fabricast.diagnosis.weights import FIRST, LINK, MINOR
 
 __all__ = ["Verdict", "VerdictKind", "is_refuted", "verdict_of", "within_text"]
 
@@ -55,6 +55,10 @@ def verdict_of(
         if first.gain > FIRST - 1:
             # A run that fails or has wrong results has no rate.
             return Verdict(VerdictKind.NOTHING, f"{first.text}{place}")
+        if within and not any(_is_measured(finding) for finding in findings):
+            return Verdict(VerdictKind.WITHIN, f"{'; '.join(within[:2])}; also: {first.text}{place}")
+        if first.gain <= MINOR:
+            return Verdict(VerdictKind.NOTHING, f"{first.text}{place}")
         more = "" if measured else "; no measurement shows by how much"
         return Verdict(VerdictKind.SLOWER, f"{first.text}{place}{more}")
     if within:
@@ -73,6 +77,11 @@ def verdict_of(
     return Verdict(
         VerdictKind.NOTHING, "nothing is measured: add copies (p2pBandwidthLatencyTest) or a log of nccl-tests"
     )
+
+
+def _is_measured(finding: Finding) -> bool:
+    """Return whether a finding is a measurement that is worse than expected."""
+    return finding.gain > LINK or finding.cause == Cause.SLOWER_THAN_FORECAST
 
 
 def within_text(forecast: CollectiveForecast) -> str:

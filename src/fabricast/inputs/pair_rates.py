@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Callable, Collection
 from functools import cache
@@ -17,6 +18,7 @@ __all__ = [
     "BOTH_WAYS",
     "HOST_KINDS",
     "ONE_WAY",
+    "SWITCHED",
     "PublicShare",
     "direct_link_share",
     "is_old_geforce",
@@ -49,9 +51,9 @@ _COLUMNS = [
 ]
 ONE_WAY, BOTH_WAYS = "one_way", "both_ways"
 HOST_KINDS = ("host_to_device", "device_to_host")
-_SWITCHED = ("PIX", "PXB")
+SWITCHED = ("PIX", "PXB")
 #: Words of the GeForce series whose staged copies are slower.
-_OLD_GEFORCE = ("RTX 20", "RTX 30")
+_OLD_GEFORCE = re.compile(r"\b(?:20[678]0|30[5-9]0)\b")
 #: Number of machines from which the range is the 10th to the 90th percentile; below, it is lowest to highest.
 _MANY = 10
 #: Number of machines below which the range is that of a larger class.
@@ -167,7 +169,7 @@ def is_old_geforce(name: str) -> bool:
     >>> is_old_geforce("NVIDIA GeForce RTX 3090"), is_old_geforce("RTX 4090")
     (True, False)
     """
-    return any(words in name for words in _OLD_GEFORCE)
+    return _OLD_GEFORCE.search(name) is not None
 
 
 @cache
@@ -199,7 +201,7 @@ def staged_share(
                 return False
             if old_geforce != is_old_geforce(row["gpu"]):
                 return False
-            if of_place and below_switch != (row["path_class"] in _SWITCHED):
+            if of_place and below_switch != (row["path_class"] in SWITCHED):
                 return False
             return not of_size or way == ONE_WAY or is_large == (int(row["gpus"]) >= _LARGE_HOST)
 
@@ -231,7 +233,13 @@ def direct_link_share(kind: str, direction: str = ONE_WAY, *, without: str = "")
     >>> 0.85 < direct_link_share("NVSwitch").median < 0.95
     True
     """
-    return _share((f"{direction}_p2p",), nominal_bytes_per_s, lambda row: link_kind(row) == kind, without)
+    kinds = (f"{direction}_p2p",)
+    found = _share(kinds, nominal_bytes_per_s, lambda row: link_kind(row) == kind, without)
+    if not found.machines or found.machines >= _FEW:
+        return found
+    # The range of few machines is that of all kinds.
+    every = _share(kinds, nominal_bytes_per_s, lambda row: row["path_class"].startswith(("NV", "xGMI")), without)
+    return found._replace(lowest=every.lowest, highest=every.highest)
 
 
 def nominal_bytes_per_s(row: CsvRow) -> float | None:

@@ -91,7 +91,7 @@ def machine_of_tree(tree: PcieTree, facts: Facts | None = None, options: Machine
 def _machine(tree: PcieTree, described: Sequence[Described], facts: Facts, options: MachineOptions) -> Machine:
     """Return the machine of a tree, completed by the statements of all files about its GPUs and their copies."""
     tree, models = with_gpus(tree, described, facts, options)
-    tree = with_direct_links_checked(tree, described, models)
+    tree = with_direct_links_checked(tree, described, models, options)
     tree = with_peer_access(tree, facts, models)
     tree = _with_payload(tree, facts)
     notes = [*_unread(facts), *_networks(facts)]

@@ -10,6 +10,7 @@ from fabricast.core.errors import InputError
 from fabricast.core.warnings import CodedWarning, WarningCode
 from fabricast.inputs.gpus import gpu_model, is_known_gpu
 from fabricast.machine.descriptions import Described
+from fabricast.machine.options import MachineOptions
 from fabricast.pcie.topology.tree import PcieTree
 
 __all__ = ["with_direct_links_checked"]
@@ -20,7 +21,9 @@ _SWITCHED_LINKS = 13
 _MESHES = ("v100 sxm2", "v100 sxm3", "p100 sxm2", "v100", "p100")
 
 
-def with_direct_links_checked(tree: PcieTree, described: Sequence[Described], models: Mapping[str, str]) -> PcieTree:
+def with_direct_links_checked(
+    tree: PcieTree, described: Sequence[Described], models: Mapping[str, str], options: MachineOptions
+) -> PcieTree:
     """Return a tree with warnings about GPUs that have fewer direct links than the others.
 
     Raises
@@ -28,6 +31,8 @@ def with_direct_links_checked(tree: PcieTree, described: Sequence[Described], mo
     InputError
         If the models of the GPUs always have direct links, and no file shows one.
     """
+    if options.pcie_only:
+        return tree
     warnings = tuple(_unequal(tree, models) if tree.peer_links else _omitted(described, models))
     return replace(tree, warnings=tuple(dict.fromkeys([*tree.warnings, *warnings]))) if warnings else tree
 
@@ -77,15 +82,14 @@ def _unequal(tree: PcieTree, models: Mapping[str, str]) -> Iterator[CodedWarning
         return
     full = [gpu for gpu in gpus if totals[gpu] == most]
     usual = Counter(counts[full[0]]).most_common(1)[0][0]
-    named = [f"{gpu} ({tree.vertex(gpu).label})" if _has_address(tree, gpu) else gpu for gpu in fewer]
-    have = "has" if len(fewer) == 1 else "have"
-    lost = [gpu for gpu in fewer if not counts[gpu]]
-    if lost == fewer:
-        text = f"GPU {', '.join(named)} {have} no NVLink, the others have NV{usual}"
-    else:
-        own = Counter(counts[fewer[0]] or [0]).most_common(1)[0][0]
-        less = f"NV{own}" if own != usual else "fewer NVLinks"
-        text = f"GPU {', '.join(named)} {have} {less}, the others have NV{usual}"
+    parts = []
+    for own in sorted({totals[gpu] for gpu in fewer}):
+        same = [gpu for gpu in fewer if totals[gpu] == own]
+        named = [f"{gpu} ({tree.vertex(gpu).label})" if _has_address(tree, gpu) else gpu for gpu in same]
+        most_common = Counter(counts[same[0]]).most_common(1)[0][0] if own else 0
+        links = "no NVLink" if not own else f"NV{most_common}" if most_common != usual else "fewer NVLinks"
+        parts.append(f"GPU {', '.join(named)} {'has' if len(same) == 1 else 'have'} {links}")
+    text = f"{', '.join(parts)}, the others have NV{usual}"
     is_fault = usual >= _SWITCHED_LINKS or any(
         is_known_gpu(text) and gpu_model(text).is_always_linked and gpu_model(text).words not in _MESHES
         for text in models.values()

@@ -12,7 +12,7 @@ from fabricast.inputs.pair_rates import PublicShare, pcie_share
 from fabricast.machine.measurements import Measurements, rates_of
 from fabricast.machine.options import MachineOptions
 from fabricast.pcie.graphs.rates import Rates
-from fabricast.pcie.machines.calibrate import LINK_PAYLOAD, calibrate_machine, uncalibrated
+from fabricast.pcie.machines.calibrate import calibrate_machine, uncalibrated
 from fabricast.pcie.measurements.measured_graph import MeasuredGraph
 from fabricast.pcie.models.parameters import MachineParameters, link_generation, machine_parameters
 from fabricast.pcie.topology.memory import is_host, with_host_memory
@@ -23,6 +23,7 @@ __all__ = ["Machine"]
 _Pair = tuple[str, str]
 #: Relative difference above which an option contradicts a measurement.
 _CONTRADICTS = 0.15
+_PUBLIC_SHARE = "median share of the links on public machines"
 
 
 @dataclass(frozen=True)
@@ -113,7 +114,7 @@ class Machine:
             self.with_memory,
             self.graphs,
             one_way_bytes_per_s=self._default_bytes_per_s if option is None else option,
-            one_way_source=LINK_PAYLOAD if option is None else "option --bandwidth",
+            one_way_source=_PUBLIC_SHARE if option is None else "option --bandwidth",
         )
 
     @property
@@ -127,7 +128,9 @@ class Machine:
         """Share of the links that single copies reach on public machines, if it determines the rates."""
         options = self.options
         is_stated = options.bandwidth_bytes_per_s is not None or options.parameters is not None or self.tree.builtin
-        if self.is_measured or is_stated or self.tree.bandwidth_bytes_per_s or self.tree.link_bytes_per_s is None:
+        # A payload that lspci states scales the default.
+        is_stated |= self.tree.bandwidth_bytes_per_s is not None and not self.facts.values(Quantity.PAYLOAD)
+        if self.is_measured or is_stated or self.tree.link_bytes_per_s is None:
             return None
         return pcie_share(link_generation(self.tree))
 

@@ -28,6 +28,8 @@ class MachineOptions:
         Parameters of the models.
     parameters : Path, optional
         File of calibrated parameters.
+    pcie_only : bool
+        Whether copies between directly linked GPUs use PCIe, so that missing direct links do not matter.
     """
 
     gpu: str | None = None
@@ -41,3 +43,4 @@ class MachineOptions:
     tau: float | None = None
     crossing_cost: float | None = None
     parameters: Path | str | None = None
+    pcie_only: bool = False

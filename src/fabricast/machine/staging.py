@@ -7,16 +7,11 @@ from functools import cached_property
 
 import numpy as np
 
-from fabricast.inputs.gpus import gpu_model, is_known_gpu
-from fabricast.inputs.pair_rates import BOTH_WAYS, ONE_WAY, PublicShare, staged_share
+from fabricast.inputs.pair_rates import BOTH_WAYS, ONE_WAY, SWITCHED, PublicShare, is_old_geforce, staged_share
 from fabricast.machine.machine import Machine
 from fabricast.pcie.topology.paths import narrowest_link
 
 __all__ = ["StagedRate", "StagedRates"]
-
-#: Compute capabilities of the GeForce 20 and 30 series, whose staged copies are slower.
-_OLD_GEFORCE = (7.5, 8.6)
-_BELOW_SWITCH = ("PIX", "PXB")
 
 
 @dataclass(frozen=True)
@@ -61,8 +56,7 @@ class StagedRates:
     @cached_property
     def is_old_geforce(self) -> bool:
         """Whether the GPUs are of the GeForce 20 or 30 series, whose staged copies are slower."""
-        known = [gpu_model(name) for name in self._machine.models.values() if is_known_gpu(name)]
-        return any(model.capability in _OLD_GEFORCE and not model.has_stock_peer_access for model in known)
+        return any(map(is_old_geforce, self._machine.models.values()))
 
     def one_way(self, source: str, target: str) -> StagedRate:
         """Return the rate of a single copy."""
@@ -90,7 +84,7 @@ class StagedRates:
         share: PublicShare = staged_share(
             self._generation,
             direction,
-            below_switch=tree.path_class(source, target) in _BELOW_SWITCH,
+            below_switch=tree.path_class(source, target) in SWITCHED,
             old_geforce=self.is_old_geforce,
             gpus=len(tree.accelerator_names),
         )

@@ -71,6 +71,8 @@ class NcclLog:
         GPUs without peer access, by the log.
     truncated_orders : int
         Number of channel lines that NCCL cut off.
+    states_nodes : bool
+        Whether the log states the number of hosts.
     network : str
         Network between hosts, such as IB or Socket; empty if the log does not name it.
     lines : dict of str to int
@@ -90,6 +92,7 @@ class NcclLog:
     fallbacks: list[int] = field(default_factory=list)
     disabled_pairs: list[tuple[int, int]] = field(default_factory=list)
     truncated_orders: int = 0
+    states_nodes: bool = False
     network: str = ""
     lines: dict[str, int] = field(default_factory=dict)
 

@@ -47,6 +47,8 @@ _DISABLED = re.compile(r"P2P is disabled between (?:NVLINK )?connected GPUs (\d{
 _VARIABLE = re.compile(r"0x[0-9a-f]+|\d+")
 #: Maximum number of different problems of a log.
 _MOST_PROBLEMS = 20
+#: Characters of a problem that are kept.
+_LONGEST_PROBLEM = 400
 _ALGORITHMS, _PROTOCOLS = ("tree", "ring"), ("ll", "ll128", "simple")
 
 
@@ -111,7 +113,7 @@ def _statement(log: NcclLog, sizes: Counter[int], body: str, text: Text, number:
         if (bus := _BUS.search(body)) is not None:
             log.bus_ids[int(match[2])] = bus[1]
         if (nodes := _NODES.search(body)) is not None:
-            log.nodes = max(log.nodes, int(nodes[1]))
+            log.nodes, log.states_nodes = max(log.nodes, int(nodes[1])), True
     elif (match := _COLL.search(body)) is not None:
         log.coll_channels = int(match[1])
     elif (match := _CHOICE.match(body)) is not None:
@@ -138,7 +140,7 @@ def _problems(text: Text) -> Iterator[Fact]:
         kind = _VARIABLE.sub("#", match[1])
         if kind not in known:
             known.add(kind)
-            yield text.fact(Quantity.NCCL_PROBLEM, match[1].strip(), number, "NCCL")
+            yield text.fact(Quantity.NCCL_PROBLEM, match[1].strip()[:_LONGEST_PROBLEM], number, "NCCL")
 
 
 def _read(text: Text) -> Iterator[Reading]:

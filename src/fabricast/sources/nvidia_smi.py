@@ -18,6 +18,7 @@ _TABLE = re.compile(rf"^\|\s+(\d{{1,3}})\s+(\S.{{0,60}}?)\s{{1,60}}(?:On|Off|N/A
 _LIST = re.compile(r"^GPU (\d{1,3}): (.{1,100}?) \(UUID: GPU-")
 _DEVICE = re.compile(rf"^GPU {_ADDRESS}\s*$")
 _FIELD = re.compile(r"^\s+(Product Name|Max|Current|Device Max)\s+: (.{1,100}?)\s*$")
+_WATTS = re.compile(r"([0-9]{1,6}(?:\.[0-9]+)?) W")
 #: Length of lines of a report, in characters.
 _LONGEST_LINE = 200
 #: Throttle reasons that are no normal state of a GPU at work.
@@ -97,15 +98,16 @@ def _states(text: Text) -> Iterator[Fact]:
 def _state(sections: list[str], name: str, value: str, watts: dict[str, float]) -> str:
     """Return what a line says about an unhealthy state; empty for normal ones."""
     above = " ".join(sections)
-    count = int(value) if value.isdigit() else 0
+    count = int(value) if re.fullmatch("[0-9]{1,12}", value) else 0
     if name in _THROTTLES and value == "Active" and "Reasons" in above:
         return f"{name} is active"
     if count and "ECC Errors" in above and "Volatile" in above and "ncorrectable" in name:
         return f"{count} uncorrectable ECC errors since the start of the driver ({name})"
     if value == "Yes" and ("Remapped Rows" in above or "Retired Pages" in above):
         return f"{sections[-1]}: {name}"
-    if "Power Readings" in above and value.endswith(" W") and "Power Limit" in name:
-        watts[name] = float(value.removesuffix(" W"))
+    power = _WATTS.fullmatch(value)
+    if "Power Readings" in above and power is not None and "Power Limit" in name:
+        watts[name] = float(power[1])
         limit = watts.get("Current Power Limit", watts.get("Power Limit"))
         default = watts.get("Default Power Limit")
         if name == "Default Power Limit" and limit is not None and default is not None and limit < default:

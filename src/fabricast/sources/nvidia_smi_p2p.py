@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from pathlib import Path
 
 from fabricast.core.facts import Content, Fact, Quantity
 from fabricast.sources.text import Format, Reading, Text
@@ -25,7 +26,7 @@ _HEADER = re.compile(r"^\s*GPU0(?:\s+GPU\d+)*\s*$")
 _FIRST_ROW = re.compile(r"GPU0[ \t]+X(?:[ \t]+(?:OK|U|[A-Z]?NS|DR)\b|[ \t\r]*$)", re.MULTILINE)
 _ROW = re.compile(rf"^\s*(GPU\d+)((?:\s+(?:X|OK|{'|'.join(_REASONS)}))+)\s*$")
 #: Command that printed a matrix, in a line before it or in the name of the file.
-_COMMAND = re.compile(r"topo[\s_-]+-{0,2}p2p[\s_-]+([rwnap]+)(?![a-z])", re.IGNORECASE)
+_COMMAND = re.compile(r"topo[\s_-]+-{0,2}p2p[\s_-]+([rwnap]+)(?![a-z0-9])", re.IGNORECASE)
 _NAMES = {"n": "NVLink", "a": "atomics", "p": "PCIe"}
 _Rows = dict[str, tuple[int, list[str]]]
 
@@ -78,7 +79,7 @@ def _facts(text: Text, header: int, rows: _Rows) -> Iterator[Fact]:
 
 def _capabilities(text: Text) -> dict[int, str]:
     """Return the letters of the commands in a text, by line; line 0 is the name of the file."""
-    of_file = _COMMAND.search(text.path)
+    of_file = _COMMAND.search(Path(text.path).name)
     found = {0: of_file[1].lower()} if of_file is not None else {}
     lines = text.lines(lambda line: "p2p" in line)
     return found | {number: match[1].lower() for number, line in lines if (match := _COMMAND.search(line))}
@@ -88,7 +89,8 @@ def _read(text: Text) -> Iterator[Reading]:
     capabilities = _capabilities(text)
     for header, rows in _matrices(text):
         # The last command before a matrix printed it; without one, it is that of peer access, which most print.
-        letters = capabilities[max(line for line in capabilities if line < header)] if capabilities else "r"
+        last = max((line for line in capabilities if line < header), default=None)
+        letters = "r" if last is None else capabilities[last]
         if set(letters) & {"r", "w"}:
             yield Reading(list(_facts(text, header, rows)), line=header)
         else:

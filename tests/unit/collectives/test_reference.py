@@ -143,3 +143,26 @@ def test_command_prints_sources(tmp_path):
     assert result.exit_code == 0 and len(pd.read_csv(tmp_path / "r.csv")) == 1
     result = CliRunner().invoke(app, ["reference", "--gpu", "H200", "--sizes", "8GiB"])
     assert "median of 3 public machines" in result.stdout and "source: github" in result.stdout
+
+
+def test_settings_that_do_not_exclude_nvls_are_no_cause(diagnosed):
+    first = "n:1:2 [0] NCCL INFO NCCL_ALGO set by environment to ^Tree\n"
+    assert not diagnosed(log("NVIDIA H200", 8, 1, 20, 476, first=first)).findings
+
+
+def test_a_largest_size_of_some_mebibytes_is_compared(diagnosed):
+    found = diagnosed(log("NVIDIA H100 80GB HBM3", 8, 1, 60, 20, [1 << 20, 1 << 24]))
+    assert str(found.verdict).startswith("slower than expected")
+
+
+def test_another_class_is_no_expected_range(diagnosed):
+    found = diagnosed(log("NVIDIA B200", 32, 4, 60, 40))
+    assert str(found.verdict).startswith(
+        "not supported: no public machine is of this class; all_reduce of 8 GiB reaches"
+    )
+
+
+@pytest.mark.parametrize("rate", [-1.0, 0.0, float("nan")])
+def test_network_rates_are_positive(rate):
+    with pytest.raises(InputError, match="gbit_s"):
+        fc.reference("H100", nodes=2, gbit_s=rate)

@@ -306,3 +306,78 @@ GPU 00000000:9A:00.0
     assert sorted(causes_of(found)) == ["gpu_errors", "gpu_errors", "gpu_throttled"]
     assert all("GPU 0 (0000:18:00.0)" in one.text for one in found.findings)
     assert any("power limit 200 W of 250 W" in one for one in found.statements)
+
+
+def test_a_log_of_one_of_several_hosts_is_not_of_one_host(diagnosed):
+    log = (
+        "node00:1:2 [0] NCCL INFO comm 0x55 rank 7 nranks 16 cudaDev 7 busId 16000 - Init START\n"
+        "node00:1:2 [0] NCCL INFO Channel 00/0 : 7[7] -> 8[0] [send] via NET/IB/0/GDRDMA\n"
+    )
+    assert "network_in_host" not in causes_of(diagnosed(log=log))
+
+
+def test_a_measurement_within_the_range_stays_the_verdict(diagnosed):
+    found = diagnosed(
+        {"gpu": "L40S"},
+        topo=TWO,
+        p2p=peer_test([[0, 26.0], [26.0, 0]]),
+        log="n:1:2 [0] NCCL WARN something new happened\n",
+    )
+    assert str(found.verdict).startswith("within the expected range: direct copies reach 26 GB/s")
+    assert "also: NCCL warns" in str(found.verdict)
+
+
+def test_the_range_of_few_machines_is_no_limit(diagnosed):
+    topology = unequal("X NV12", "NV12 X")
+    found = diagnosed({"gpu": "A100 PCIe"}, topo=topology, p2p=peer_test([[0, 250.0], [250.0, 0]]))
+    assert str(found.verdict).startswith("within the expected range: copies over NVLink reach 250 GB/s")
+
+
+@pytest.mark.parametrize("name", ["topo_p2p_a100", "topo_p2p_n1"])
+def test_names_of_machines_are_no_commands(diagnosed, name):
+    access = " \tGPU0\tGPU1\n GPU0\tX\tNS\n GPU1\tNS\tX\n"
+    assert diagnosed({"gpu": "A100 PCIe"}, topo=TWO, **{name: access}).tree.staged_pairs
+    both = access + "\n$ nvidia-smi topo -p2p n\n" + access
+    assert diagnosed({"gpu": "A100 PCIe"}, topo=TWO, both=both).tree.staged_pairs
+
+
+def test_several_gpus_with_fewer_links_are_named_with_theirs(diagnosed):
+    rows = ("X NV18 NV17 NODE", "NV18 X NV17 NODE", "NV17 NV17 X NODE", "NODE NODE NODE X")
+    (finding,) = diagnosed({"gpu": "H100 SXM5"}, topo=unequal(*rows)).findings
+    assert finding.text == "GPU 3 has no NVLink, GPU 2 has NV17, the others have NV18"
+
+
+def test_odd_fields_of_a_report_are_left_out(diagnosed):
+    report = """==============NVSMI LOG==============
+GPU 00000000:18:00.0
+    Product Name                          : NVIDIA A100-PCIE-40GB
+    ECC Errors
+        Volatile
+            SRAM Uncorrectable            : \u00b2
+    GPU Power Readings
+        Current Power Limit               : 300,00 W
+        Default Power Limit               : abc W
+"""
+    found = diagnosed(topo=unequal("X"), smi=report)
+    assert not found.findings and not found.damaged
+
+
+def test_measured_staged_copies_both_ways_need_no_rate_of_one_way(tmp_path):
+    (tmp_path / "topo.txt").write_text(TWO)
+    text = peer_test([[0, 26.0], [26.0, 0]]).replace(
+        "Unidirectional P2P=Enabled Bandwidth (P2P Writes)", "Bidirectional P2P=Disabled Bandwidth"
+    )
+    (tmp_path / "both.txt").write_text(text)
+    files = [tmp_path / "topo.txt", tmp_path / "both.txt"]
+    times = fc.predict(files, [(0, 1), (1, 0)], bandwidth="13 GB/s", size="1 GB", transport="staged")
+    assert times["elapsed_s"].tolist() == pytest.approx([2 / 26] * 2)
+
+
+def test_missing_direct_links_do_not_matter_over_pcie(tmp_path):
+    (tmp_path / "topo.txt").write_text(TWO)
+    assert len(fc.predict(tmp_path / "topo.txt", [(0, 1)], gpu="H200", pcie_only=True)) == 1
+
+
+def test_a_long_warning_takes_linear_time(diagnosed):
+    found = diagnosed(topo=TWO, log="n:1:2 [0] NCCL WARN " + "shm" * 60_000 + "\n")
+    assert causes_of(found) == ["nccl_warning"]

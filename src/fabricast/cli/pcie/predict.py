@@ -131,6 +131,7 @@ def predict(
         tau=tau,
         crossing_cost=crossing_cost,
         parameters=parameters,
+        pcie_only=pcie_only,
     )
     check_question(method, machine.options, [*machine.graphs, *machine.measured.staged])
     path = None if graph_file is None else Path(graph_file.path)

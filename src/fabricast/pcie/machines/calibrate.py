@@ -53,7 +53,7 @@ __all__ = [
 #: Measured rates that exceed the link rates by more than this share contradict the tree, or are an artefact.
 BEYOND = 0.1
 #: Source of the single-copy rate if none was measured or specified.
-LINK_PAYLOAD = "median share of the links on public machines"
+LINK_PAYLOAD = "payload share of the links in the topology file"
 #: Cost of a byte of the reverse direction if no bidirectional pair was measured: median of three machines with PCIe 5.0
 #: switches (config/published/pcie_concurrent_copies.csv).
 DUPLEX_COST = 0.03

@@ -160,7 +160,7 @@ def link_generation(tree: PcieTree) -> int | None:
 
 
 def _from_links(tree: PcieTree) -> dict[str, Parameter]:
-    """Return the defaults without measurements: payload share of the links, no penalty."""
+    """Return the defaults without measurements: the share of the links on public machines, no penalty."""
     defaults = {
         "tau": (0.0, "assumed, the topology specifies none; a probe with a local and a crossing copy determines it"),
         "crossing_cost": (1.0, "assumed, the topology specifies none; a single crossing copy determines it"),

@@ -13,6 +13,7 @@ from fabricast.inputs.pair_rates import (
     BOTH_WAYS,
     HOST_KINDS,
     ONE_WAY,
+    SWITCHED,
     PublicShare,
     direct_link_share,
     is_old_geforce,
@@ -27,7 +28,6 @@ from fabricast.pcie.machines.calibrate import DUPLEX_COST
 
 __all__ = ["default_errors"]
 
-_SWITCHED = ("PIX", "PXB")
 #: Error up to which a forecast counts as good.
 _BAND = 0.15
 
@@ -78,7 +78,7 @@ def _cases(row: CsvRow) -> Iterator[tuple[str, PublicShare, float, float]]:
         share = staged_share(
             generation,
             way,
-            below_switch=path in _SWITCHED,
+            below_switch=path in SWITCHED,
             old_geforce=is_old_geforce(row["gpu"]),
             gpus=int(row["gpus"]),
             without=host,
