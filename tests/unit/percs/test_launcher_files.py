@@ -53,7 +53,7 @@ def test_forms_of_host_files_have_the_same_hosts(tmp_path, form):
     assert read_hosts(path, ranks_per_node=4) == NAMES
     if form in ("Open MPI", "MPICH", "PBS"):
         with pytest.raises(
-            InputError, match=r"hosts:\d: host 'node01' has 4 slots, expected at least 5 as --ranks-per-node states"
+            InputError, match=r"hosts:\d: host 'node01' has 4 slots, expected at least 5: the ranks per node \(ranks-per-node\)"
         ):
             read_hosts(path, ranks_per_node=5)
     else:
@@ -135,7 +135,7 @@ def test_hosts_with_too_few_slots_are_rejected_by_map(tmp_path):
     call = ["map", str(matrix), "--network", str(machine), "--proposals", "1000", "-o", str(tmp_path / "best")]
     hosts.write_text("".join(f"node{n}:1\n" for n in range(8)))
     error = CliRunner().invoke(app, [*call, "--hosts", str(hosts)]).exception
-    assert "host 'node0' has 1 slots, expected at least 2 as --ranks-per-node states" in str(error)
+    assert "host 'node0' has 1 slots, expected at least 2: the ranks per node (ranks-per-node)" in str(error)
     assert not list(tmp_path.glob("best*"))
     result = CliRunner().invoke(app, [*call, "--hosts", "node[0-7]"])
     assert result.exit_code == 0, result.output
