@@ -257,7 +257,8 @@ def _divided(case: _Case) -> Iterator[Finding]:
             f"two GPUs of one uplink write to different root ports in this {'pattern' if is_all_to_all else 'ring'}; "
             "on some switches (PEX890xx) such writes fall to a tenth of the rate, which the forecast does not include"
         )
-        remedy = "measure two such copies at the same time ('fabricast probes'); if they collapse, order the ring so "
+        remedy = "measure two such copies at the same time ('fabricast probes machine.yaml --run'); if they "
+        remedy += "collapse, order the ring so "
         remedy += "that one GPU per uplink leaves the switch"
         yield Finding(Cause.DIVIDED_WRITES, text, remedy, 1.0, (_MEBIBYTE, case.everything[1]))
 
@@ -313,7 +314,8 @@ def _host_rate(case: _Case) -> Iterator[Finding]:
         if "earliest_us" in table:
             scale = last["bus_gb_per_s"] * last["time_us"]
             text += f": {scale / last['latest_us']:.3g} to {scale / last['earliest_us']:.3g} GB/s are possible"
-    remedy = "measure copies of host memory of all GPUs at once ('fabricast probes'), with each NPS setting of the BIOS"
+    remedy = "measure copies of host memory of all GPUs at once ('fabricast probes machine.yaml --run'), with "
+    remedy += "each NPS setting of the BIOS"
     yield Finding(Cause.HOST_MEMORY_RATE, text, remedy, 1.0, (_MEBIBYTE, case.everything[1]))
 
 
@@ -335,7 +337,8 @@ def _root_ports(case: _Case) -> Iterator[Finding]:
         f"{len(direct)} direct copies pass the root complex at once; on some processors one ring is fast and many "
         "of them are slow, which is not known for this machine without a measurement of several copies at once"
     )
-    remedy = "measure an all-to-all of copies ('fabricast probes'); if it is slow, use NCCL_P2P_LEVEL=PXB for alltoall"
+    remedy = "measure an all-to-all of copies ('fabricast probes machine.yaml --run'); if it is slow, use "
+    remedy += "NCCL_P2P_LEVEL=PXB for alltoall"
     yield Finding(Cause.ROOT_PORT_COPIES, text, remedy, 1.0, (_MEBIBYTE, case.everything[1]))
 
 

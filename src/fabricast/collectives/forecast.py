@@ -223,7 +223,8 @@ def _warnings(model: CollectiveModel, log: NcclTestsTable | None) -> list[CodedW
                 WarningCode.HOST_RATES_UNKNOWN,
                 "copies pass through host memory, whose rates were not measured: times assume that only links limit "
                 "them; earliest_us to latest_us is the range from unlimited host memory to one link that all copies "
-                "share, without the error of the model; measure copies of host memory ('fabricast probes')",
+                "share, without the error of the model; measure copies of host memory ('fabricast probes "
+                "machine.yaml --run')",
             )
         )
     if Protocol.LL128 in (settings.protocols or ()):

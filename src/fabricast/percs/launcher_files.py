@@ -64,7 +64,8 @@ def _check_slots(slots: Mapping[str, int], lines: Mapping[str, int], ranks_per_n
     for name, count in slots.items():
         if count < ranks_per_node:
             raise InputError(
-                f"host '{name}' has {count} slots, expected at least {ranks_per_node}: the ranks per node (ranks-per-node)",
+                f"host '{name}' has {count} slots, expected at least {ranks_per_node}: the ranks per node "
+                "(ranks-per-node)",
                 path=path,
                 line=lines[name],
             )

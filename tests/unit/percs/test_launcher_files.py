@@ -53,7 +53,8 @@ def test_forms_of_host_files_have_the_same_hosts(tmp_path, form):
     assert read_hosts(path, ranks_per_node=4) == NAMES
     if form in ("Open MPI", "MPICH", "PBS"):
         with pytest.raises(
-            InputError, match=r"hosts:\d: host 'node01' has 4 slots, expected at least 5: the ranks per node \(ranks-per-node\)"
+            InputError,
+            match=r"hosts:\d: host 'node01' has 4 slots, expected at least 5: the ranks per node \(ranks-per-node\)",
         ):
             read_hosts(path, ranks_per_node=5)
     else:

@@ -76,9 +76,9 @@ ASSUMPTIONS = {
     WarningCode.INTER_SOCKET_RANGE: "the capacity of the link between root complexes is unknown: the time assumes "
     "one link of the tree; the range extends from a link that limits no copy to one with the rate of a single copy",
     WarningCode.INTER_SOCKET_UNMEASURED: "no single copy between these sockets was measured: latest_s is unknown; "
-    "measure one ('fabricast probes')",
+    "measure one ('fabricast probes machine.yaml --run')",
     WarningCode.MEMORY_CAPACITY_UNKNOWN: "no probe measured the capacity of host memory for several copies: it is "
-    "assumed not to be a bottleneck, so elapsed_s is a lower bound; measure it ('fabricast probes')",
+    "assumed not to be a bottleneck, so elapsed_s is a lower bound; measure it ('fabricast probes machine.yaml --run')",
     WarningCode.DIRECT_LINK_RATE_NOMINAL: "the rate of NVLink, NVSwitch or xGMI is that of the data sheet times the "
     "median share of single copies on public machines; of xGMI there are none, so elapsed_s is a lower bound",
 }

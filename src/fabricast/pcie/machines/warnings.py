@@ -98,7 +98,8 @@ def _missing_probes(rows: pd.DataFrame) -> Iterable[CodedWarning]:
         more = f" and {len(waiting) - 1} more" if len(waiting) > 1 else ""
         yield CodedWarning(
             WarningCode.MISSING_PROBES,
-            f"'{waiting.iloc[0]}'{more} cannot be validated until probes are measured: 'fabricast probes' lists the "
+            f"'{waiting.iloc[0]}'{more} cannot be validated until probes are measured: 'fabricast probes "
+            "machine.yaml --run' measures the "
             "probes of this topology, and those with the role calibration determine the parameters",
         )
 

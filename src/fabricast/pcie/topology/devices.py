@@ -395,13 +395,14 @@ def _link_warnings(
         add(
             WarningCode.NUMA_NODES_MERGED,
             f"a socket has the {_numa_label(divided[0])}, and the file does not specify which host bridge is nearest "
-            "to which: copies of 'H' use any of them. Measure copies of each node ('fabricast probes')",
+            "to which: copies of 'H' use any of them. Measure copies of each node ('fabricast probes "
+            "machine.yaml --run')",
         )
     if any(len(own) > 1 for own in bridges):
         add(
             WarningCode.TOPOLOGY_NOTE,
             "the capacity between host bridges of a socket is unknown: it is assumed not to be a bottleneck; measure "
-            "several copies between them ('fabricast probes')",
+            "several copies between them ('fabricast probes machine.yaml --run')",
         )
     if len(sockets) > 1:
         warnings.append(INTER_SOCKET_ASSUMED)
