@@ -291,7 +291,7 @@ def _reference(
         }
     )
     faulty = sorted(set(rows[rows["is_faulty"]]["machine"]))
-    notes = [f"left out as faulty: {', '.join(faulty)}"] if faulty else []
+    notes = [f"left out, since their authors call them slow or faulty: {', '.join(faulty)}"] if faulty else []
     for (machine, setting), part in groups.items():
         most = bus_factor(operation, ranks) * (part["size_bytes"] / part["median_us"]).max() / 1e3
         notes += [f"{setting} on {machine}: {most:.3g} GB/s at most"] if setting else []

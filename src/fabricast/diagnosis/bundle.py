@@ -18,7 +18,7 @@ from fabricast.diagnosis.measured import below_public_machines, compared_rates
 from fabricast.diagnosis.source_texts import source_text
 from fabricast.diagnosis.statements import gpu_states, log_findings, nccl_problems, stated, wrong_results
 from fabricast.diagnosis.verdict import Verdict, is_refuted, verdict_of, within_text
-from fabricast.diagnosis.weights import ACCESS, CONTRADICTION, LINK, MINOR
+from fabricast.diagnosis.weights import ACCESS, CONTRADICTION, LINK, MINOR, SYMPTOM
 from fabricast.inputs.gpus import gpu_model, is_known_gpu
 from fabricast.machine.build import MACHINE_CONTENTS, machine_from
 from fabricast.machine.machine import Machine
@@ -130,6 +130,7 @@ class _Answers:
     warnings: list[CodedWarning] = field(default_factory=list)
     within: list[str] = field(default_factory=list)
     uncompared: list[str] = field(default_factory=list)
+    damaged: list[str] = field(default_factory=list)
     compared: int = 0
 
 
@@ -144,9 +145,12 @@ def diagnose_facts(facts: Facts, options: MachineOptions) -> Diagnosis:
     try:
         machine = machine_from(facts, options)
     except InputError as error:
-        if not (answers.findings or answers.statements or list(facts.of(Quantity.COLLECTIVE))):
+        if not (answers.findings or answers.statements or facts.blocks_of(Content.COLLECTIVES, Content.GPUS)):
             raise
         missing = str(error)
+        if facts.blocks_of(Content.TOPOLOGY):
+            answers.damaged.append(missing)
+            answers.warnings.append(CodedWarning(WarningCode.PART_UNREADABLE, f"{error}; the topology is left out"))
     if machine is not None:
         answers.findings += _of_topology(machine, answers)
         answers.warnings += machine.warnings
@@ -155,10 +159,18 @@ def diagnose_facts(facts: Facts, options: MachineOptions) -> Diagnosis:
     tables = list(facts.of(Quantity.COLLECTIVE))
     all_tables = len(tables) + sum(fact.value for fact in facts.of(Quantity.UNREAD_TABLES))
     measured = len(_paths_of(facts, Content.COPIES)) + all_tables
-    ranked = sorted(_unique(answers.findings), key=lambda one: -one.gain)
-    damaged = _damaged_files(facts)
+    ranked = sorted(_explained(_unique(answers.findings)), key=lambda one: -one.gain)
+    damaged = max(_damaged_files(facts), len(answers.damaged))
+    verdict = verdict_of(
+        ranked,
+        answers.within,
+        answers.uncompared,
+        measured=measured,
+        missing="" if answers.compared else missing,
+        damaged=answers.damaged,
+    )
     return Diagnosis(
-        verdict_of(ranked, answers.within, answers.uncompared, measured, "" if answers.compared else missing),
+        verdict,
         tuple(source_text(file) for file in facts.files),
         tuple(dict.fromkeys(answers.statements)),
         tuple(ranked[:MOST_FINDINGS]),
@@ -202,6 +214,9 @@ def _compare_tables(machine: Machine | None, facts: Facts, answers: _Answers) ->
     tables = list(facts.of(Quantity.COLLECTIVE))
     for fact in tables[:MOST_TABLES]:
         try:
+            if not fact.value.rows or fact.value.operation is None:
+                answers.damaged.append(_table_problem(fact))
+                continue
             if machine is None:
                 raise InputError("lacks a topology")
             found, assumed, within = _of_collective(machine, fact)
@@ -221,6 +236,18 @@ def _compare_tables(machine: Machine | None, facts: Facts, answers: _Answers) ->
     if unread > 0:
         text = f"{unread:,} of {unread + MOST_TABLES:,} tables of nccl-tests are not compared"
         answers.warnings.append(CodedWarning(WarningCode.LOG_ROWS_EXCLUDED, text))
+
+
+def _table_problem(fact: Fact) -> str:
+    """Return why a table cannot be compared with anything."""
+    table: NcclTestsTable = fact.value
+    if not table.rows:
+        line, reason = table.excluded[0] if table.excluded else (table.line, "has no row")
+        return f"{fact.place.path}:{line}: no valid row of nccl-tests: {reason}"
+    return (
+        f"{fact.place}: the table is not compared: does not name its operation; add the line '# Collective test "
+        "starting: ...' of its program"
+    )
 
 
 def _compare_with_public(fact: Fact, facts: Facts, answers: _Answers) -> bool:
@@ -275,6 +302,20 @@ def _unique(findings: Sequence[Finding]) -> list[Finding]:
     return list(kept.values())
 
 
+def _explained(findings: Sequence[Finding]) -> list[Finding]:
+    """Return findings; slow copies below a switch come after the access control that explains them."""
+    causes = {finding.cause for finding in findings}
+    if WarningCode.ACCESS_CONTROL not in causes:
+        return list(findings)
+    slow = (
+        WarningCode.SLOW_BELOW_SWITCH,
+        WarningCode.SLOWER_THAN_STAGED,
+        WarningCode.SLOW_COPIES,
+        "below_public_machines",
+    )
+    return [replace(one, gain=SYMPTOM) if one.cause in slow else one for one in findings]
+
+
 def _of_topology(machine: Machine, answers: _Answers) -> Iterator[Finding]:
     for warning in machine.tree.warnings:
         if warning.code is WarningCode.PEER_ACCESS_ASSUMED or (
@@ -309,6 +350,8 @@ def _origin(facts: Facts, warning: CodedWarning) -> str:
         refused = [fact for fact in facts.of(Quantity.PEER_ACCESS) if fact.value]
         if refused:
             return str(min(refused, key=lambda fact: fact.kind).place)
+    if warning.code is WarningCode.UNEQUAL_DIRECT_LINKS:
+        return ", ".join(str(fact.place) for fact in facts.of(Quantity.TOPOLOGY))
     address = _ADDRESS.search(warning.text)
     if address is not None:
         for fact in facts.of(Quantity.GPU_ADDRESS):

@@ -12,14 +12,14 @@ from fabricast.core.errors import InputError
 from fabricast.core.facts import Fact, Facts, Quantity
 from fabricast.core.findings import Finding
 from fabricast.core.number_text import size_text
-from fabricast.diagnosis.weights import CONTRADICTION
+from fabricast.diagnosis.weights import CONTRADICTION, SYMPTOM
 from fabricast.nccl.costs import Operation
 from fabricast.nccl.records import NcclLog, NcclTestsTable
 
 __all__ = ["ComparedTable", "compare_with_public"]
 
 #: Ratio to the slowest public machine above which a table is slower, and to its latency.
-_SLOWER, _LATE = 1.15, 2.0
+_SLOWER, _LATE = 1.15, 2.4
 #: Sizes in bytes of large and small operations.
 _SPECIFIC = CONTRADICTION + 0.1
 _LARGE, _SMALL = 2.0**26, 32768.0
@@ -77,7 +77,7 @@ def compare_with_public(fact: Fact, facts: Facts) -> ComparedTable:
     place = _place(found, sizes)
     if place is None:
         raise InputError(f"has sizes that no public machine of the class {found.words} has")
-    text = _text(table, found, place, time_us[place])
+    text = _text(table, found, place)
     family = gpu_family(table.gpus[0])
     slow, late = [*_slow(fact, found, sizes, time_us, text)], [*_late(fact, found, sizes, time_us)]
     if found.is_neighbour:
@@ -111,11 +111,11 @@ def _place(found: Reference, sizes: np.ndarray) -> int | None:
     return int(known[np.argmax(sizes[known])]) if known.size else None
 
 
-def _text(table: NcclTestsTable, found: Reference, place: int, time_us: float) -> str:
+def _text(table: NcclTestsTable, found: Reference, place: int) -> str:
     row = found.table.iloc[place]
     machines = int(row["machines"])
     count = "1 public machine" if machines == 1 else f"{machines} public machines"
-    measured = row["bus_gb_per_s"] * row["median_us"] / time_us
+    measured = table.rows[place].bus_bytes_per_s / 1e9
     reach = (
         f"{row['lowest_gb_per_s']:.3g} to {row['highest_gb_per_s']:.3g}"
         if machines > 1
@@ -139,7 +139,7 @@ def _slow(fact: Fact, found: Reference, sizes: np.ndarray, time_us: np.ndarray, 
             text = f"{compared}: large sizes last {ratio:.2f} times as long as on the slowest of them"
             remedy = "a log with NCCL_DEBUG=INFO states transports, GPUDirect and the network; compare NCCL_ALGO and "
             remedy += "NCCL_PROTO, then link widths of cards and GPUs ('lspci -vv')"
-            yield Finding("slower_than_public_machines", text, remedy, CONTRADICTION, origin=str(fact.place))
+            yield Finding("slower_than_public_machines", text, remedy, SYMPTOM, origin=str(fact.place))
 
 
 def _late(fact: Fact, found: Reference, sizes: np.ndarray, time_us: np.ndarray) -> Iterator[Finding]:
@@ -152,7 +152,7 @@ def _late(fact: Fact, found: Reference, sizes: np.ndarray, time_us: np.ndarray) 
             text = f"sizes up to 32 KiB last {ratio:.2f} times as long as on the slowest public machine ({found.words})"
             remedy = "check automatic NUMA balancing ('sysctl kernel.numa_balancing', expected 0), the binding of "
             remedy += "processes to cores, power saving of the processor, and NCCL_PROTO"
-            yield Finding("late_small_sizes", text, remedy, CONTRADICTION - 0.1, origin=str(fact.place))
+            yield Finding("late_small_sizes", text, remedy, SYMPTOM - 0.1, origin=str(fact.place))
 
 
 def _nvls(

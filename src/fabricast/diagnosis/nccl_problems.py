@@ -21,12 +21,15 @@ class KnownProblem(NamedTuple):
         Setting or command that changes it.
     is_failure : bool
         Whether the run fails; otherwise it may be slower.
+    is_consequence : bool
+        Whether another message names the cause, if there is one.
     """
 
     words: str
     meaning: str
     remedy: str
     is_failure: bool = True
+    is_consequence: bool = False
 
 
 _SHM = (
@@ -51,6 +54,12 @@ _KNOWN = (
         _INTERFACE,
     ),
     KnownProblem(
+        r"ibv_modify_qp|\bGID\b",
+        "a connection of the network card cannot be set up",
+        "NCCL_IB_GID_INDEX of RoCE v2 ('show_gids'), the same subnet on all hosts, NCCL_IB_HCA for the right cards; "
+        "NCCL_CROSS_NIC=0 where each rail is a network without routes to the others",
+    ),
+    KnownProblem(
         r"No route to host|Network is unreachable|Connection timed out|connect.*timed? ?out|Connection refused",
         "a host cannot be reached over the chosen interface",
         f"{_INTERFACE}; check the firewall between the hosts",
@@ -60,6 +69,11 @@ _KNOWN = (
         r"|Message truncated : received \d+ bytes instead of",
         "the ranks use different versions of NCCL",
         "the same container or environment on every host; NCCL_DEBUG=VERSION prints the version",
+    ),
+    KnownProblem(
+        r"[Mm]ismatch in rank count|rank count mismatch",
+        "ranks of several jobs or of another number meet at one port",
+        "another MASTER_PORT, and the same WORLD_SIZE on all ranks; end processes of an earlier run",
     ),
     KnownProblem(
         r"Duplicate GPU detected",
@@ -83,7 +97,8 @@ _KNOWN = (
         "test with NCCL_P2P_DISABLE=1; check the driver, the IOMMU and the size of BAR1 ('nvidia-smi -q -d MEMORY')",
     ),
     KnownProblem(
-        r"[Cc]uda failure.{0,20}out of memory|CUDA error: out of memory|CUDA failure.*out of memory",
+        r"[Cc]uda failure.{0,20}out of memory|CUDA error: out of memory|CUDA failure.{0,80}out of memory"
+        r"|CUDA out of memory|OutOfMemoryError",
         "the memory of a GPU is full",
         "fewer or smaller buffers, or a smaller batch; NCCL_BUFFSIZE and fewer channels reduce the share of NCCL",
     ),
@@ -119,11 +134,6 @@ _KNOWN = (
         "only hides it",
     ),
     KnownProblem(
-        r"ibv_modify_qp.{0,80}(?:timed out|Invalid argument|No data)|\bGID\b",
-        "a connection of the network card cannot be set up",
-        "NCCL_IB_GID_INDEX of RoCE v2 ('show_gids'), the same subnet on all hosts, NCCL_IB_HCA for the right cards",
-    ),
-    KnownProblem(
         r"port error|link down|async event",
         "a port of a network card lost its link",
         "check cable and switch ('ibstat', 'dmesg')",
@@ -138,6 +148,7 @@ _KNOWN = (
         "a collective operation did not end in time",
         "one rank did not call it or ended: compare the last operation of all ranks (TORCH_NCCL_TRACE_BUFFER_SIZE); a "
         "longer timeout only helps where a rank is slow",
+        is_consequence=True,
     ),
     KnownProblem(
         r"NUMA auto balancing enabled",
@@ -170,31 +181,43 @@ _KNOWN = (
         r"Broken pipe|Connection reset by peer|Connection closed by (?:remote )?peer|ncclRemoteError|socketProgress",
         "another rank ended first",
         _RANK_ENDED,
+        is_consequence=True,
+    ),
+    KnownProblem(
+        r"status=5\b",
+        "a network operation was cancelled after an earlier error",
+        "the first other error in the logs of all ranks is the cause",
+        is_consequence=True,
     ),
     KnownProblem(
         r"[Cc]uda failure|unhandled cuda error|ncclUnhandledCudaError|CUDA failure|Test CUDA failure",
         "a CUDA call failed",
         "the first message in the log names the call; check 'nvidia-smi', the driver and Xid messages ('dmesg')",
+        is_consequence=True,
     ),
     KnownProblem(
         r"unhandled system error|ncclSystemError|Test NCCL failure.*system error",
         "a call of the operating system failed",
         "run with NCCL_DEBUG=INFO: the warning before this line names the call",
+        is_consequence=True,
     ),
     KnownProblem(
         r"ncclInvalidUsage|invalid usage|ncclInvalidArgument|invalid argument",
         "the program uses NCCL wrongly",
         "run with NCCL_DEBUG=WARN: the warning before this line names the argument; often two ranks on one GPU",
+        is_consequence=True,
     ),
     KnownProblem(
         r"ncclInternalError|internal error",
         "NCCL reports an internal error",
         "run with NCCL_DEBUG=INFO: the warning before this line names the reason",
+        is_consequence=True,
     ),
     KnownProblem(
         r"NCCL failure",
         "the test of NCCL failed",
         "run with NCCL_DEBUG=INFO: the warning before this line names the reason",
+        is_consequence=True,
     ),
 )
 

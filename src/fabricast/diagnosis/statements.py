@@ -7,8 +7,9 @@ from collections.abc import Callable, Iterator
 
 from fabricast.core.facts import Block, Fact, Facts, Quantity
 from fabricast.core.findings import Finding
-from fabricast.diagnosis.nccl_problems import known_problem
+from fabricast.diagnosis.nccl_problems import KnownProblem, known_problem
 from fabricast.diagnosis.weights import ACCESS, FIRST, LINK, MINOR
+from fabricast.inputs.gpus import gpu_model, is_known_gpu
 from fabricast.nccl.records import NcclLog, NcclTestsTable
 
 __all__ = ["gpu_states", "log_findings", "nccl_problems", "stated", "wrong_results"]
@@ -17,6 +18,10 @@ __all__ = ["gpu_states", "log_findings", "nccl_problems", "stated", "wrong_resul
 _MOST_QUOTED, _MOST_SETTINGS = 160, 8
 _AFTER_ERRORS = "reset the GPU ('nvidia-smi -r') or reboot; replace it if 'nvidia-smi -q -d ECC' shows new errors"
 _AFTER_THROTTLING = "check cooling, power cables and power supply; 'nvidia-smi -q -d PERFORMANCE' while it works"
+_AFTER = {
+    "replays": "reseat the card, riser or cable: the PCIe link repeats packets; compare the count after some minutes",
+    "fabric state": "check the fabric manager ('systemctl status nvidia-fabricmanager') and its version",
+}
 _P2P_SETTINGS = ("NCCL_P2P_DISABLE", "NCCL_P2P_LEVEL")
 _CHECK_DIRECT_COPIES = (
     "test with NCCL_P2P_DISABLE=1, then check IOMMU, ACS, driver and 'nvidia-smi -q' (errors, retired pages)"
@@ -44,25 +49,26 @@ def wrong_results(facts: Facts) -> Iterator[Finding]:
 
 def nccl_problems(facts: Facts) -> Iterator[Finding]:
     """Yield the warnings and errors of NCCL, each meaning once, with the remedy that is known."""
-    known: set[str] = set()
-    failed = any(
-        (found := known_problem(fact.value)) is not None and found.is_failure
-        for fact in facts.of(Quantity.NCCL_PROBLEM)
-    )
+    found: dict[str, tuple[KnownProblem | None, Fact]] = {}
     for fact in facts.of(Quantity.NCCL_PROBLEM):
         problem = known_problem(fact.value)
+        found.setdefault("" if problem is None else problem.meaning, (problem, fact))
+    failures = [one for one, _ in found.values() if one is not None and one.is_failure]
+    causes = [one for one in failures if not one.is_consequence]
+    for number, (problem, fact) in enumerate(found.values(), start=1):
         quoted = fact.value if len(fact.value) <= _MOST_QUOTED else f"{fact.value[:_MOST_QUOTED]}..."
-        if problem is not None and problem.meaning not in known:
-            known.add(problem.meaning)
-            cause = "nccl_error" if problem.is_failure else "nccl_warning"
-            # The first message of a log is the cause of those after it.
-            weight = FIRST - len(known) / 100 if problem.is_failure else ACCESS
-            yield Finding(cause, f'{problem.meaning}: "{quoted}"', problem.remedy, weight, origin=str(fact.place))
-        elif problem is None and not failed and "" not in known:
-            known.add("")
-            text = f'NCCL warns: "{quoted}"'
-            remedy = "the meaning of this message is not known here; search for it with the version of NCCL"
-            yield Finding("nccl_warning", text, remedy, MINOR, origin=str(fact.place))
+        if problem is None:
+            if not failures:
+                remedy = "the meaning of this message is not known here; search for it with the version of NCCL"
+                yield Finding("nccl_warning", f'NCCL warns: "{quoted}"', remedy, MINOR, origin=str(fact.place))
+            continue
+        weight = ACCESS
+        if problem.is_failure:
+            # The first message of a log is the cause of those after it; consequences follow.
+            is_later = problem.is_consequence and bool(causes)
+            weight = FIRST - number / 100 - 0.5 * is_later
+        cause = "nccl_error" if problem.is_failure else "nccl_warning"
+        yield Finding(cause, f'{problem.meaning}: "{quoted}"', problem.remedy, weight, origin=str(fact.place))
 
 
 def gpu_states(facts: Facts) -> Iterator[Finding]:
@@ -70,15 +76,17 @@ def gpu_states(facts: Facts) -> Iterator[Finding]:
     for block in facts.blocks:
         for fact in block.of(Quantity.GPU_STATE):
             same = {other.value for other in block.of(Quantity.GPU_STATE) if other.subject == fact.subject}
-            is_repeated = fact.value == "HW Slowdown is active" and any(
+            is_repeated = fact.value in ("HW Slowdown is active", "SW Thermal Slowdown is active") and any(
                 one.startswith("HW ") for one in same - {fact.value}
             )
             if fact.value.startswith("power limit") or is_repeated:
                 continue
             text = f"{_gpu(block, fact.subject[0])}: {fact.value}"
-            is_error = "ECC" in fact.value or ":" in fact.value
+            is_error = "is active" not in fact.value
             remedy = _AFTER_ERRORS if is_error else _AFTER_THROTTLING
-            yield Finding("gpu_errors" if is_error else "gpu_throttled", text, remedy, LINK, origin=str(fact.place))
+            remedy = next((text for word, text in _AFTER.items() if word in fact.value), remedy)
+            weight = LINK + 0.1 if "ECC" in fact.value else LINK - 0.1 if "replays" in fact.value else LINK
+            yield Finding("gpu_errors" if is_error else "gpu_throttled", text, remedy, weight, origin=str(fact.place))
 
 
 def _gpu(block: Block, number: str) -> str:
@@ -99,9 +107,13 @@ def stated(facts: Facts) -> Iterator[str]:
             lines.setdefault(f"NCCL {'.'.join(map(str, table.library))}", str(fact.place))
         if table.hosts > 1:
             lines.setdefault(f"{table.ranks} ranks on {table.hosts} nodes", str(fact.place))
+    for block in facts.blocks:
+        if block.program == "nvidia-smi -q" and block.facts and not block.of(Quantity.GPU_STATE):
+            count = len({fact.subject for fact in block.facts})
+            lines.setdefault(f"{count} GPUs without errors or throttling", block.place.path)
     models = Counter[str]()
     for block in facts.blocks:
-        models |= Counter(fact.value for fact in block.of(Quantity.GPU_MODEL))
+        models |= Counter(_model_name(fact.value) for fact in block.of(Quantity.GPU_MODEL))
         for fact in block.of(Quantity.GPU_STATE):
             if fact.value.startswith("power limit"):
                 lines.setdefault(f"{_gpu(block, fact.subject[0])}: {fact.value}", str(fact.place))
@@ -115,11 +127,17 @@ def _transport_name(words: str) -> str:
     return "/".join(words.split("/")[:2]) + ("/GDRDMA" if "GDRDMA" in words else "")
 
 
+def _model_name(name: str) -> str:
+    """Return the words of a GPU model, which programs print in different forms."""
+    return gpu_model(name).words.upper() if is_known_gpu(name) else name
+
+
 def _run_text(log: NcclLog) -> str:
     """Return version, ranks, nodes, transports and settings of a log."""
     parts = [] if log.version is None else [f"NCCL {'.'.join(map(str, log.version))}"]
     if log.ranks is not None:
-        parts.append(f"{log.ranks} ranks on {log.nodes} {'nodes' if log.nodes > 1 else 'node'}")
+        hosts = f"on {log.nodes} nodes" if log.nodes > 1 else "on 1 node" if _is_of_one_host(log) else "(log of 1 host)"
+        parts.append(f"{log.ranks} ranks {hosts}")
     via = Counter(_transport_name(words) for words in log.transports.values())
     if via:
         parts.append("hops via " + ", ".join(f"{name} ({count})" for name, count in via.most_common(4)))
@@ -146,7 +164,8 @@ def _is_of_one_host(log: NcclLog) -> bool:
 def _between_nodes(log: NcclLog, place: Callable[..., str]) -> Iterator[Finding]:
     """Yield networks between nodes that are slower than InfiniBand or RoCE with GPUDirect."""
     network = [via for via in log.transports.values() if via.startswith("NET")]
-    if log.nodes < 2 or not (network or log.network):
+    # Without the number of nodes, a hop over the network shows that there are several.
+    if _is_of_one_host(log) or not (network or (log.network and log.nodes > 1)):
         return
     if (network and all("Socket" in via for via in network)) or (not network and log.network == "Socket"):
         yield Finding(
@@ -229,7 +248,7 @@ def _of_run(fact: Fact, *, has_tables: bool, is_one_host: bool) -> Iterator[Find
             ACCESS,
             origin=place("disabled"),
         )
-    elif log.uses_p2p and not any(log.uses_p2p.values()) and not has_tables:
+    elif len(log.uses_p2p) > 1 and not any(log.uses_p2p.values()) and not has_tables:
         # With a table, the forecast states the cause and the time that it costs.
         settings = [f"{name}={log.environment[name]}" for name in _P2P_SETTINGS if name in log.environment]
         remedy = "'nvidia-smi topo -p2p r' states which pairs have peer access; check driver, IOMMU and ACS"

@@ -46,7 +46,13 @@ class Verdict:
 
 
 def verdict_of(
-    findings: Sequence[Finding], within: Sequence[str], uncompared: Sequence[str], measured: int, missing: str
+    findings: Sequence[Finding],
+    within: Sequence[str],
+    uncompared: Sequence[str],
+    *,
+    measured: int,
+    missing: str,
+    damaged: Sequence[str] = (),
 ) -> Verdict:
     """Return the answer: causes before agreement, agreement before what is missing."""
     if findings:
@@ -59,13 +65,17 @@ def verdict_of(
             return Verdict(VerdictKind.WITHIN, f"{'; '.join(within[:2])}; also: {first.text}{place}")
         if first.gain <= MINOR:
             return Verdict(VerdictKind.NOTHING, f"{first.text}{place}")
+        symptom = next((one for one in findings if one.cause == "slower_than_public_machines"), None)
+        if symptom is not None and symptom is not first:
+            return Verdict(VerdictKind.SLOWER, f"{symptom.text}; most probable cause: {first.text}{place}")
         more = "" if measured else "; no measurement shows by how much"
         return Verdict(VerdictKind.SLOWER, f"{first.text}{place}{more}")
     if within:
-        more = f"; not compared: {uncompared[0]}" if uncompared else ""
+        others = [*damaged, *uncompared]
+        more = f"; not compared: {others[0]}" if others else ""
         return Verdict(VerdictKind.WITHIN, f"{'; '.join(within[:2])}{more}")
-    if missing:
-        return Verdict(VerdictKind.NOTHING, missing)
+    if damaged or missing:
+        return Verdict(VerdictKind.NOTHING, damaged[0] if damaged else missing)
     if uncompared:
         return Verdict(VerdictKind.UNSUPPORTED, f"{uncompared[0]}; the lines below list what the files state")
     if measured:
@@ -81,7 +91,8 @@ def verdict_of(
 
 def _is_measured(finding: Finding) -> bool:
     """Return whether a finding is a measurement that is worse than expected."""
-    return finding.gain > LINK or finding.cause == Cause.SLOWER_THAN_FORECAST
+    symptoms = (Cause.SLOWER_THAN_FORECAST, "slower_than_public_machines")
+    return finding.gain > LINK or finding.cause in symptoms
 
 
 def within_text(forecast: CollectiveForecast) -> str:

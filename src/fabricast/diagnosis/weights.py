@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-__all__ = ["ACCESS", "CONTRADICTION", "FIRST", "LINK", "MINOR"]
+__all__ = ["ACCESS", "CONTRADICTION", "FIRST", "LINK", "MINOR", "SYMPTOM"]
 
 #: What measurements and files state precedes what a model says: contradictions of measured copies, then links, then
 #: transports. Forecast gains of the model are smaller.
 CONTRADICTION, LINK, ACCESS = 59.0, 58.0, 57.0
+#: Measured times that are slower than on public machines: causes that the files state precede them.
+SYMPTOM = 50.0
 #: Findings that need not cost time.
 MINOR = 0.5
 #: Findings that come before all others: wrong results, and hops over the network within a host.

@@ -18,6 +18,7 @@ _WARN = re.compile(r"NCCL WARN (.*)")
 #: Errors of NCCL as its callers print them: nccl-tests and PyTorch.
 _ERROR = re.compile(
     r"((?:Test )?(?:NCCL|CUDA) failure .*|nccl(?:UnhandledCuda|System|Internal|Remote)Error\b.*"
+    r"|(?:torch\.)?(?:cuda\.)?OutOfMemoryError.*|CUDA out of memory.*"
     r"|ncclInvalid(?:Usage|Argument)\b.*|Watchdog caught collective operation timeout.*)"
 )
 _HOST = re.compile(r"^([\w.-]+):\d+:\d+ \[\d+\] ")
@@ -44,6 +45,7 @@ _ENV = re.compile(r"(NCCL_\w+) set by environment to (\S+?)\.?$")
 _FALLBACK = re.compile(r"Could not find a path for pattern (\d{1,15})")
 _DISABLED = re.compile(r"P2P is disabled between (?:NVLINK )?connected GPUs (\d{1,15}) and (\d{1,15})")
 #: Texts without their numbers and addresses, which tell equal messages of several ranks.
+_ANY = re.compile(r"(.*)")
 _VARIABLE = re.compile(r"0x[0-9a-f]+|\d+")
 #: Maximum number of different problems of a log.
 _MOST_PROBLEMS = 20
@@ -52,7 +54,9 @@ _LONGEST_PROBLEM = 400
 _ALGORITHMS, _PROTOCOLS = ("tree", "ring"), ("ll", "ll128", "simple")
 
 
-_WORDS_OF_ERRORS = ("NCCL failure", "CUDA failure", "nccl", "Watchdog caught")
+_WORDS_OF_ERRORS = ("NCCL failure", "CUDA failure", "nccl", "Watchdog caught", "out of memory", "OutOfMemory")
+#: Line of PyTorch before the last message of NCCL.
+_LAST_ERROR = re.compile(r"Last error:\s*(.*)")
 
 
 def _is_log(text: Text) -> bool:
@@ -133,9 +137,18 @@ def _statement(log: NcclLog, sizes: Counter[int], body: str, text: Text, number:
 def _problems(text: Text) -> Iterator[Fact]:
     """Yield the warnings and errors of a log; those of several ranks once."""
     known: set[str] = set()
-    for number, line in text.lines(lambda line: "NCCL WARN" in line or any(word in line for word in _WORDS_OF_ERRORS)):
-        match = _WARN.search(line) or (None if "NCCL INFO" in line else _ERROR.search(line))
-        if match is None or len(known) == _MOST_PROBLEMS:
+    is_next = False
+    for number, line in text.lines():
+        match: re.Match[str] | None
+        if is_next and line.strip():
+            match, is_next = _ANY.match(line.strip()), False
+        elif (last := _LAST_ERROR.search(line)) is not None:
+            match, is_next = _ANY.match(last[1]), not last[1]
+        elif "NCCL WARN" in line or any(word in line for word in _WORDS_OF_ERRORS):
+            match = _WARN.search(line) or (None if "NCCL INFO" in line else _ERROR.search(line))
+        else:
+            continue
+        if match is None or not match[1] or len(known) == _MOST_PROBLEMS:
             continue
         kind = _VARIABLE.sub("#", match[1])
         if kind not in known:

@@ -19,6 +19,8 @@ _LIST = re.compile(r"^GPU (\d{1,3}): (.{1,100}?) \(UUID: GPU-")
 _DEVICE = re.compile(rf"^GPU {_ADDRESS}\s*$")
 _FIELD = re.compile(r"^\s+(Product Name|Max|Current|Device Max)\s+: (.{1,100}?)\s*$")
 _WATTS = re.compile(r"([0-9]{1,6}(?:\.[0-9]+)?) W")
+#: Number of repeated PCIe packets from which they are no accident.
+_MANY_REPLAYS = 100
 #: Length of lines of a report, in characters.
 _LONGEST_LINE = 200
 #: Throttle reasons that are no normal state of a GPU at work.
@@ -103,6 +105,10 @@ def _state(sections: list[str], name: str, value: str, watts: dict[str, float]) 
         return f"{name} is active"
     if count and "ECC Errors" in above and "Volatile" in above and "ncorrectable" in name:
         return f"{count} uncorrectable ECC errors since the start of the driver ({name})"
+    if name.startswith("Replays Since Reset") and count >= _MANY_REPLAYS:
+        return f"{count} PCIe replays since the last reset"
+    if sections and sections[-1] == "Fabric" and name == "State" and value == "In Progress":
+        return "fabric state is In Progress: NVLink is not ready"
     if value == "Yes" and ("Remapped Rows" in above or "Retired Pages" in above):
         return f"{sections[-1]}: {name}"
     power = _WATTS.fullmatch(value)

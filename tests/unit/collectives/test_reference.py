@@ -166,3 +166,8 @@ def test_another_class_is_no_expected_range(diagnosed):
 def test_network_rates_are_positive(rate):
     with pytest.raises(InputError, match="gbit_s"):
         fc.reference("H100", nodes=2, gbit_s=rate)
+
+
+def test_the_measured_value_is_that_of_the_log(diagnosed):
+    text = log("NVIDIA H100 80GB HBM3", 2, 2, 60, 11.6, [1 << 26, 1 << 33])
+    assert "reaches 11.6 GB/s of bus bandwidth" in str(diagnosed(text).verdict)

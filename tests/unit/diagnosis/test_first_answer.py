@@ -381,3 +381,41 @@ def test_missing_direct_links_do_not_matter_over_pcie(tmp_path):
 def test_a_long_warning_takes_linear_time(diagnosed):
     found = diagnosed(topo=TWO, log="n:1:2 [0] NCCL WARN " + "shm" * 60_000 + "\n")
     assert causes_of(found) == ["nccl_warning"]
+
+
+def test_the_last_error_of_pytorch_precedes_the_words_of_its_caller(diagnosed):
+    log = (
+        "[rank0]: torch.distributed.DistBackendError: NCCL error in: ProcessGroupNCCL.cpp:1970, unhandled system error\n"
+        "ncclSystemError: System call (e.g. socket, malloc) or external library call failed or device error.\n"
+        "Last error:\n"
+        "Error while creating shared memory segment /dev/shm/nccl-x (size 9637888)\n"
+    )
+    found = diagnosed(log=log)
+    assert "/dev/shm" in found.findings[0].text and found.findings[0].origin.endswith("log.txt:4")
+    memory = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.\nWatchdog caught collective operation timeout\n"
+    assert "memory of a GPU is full" in str(diagnosed(log=memory).verdict)
+
+
+def test_a_damaged_table_or_topology_is_named(diagnosed):
+    table = nccl_tests("all_reduce", 8, {1 << 26: 900.0}, "NVIDIA L40S")
+    row = next(line for line in table.splitlines() if line.strip()[:1].isdigit())
+    found = diagnosed(log=table.replace(row, row.rsplit(" ", 3)[0].rsplit(" ", 1)[0] + " 1"))
+    assert "no valid row of nccl-tests" in str(found.verdict) and found.has_causes
+    bad = "\tGPU0\tGPU1\tCPU Affinity\nGPU0\t X \tPIX\t0\nGPU1\tPIX\t X \t0\n".replace("GPU1\tPIX", "GPU1\tSYS")
+    assert diagnosed(topo=bad, log=nccl_tests("all_reduce", 8, {1 << 26: 300.0}, "NVIDIA H200")).has_causes
+
+
+def test_reports_of_healthy_gpus_say_so(diagnosed):
+    report = "==============NVSMI LOG==============\nGPU 00000000:18:00.0\n    Product Name : NVIDIA H200\n"
+    found = diagnosed(smi=report)
+    assert any(one.startswith("1 GPUs without errors or throttling") for one in found.statements)
+    replays = report + "    PCI\n        Replays Since Reset : 184213\n"
+    assert "184213 PCIe replays" in str(diagnosed(smi=replays).verdict)
+    fabric = report + "    Fabric\n        State : In Progress\n"
+    assert "fabric manager" in diagnosed(smi=fabric).findings[0].remedy
+
+
+def test_models_in_two_forms_are_one_model(diagnosed):
+    listing = "GPU 0: NVIDIA A100-PCIE-40GB (UUID: GPU-1)\nGPU 1: NVIDIA A100-PCIE-40GB (UUID: GPU-2)\n"
+    other = listing.replace("A100-PCIE-40GB", "A100 80GB PCIe")
+    assert not any("several models" in one for one in diagnosed(topo=TWO, smi=listing, more=other).statements)
