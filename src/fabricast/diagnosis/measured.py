@@ -13,7 +13,8 @@ from fabricast.diagnosis.weights import CONTRADICTION
 from fabricast.inputs.pair_rates import ONE_WAY, PublicShare, direct_link_share, pcie_share, staged_share
 from fabricast.machine.machine import Machine
 from fabricast.machine.staging import StagedRates
-from fabricast.pcie.models.parameters import link_generation
+from fabricast.pcie.models.parameters import default_share_of, link_generation
+from fabricast.pcie.topology.memory import is_host
 
 __all__ = ["ComparedRate", "below_public_machines", "compared_rates"]
 
@@ -62,10 +63,11 @@ class ComparedRate:
         return self.bytes_per_s < self.share.lowest * self.link_bytes_per_s * tolerance
 
     def __str__(self) -> str:
-        low, high = (value * self.link_bytes_per_s / 1e9 for value in (self.share.lowest, self.share.highest))
+        ends = [f"{share * self.link_bytes_per_s / 1e9:.3g}" for share in (self.share.lowest, self.share.highest)]
+        reach = " to ".join(dict.fromkeys(ends))
         return (
-            f"{self.words} reach {self.bytes_per_s / 1e9:.3g} GB/s (median), {low:.3g} to {high:.3g} GB/s on "
-            f"public machines with {self.link}"
+            f"{self.words} reach {self.bytes_per_s / 1e9:.3g} GB/s (median), {reach} GB/s on {self.share.words} with "
+            f"{self.link}"
         )
 
 
@@ -94,6 +96,13 @@ def compared_rates(machine: Machine) -> Iterator[ComparedRate]:
         place = fact.place.path if fact is not None else singles[0].path
         yield ComparedRate(
             "copies through host memory", float(np.median(list(through.values()))), raw, share, place, link
+        )
+    host = [graph for graph in machine.graphs if len(graph.flows) == 1 and is_host(machine.with_memory, graph.flows)]
+    if host and raw is not None:
+        rate = float(np.median([graph.total_bytes_per_s for graph in host]))
+        of_link = link if generation is not None else f"NVLink-C2C of {raw / 1e9:.3g} GB/s"
+        yield ComparedRate(
+            "copies of host memory", rate, raw, default_share_of(tree), host[0].path, of_link, generation
         )
     nominal = {
         (one, other): peers.bytes_per_s

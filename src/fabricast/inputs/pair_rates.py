@@ -13,6 +13,7 @@ import numpy as np
 from fabricast.core.resources import published
 from fabricast.core.units import pcie_link_bytes_per_s
 from fabricast.inputs.csv_files import CsvRow, read_csv
+from fabricast.inputs.gpus import gpu_model, is_known_gpu
 
 __all__ = [
     "BOTH_WAYS",
@@ -21,6 +22,7 @@ __all__ = [
     "SWITCHED",
     "PublicShare",
     "direct_link_share",
+    "host_link_share",
     "is_old_geforce",
     "link_kind",
     "nominal_bytes_per_s",
@@ -240,6 +242,20 @@ def direct_link_share(kind: str, direction: str = ONE_WAY, *, without: str = "")
     # The range of few machines is that of all kinds.
     every = _share(kinds, nominal_bytes_per_s, lambda row: row["path_class"].startswith(("NV", "xGMI")), without)
     return found._replace(lowest=every.lowest, highest=every.highest)
+
+
+@cache
+def host_link_share() -> PublicShare:
+    """Return the share of NVLink-C2C that copies of host memory reach, of its rate in the table of GPU models.
+
+    >>> 0.5 < host_link_share().median < 1
+    True
+    """
+
+    def nominal(row: CsvRow) -> float | None:
+        return gpu_model(row["gpu"]).host_bytes_per_s if is_known_gpu(row["gpu"]) else None
+
+    return _share(HOST_KINDS, nominal, lambda row: row["path_class"] == "host", "")
 
 
 def nominal_bytes_per_s(row: CsvRow) -> float | None:

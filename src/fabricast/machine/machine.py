@@ -8,13 +8,13 @@ from functools import cached_property
 
 from fabricast.core.facts import Fact, Facts, Quantity
 from fabricast.core.warnings import CodedWarning, WarningCode
-from fabricast.inputs.pair_rates import PublicShare, pcie_share
+from fabricast.inputs.pair_rates import PublicShare
 from fabricast.machine.measurements import Measurements, rates_of
 from fabricast.machine.options import MachineOptions
 from fabricast.pcie.graphs.rates import Rates
 from fabricast.pcie.machines.calibrate import calibrate_machine, uncalibrated
 from fabricast.pcie.measurements.measured_graph import MeasuredGraph
-from fabricast.pcie.models.parameters import MachineParameters, link_generation, machine_parameters
+from fabricast.pcie.models.parameters import MachineParameters, default_share_of, machine_parameters
 from fabricast.pcie.topology.memory import is_host, with_host_memory
 from fabricast.pcie.topology.tree import PcieTree
 
@@ -121,7 +121,7 @@ class Machine:
     def _default_bytes_per_s(self) -> float | None:
         """Rate of an isolated copy without a measurement: of the topology, or the median share of its links."""
         stated, link = self.tree.bandwidth_bytes_per_s, self.tree.link_bytes_per_s
-        return stated if stated is not None or link is None else link * pcie_share(link_generation(self.tree)).median
+        return stated if stated is not None or link is None else link * default_share_of(self.tree).median
 
     @property
     def default_share(self) -> PublicShare | None:
@@ -132,7 +132,7 @@ class Machine:
         is_stated |= self.tree.bandwidth_bytes_per_s is not None and not self.facts.values(Quantity.PAYLOAD)
         if self.is_measured or is_stated or self.tree.link_bytes_per_s is None:
             return None
-        return pcie_share(link_generation(self.tree))
+        return default_share_of(self.tree)
 
     @cached_property
     def parameters(self) -> MachineParameters:

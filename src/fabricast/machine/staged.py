@@ -35,8 +35,9 @@ def slow_staged_copies(machine: Machine) -> Iterator[CopyWarning]:
             gpus.setdefault(name, []).append(f"{rest[0]} {rate / 1e9:.4g} GB/s")
     for gpu, parts in gpus.items():
         label = tree.vertex(gpu).label
+        address = f" ({label})" if ":" in label else ""
         text = (
-            f"GPU {gpu}{f' ({label})' if label else ''} {' and '.join(sorted(parts, reverse=True))} in all its copies "
+            f"GPU {gpu}{address} {' and '.join(sorted(parts, reverse=True))} in all its copies "
             f"through host memory, other GPUs reach {usual / 1e9:.4g} GB/s: check the width and generation of its link "
             "under load ('lspci -vv', LnkSta)"
         )

@@ -154,7 +154,7 @@ def test_superchips_are_not_connected_with_pcie(tmp_path, gpu):
     (tmp_path / "topo.txt").write_text(unequal("X"))
     times = fc.predict(tmp_path / "topo.txt", fc.host_copies(fc.load_topology(tmp_path / "topo.txt")), gpu=gpu)
     rate = times["size_bytes"].iloc[0] / times["elapsed_s"].min()
-    assert rate > 250e9
+    assert 250e9 < rate < 450e9
     assert any("NVLink-C2C" in one.text for one in times.attrs["warnings"])
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from fabricast.core.errors import InputError, UnknownSpeedError
 from fabricast.core.resources import published
 from fabricast.core.warnings import CodedWarning, WarningCode
-from fabricast.inputs.pair_rates import pcie_share
+from fabricast.inputs.pair_rates import PublicShare, host_link_share, pcie_share
 from fabricast.inputs.parameters import Parameter, read_parameter_rows, read_parameters
 from fabricast.pcie.models.catalogue import Model
 from fabricast.pcie.topology.tree import PcieTree
@@ -153,10 +153,22 @@ def machine_parameters(
     return MachineParameters(bandwidth_value, tau_value, cost_value, rows)
 
 
+#: Rate in bytes/s above that of any PCIe link.
+_FASTEST_PCIE = 200e9
+
+
 def link_generation(tree: PcieTree) -> int | None:
     """Return the PCIe generation of the fastest links of the accelerators; None if it is unknown."""
     known = [vertex.generation for name in tree.accelerator_names if (vertex := tree.vertex(name)).generation]
     return max(known, default=None)
+
+
+def default_share_of(tree: PcieTree) -> PublicShare:
+    """Return the share of the links of a tree that single copies reach on public machines."""
+    generation = link_generation(tree)
+    # Only superchips have links of known rate that are not PCIe.
+    is_c2c = tree.link_bytes_per_s is not None and tree.link_bytes_per_s > _FASTEST_PCIE and generation is None
+    return host_link_share() if is_c2c else pcie_share(generation)
 
 
 def _from_links(tree: PcieTree) -> dict[str, Parameter]:
@@ -170,7 +182,7 @@ def _from_links(tree: PcieTree) -> dict[str, Parameter]:
         for name, (value, source) in defaults.items()
     }
     if tree.link_bytes_per_s is not None:
-        share = pcie_share(link_generation(tree))
+        share = default_share_of(tree)
         parameters["bandwidth"] = Parameter(
             "pcie",
             tree.name,
