@@ -27,6 +27,7 @@ from fabricast.machine.staging import StagedRate, StagedRates
 from fabricast.pcie.graphs.congestion_graphs import CongestionGraphs, from_pairs
 from fabricast.pcie.graphs.staged import TRANSPORTS, chunk_overhead_s, staged_copies, staged_graphs
 from fabricast.pcie.machines.engine_model import ENGINE_MODELS
+from fabricast.pcie.machines.expected_errors import default_error_text
 from fabricast.pcie.models.catalogue import Model
 from fabricast.pcie.models.removals import Times, removal_texts, removals
 from fabricast.pcie.models.user_model import UserRates
@@ -220,7 +221,12 @@ def _predict_staged(
     table = _folded(halves.table, predictor.tree, graphs, is_staged, rates, predictor.elapsed_s)
     compared = predictor.compare_staged(graphs, table)
     notes = replace(halves.notes, comparison=halves.notes.comparison + compared)
-    warnings = predictor.warnings(notes)
+    warnings = [
+        _staged_error(method, rates, table)
+        if one.code is WarningCode.EXPECTED_ERROR and "contradict" not in one.text
+        else one
+        for one in predictor.warnings(notes)
+    ]
     if explain and limited_by:
         table = _with_limiting_copies(table, predictor.tree, graphs, is_staged, predictor.elapsed_s)
         warnings = [one for one in warnings if one.code is not WarningCode.LIMITING_COPIES_OMITTED]
@@ -229,6 +235,18 @@ def _predict_staged(
         direct = Predictor(machine, method, explain=False, threads=threads).predict(graphs).table
         table.attrs["warnings"].append(_other_transport(table, direct, is_measured=bool(machine.staged_bytes_per_s)))
     return table
+
+
+def _staged_error(method: Method, rates: StagedRates, table: Prediction) -> CodedWarning:
+    """Return the expected error of staged copies, by whether their rates were measured."""
+    staged = table[table["transport"] == "staged"]
+    pairs = set(zip(staged["source"].astype(str), staged["target"].astype(str), strict=True))
+    if all(rates.one_way(*pair).is_measured or rates.both_ways(*pair).is_measured for pair in pairs):
+        text = "staged copies: their pairs were measured; several pairs at once: unknown"
+    else:
+        classes = {"staged copies, both ways" if pair[::-1] in pairs else "staged copies" for pair in pairs}
+        text = f"without measurements: {default_error_text(classes)}; several pairs at once: unknown"
+    return CodedWarning(WarningCode.EXPECTED_ERROR, f"expected error of {method.name}: {text}")
 
 
 def _folded(

@@ -17,13 +17,20 @@ from fabricast.core.arguments import with_checked_types
 from fabricast.core.findings import Finding
 from fabricast.core.number_text import size_text
 from fabricast.core.warnings import WarningCode
+from fabricast.inputs.gpus import gpu_model, is_known_gpu
+from fabricast.machine.machine import Machine
 from fabricast.nccl.costs import Algorithm, Operation, Protocol
 from fabricast.nccl.schedule import buffer_bytes
 from fabricast.nccl.system import PathType
 from fabricast.pcie.graphs.divided_writes import divided_writes
 from fabricast.pcie.topology.tree import PcieTree
 
-__all__ = ["Cause", "diagnose_collective"]
+__all__ = ["STOCK_DRIVER", "Cause", "diagnose_collective", "has_stock_driver"]
+
+#: The only remedy that works for GeForce cards: settings do not change what their driver permits.
+STOCK_DRIVER = (
+    "NVIDIA's driver permits no direct copies between these GPUs; a modified driver changes that, settings do not"
+)
 
 #: Gain above which a change is worth a finding, and deviation of a log from the forecast above which it is one.
 _GAIN, _SLOWER = 1.05, 1.2
@@ -75,6 +82,12 @@ def diagnose_collective(forecast: CollectiveForecast) -> list[Finding]:
     )
     found = [finding for rule in rules for finding in rule(case)]
     return sorted(found, key=lambda finding: -finding.gain)
+
+
+def has_stock_driver(machine: Machine) -> bool:
+    """Return whether all GPUs are of models whose unmodified driver permits no direct copies."""
+    known = [gpu_model(name) for name in machine.models.values() if is_known_gpu(name)]
+    return bool(known) and not any(model.has_stock_peer_access for model in known)
 
 
 class _Case:
@@ -147,6 +160,8 @@ def _transport(case: _Case) -> Iterator[Finding]:
     elif not communicator.settings.has_peer_access:
         text += ", because the driver or the machine permits no direct copies between these GPUs"
         remedy = "enable direct copies (driver, IOMMU, virtual machine), then check with p2pBandwidthLatencyTest"
+        if has_stock_driver(communicator.machine):
+            remedy = STOCK_DRIVER
     elif any(communicator.nccl.direct_type(hop.source, hop.target) <= communicator.nccl.farthest_p2p for hop in hops):
         text += (
             f", although NCCL uses direct copies up to path type {communicator.nccl.farthest_p2p.name}: a setting, the "

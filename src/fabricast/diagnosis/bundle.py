@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from fabricast.collectives.diagnosis import Cause, diagnose_collective
+from fabricast.collectives.diagnosis import STOCK_DRIVER, Cause, diagnose_collective, has_stock_driver
 from fabricast.collectives.forecast import forecast_prepared
 from fabricast.collectives.question import Question, prepare
 from fabricast.core.errors import InputError
@@ -19,7 +19,6 @@ from fabricast.diagnosis.source_texts import source_text
 from fabricast.diagnosis.statements import gpu_states, log_findings, nccl_problems, stated, wrong_results
 from fabricast.diagnosis.verdict import Verdict, is_refuted, verdict_of, within_text
 from fabricast.diagnosis.weights import ACCESS, CONTRADICTION, LINK, MINOR, SYMPTOM
-from fabricast.inputs.gpus import gpu_model, is_known_gpu
 from fabricast.machine.build import MACHINE_CONTENTS, machine_from
 from fabricast.machine.machine import Machine
 from fabricast.machine.options import MachineOptions
@@ -53,10 +52,6 @@ _REMEDIES = {
 _SAME_FACT = (
     ("network_in_host", "no_peer_access", "no_direct_copies", Cause.HOST_MEMORY_TRANSPORT),
     (WarningCode.SLOW_ENDPOINT, "below_public_machines", WarningCode.SLOW_COPIES, WarningCode.IMPLAUSIBLE_RATE),
-)
-#: Words of a remedy that cannot work: settings do not change what the driver of GeForce cards permits.
-_STOCK_DRIVER = (
-    "NVIDIA's driver permits no direct copies between these GPUs; a modified driver changes that, settings do not"
 )
 _MINOR_CODES = (WarningCode.FILES_CONTRADICT, WarningCode.GPU_MODELS_DIFFER)
 _ACCESS_CODES = (WarningCode.NO_PEER_ACCESS, WarningCode.CARD_ON_OTHER_SOCKET)
@@ -319,10 +314,10 @@ def _explained(findings: Sequence[Finding]) -> list[Finding]:
 def _of_topology(machine: Machine, answers: _Answers) -> Iterator[Finding]:
     for warning in machine.tree.warnings:
         if warning.code is WarningCode.PEER_ACCESS_ASSUMED or (
-            warning.code is WarningCode.NO_PEER_ACCESS and _has_stock_driver(machine)
+            warning.code is WarningCode.NO_PEER_ACCESS and has_stock_driver(machine)
         ):
             # A state of the machine, no fault.
-            answers.statements.append(f"{_STOCK_DRIVER} ({_origin(machine.facts, warning)})")
+            answers.statements.append(f"{STOCK_DRIVER} ({_origin(machine.facts, warning)})")
         elif warning.code is WarningCode.CARD_ON_OTHER_SOCKET and not _has_several_nodes(machine.facts):
             # Copies within a node use no network card.
             answers.statements.append(f"{warning.text} ({_origin(machine.facts, warning)})")
@@ -336,12 +331,6 @@ def _has_several_nodes(facts: Facts) -> bool:
     """Return whether a log is of several nodes."""
     runs, tables = facts.values(Quantity.NCCL_RUN), facts.values(Quantity.COLLECTIVE)
     return any(log.nodes > 1 for log in runs) or any(table.hosts > 1 for table in tables)
-
-
-def _has_stock_driver(machine: Machine) -> bool:
-    """Return whether all GPUs are of models whose unmodified driver permits no direct copies."""
-    known = [gpu_model(name) for name in machine.models.values() if is_known_gpu(name)]
-    return bool(known) and not any(model.has_stock_peer_access for model in known)
 
 
 def _origin(facts: Facts, warning: CodedWarning) -> str:
@@ -433,7 +422,7 @@ def _of_collective(machine: Machine, fact: Fact) -> tuple[list[Finding], tuple[C
         for one in diagnose_collective(forecast)
         if not is_refuted(forecast, one)
     ]
-    if _has_stock_driver(machine):
+    if has_stock_driver(machine):
         # What the driver does not permit is no cause that a setting changes.
         found = [one for one in found if one.cause != Cause.HOST_MEMORY_TRANSPORT]
     is_slower = any(one.cause == Cause.SLOWER_THAN_FORECAST for one in found)

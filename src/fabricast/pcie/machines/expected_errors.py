@@ -27,6 +27,7 @@ __all__ = [
     "DefaultError",
     "ExpectedError",
     "UnprobedError",
+    "default_error_text",
     "default_errors",
     "expected_error_text",
     "expected_errors",
@@ -195,14 +196,18 @@ def unmeasured_error_text(model: str, classes: set[str]) -> str:
     >>> unmeasured_error_text("ports_and_engines", {"few copies"}).partition(" median")[0]
     'expected error of ports_and_engines without measurements: single direct copies:'
     """
-    parts = []
-    for name in sorted({_COPIES_OF.get(one, "direct copies") for one in classes}):
-        error = default_errors()[name]
-        parts.append(
-            f"single {name}: median {100 * error.median:.0f} %, worst {100 * error.worst:.0f} % on {error.machines} "
-            "machines left out"
-        )
-    return f"expected error of {model} without measurements: {'; '.join(parts)}; several copies: unknown"
+    text = default_error_text({_COPIES_OF.get(one, "direct copies") for one in classes})
+    return f"expected error of {model} without measurements: {text}; several copies: unknown"
+
+
+def default_error_text(classes: Collection[str]) -> str:
+    """Return the errors of default rates for some classes of single copies."""
+    found = {name: default_errors()[name] for name in sorted(classes)}
+    return "; ".join(
+        f"single {name}: median {100 * error.median:.0f} %, worst {100 * error.worst:.0f} % on {error.machines} "
+        "machines left out"
+        for name, error in found.items()
+    )
 
 
 #: Classes that were measured on some kinds of machines only, in words.
