@@ -196,7 +196,8 @@ def errors(claims: list[dict[str, str]]) -> str:
     lines += [
         f"| {title} | {of_band[key]['rows']} | {of_band[key].number('median'):.1%} "
         f"| {of_band[key].number('within_band'):.0%} | {of_band[key].number('worst'):.0%} "
-        f"| {of_band[key].number('median_with_two_rows'):.1%}, with two rows of the machine | interpolation, from other machines |"
+        f"| {of_band[key].number('median_with_two_rows'):.1%}, with two rows of the machine"
+        f" | interpolation, from other machines |"
         for key, title in CLUSTERS.items()
     ]
     of_class = {(row["transport"], row["size_class"], row["forecast"]): row for row in recorded_errors()}

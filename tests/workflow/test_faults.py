@@ -15,6 +15,7 @@ from pathlib import Path
 import duckdb
 import pytest
 
+from fabricast.inputs.pair_rates import pcie_share
 from tests.conftest import REPOSITORY, require_tool
 from tests.running import SMOKE, copy_project, snakemake, start
 from tests.workflow.test_workflow import contents
@@ -337,7 +338,8 @@ def test_duplicate_topology_names_are_rejected(tmp_path):
     parameters = duckdb.sql(
         f"SELECT name, value, tag FROM '{folder}/results/pcie/one.parameter.parquet' ORDER BY name"
     ).fetchall()
-    rate = 8e9 * 128 / 130 * 16 / 8 * 256 / 280
+    # The GPUs of the file state no link, so that the share is that of all generations.
+    rate = 8e9 * 128 / 130 * 16 / 8 * pcie_share(None).median
     assert parameters == [
         ("bandwidth", pytest.approx(rate), "derived"),
         ("crossing_cost", 1.0, "assumed"),

@@ -15,7 +15,7 @@ USER_MODULES = [
     path
     for model in PREDICTED_MODELS
     if ":" in model
-    and Path(path := model.partition(":")[0].replace(".", "/") + ".py").is_file()
+    and (path := Path(*model.partition(":")[0].split(".")).with_suffix(".py")).is_file()
 ]
 # Priority of rules on the critical path: simulations, their inputs and the rules that wait for them.
 LONGEST_CHAIN = 2

@@ -151,7 +151,10 @@ def test_the_command_shows_both_transports():
     )
     assert result.exit_code == 0, result.output
     assert "staged ms" in result.stdout
-    assert "staged copies: expected error of ports_and_engines: without measurements: single staged copies" in result.stderr
+    assert (
+        "staged copies: expected error of ports_and_engines: without measurements: single staged copies"
+        in result.stderr
+    )
 
 
 @pytest.mark.parametrize("both_ways", [26.0, 44.0])
