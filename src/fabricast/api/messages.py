@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import pandas as pd
@@ -73,17 +73,18 @@ def check_counts_of_table(processes: int | None, node_pairs: int) -> None:
 
 
 def measurements_of_facts(
-    facts: Facts, *, processes: int | None = None, node_pairs: int = 1
+    facts: Facts, *, processes: int | Mapping[str, int] | None = None, node_pairs: int = 1
 ) -> Iterator[tuple[str, pd.DataFrame]]:
-    """Yield the measurements of each file, one row per cell."""
+    """Yield the measurements of each file, one row per cell; the number of processes may differ by file."""
     for file in facts.files:
+        count = processes.get(file.path) if isinstance(processes, Mapping) else processes
         tables = [fact for block in file.blocks if block.program == _TABLE for fact in block.facts]
         if tables:
-            check_counts_of_table(processes, node_pairs)
+            check_counts_of_table(count, node_pairs)
             path, text = tables[0].value
             yield file.path, read_measurements(path, text=text)
         else:
-            yield file.path, _cells(file, processes, node_pairs)
+            yield file.path, _cells(file, count, node_pairs)
 
 
 #: Program of blocks that are tables.
@@ -112,7 +113,12 @@ def netgauge_tables(facts: Facts) -> Iterator[tuple[str, str]]:
 
 
 def write_measurements(
-    paths: Sequence[Path], output: Path, *, processes: int | None = None, node_pairs: int = 1, name: str | None = None
+    paths: Sequence[Path],
+    output: Path,
+    *,
+    processes: int | Mapping[str, int] | None = None,
+    node_pairs: int = 1,
+    name: str | None = None,
 ) -> pd.DataFrame:
     """Collect benchmark outputs in one CSV file with the digest of each source."""
     for path in paths:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Annotated
 
@@ -78,7 +79,11 @@ def fit(
 @app.command(epilog="Example: fabricast collect osu_k1.out osu_k2.out osu_k4.out -o mine.csv")
 def collect(
     files: Annotated[
-        list[Path], typer.Argument(help="Output files of benchmark programs, or CSV.", show_default=False)
+        list[str],
+        typer.Argument(
+            help="Output files of benchmark programs, or CSV; 4=FILE is of 4 process pairs, if the output omits it.",
+            show_default=False,
+        ),
     ],
     output: Annotated[Path, typer.Option("--output", "-o", help="CSV file to write.")],
     processes: Annotated[int | None, typer.Option(help="Number of process pairs, if the output omits it.")] = None,
@@ -92,12 +97,23 @@ def collect(
     """Collect benchmark outputs as one data set in CSV, with a digest of each file."""
     from fabricast.api.messages import write_measurements
 
-    check_output(output, ".csv", inputs=files)
+    counts: dict[str, int] = {}
+    paths = []
+    for text in files:
+        match = re.fullmatch(r"([0-9]{1,7})=(.+)", text)
+        is_counted = match is not None and not Path(text).exists()
+        paths.append(Path(match[2] if match is not None and is_counted else text))
+        if match is not None and is_counted:
+            counts[str(paths[-1])] = int(match[1])
+            check_processes(int(match[1]))
+        elif processes is not None:
+            counts[str(paths[-1])] = processes
+    check_output(output, ".csv", inputs=paths)
     check_processes(processes)
     check_range("--node-pairs", node_pairs, 1, 1_000_000)
     if name is not None:
         check_name("--name", name)
-    table = write_measurements(files, output, processes=processes, node_pairs=node_pairs, name=name)
+    table = write_measurements(paths, output, processes=counts, node_pairs=node_pairs, name=name)
     for dataset, part in table.groupby("dataset", sort=True):
-        counts = ", ".join(str(count) for count in sorted(set(part["processes"])))
-        typer.echo(f"{output}: data set '{dataset}', {len(part)} cells, processes {counts}")
+        listed = ", ".join(str(count) for count in sorted(set(part["processes"])))
+        typer.echo(f"{output}: data set '{dataset}', {len(part)} cells, processes {listed}")

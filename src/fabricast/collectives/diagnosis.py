@@ -204,8 +204,9 @@ def _choice(case: _Case) -> Iterator[Finding]:
         remedy = f"NCCL_GRAPH_FILE (--write-graph), a tuner file (--write-tuner), or {setting} for these sizes"
         yield Finding(Cause.NO_GRAPH_FOUND, text, remedy, gain, (float(sizes[0]), float(sizes[-1])))
         return
+    uses = "NCCL uses" if int(row["size_bytes"]) in case.forecast.stated_sizes else "by its emulated choice, NCCL uses"
     text = (
-        f"NCCL uses {row['algorithm']} {row['protocol']} {_range(sizes)}; {row['best_algorithm']} "
+        f"{uses} {row['algorithm']} {row['protocol']} {_range(sizes)}; {row['best_algorithm']} "
         f"{row['best_protocol']} is up to {gain:.2f} times as fast in the forecast"
     )
     if case.model.costs is None:

@@ -58,6 +58,8 @@ class CollectiveForecast:
         Ratio of the time of NCCL's order to that of the best order at the largest size; 1 if it is the best.
     warnings : tuple of CodedWarning
         Assumptions.
+    stated_sizes : frozenset of int
+        Sizes in bytes whose choice a log states; the others are emulated.
     """
 
     table: pd.DataFrame
@@ -70,6 +72,7 @@ class CollectiveForecast:
     orders: OrderSearch | None
     gain_of_order: float
     warnings: tuple[CodedWarning, ...]
+    stated_sizes: frozenset[int] = frozenset()
 
     @property
     def transports(self) -> dict[str, list[str]]:
@@ -153,6 +156,7 @@ def forecast_operation(
         orders,
         gain,
         (*communicator.warnings, *_warnings(model, log)),
+        frozenset(choices or {}),
     )
 
 

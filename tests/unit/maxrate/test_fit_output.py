@@ -40,3 +40,17 @@ def test_parameters_are_written_and_printed_as_json(times, tmp_path):
         table["low"].dropna() <= table["value"][table["low"].notna()]
     ).all()
     assert CliRunner().invoke(app, [*call, "--format", "xml"]).exit_code != 0
+
+
+def test_files_with_their_number_of_processes_are_one_data_set(tmp_path):
+    for count in (2, 4):
+        rows = "".join(
+            f"{size} {latency}.{count}\n" for size, latency in ((1, 1), (1024, 2), (65536, 12), (1 << 20, 300))
+        )
+        (tmp_path / f"k{count}.out").write_text(
+            f"# OSU MPI Multi Latency Test v7.2\n# Size          Latency (us)\n{rows}"
+        )
+    files = [f"{count}={tmp_path / f'k{count}.out'}" for count in (2, 4)]
+    result = CliRunner().invoke(app, ["collect", *files, "-o", str(tmp_path / "mine.csv")])
+    assert result.exit_code == 0, result.output
+    assert "8 cells, processes 2, 4" in result.stdout
