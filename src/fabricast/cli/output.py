@@ -18,6 +18,8 @@ __all__ = ["print_elapsed", "printed_format", "write_elapsed"]
 _FORMATS = ("table", "csv", "json")
 #: Maximum number of copies in a printed table.
 _MOST_LINES = 60
+#: Maximum number of limiting copies that a printed line names.
+_MOST_NAMED = 8
 
 
 def printed_format(name: str | None, output: Path | None) -> str:
@@ -65,7 +67,7 @@ def elapsed_lines(table: pd.DataFrame) -> list[str]:
     columns["slowdown"] = [f"{slowdown:.3g}" for slowdown in shown["slowdown"]]
     for name, head in (("bottleneck", "bottleneck"), ("caused_by", "caused by"), ("limited_by", "limited by")):
         if name in shown:
-            columns[head] = shown[name].astype(str).tolist()
+            columns[head] = [_abbreviated(text) for text in shown[name].astype(str)]
     if "elapsed_without_s" in shown:
         without = shown["elapsed_without_s"]
         columns["ms without it"] = ["" if np.isnan(time) else f"{time * 1e3:.3g}" for time in without]
@@ -81,6 +83,14 @@ def elapsed_lines(table: pd.DataFrame) -> list[str]:
         total = f"{rate:,.0f}" if rate >= 1000 else f"{rate:.3g}"
         lines.append(f"{name}: all copies complete after {ends[name] * 1e3:.3g} ms, {total} GB/s in total{also}")
     return lines
+
+
+def _abbreviated(text: str) -> str:
+    """Return a list of copies with the first ones only; files have all."""
+    copies = text.split(" ")
+    if len(copies) <= _MOST_NAMED or ">" not in copies[0]:
+        return text
+    return f"{' '.join(copies[:_MOST_NAMED])} ({len(copies) - _MOST_NAMED} more)"
 
 
 def write_elapsed(table: pd.DataFrame, output: Path | None) -> None:

@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import fabricast as fc
 from fabricast.api.prediction_files import write_tables
-from fabricast.cli.output import write_elapsed
+from fabricast.cli.output import elapsed_lines, write_elapsed
 from fabricast.core.errors import InputError
 
 TEXTS = st.none() | st.sampled_from(["", "a", "a,b", 'say "x"', "Größe", "two\nlines", " b "])
@@ -94,3 +95,10 @@ def test_rows_are_independent_of_the_number_of_tables(tmp_path):
     write_tables((table(rows[first : first + 700]) for first in range(0, 5000, 700)), tmp_path / "parts.parquet")
     whole, parts = (duckdb.sql(f"FROM '{tmp_path}/{name}.parquet'").fetchall() for name in ("whole", "parts"))
     assert whole == parts
+
+
+def test_printed_lines_name_some_limiting_copies_and_files_all():
+    times = fc.predict("storm16", [(0, target) for target in range(1, 16)], bandwidth="12 GB/s")
+    last = times["limited_by"].tolist()[-1].split(" ")
+    assert len(last) == 14 and all(">" in copy for copy in last)
+    assert f"{' '.join(last[:8])} (6 more)" in elapsed_lines(times)[-2]

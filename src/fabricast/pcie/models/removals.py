@@ -22,8 +22,6 @@ MOST_OF_RANDOM = 64
 _SAME = 1e-9
 #: Maximum number of copies that are evaluated at once: bounds the memory.
 _ROWS_AT_ONCE = 2_000_000
-#: Maximum number of copies that are named for each copy.
-_MOST_NAMED = 8
 
 Times = Callable[[CongestionGraphs], NDArray[np.float64]]
 
@@ -176,9 +174,8 @@ def removal_texts(tree: PcieTree, graphs: CongestionGraphs, found: Removals) -> 
     ends = list(zip(graphs.source.tolist(), graphs.target.tolist(), strict=True))
 
     def texts(row: int, places: tuple[int, ...]) -> list[str]:
-        pairs = (ends[first[row] + place] for place in places[:_MOST_NAMED])
-        more = [f"({len(places) - _MOST_NAMED} more)"] if len(places) > _MOST_NAMED else []
-        return [f"{names[source]}>{names[target]}" for source, target in pairs] + more
+        pairs = (ends[first[row] + place] for place in places)
+        return [f"{names[source]}>{names[target]}" for source, target in pairs]
 
     return pd.Categorical(
         [
