@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from fabricast.collectives.forecast import CollectiveForecast
     from fabricast.core.findings import Finding
+    from fabricast.machine.machine import Machine
 
 __all__ = ["app"]
 
@@ -98,6 +99,10 @@ def collective(
     check_output(write_graph, ".xml", option="--write-graph", inputs=inputs)
     shown = printed_format(format_, output)
     machine, _ = open_files(every, gpu=gpu, cpu=cpu, link=link, system=system, include_display=include_display)
+    if machine.tree.peer_links and not machine.tables:
+        # NCCL's choices over direct links are not emulated: public measurements of such nodes are the answer.
+        _print_reference(machine, operation, sizes)
+        return
     forecast = forecast_collective(
         machine,
         operation,
@@ -125,6 +130,24 @@ def collective(
     if output is None:
         typer.echo(_shown_text(forecast, findings, shown), nl=False)
     print_warnings(forecast.warnings, verbose=verbose)
+
+
+def _print_reference(machine: Machine, operation: str | None, sizes: str | None) -> None:
+    """Print what public machines with direct links reach in an operation."""
+    from fabricast.api.references import reference
+    from fabricast.cli.reference import reference_lines
+    from fabricast.core.errors import InputError
+
+    count = len(machine.tree.accelerator_names)
+    if machine.gpu is None:
+        kind = machine.tree.peer_links[0].kind
+        raise InputError(
+            f"'{machine.tree.name}' has {kind}, over which NCCL is not emulated; specify --gpu MODEL, and public "
+            "measurements of such nodes are printed"
+        )
+    wanted = None if sizes is None else sizes.split()
+    found = reference(machine.gpu, operation or "all_reduce", gpus=count, sizes=wanted)
+    typer.echo("\n".join(reference_lines(found)))
 
 
 def _shown_text(forecast: CollectiveForecast, findings: list[Finding], shown: str) -> str:

@@ -201,7 +201,8 @@ def _check_log(log: NcclTestsTable, operation: Operation, ranks: int) -> None:
         raise InputError(f"is of {log.operation}, expected {operation}", argument="log")
     if log.hosts > 1:
         raise InputError(
-            f"is of {log.hosts} hosts, expected one: forecasts are for the GPUs of one host", argument="log"
+            f"is of {log.hosts} hosts, expected one; 'fabricast diagnose' compares it with public clusters",
+            argument="log",
         )
     if log.ranks is not None and log.ranks != ranks:
         raise InputError(

@@ -295,7 +295,9 @@ def _plan(group: Communicator, question: Question) -> Plan:
     if debug is None:
         return nccl_plan(group, transports=_staged_hops(group, question))
     if debug.nodes > 1:
-        raise InputError(f"is of {debug.nodes} hosts, expected one: forecasts are for the GPUs of one host", path=path)
+        raise InputError(
+            f"is of {debug.nodes} hosts, expected one; 'fabricast diagnose' compares it with public clusters", path=path
+        )
     if debug.ranks is not None and debug.ranks != len(group.ranks):
         raise InputError(
             f"has {debug.ranks} ranks, expected {len(group.ranks)} as in the topology; specify ranks, the GPU of each",

@@ -171,3 +171,16 @@ def test_network_rates_are_positive(rate):
 def test_the_measured_value_is_that_of_the_log(diagnosed):
     text = log("NVIDIA H100 80GB HBM3", 2, 2, 60, 11.6, [1 << 26, 1 << 33])
     assert "reaches 11.6 GB/s of bus bandwidth" in str(diagnosed(text).verdict)
+
+
+def test_collective_prints_public_measurements_of_nodes_with_direct_links(tmp_path):
+    rows = "\n".join(
+        f"GPU{row}\t" + "\t".join("X" if row == column else "NV12" for column in range(8)) + "\t0-55\t0"
+        for row in range(8)
+    )
+    head = "\t" + "\t".join(f"GPU{number}" for number in range(8)) + "\tCPU Affinity\tNUMA Affinity\n"
+    (tmp_path / "topo.txt").write_text(f"{head}{rows}\n")
+    call = ["collective", str(tmp_path / "topo.txt"), "--sizes", "1GiB"]
+    result = CliRunner().invoke(app, [*call, "--gpu", "A100-SXM4-80GB"])
+    assert result.exit_code == 0 and result.stdout.startswith("all_reduce, 8 x A100: median of 3 public machines")
+    assert "specify --gpu MODEL" in str(CliRunner().invoke(app, call).exception)
