@@ -15,6 +15,7 @@ from fabricast.machine.machine import Machine
 from fabricast.machine.staging import StagedRates
 from fabricast.pcie.models.parameters import default_share_of, link_generation
 from fabricast.pcie.topology.memory import is_host
+from fabricast.pcie.topology.parts import direct_rates
 
 __all__ = ["ComparedRate", "below_public_machines", "compared_rates"]
 
@@ -104,13 +105,7 @@ def compared_rates(machine: Machine) -> Iterator[ComparedRate]:
         yield ComparedRate(
             "copies of host memory", rate, raw, default_share_of(tree), host[0].path, of_link, generation
         )
-    nominal = {
-        (one, other): peers.bytes_per_s
-        for peers in tree.peer_links
-        for one in peers.endpoints
-        for other in peers.endpoints
-        if one != other and peers.bytes_per_s
-    }
+    nominal = direct_rates(tree.peer_links)
     known = [graph for graph in linked if graph.flows[0] in nominal]
     if known:
         kind = str(tree.peer_link(*known[0].flows[0]))

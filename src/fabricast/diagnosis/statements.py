@@ -85,7 +85,8 @@ def gpu_states(facts: Facts) -> Iterator[Finding]:
             is_error = "is active" not in fact.value
             remedy = _AFTER_ERRORS if is_error else _AFTER_THROTTLING
             remedy = next((text for word, text in _AFTER.items() if word in fact.value), remedy)
-            weight = LINK + 0.1 if "ECC" in fact.value else LINK - 0.1 if "replays" in fact.value else LINK
+            # Errors, then throttling, then repeated packets; none of them is a measured rate.
+            weight = LINK - 0.2 if "replays" in fact.value else LINK if is_error else LINK - 0.1
             yield Finding("gpu_errors" if is_error else "gpu_throttled", text, remedy, weight, origin=str(fact.place))
 
 

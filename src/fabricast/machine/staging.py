@@ -9,6 +9,7 @@ import numpy as np
 
 from fabricast.inputs.pair_rates import BOTH_WAYS, ONE_WAY, SWITCHED, PublicShare, is_old_geforce, staged_share
 from fabricast.machine.machine import Machine
+from fabricast.pcie.models.parameters import link_generation
 from fabricast.pcie.topology.paths import narrowest_link
 
 __all__ = ["StagedRate", "StagedRates"]
@@ -44,14 +45,7 @@ class StagedRates:
         self._machine, self._tree = machine, machine.tree
         self._one_way = machine.staged_bytes_per_s
         self._both_ways = machine.staged_both_ways_bytes_per_s
-        self._generation = max(
-            (
-                vertex.generation
-                for name in self._tree.accelerator_names
-                if (vertex := self._tree.vertex(name)).generation
-            ),
-            default=None,
-        )
+        self._generation = link_generation(machine.tree)
 
     @cached_property
     def is_old_geforce(self) -> bool:

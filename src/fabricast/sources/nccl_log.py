@@ -134,17 +134,22 @@ def _statement(log: NcclLog, sizes: Counter[int], body: str, text: Text, number:
         log.lines.setdefault("disabled", number)
 
 
+def _may_be_problem(line: str) -> bool:
+    return "NCCL WARN" in line or any(word in line for word in _WORDS_OF_ERRORS)
+
+
 def _problems(text: Text) -> Iterator[Fact]:
     """Yield the warnings and errors of a log; those of several ranks once."""
     known: set[str] = set()
     is_next = False
-    for number, line in text.lines():
+    # Only the message below "Last error:" has none of the words; large logs are searched for lines with them.
+    for number, line in text.lines(None if "Last error:" in text.raw else _may_be_problem):
         match: re.Match[str] | None
         if is_next and line.strip():
             match, is_next = _ANY.match(line.strip()), False
         elif (last := _LAST_ERROR.search(line)) is not None:
             match, is_next = _ANY.match(last[1]), not last[1]
-        elif "NCCL WARN" in line or any(word in line for word in _WORDS_OF_ERRORS):
+        elif _may_be_problem(line):
             match = _WARN.search(line) or (None if "NCCL INFO" in line else _ERROR.search(line))
         else:
             continue

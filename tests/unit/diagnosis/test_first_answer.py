@@ -419,3 +419,12 @@ def test_models_in_two_forms_are_one_model(diagnosed):
     listing = "GPU 0: NVIDIA A100-PCIE-40GB (UUID: GPU-1)\nGPU 1: NVIDIA A100-PCIE-40GB (UUID: GPU-2)\n"
     other = listing.replace("A100-PCIE-40GB", "A100 80GB PCIe")
     assert not any("several models" in one for one in diagnosed(topo=TWO, smi=listing, more=other).statements)
+
+
+def test_errors_of_a_gpu_are_no_measured_rate(diagnosed):
+    report = (
+        "==============NVSMI LOG==============\nGPU 00000000:18:00.0\n    ECC Errors\n        Volatile\n"
+        "            DRAM Uncorrectable : 3\nGPU 00000000:9A:00.0\n    Product Name : NVIDIA L40S\n"
+    )
+    found = diagnosed({"gpu": "L40S"}, topo=TWO, p2p=peer_test([[0, 26.0], [26.0, 0]]), smi=report)
+    assert str(found.verdict).startswith("within the expected range") and "also: GPU 0" in str(found.verdict)
