@@ -85,15 +85,12 @@ COPIES = {
 #: Classes of single copies on machines without measurements.
 UNMEASURED = {
     "direct copies": "not measured: one direct copy, from the GPU model",
-    "host copies": "not measured: one copy of host memory",
     "staged copies": "not measured: one copy through host memory",
     "staged copies, both ways": "not measured: both copies of a pair through host memory",
 }
 #: Classes of collective operations on nodes with NVLink or xGMI, and between nodes.
 CLUSTERS = {
     ("one node", "from 1 MiB"): "collectives on a node with NVLink or xGMI, from 1 MiB",
-    ("one node", "up to 32 KiB"): "the same, up to 32 KiB",
-    ("InfiniBand or RoCE", "from 1 MiB"): "collectives between nodes (InfiniBand, RoCE), from 1 MiB",
 }
 #: Columns of the table of errors in README.md after the class and its number of cases.
 ERROR_COLUMNS = ("median error", "within 15 %", "worst", "median error of a simpler forecast", "fitted constants")

@@ -78,7 +78,7 @@ def test_console_sessions_print_the_shown_output(console, tmp_path, monkeypatch)
 
 def test_readme_has_three_console_sessions():
     assert len(CONSOLES) == 3
-    assert README.count("\n") <= 130
+    assert README.count("\n") <= 120
 
 
 def test_the_schedule_saves_the_stated_share(tmp_path, monkeypatch):
