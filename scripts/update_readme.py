@@ -88,10 +88,8 @@ UNMEASURED = {
     "staged copies": "not measured: one copy through host memory",
     "staged copies, both ways": "not measured: both copies of a pair through host memory",
 }
-#: Classes of collective operations on nodes with NVLink or xGMI, and between nodes.
-CLUSTERS = {
-    ("one node", "from 1 MiB"): "collectives on a node with NVLink or xGMI, from 1 MiB",
-}
+#: Classes of collective operations in README.md; the others are in cluster_errors.csv.
+CLUSTERS = {("one node", "from 1 MiB"): "collectives on a node with NVLink or xGMI, from 1 MiB"}
 #: Columns of the table of errors in README.md after the class and its number of cases.
 ERROR_COLUMNS = ("median error", "within 15 %", "worst", "median error of a simpler forecast", "fitted constants")
 
