@@ -1,7 +1,7 @@
 """Fit the constants of the time model of collective operations on measured machines.
 
 Writes config/published/collectives/constants.csv, whose intervals are the range over fits that leave one machine out,
-and errors.csv with the errors of forecasts of all_reduce.
+errors.csv with the errors of forecasts of all_reduce, and state_errors.csv with those by what is known about a machine.
 """
 
 from __future__ import annotations
@@ -16,8 +16,9 @@ import pandas as pd
 from scipy.optimize import minimize
 
 from fabricast.collectives.constants import Constants, constants, from_values
-from fabricast.collectives.evidence.errors import LEFT_OUT, error_table, machine_errors
-from fabricast.collectives.evidence.measured import SIZE_CLASSES, MeasuredCase, measured_cases, measured_machine
+from fabricast.collectives.evidence.errors import LEFT_OUT, error_table, machine_errors, state_errors
+from fabricast.collectives.evidence.measured import MeasuredCase, measured_cases, measured_machine
+from fabricast.collectives.expected import SIZE_CLASSES
 from fabricast.collectives.model import CollectiveModel
 from fabricast.collectives.plan import nccl_plan
 from fabricast.collectives.step_rates import Transport
@@ -39,9 +40,12 @@ START = {
     "host_one_way_efficiency": 0.9,
 }
 UNITS = {name: "s" if name.endswith("_s") else "1" for name in START}
-#: Rows that are not used: another timer measures short operations (wrx90-A), and assumed latencies or transports decide
-#: short operations of asus8. Operations without a model of their own kernels (alltoall) are not used either.
+#: Rows that are not used: another timer measures short operations (wrx90-A), and assumed latencies or
+#: transports decide short operations of asus8. Operations without a model of their own kernels (alltoall) are not used
+#: either.
 SMALL_EXCLUDED = ("wrx90-A", "asus8")
+#: Rows within another program are not used at all.
+EXCLUDED = ("asus4_sglang",)
 LARGE = "from 1 MiB"
 
 
@@ -56,7 +60,7 @@ class Data:
     def __init__(self) -> None:
         self.cases: list[tuple[MeasuredCase, CollectiveModel, list, bool]] = []
         for case in measured_cases():
-            if case.operation is not Operation.ALLTOALL:
+            if case.operation is not Operation.ALLTOALL and case.system not in EXCLUDED:
                 machine = measured_machine(case.system)
                 model = CollectiveModel(machine, case.operation, nccl_plan(machine), from_values(START))
                 choices = model.choices(case.size_bytes)
@@ -67,7 +71,7 @@ class Data:
         """Return the mean of |log(forecast / measured)|, each machine and size class with equal weight."""
         parts: dict[tuple[str, str], list[float]] = {}
         for case, model, choices, is_direct in self.cases:
-            if model.machine.tree.name == without or is_direct != direct:
+            if model.communicator.tree.name == without or is_direct != direct:
                 continue
             model.known = known
             errors = np.abs(np.log(model.chosen_times(choices, case.size_bytes) / case.measured_s))
@@ -110,7 +114,7 @@ def main() -> None:
     data = Data()
     values, loss = fit(data, START)
     print("loss", loss, {name: float(f"{value:.4g}") for name, value in values.items()}, file=sys.stderr)
-    trees = sorted({model.machine.tree.name for _, model, _, _ in data.cases})
+    trees = sorted({model.communicator.tree.name for _, model, _, _ in data.cases})
     others = {}
     for tree in trees:
         others[tree], loss = fit(data, values, tree)
@@ -146,6 +150,11 @@ def write_errors(left_out: dict[str, Constants]) -> None:
         f"# Written by scripts/fit_collectives.py: errors of forecasts of all_reduce on measured machines.\n{rows}"
     )
     print(table.to_string(index=False), file=sys.stderr)
+    states = state_errors(left_out).to_csv(index=False, lineterminator="\n")
+    head = (
+        "# Written by scripts/fit_collectives.py: errors of all_reduce by what is known about the machine, left out.\n"
+    )
+    (published() / "collectives" / "state_errors.csv").write_text(head + states)
 
 
 if __name__ == "__main__":

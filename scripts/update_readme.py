@@ -12,7 +12,8 @@ from pathlib import Path
 
 import duckdb
 
-from fabricast.collectives.evidence.errors import LEFT_OUT, recorded_errors
+from fabricast.collectives.evidence.errors import recorded_errors
+from fabricast.collectives.expected import STATE_COLUMNS
 from fabricast.core.resources import published
 from fabricast.inputs.csv_files import read_csv
 from fabricast.pcie.machines.expected_errors import default_errors
@@ -90,6 +91,8 @@ UNMEASURED = {
 }
 #: Classes of collective operations in README.md; the others are in cluster_errors.csv.
 CLUSTERS = {("one node", "from 1 MiB"): "collectives on a node with NVLink or xGMI, from 1 MiB"}
+#: Transports of all_reduce in words, and its class of sizes in README.md.
+TRANSPORTS, LARGEST = {"P2P": "direct copies (P2P)", "SHM": "through host memory (SHM)"}, "from 1 MiB"
 #: Columns of the table of errors in README.md after the class and its number of cases.
 ERROR_COLUMNS = ("median error", "within 15 %", "worst", "median error of a simpler forecast", "fitted constants")
 
@@ -195,14 +198,17 @@ def errors(claims: list[dict[str, str]]) -> str:
         f" | interpolation, from other machines |"
         for key, title in CLUSTERS.items()
     ]
-    of_class = {(row["transport"], row["size_class"], row["forecast"]): row for row in recorded_errors()}
-    for transport, words in (("P2P", "direct copies (P2P)"), ("SHM", "through host memory (SHM)")):
-        for size_class in ("up to 32 KiB", "64 to 512 KiB", "from 1 MiB"):
-            left_out, nccl = (of_class[transport, size_class, forecast] for forecast in (LEFT_OUT, "NCCL's estimate"))
+    estimates = {
+        row["transport"]: row.number("median")
+        for row in recorded_errors()
+        if row["size_class"] == LARGEST and row["forecast"] == "NCCL's estimate"
+    }
+    for row in read_csv(published() / "collectives" / "state_errors.csv", STATE_COLUMNS):
+        if row["size_class"] == LARGEST:
             lines.append(
-                f"| all_reduce, {words}, {size_class} | {left_out['rows']} | {left_out.number('median'):.1%} "
-                f"| {left_out.number('within_band'):.0%} | {left_out.number('worst'):.0%} "
-                f"| {nccl.number('median'):.0%}, NCCL's estimate | from other machines |"
+                f"| all_reduce, {TRANSPORTS[row['transport']]}, from 1 MiB, {row['state']} | {row['rows']} "
+                f"| {row.number('median'):.1%} | {row.number('within_band'):.0%} | {row.number('worst'):.0%} "
+                f"| {estimates[row['transport']]:.0%}, NCCL's estimate | from other machines |"
             )
     return _with_blanks("\n".join(lines)) + "\n"
 

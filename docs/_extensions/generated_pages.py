@@ -20,7 +20,7 @@ from sphinx.application import Sphinx
 
 from fabricast.breakdown.components import read_systems
 from fabricast.collectives.evidence.errors import machine_errors
-from fabricast.collectives.evidence.measured import SIZE_CLASSES
+from fabricast.collectives.expected import SIZE_CLASSES, STATE_COLUMNS
 from fabricast.config import checked_config
 from fabricast.core.errors import InputError
 from fabricast.core.resources import published
@@ -127,6 +127,21 @@ def _collective_errors() -> str:
             cells.append(f"{error.median():.1%} of {len(error)}" if len(error) else "")
         rows.append(tuple(cells))
     return _markdown_table(["machine", "transport", *SIZE_CLASSES], rows)
+
+
+def _state_errors() -> str:
+    """Errors of all_reduce by what is known about the machine, with the range and its coverage."""
+    names = ("median", "within_band", "coverage")
+    cells = [
+        (
+            *(row[name] for name in STATE_COLUMNS[:5]),
+            *(f"{row.number(name):.0%}" for name in names),
+            f"{row.number('shortest'):.2f} to {row.number('longest'):.2f}",
+        )
+        for row in read_csv(published() / "collectives" / "state_errors.csv", STATE_COLUMNS)
+    ]
+    words = ["known", "transport", "sizes", "machines", "times", "median", "within 15 %", "in the range", "range"]
+    return _markdown_table(words, cells)
 
 
 def _host_copies() -> str:
@@ -444,6 +459,7 @@ def _generate(app: Sphinx) -> None:
         (generated / f"{study}_figures.md").write_text(_figures(study, static), encoding="utf-8")
     (generated / "collectives_constants.md").write_text(_constants(), encoding="utf-8")
     (generated / "collectives_errors.md").write_text(_collective_errors(), encoding="utf-8")
+    (generated / "collectives_states.md").write_text(_state_errors(), encoding="utf-8")
     (generated / "pcie_host_copies.md").write_text(_host_copies(), encoding="utf-8")
     (generated / "measured_rows.md").write_text(_measured_rows(), encoding="utf-8")
     (generated / "copy_errors.md").write_text(_copy_errors(), encoding="utf-8")

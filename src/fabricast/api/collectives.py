@@ -8,6 +8,7 @@ from numbers import Integral
 from pathlib import Path
 
 from fabricast.api.machine_inputs import Files, MachineLike, machine_of, paths_of
+from fabricast.collectives.calibration import is_calibration
 from fabricast.collectives.diagnosis import diagnose_collective
 from fabricast.collectives.forecast import DEFAULT_SIZES, CollectiveForecast, forecast_prepared
 from fabricast.collectives.question import Question, prepare, table_of
@@ -63,7 +64,8 @@ def collective(
     system : str, optional
         Use only measurements of this machine.
     log : str, Path or sequence of these, optional
-        Log of nccl-tests, with or without lines of NCCL_DEBUG=INFO, to compare.
+        Log of nccl-tests, with or without lines of NCCL_DEBUG=INFO, to compare. An all_reduce of 64 MiB or more
+        calibrates the forecast of another operation.
     ranks : sequence of int or str, optional
         Endpoint of each rank in the order of PCI bus ids; by default all GPUs.
     cpu, gpu : str, optional
@@ -109,9 +111,10 @@ def collective(
     """
     options = MachineOptions(gpu=gpu, cpu=cpu, system=system)
     machine = machine_of(tree, measurements=[*paths_of(measurements), *paths_of(log)], options=_options(tree, options))
-    if sizes is not None and machine.tables:
-        raise InputError("excludes log, which has sizes", argument="sizes")
     wanted, measured = table_of(machine.tables, operation, table)
+    if sizes is not None and measured is not None:
+        raise InputError("excludes log, which has sizes", argument="sizes")
+    others = [] if measured is not None else [one for one in machine.tables if is_calibration(one)]
     names = machine.tree.accelerator_names
     question = Question(
         ranks=None if ranks is None else [_rank(rank, names) for rank in ranks],
@@ -122,6 +125,7 @@ def collective(
         graph_file=graph_file,
         table=measured,
         run=next(iter(machine.nccl_runs), None),
+        calibration=next(iter(others), None),
     )
     return forecast_prepared(prepare(machine, wanted, question), DEFAULT_SIZES if sizes is None else _sizes(sizes))
 

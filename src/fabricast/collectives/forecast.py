@@ -9,7 +9,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from fabricast.collectives.calibration import StepScale
 from fabricast.collectives.communicator import Communicator
+from fabricast.collectives.expected import ExpectedError, expected_error, size_class
 from fabricast.collectives.model import Choice, CollectiveModel
 from fabricast.collectives.orders import OrderSearch, search_orders
 from fabricast.collectives.plan import Plan, nccl_plan, with_order
@@ -38,8 +40,9 @@ class CollectiveForecast:
     ----------
     table : pandas.DataFrame
         One row per size: size_bytes, time_us, algorithm_gb_per_s, bus_gb_per_s, algorithm, protocol, channels, limit,
-        best_algorithm, best_protocol, best_time_us, gain, nccl_time_us (NCCL's estimate); earliest_us and latest_us
-        if rates of host memory are unknown; measured_us and measured_over_forecast with a log.
+        best_algorithm, best_protocol, best_time_us, gain; nccl_time_us, NCCL's estimate, unless its search falls back;
+        earliest_us and latest_us if the error is known, or rates are not; measured_us and measured_over_forecast with a
+        log.
     operation : Operation
         Operation.
     communicator : Communicator
@@ -95,10 +98,12 @@ def forecast_operation(
     plan: Plan | None = None,
     log: NcclTestsTable | None = None,
     choices: Mapping[int, Choice] | None = None,
+    scale: StepScale | None = None,
 ) -> CollectiveForecast:
     """Forecast the times of an operation."""
     plan = nccl_plan(communicator) if plan is None else plan
-    model = CollectiveModel(communicator, operation, plan)
+    scale = StepScale() if scale is None else scale
+    model = CollectiveModel(communicator, operation, plan, scale.known)
     if log is not None:
         _check_log(log, operation, len(communicator.ranks))
         sizes = [row.size_bytes for row in log.rows if row.size_bytes > 0]
@@ -127,16 +132,13 @@ def forecast_operation(
             "gain": time_s / best_s,
         }
     )
-    if model.costs is not None:
-        estimates = {choice: model.costs.time_us(*choice, size) for choice in set(chosen)}
-        table["nccl_time_us"] = [estimates[choice][place] for place, choice in enumerate(chosen)]
+    estimates = model.nccl_times(chosen, size)
+    if estimates is not None:
+        table["nccl_time_us"] = estimates * 1e6
     step = model.step(chosen[-1][0])
-    share = communicator.machine.default_share
-    # Rates that were not measured are those of public machines, with their range.
-    spread = (1.0, 1.0) if share is None else (share.lowest / share.median, share.highest / share.median)
-    if share is not None or step.low_bytes_per_s < step.high_bytes_per_s * (1 - 1e-9):
-        low, high = model.bounds(chosen, size, spread)
-        table["earliest_us"], table["latest_us"] = low * 1e6, high * 1e6
+    bounds = _range(model, chosen, size, time_s)
+    if bounds is not None:
+        table["earliest_us"], table["latest_us"] = bounds[0] * 1e6, bounds[1] * 1e6
     if log is not None:
         measured_s = np.array([row.time_s for row in log.rows if row.size_bytes > 0])
         table["measured_us"], table["measured_over_forecast"] = measured_s * 1e6, measured_s / time_s
@@ -155,7 +157,7 @@ def forecast_operation(
         step.sharers[slowest],
         orders,
         gain,
-        (*communicator.warnings, *_warnings(model, log)),
+        (*communicator.warnings, *_scale_warnings(scale), *_warnings(model, log), _error_note(model, chosen, size)),
         frozenset(choices or {}),
     )
 
@@ -169,7 +171,71 @@ def forecast_prepared(prepared: Prepared, sizes: Sequence[float] = DEFAULT_SIZES
         plan=prepared.plan,
         log=prepared.log,
         choices=prepared.choices,
+        scale=prepared.scale,
     )
+
+
+def _range(
+    model: CollectiveModel, chosen: Sequence[Choice], size: NDArray[np.float64], time_s: NDArray[np.float64]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]] | None:
+    """Return the shortest and longest time at each size in s; None if nothing is known about the error.
+
+    For all_reduce, the range is that of public machines in the same state of information. Other operations were not
+    measured on several machines: their range is that of the rates.
+    """
+    found = expected_errors(model, chosen, size)
+    if found is not None:
+        low = np.array([min(one.shortest, 1.0) for one in found])
+        high = np.array([max(one.longest, 1.0) for one in found])
+        return time_s * low, time_s * high
+    step, share = model.step(chosen[-1][0]), model.communicator.machine.default_share
+    # Rates that were not measured are those of public machines, with their range.
+    spread = (1.0, 1.0) if share is None else (share.lowest / share.median, share.highest / share.median)
+    if share is None and step.low_bytes_per_s >= step.high_bytes_per_s * (1 - 1e-9):
+        return None
+    return model.bounds(chosen, size, spread)
+
+
+def expected_errors(
+    model: CollectiveModel, chosen: Sequence[Choice], size: NDArray[np.float64]
+) -> list[ExpectedError] | None:
+    """Return the error of public machines at each size; None for operations and transports without such machines."""
+    if model.operation is not Operation.ALL_REDUCE:
+        return None
+    hops = model.step(chosen[-1][0]).hops
+    transport = Transport.P2P if all(hop.transport is Transport.P2P for hop in hops) else Transport.SHM
+    is_measured = model.communicator.machine.is_measured
+    found = [
+        expected_error(is_measured=is_measured, transport=transport.value, size_bytes=one) for one in size.tolist()
+    ]
+    errors = [one for one in found if one is not None]
+    return errors if len(errors) == len(found) else None
+
+
+def _error_note(model: CollectiveModel, chosen: Sequence[Choice], size: NDArray[np.float64]) -> CodedWarning:
+    """Return a note about the expected error, by class of sizes."""
+    found = expected_errors(model, chosen, size)
+    if found is None:
+        text = f"the expected error of {model.operation} over PCIe is unknown: too few machines are public"
+        return CodedWarning(WarningCode.EXPECTED_ERROR, text)
+    of_class = {size_class(one): error for one, error in zip(size.tolist(), found, strict=True)}
+    medians = ", ".join(f"{100 * error.median:.2g} % {name}" for name, error in of_class.items())
+    held = ", ".join(f"{100 * error.coverage:.0f}" for error in of_class.values())
+    counts = sorted({error.machines for error in of_class.values()})
+    known = "with" if model.communicator.machine.is_measured else "without"
+    text = (
+        f"expected error {known} measured pairs (medians of {' to '.join(map(str, counts))} public machines, each left "
+        f"out of the fit): {medians}; the ranges contain {held} % of their times"
+    )
+    return CodedWarning(WarningCode.EXPECTED_ERROR, text)
+
+
+def _scale_warnings(scale: StepScale) -> list[CodedWarning]:
+    """Return a note about the measurement that scales the rates of steps."""
+    if not scale.origin:
+        return []
+    text = f"the rates of copies are multiplied by {scale.factor:.3g}, because {scale.origin} in this ratio"
+    return [CodedWarning(WarningCode.STEP_RATE_SCALED, text)]
 
 
 def _best(
@@ -226,10 +292,9 @@ def _warnings(model: CollectiveModel, log: NcclTestsTable | None) -> list[CodedW
         warnings.append(
             CodedWarning(
                 WarningCode.HOST_RATES_UNKNOWN,
-                "copies pass through host memory, whose rates were not measured: times assume that only links limit "
-                "them; earliest_us to latest_us is the range from unlimited host memory to one link that all copies "
-                "share, without the error of the model; measure copies of host memory ('fabricast probes "
-                "machine.yaml --run')",
+                "copies pass through host memory, whose rates were not measured: times are those of public hosts; "
+                "measure copies of host memory ('fabricast probes machine.yaml --run'), pairs without peer access "
+                "(p2pBandwidthLatencyTest), or one all_reduce of 64 MiB",
             )
         )
     if Protocol.LL128 in (settings.protocols or ()):

@@ -164,6 +164,16 @@ class CollectiveModel:
             buffer_size=self.communicator.settings.buffer_size,
         )
 
+    def nccl_times(self, choices: Sequence[Choice], size_bytes: NDArray[np.float64]) -> NDArray[np.float64] | None:
+        """Return NCCL's estimate at each size in s; None without a cost table, or if its search falls back.
+
+        The cost table of a fallback is that of a graph of 0.1 GB/s: its times are no estimates.
+        """
+        if self.costs is None or self.plan.rings.is_fallback:
+            return None
+        estimates = {choice: self.costs.time_us(*choice, size_bytes) for choice in set(choices)}
+        return np.array([estimates[choice][place] for place, choice in enumerate(choices)]) * 1e-6
+
     def chosen_times(self, choices: Sequence[Choice], size_bytes: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the time of the choice of each size in s."""
         size_bytes = np.asarray(size_bytes, dtype=np.float64)

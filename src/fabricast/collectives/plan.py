@@ -13,6 +13,9 @@ from fabricast.nccl.search import SearchGraph, search_rings, search_trees
 __all__ = ["Plan", "nccl_plan", "with_order"]
 
 
+_EMULATED = "emulated search"
+
+
 @dataclass(frozen=True)
 class Plan:
     """Rings, trees and transports of a communicator.
@@ -33,7 +36,12 @@ class Plan:
     trees: SearchGraph
     channels: int
     transports: Mapping[tuple[int, int], Transport] = field(default_factory=dict)
-    source: str = "emulated search"
+    source: str = _EMULATED
+
+    @property
+    def is_stated(self) -> bool:
+        """Whether a log or a file states the rings."""
+        return self.source != _EMULATED
 
     @property
     def orders(self) -> tuple[tuple[int, ...], ...]:
@@ -47,7 +55,7 @@ def nccl_plan(
     rings: SearchGraph | None = None,
     channels: int | None = None,
     transports: Mapping[tuple[int, int], Transport] | None = None,
-    source: str = "emulated search",
+    source: str = _EMULATED,
 ) -> Plan:
     """Return the plan of NCCL on a machine."""
     found = search_rings(communicator.nccl) if rings is None else rings

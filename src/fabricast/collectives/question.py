@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from fabricast.collectives.calibration import StepScale, is_calibration, step_scale
 from fabricast.collectives.communicator import Communicator, communicator, has_gen5_links
 from fabricast.collectives.model import Choice
 from fabricast.collectives.plan import Plan, nccl_plan
@@ -20,7 +21,7 @@ from fabricast.machine.machine import Machine
 from fabricast.nccl.costs import Algorithm, Operation, Protocol
 from fabricast.nccl.graph_files import read_graph
 from fabricast.nccl.records import NcclLog, NcclTestsTable, check_bus_bandwidth
-from fabricast.nccl.search import SearchGraph
+from fabricast.nccl.search import SearchGraph, search_rings
 from fabricast.nccl.settings import NcclSettings, cpu_of, with_environment
 from fabricast.nccl.system import NEWEST, OLDEST, Cpu, PathType, Version, parse_version
 from fabricast.pcie.topology.parts import pairs_without_link
@@ -44,6 +45,8 @@ class Question:
         Measured table of nccl-tests.
     run : Fact, optional
         Statements of NCCL.
+    calibration : Fact, optional
+        Measured table of a large all_reduce, if another operation is forecast.
     """
 
     ranks: Sequence[str] | None = None
@@ -54,6 +57,7 @@ class Question:
     graph_file: Path | str | None = None
     table: Fact | None = None
     run: Fact | None = None
+    calibration: Fact | None = None
 
     @property
     def measured(self) -> NcclTestsTable | None:
@@ -82,6 +86,8 @@ class Prepared:
         Measured times.
     choices : dict of int to (Algorithm, Protocol)
         Choices that the log states, by size in bytes.
+    scale : StepScale
+        Factor of the rates of steps.
     """
 
     communicator: Communicator
@@ -89,6 +95,7 @@ class Prepared:
     operation: Operation
     log: NcclTestsTable | None
     choices: Mapping[int, Choice]
+    scale: StepScale
 
 
 def prepare(machine: Machine, operation: Operation, question: Question) -> Prepared:
@@ -100,11 +107,16 @@ def prepare(machine: Machine, operation: Operation, question: Question) -> Prepa
     settings, warnings = _settings(machine, question)
     group = communicator(machine, ranks=question.ranks, settings=settings, warnings=[*warnings, *rank_warnings])
     plan = _plan(group, question)
-    return Prepared(group, plan, operation, _checked_table(question, operation), _choices(question.log, operation))
+    group = replace(group, warnings=(*group.warnings, *_numa_warnings(group, plan)))
+    table, choices = _checked_table(question, operation), _choices(question.log, operation)
+    return Prepared(group, plan, operation, table, choices, step_scale(group, plan, question.calibration))
 
 
 def table_of(tables: Sequence[Fact], operation: str | None, number: int | None) -> tuple[Operation, Fact | None]:
-    """Return the operation and the measured table of a question: the only fitting one, or that of a number from 1."""
+    """Return the operation and the measured table of a question: the only fitting one, or that of a number from 1.
+
+    A large all_reduce, which calibrates the forecast of another operation, is no fitting table of it.
+    """
     wanted = Operation.of(operation) if operation is not None else _operation(tables)
     if not tables:
         if number is not None:
@@ -112,6 +124,8 @@ def table_of(tables: Sequence[Fact], operation: str | None, number: int | None) 
         return wanted, None
     fitting = [table for table in tables if table.value.operation in (wanted, None)]
     path = tables[0].place.path
+    if not fitting and number is None and sum(map(is_calibration, tables)) == 1:
+        return wanted, None
     if not fitting:
         named = ", ".join(str(table.value.operation) for table in tables)
         raise InputError(f"has tables of {named}, expected {wanted}", path=path)
@@ -271,6 +285,24 @@ def _numa(machine: Machine, question: Question) -> tuple[int, ...] | None:
     return nodes * count if len(nodes) == 1 else nodes
 
 
+def _numa_warnings(group: Communicator, plan: Plan) -> list[CodedWarning]:
+    """Return a warning if NCCL's search finds rings only with the assumed NUMA nodes.
+
+    NCCL assumes less bandwidth between NUMA nodes of AMD processors than its search tries on the newest GPUs.
+    """
+    settings = group.settings
+    if settings.numa_nodes is not None or settings.cpu is not Cpu.AMD or plan.rings.is_fallback or plan.is_stated:
+        return []
+    apart = replace(group, settings=replace(settings, numa_nodes=tuple(range(len(group.ranks)))))
+    if not search_rings(apart.nccl).is_fallback:
+        return []
+    text = (
+        "one NUMA node per socket is assumed (NPS1): with one per GPU (NPS4), NCCL's search finds no ring and falls "
+        "back to one slow channel; specify numa, the NUMA node of each GPU ('nvidia-smi topo -m' lists them)"
+    )
+    return [CodedWarning(WarningCode.NCCL_SETTING_ASSUMED, text)]
+
+
 def _refuses_direct_copies(group: Communicator, transports: Mapping[tuple[int, int], Transport]) -> bool:
     """Return whether a log sends all hops through host memory although NCCL's rule permits direct copies for some.
 
@@ -317,8 +349,8 @@ def _plan(group: Communicator, question: Question) -> Plan:
         emulated = nccl_plan(group).rings
         orders = tuple(order for _, order in sorted(debug.orders.items()))[: emulated.channels] or emulated.orders
         rings = SearchGraph(orders, emulated.gb_per_s, emulated.type, emulated.is_fallback, len(set(orders)) == 1)
-    source = "log" if rings is not None else "emulated search"
-    return nccl_plan(group, rings=rings, channels=debug.coll_channels, transports=transports, source=source)
+    stated = {} if rings is None else {"source": "log"}
+    return nccl_plan(group, rings=rings, channels=debug.coll_channels, transports=transports, **stated)
 
 
 def _staged_hops(group: Communicator, question: Question) -> dict[tuple[int, int], Transport]:

@@ -50,6 +50,7 @@ class WarningCode(StrEnum):
     DEFAULT_PROGRAM = "default_program"
     INTER_SOCKET_COPIES = "inter_socket_copies"
     INTER_SOCKET_RANGE = "inter_socket_range"
+    INTER_SOCKET_ROUTES = "inter_socket_routes"
     INTER_SOCKET_UNMEASURED = "inter_socket_unmeasured"
     DIVIDED_WRITES = "divided_writes"
     SMALL_COPIES = "small_copies"
@@ -63,6 +64,7 @@ class WarningCode(StrEnum):
     # Collective operations
     LATENCY_ASSUMED = "latency_assumed"
     HOST_RATES_UNKNOWN = "host_rates_unknown"
+    STEP_RATE_SCALED = "step_rate_scaled"
     NCCL_SETTING_ASSUMED = "nccl_setting_assumed"
     RANKS_ASSUMED = "ranks_assumed"
     SETTING_IGNORED = "setting_ignored"
@@ -87,7 +89,7 @@ class WarningCode(StrEnum):
     @property
     def is_note(self) -> bool:
         """True for information about a result that is not a warning: its inputs and its expected error."""
-        return self in (WarningCode.EXPECTED_ERROR, WarningCode.CALIBRATED_RATE)
+        return self in (WarningCode.EXPECTED_ERROR, WarningCode.CALIBRATED_RATE, WarningCode.STEP_RATE_SCALED)
 
     @property
     def is_about_files(self) -> bool:

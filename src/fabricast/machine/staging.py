@@ -70,6 +70,14 @@ class StagedRates:
         scale = one_way / self._public(source, target, ONE_WAY).bytes_per_s
         return StagedRate(public.bytes_per_s * scale, public.shortest, public.longest, False, public.machines)
 
+    @property
+    def relation_to_public(self) -> float | None:
+        """Median ratio of measured rates of pairs, both ways if known, to those of public machines; None if unknown."""
+        measured, direction = (self._both_ways, BOTH_WAYS) if self._both_ways else (self._one_way, ONE_WAY)
+        ratios = [rate / self._public(*pair, direction).bytes_per_s for pair, rate in measured.items()]
+        found = [ratio for ratio in ratios if np.isfinite(ratio)]
+        return float(np.median(found)) if found else None
+
     def _public(self, source: str, target: str, direction: str) -> StagedRate:
         tree = self._tree
         link = tree.link_bytes_per_s

@@ -11,7 +11,7 @@ from fabricast.cli.main import app
 from fabricast.core.resources import published
 from fabricast.core.warnings import WarningCode
 from fabricast.pcie.machines.engine_model import ENGINE_MODELS
-from fabricast.pcie.machines.expected_errors import expected_errors, graph_classes, unprobed_errors
+from fabricast.pcie.machines.expected_errors import SOCKET_ROUTES, expected_errors, graph_classes, unprobed_errors
 from fabricast.pcie.models.catalogue import MODELS
 from fabricast.pcie.tables.forecast_errors import forecast_errors
 from fabricast.pcie.tables.forecast_errors import unprobed_errors as unprobed_table
@@ -44,6 +44,28 @@ def test_stored_ratios_without_probes_are_those_of_the_public_measurements():
     # The earliest time is a lower bound, up to the scatter of measured rates.
     assert all(0.95 < error.lowest <= error.median <= error.highest for error in errors.values())
     assert found.set_index("limit").loc["link between root complexes", "in_range"] == 1.0
+
+
+def probed_sockets(tmp_path):
+    """Return a machine with two sockets whose link a probe measured."""
+    copies = {"0>4": 50.0, "4>0": 50.0, "0>1": 50.0, "4>5": 50.0, "0>4 1>5 2>6 3>4": 60.0}
+    rows = [f"{name},{name},,{rate},calibration" for name, rate in copies.items()]
+    path = tmp_path / "copies.csv"
+    path.write_text("\n".join(["graph,communications,program,total_gb_per_s,role", *rows]) + "\n")
+    return ["two_sockets_direct7", str(path)]
+
+
+def test_several_copies_between_sockets_have_the_range_of_their_reverse_direction(tmp_path):
+    machine = probed_sockets(tmp_path)
+    times = fc.predict(machine, [(1, 5), (2, 6)], size="1 GB")
+    (text,) = [one.text for one in times.attrs["warnings"] if one.code is WarningCode.EXPECTED_ERROR]
+    error = unprobed_errors()[SOCKET_ROUTES]
+    assert "routes between root complexes are unknown" in text
+    assert f"({error.graphs} graphs of {error.machines} machine" in text
+    assert (times["latest_s"] / times["elapsed_s"]).tolist() == pytest.approx([error.highest] * 2)
+    assert (times["earliest_s"] * error.highest / times["elapsed_s"]).tolist() == pytest.approx([1.0] * 2)
+    single = fc.predict(machine, [(1, 5), (6, 2)], size="1 GB")
+    assert WarningCode.INTER_SOCKET_ROUTES not in codes(single)
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,8 @@
 """Forecasts of collective operations from Python and the command line, with logs and bad input."""
 
 import json
+import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -8,9 +10,11 @@ from typer.testing import CliRunner
 
 import fabricast as fc
 from fabricast.cli.main import app
+from fabricast.collectives.expected import expected_error
 from fabricast.core.errors import InputError
 from fabricast.core.resources import published
 from fabricast.core.warnings import WarningCode
+from fabricast.pcie.topology.regular import regular_tree
 from tests.conftest import REPOSITORY
 
 DATA = REPOSITORY / "tests" / "data" / "collectives"
@@ -78,6 +82,95 @@ def test_geforce_has_no_direct_copies_without_a_modified_driver():
     assert modified.table["time_us"][0] < stock.table["time_us"][0]
 
 
+def all_reduce_log(path, rows, ranks=4):
+    lines = TABLE.splitlines()
+    head = [line for line in lines[:-2] if "Rank" not in line or int(line.split()[2]) < ranks]
+    factor = 2 * (ranks - 1) / ranks
+    cells = [
+        f"{size:12} {size // 4:13} float sum -1 {time:9.2f} {size / time / 1e3:8.2f} {factor * size / time / 1e3:8.2f} 0"
+        for size, time in rows
+    ]
+    path.write_text("\n".join([*head, *cells]) + "\n")
+    return path
+
+
+def test_a_large_all_reduce_calibrates_other_operations_and_sizes(tmp_path):
+    plain = fc.collective(TOPOLOGY, sizes=["64 MiB"], transport="shm", cpu="amd", gpu="L40S")
+    slow = 2 * float(plain.table["time_us"].iloc[0])
+    log = all_reduce_log(tmp_path / "all_reduce.log", [(64 << 20, slow)])
+    known = {"transport": "shm", "cpu": "amd", "gpu": "L40S"}
+    gathered = fc.collective(TOPOLOGY, "all_gather", log=log, sizes=["4 KiB", "64 MiB"], **known)
+    uncalibrated = fc.collective(TOPOLOGY, "all_gather", sizes=["4 KiB", "64 MiB"], **known).table["time_us"]
+    ratio = gathered.table["time_us"] / uncalibrated
+    assert ratio.tolist() == pytest.approx([1.0, 2.0], rel=0.02)
+    (text,) = [one.text for one in gathered.warnings if one.code is WarningCode.STEP_RATE_SCALED]
+    assert re.match(r"the rates of copies are multiplied by 0\.(49|5)", text)
+    assert "all_reduce of 64 MiB" in text
+
+
+@pytest.mark.parametrize(
+    ("rows", "ranks", "message"),
+    [
+        ([(64 << 20, 1e7)], 4, "another machine"),
+        ([(64 << 20, 2e4)], 2, "2 ranks, expected 4"),
+        ([(16 << 20, 5e3)], 4, "has tables of all_reduce, expected all_gather"),
+    ],
+)
+def test_an_all_reduce_of_another_machine_calibrates_nothing(tmp_path, rows, ranks, message):
+    log = all_reduce_log(tmp_path / "all_reduce.log", rows, ranks)
+    known = {"transport": "shm", "cpu": "amd", "gpu": "L40S", "ranks": range(4)}
+    with pytest.raises(InputError, match=message):
+        fc.collective(TOPOLOGY, "all_gather", log=log, **known)
+
+
+def test_staged_pairs_scale_copies_through_host_memory(tmp_path):
+    staged = tmp_path / "staged.txt"
+    staged.write_text(
+        "Bidirectional P2P=Disabled Bandwidth Matrix (GB/s)\n   D\\D     0      1      2      3\n"
+        + "".join(f"     {i} " + " ".join("900.00" if i == j else "10.00" for j in range(4)) + "\n" for i in range(4))
+    )
+    known = {"sizes": ["64 MiB"], "transport": "shm", "cpu": "amd", "gpu": "L40S"}
+    plain, scaled = (fc.collective([TOPOLOGY, *files], **known) for files in ([], [str(staged)]))
+    assert scaled.table["time_us"][0] > 1.5 * plain.table["time_us"][0]
+    (text,) = [one.text for one in scaled.warnings if one.code is WarningCode.STEP_RATE_SCALED]
+    assert "without peer access" in text
+
+
+def test_a_fallback_of_the_search_has_no_estimate_of_nccl():
+    known = {"sizes": ["128 MiB"], "gpu": "RTX 5090", "transport": "p2p"}
+    machine = "two_sockets_direct7"
+    fallback, found = (fc.collective(machine, cpu=cpu, **known) for cpu in ("AMD EPYC 9575F", "intel_emerald_rapids"))
+    assert fallback.plan.rings.is_fallback
+    assert not found.plan.rings.is_fallback
+    assert "nccl_time_us" not in fallback.table
+    assert "nccl_time_us" in found.table
+
+
+@pytest.mark.parametrize(("numa", "is_fallback"), [(None, False), ([0, 1, 2, 3], True)])
+def test_a_machine_whose_rings_depend_on_the_numa_setting_says_so(numa, is_fallback):
+    tree = replace(regular_tree("genoa4", (4,)), link_bytes_per_s=63e9)
+    known = {"gpu": "RTX 5090", "cpu": "AMD EPYC 9124", "nccl_version": "2.26.2"}
+    forecast = fc.collective(tree, sizes=["64 MiB"], numa=numa, **known)
+    assert forecast.plan.rings.is_fallback == is_fallback
+    assert any("NPS4" in one.text for one in forecast.warnings) != is_fallback
+    older = fc.collective(tree, sizes=["64 MiB"], numa=numa, **{**known, "gpu": "RTX 4090"})
+    assert not any("NPS4" in one.text for one in older.warnings), "its search tries lower speeds"
+
+
+@pytest.mark.parametrize("operation", ["all_reduce", "all_gather"])
+def test_the_expected_error_is_that_of_the_state_of_information(operation):
+    forecast = fc.collective(TOPOLOGY, operation, sizes=["1 KiB", "64 MiB"], **KNOWN)
+    (text,) = [one.text for one in forecast.warnings if one.code is WarningCode.EXPECTED_ERROR]
+    if operation == "all_gather":
+        assert "unknown" in text
+        return
+    errors = [expected_error(is_measured=False, transport="SHM", size_bytes=size) for size in (1024, 64 << 20)]
+    assert "without measured pairs" in text
+    assert all(f"{100 * error.median:.2g} %" in text for error in errors)
+    table = forecast.table
+    assert (table["latest_us"] / table["time_us"]).tolist() == pytest.approx([one.longest for one in errors])
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -97,7 +190,6 @@ def test_geforce_has_no_direct_copies_without_a_modified_driver():
         ({"log": DATA / "tuner.conf"}, "was written by no known program"),
         ({"log": DATA / "nccl_tests.log"}, "choose one"),
         ({"log": DATA / "nccl_tests.log", "operation": "all_reduce"}, "2 tables of all_reduce"),
-        ({"log": DATA / "nccl_tests.log", "operation": "broadcast"}, "expected broadcast"),
         ({"log": DATA / "nccl_tests.log", "operation": "alltoall", "ranks": [0, 1]}, "4 ranks, expected 2"),
     ],
 )

@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 
 from fabricast.collectives.communicator import communicator
 from fabricast.collectives.constants import constants
-from fabricast.collectives.evidence.errors import error_table, machine_errors
-from fabricast.collectives.evidence.measured import measured_cases, measured_machine
+from fabricast.collectives.evidence.errors import LEFT_OUT, error_table, machine_errors
+from fabricast.collectives.evidence.measured import is_of_nccl_tests, measured_cases, measured_machine
+from fabricast.collectives.expected import PAIRS_MEASURED
 from fabricast.collectives.model import CollectiveModel
 from fabricast.collectives.orders import ring_orders, search_orders
 from fabricast.collectives.plan import nccl_plan, with_order
@@ -266,6 +267,28 @@ def test_the_published_errors_are_those_of_the_constants():
     assert len(both) == len(computed) == 18
     for name in ("rows", "machines", "median", "within_band", "worst"):
         np.testing.assert_allclose(both[name], both[f"{name}_stored"], rtol=2e-3, atol=2e-4)
+
+
+def test_the_published_errors_by_state_are_of_the_same_rows():
+    states = pd.read_csv(published() / "collectives" / "state_errors.csv", comment="#")
+    stored = pd.read_csv(published() / "collectives" / "errors.csv", comment="#")
+    left_out = stored[stored["forecast"] == LEFT_OUT]
+    measured = states[states["state"] == PAIRS_MEASURED]
+    both = measured.merge(left_out, on=["transport", "size_class"], suffixes=("", "_stored"))
+    assert len(both) == len(measured) == 6
+    for name in ("rows", "machines", "median", "within_band", "worst"):
+        np.testing.assert_allclose(both[name], both[f"{name}_stored"], rtol=2e-3, atol=2e-4)
+    assert (states["shortest"] < states["longest"]).all()
+    assert states["coverage"].between(0, 1).all()
+
+
+def test_rows_of_other_programs_are_no_errors_of_nccl_tests():
+    programs = pd.read_csv(published() / "collectives" / "machines.csv", comment="#").set_index("system")["timed_by"]
+    assert {"SGLang", "torch.distributed"} <= set(programs)
+    of_nccl_tests = {system for system in programs.index if is_of_nccl_tests(system)}
+    assert {programs[system] for system in of_nccl_tests} == {"nccl-tests", "not said"}
+    counted = error_table(machine_errors(), {"fabricast": "forecast_s"})["machines"].max()
+    assert counted <= len(of_nccl_tests)
 
 
 def test_forecasts_are_better_than_the_baselines_in_each_class():

@@ -9,14 +9,24 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from fabricast.collectives.constants import Constants
-from fabricast.collectives.evidence.measured import SIZE_CLASSES, MeasuredCase, measured_cases, measured_machine
+from fabricast.collectives.evidence.measured import MeasuredCase, is_of_nccl_tests, measured_cases, measured_machine
+from fabricast.collectives.expected import LINKS_ONLY, PAIRS_MEASURED, SIZE_CLASSES, STATE_COLUMNS
 from fabricast.collectives.model import CollectiveModel
 from fabricast.collectives.step_rates import Transport, ring_hops
 from fabricast.core.resources import published
 from fabricast.inputs.csv_files import CsvRow, read_csv
 from fabricast.nccl.costs import steps_of
 
-__all__ = ["BAND", "LEFT_OUT", "case_times", "error_table", "machine_errors", "one_row_per_size", "recorded_errors"]
+__all__ = [
+    "BAND",
+    "LEFT_OUT",
+    "case_times",
+    "error_table",
+    "machine_errors",
+    "one_row_per_size",
+    "recorded_errors",
+    "state_errors",
+]
 
 #: Share of an error that is within the band.
 BAND = 0.15
@@ -49,10 +59,7 @@ def case_times(case: MeasuredCase, model: CollectiveModel) -> pd.DataFrame:
     """Return measured and forecast times of a case in s."""
     choices = model.choices(case.size_bytes)
     transport = "P2P" if all(hop.transport is Transport.P2P for hop in model.step(choices[-1][0]).hops) else "SHM"
-    nccl = np.full(case.size_bytes.shape, np.nan)
-    if model.costs is not None:
-        for place, choice in enumerate(choices):
-            nccl[place] = model.costs.time_us(*choice, case.size_bytes[place : place + 1])[0] * 1e-6
+    nccl = model.nccl_times(choices, case.size_bytes)
     classes = np.empty(case.size_bytes.size, dtype=object)
     for name in SIZE_CLASSES:
         classes[case.of_class(name)] = name
@@ -65,7 +72,7 @@ def case_times(case: MeasuredCase, model: CollectiveModel) -> pd.DataFrame:
             "size_bytes": case.size_bytes,
             "measured_s": case.measured_s,
             "forecast_s": model.chosen_times(choices, case.size_bytes),
-            "nccl_s": nccl,
+            "nccl_s": np.nan if nccl is None else nccl,
             "alpha_beta_s": _alpha_beta(case),
         }
     )
@@ -79,20 +86,56 @@ def one_row_per_size(rows: pd.DataFrame) -> pd.DataFrame:
     return grouped.agg({**dict.fromkeys(times, "mean"), **dict.fromkeys(others, "first")})
 
 
-def machine_errors(left_out: Mapping[str, Constants] | None = None) -> pd.DataFrame:
-    """Return measured and forecast times of all cases."""
+def machine_errors(left_out: Mapping[str, Constants] | None = None, *, with_pairs: bool = True) -> pd.DataFrame:
+    """Return measured and forecast times of all cases, with or without the measured pairs of their machines."""
     frames = []
     for case in measured_cases():
         name = measured_machine(case.system).tree.name
-        model = case.model(None if left_out is None else left_out[name])
+        model = case.model(None if left_out is None else left_out[name], with_pairs=with_pairs)
         frames.append(one_row_per_size(case_times(case, model)))
     return pd.concat(frames, ignore_index=True)
+
+
+def state_errors(left_out: Mapping[str, Constants]) -> pd.DataFrame:
+    """Return the errors and the range of all_reduce by what is known about the machine, each left out of the fit."""
+    rows = []
+    for state in (PAIRS_MEASURED, LINKS_ONLY):
+        times = _of_nccl_tests(machine_errors(left_out, with_pairs=state == PAIRS_MEASURED))
+        times = times.assign(ratio=times["measured_s"] / times["forecast_s"])
+        for (transport, name), part in times.groupby(["transport", "size_class"], sort=True):
+            error = (1 / part["ratio"] - 1).abs()
+            numbers = {
+                "median": error.median(),
+                "within_band": (error <= BAND).mean(),
+                "worst": error.max(),
+                "shortest": part["ratio"].min(),
+                "longest": part["ratio"].max(),
+                "coverage": _coverage(part),
+            }
+            counts = {"machines": part["system"].nunique(), "rows": len(part)}
+            row = {"state": state, "transport": transport, "size_class": name, **counts}
+            rows.append({**row, **{key: round(float(number), 4) for key, number in numbers.items()}})
+    return pd.DataFrame(rows, columns=list(STATE_COLUMNS))
+
+
+def _coverage(part: pd.DataFrame) -> float:
+    """Return the share of the ratios of each machine that are within the range of all others."""
+    inside = []
+    for system in part["system"].unique():
+        own, others = (part.loc[part["system"].eq(system) == is_own, "ratio"] for is_own in (True, False))
+        inside += own.between(others.min(), others.max()).tolist()
+    return float(np.mean(inside))
+
+
+def _of_nccl_tests(times: pd.DataFrame) -> pd.DataFrame:
+    """Return the times of all_reduce that no other program measured."""
+    return times[(times["operation"] == "all_reduce") & times["system"].map(is_of_nccl_tests)]
 
 
 def error_table(times: pd.DataFrame, columns: Mapping[str, str]) -> pd.DataFrame:
     """Return the errors of all_reduce by transport and size class."""
     rows = []
-    times = times[times["operation"] == "all_reduce"]
+    times = _of_nccl_tests(times)
     for transport in ("P2P", "SHM"):
         for size_class in SIZE_CLASSES:
             part = times[(times["transport"] == transport) & (times["size_class"] == size_class)]

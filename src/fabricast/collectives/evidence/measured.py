@@ -12,11 +12,12 @@ from numpy.typing import NDArray
 
 from fabricast.collectives.communicator import Communicator, communicator
 from fabricast.collectives.constants import Constants
+from fabricast.collectives.expected import size_class
 from fabricast.collectives.model import CollectiveModel
 from fabricast.collectives.plan import nccl_plan
 from fabricast.core.facts import Content, Facts
 from fabricast.core.resources import published
-from fabricast.inputs.csv_files import read_csv
+from fabricast.inputs.csv_files import CsvRow, read_csv
 from fabricast.inputs.gpus import gpu_model
 from fabricast.machine.build import load_facts, machine_of_tree
 from fabricast.machine.options import MachineOptions
@@ -25,26 +26,29 @@ from fabricast.nccl.settings import NcclSettings, with_environment
 from fabricast.nccl.system import NEWEST, Cpu, parse_version
 from fabricast.pcie.topology.files import load_tree
 
-__all__ = ["SIZE_CLASSES", "MeasuredCase", "measured_cases", "measured_machine", "size_class"]
+__all__ = ["MeasuredCase", "is_of_nccl_tests", "measured_cases", "measured_machine"]
 
-#: Classes of sizes by their largest size in bytes.
-SIZE_CLASSES = {"up to 32 KiB": 32 << 10, "64 to 512 KiB": 512 << 10, "from 1 MiB": np.inf}
 #: Smaller sizes are rounded up to one grain of the protocols.
 _SMALLEST_BYTES = 256
-_COLUMNS = ["system", "topology", "pairs", "cpu", "gpu", "nccl_version", "numa", "peer_access", "env", "note"]
+_COLUMNS = (
+    "system",
+    "topology",
+    "pairs",
+    "cpu",
+    "gpu",
+    "nccl_version",
+    "numa",
+    "peer_access",
+    "env",
+    "timed_by",
+    "note",
+)
+#: Programs whose times are not those of nccl-tests, and do not enter its errors.
+_OTHER_PROGRAMS = ("SGLang", "torch.distributed")
 
 
 def _folder() -> Path:
     return published() / "collectives"
-
-
-def size_class(size_bytes: float) -> str:
-    """Return the class of a size.
-
-    >>> size_class(4096), size_class(2.0**20)
-    ('up to 32 KiB', 'from 1 MiB')
-    """
-    return next(name for name, largest in SIZE_CLASSES.items() if size_bytes <= largest)
 
 
 @dataclass(frozen=True)
@@ -74,9 +78,9 @@ class MeasuredCase:
         model = self.model(known)
         return model.chosen_times(model.choices(self.size_bytes), self.size_bytes)
 
-    def model(self, known: Constants | None = None) -> CollectiveModel:
-        """Return the time model of the operation on the machine."""
-        communicator = measured_machine(self.system)
+    def model(self, known: Constants | None = None, *, with_pairs: bool = True) -> CollectiveModel:
+        """Return the time model of the operation on the machine, with or without its measured pairs."""
+        communicator = measured_machine(self.system, with_pairs=with_pairs)
         return CollectiveModel(communicator, self.operation, nccl_plan(communicator), known)
 
     def of_class(self, name: str) -> NDArray[np.bool_]:
@@ -84,11 +88,23 @@ class MeasuredCase:
         return np.array([size_class(size) == name for size in self.size_bytes.tolist()])
 
 
+@lru_cache(maxsize=1)
+def _machines() -> dict[str, CsvRow]:
+    return {row["system"]: row for row in read_csv(_folder() / "machines.csv", _COLUMNS)}
+
+
+def is_of_nccl_tests(system: str) -> bool:
+    """Return whether no program other than nccl-tests is known to have timed the operations of a machine."""
+    return _machines()[system]["timed_by"] not in _OTHER_PROGRAMS
+
+
 @lru_cache(maxsize=32)
-def measured_machine(system: str) -> Communicator:
-    """Return the GPUs of a machine of the measured operations (config/published/collectives/machines.csv)."""
-    rows = {row["system"]: row for row in read_csv(_folder() / "machines.csv", _COLUMNS)}
-    row = rows[system]
+def measured_machine(system: str, *, with_pairs: bool = True) -> Communicator:
+    """Return the GPUs of a machine of the measured operations (config/published/collectives/machines.csv).
+
+    Without pairs, only its links are known, as on most machines of users.
+    """
+    row = _machines()[system]
     capability = gpu_model(row["gpu"]).capability
     assert capability is not None, "all measured machines have GPUs of NVIDIA"
     settings = NcclSettings(
@@ -100,7 +116,8 @@ def measured_machine(system: str) -> Communicator:
     )
     settings = with_environment(settings, dict(pair.split("=") for pair in row["env"].split()))
     tree = load_tree(str(_folder() / "topologies" / f"{row['topology']}.yaml"))
-    machine = machine_of_tree(tree, _pairs(), MachineOptions(system=row["pairs"]))
+    facts, options = (_pairs(), MachineOptions(system=row["pairs"])) if with_pairs else (Facts(), MachineOptions())
+    machine = machine_of_tree(tree, facts, options)
     return communicator(machine, settings=settings)
 
 

@@ -9,7 +9,8 @@ import pandas as pd
 
 from fabricast.collectives.communicator import Communicator
 from fabricast.collectives.evidence.errors import LEFT_OUT, case_times, error_table, one_row_per_size, recorded_errors
-from fabricast.collectives.evidence.measured import MeasuredCase, measured_cases, measured_machine, size_class
+from fabricast.collectives.evidence.measured import MeasuredCase, measured_cases, measured_machine
+from fabricast.collectives.expected import size_class
 from fabricast.collectives.forecast import CollectiveForecast
 from fabricast.collectives.plan import Plan, nccl_plan
 from fabricast.core.resources import published

@@ -22,8 +22,8 @@ from fabricast.pcie.graphs.rates import CopyTimes, Rates
 from fabricast.pcie.machines.assumptions import Assumptions
 from fabricast.pcie.machines.calibrate import uncalibrated
 from fabricast.pcie.machines.exclusion import Reason
-from fabricast.pcie.machines.expected_errors import HOST_MEMORY, INTER_SOCKET_LINK
-from fabricast.pcie.machines.limits import with_inter_socket_capacity
+from fabricast.pcie.machines.expected_errors import HOST_MEMORY, INTER_SOCKET_LINK, SOCKET_ROUTES, unprobed_errors
+from fabricast.pcie.machines.limits import inter_socket_routes, with_inter_socket_capacity
 from fabricast.pcie.machines.shared_limits import limits_of
 from fabricast.pcie.machines.unknown_limits import unknown_limits, with_inter_socket_worst_case
 from fabricast.pcie.models.parameters import MachineParameters
@@ -77,19 +77,31 @@ ASSUMPTIONS = {
     "one link of the tree; the range extends from a link that limits no copy to one with the rate of a single copy",
     WarningCode.INTER_SOCKET_UNMEASURED: "no single copy between these sockets was measured: latest_s is unknown; "
     "measure one ('fabricast probes machine.yaml --run')",
+    WarningCode.INTER_SOCKET_ROUTES: "the routes of several copies between root complexes are unknown: the range is "
+    "that of the same copies in the reverse direction on a public machine",
     WarningCode.MEMORY_CAPACITY_UNKNOWN: "no probe measured the capacity of host memory for several copies: it is "
     "assumed not to be a bottleneck, so elapsed_s is a lower bound; measure it ('fabricast probes machine.yaml --run')",
     WarningCode.DIRECT_LINK_RATE_NOMINAL: "the rate of NVLink, NVSwitch or xGMI is that of the data sheet times the "
     "median share of single copies on public machines; of xGMI there are none, so elapsed_s is a lower bound",
 }
 #: Assumptions about limits that no probe measured.
-UNPROBED = {HOST_MEMORY: WarningCode.MEMORY_CAPACITY_UNKNOWN, INTER_SOCKET_LINK: WarningCode.INTER_SOCKET_RANGE}
+UNPROBED = {
+    HOST_MEMORY: WarningCode.MEMORY_CAPACITY_UNKNOWN,
+    INTER_SOCKET_LINK: WarningCode.INTER_SOCKET_RANGE,
+    SOCKET_ROUTES: WarningCode.INTER_SOCKET_ROUTES,
+}
 
 
 def _with_public_rate(link: PeerLink) -> PeerLink:
     """Return a direct link with the rate that single copies reach on public machines."""
     share = direct_link_share(link.kind)
     return replace(link, bytes_per_s=link.bytes_per_s * share.median) if link.bytes_per_s and share.machines else link
+
+
+def _have_several_routes(tree: PcieTree, flows: Sequence[tuple[str, str]]) -> bool:
+    """Return whether several copies between GPUs have the same source and target socket."""
+    ways = inter_socket_routes(tree, flows, of_memory=False)
+    return len(set(ways)) < len(ways)
 
 
 def _is_repeated(values: NDArray[np.int64]) -> NDArray[np.bool_]:
@@ -283,6 +295,11 @@ class EngineModel:
                 else:
                     narrow = times(*limits_of(worst, tree, flows))
                     completion = replace(completion, latest_s=np.maximum(completion.latest_s, narrow.latest_s))
+        elif self.rates.measured_classes is not None and _have_several_routes(tree, flows):
+            codes.add(WarningCode.INTER_SOCKET_ROUTES)
+            factor = unprobed_errors()[SOCKET_ROUTES].highest
+            earliest, latest = completion.earliest_s / factor, completion.latest_s * factor
+            completion = replace(completion, earliest_s=earliest, latest_s=latest)
         return EngineTimes(completion, Assumptions.of(name, codes))
 
     def assumes_program(self, graphs: CongestionGraphs, number: int) -> bool:

@@ -24,6 +24,7 @@ from fabricast.pcie.topology.tree import PcieTree
 __all__ = [
     "HOST_MEMORY",
     "INTER_SOCKET_LINK",
+    "SOCKET_ROUTES",
     "DefaultError",
     "ExpectedError",
     "UnprobedError",
@@ -38,7 +39,9 @@ __all__ = [
 
 #: Limits that a machine's probes measure.
 HOST_MEMORY, INTER_SOCKET_LINK = "host memory", "link between root complexes"
-_CLASS_OF_LIMIT = {HOST_MEMORY: HOST_COPIES, INTER_SOCKET_LINK: BETWEEN_ROOTS}
+#: Routes between sockets, which no probe measures: the same copies in the reverse direction have other routes.
+SOCKET_ROUTES = "routes between root complexes"
+_CLASS_OF_LIMIT = {HOST_MEMORY: HOST_COPIES, INTER_SOCKET_LINK: BETWEEN_ROOTS, SOCKET_ROUTES: BETWEEN_ROOTS}
 
 
 class ExpectedError(NamedTuple):
@@ -67,7 +70,10 @@ def expected_errors() -> dict[tuple[str, str], ExpectedError]:
 
 
 class UnprobedError(NamedTuple):
-    """Ratio of measured times to the earliest time of forecasts that lack the probe of a limit."""
+    """Ratio of measured times to the earliest time of forecasts that lack the probe of a limit.
+
+    For routes between sockets: ratio of the times of the same copies in both directions.
+    """
 
     machines: int
     graphs: int
@@ -217,6 +223,11 @@ _MEASURED_ON = {"direct links": "direct links (measured over NVSwitch only)"}
 def _unprobed_text(limit: str) -> str:
     error = unprobed_errors()[limit]
     machines = "1 machine" if error.machines == 1 else f"{error.machines} machines"
+    if limit == SOCKET_ROUTES:
+        return (
+            f"{limit} are unknown: the same copies in the reverse direction took {error.lowest:.2f} to "
+            f"{error.highest:.2f} times as long, median {error.median:.2f} ({error.graphs} graphs of {machines})"
+        )
     return (
         f"without a probe of the {limit}, measured copies took {error.lowest:.2f} to {error.highest:.2f} times "
         f"earliest_s, median {error.median:.2f} ({error.graphs} graphs of {machines})"

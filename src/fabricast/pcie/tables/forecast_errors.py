@@ -13,7 +13,8 @@ from fabricast.pcie.graphs.programs import PROGRAMS
 from fabricast.pcie.graphs.rates import printed_rates
 from fabricast.pcie.machines.engine_model import ENDPOINT_ENGINES, PORTS_AND_ENGINES
 from fabricast.pcie.machines.exclusion import Reason
-from fabricast.pcie.machines.expected_errors import HOST_MEMORY, INTER_SOCKET_LINK
+from fabricast.pcie.machines.expected_errors import HOST_MEMORY, INTER_SOCKET_LINK, SOCKET_ROUTES
+from fabricast.pcie.machines.limits import inter_socket_routes
 from fabricast.pcie.machines.validation import MachineValidation, validate_machine
 from fabricast.pcie.measurements.measured_graph import DIRECT_LINKS, HOST_COPIES, MANY_COPIES, MeasuredGraph, flows_of
 from fabricast.pcie.models.catalogue import MODELS, Model
@@ -28,6 +29,8 @@ __all__ = ["forecast_errors", "unprobed_errors"]
 _SIZE_BYTES = 1e9
 #: Error up to which a forecast counts as good.
 _BAND = 0.15
+#: Copies between sockets up to which the reverse direction has the same routes: one in each direction.
+_SEVERAL = 2
 #: Limits without a probe by the reason why a graph is excluded.
 _UNPROBED = {Reason.NO_MEMORY_PROBE: HOST_MEMORY, Reason.NO_INTER_SOCKET_PROBE: INTER_SOCKET_LINK}
 
@@ -88,7 +91,30 @@ def unprobed_errors(machines: Sequence[MeasuredMachine], *, seed: int = 20161113
             "highest": grouped["ratio"].max().round(6),
         }
     )
-    return table.rename(index=_UNPROBED).rename_axis("limit").reset_index()
+    table = table.rename(index=_UNPROBED).rename_axis("limit").reset_index()
+    return pd.concat([table, _reversed_patterns(machines)], ignore_index=True)
+
+
+def _reversed_patterns(machines: Sequence[MeasuredMachine]) -> pd.DataFrame:
+    """Compare measured copies between sockets with the same copies in the reverse direction.
+
+    As many copies are between the sockets in both, so that their times would be equal if they shared one link.
+    """
+    ratios, names = [], set()
+    for machine in machines:
+        rates = {
+            (graph.program, graph.statistic, frozenset(graph.flows)): graph.total_bytes_per_s
+            for graph in machine.graphs
+            if len(inter_socket_routes(with_host_memory(machine.tree), graph.flows, of_memory=False)) > _SEVERAL
+        }
+        for (program, statistic, flows), rate in rates.items():
+            other = rates.get((program, statistic, frozenset(flow[::-1] for flow in flows)))
+            if other is not None and other < rate:
+                ratios.append(rate / other)
+                names.add(machine.name)
+    lowest, median, highest = (round(float(np.quantile(ratios, share)), 6) for share in (0, 0.5, 1))
+    row = {"limit": SOCKET_ROUTES, "machines": len(names), "graphs": 2 * len(ratios), "in_range": np.nan}
+    return pd.DataFrame([{**row, "lowest": lowest, "median": median, "highest": highest}])
 
 
 def _of_machine(

@@ -1,0 +1,96 @@
+"""Expected error of forecasts of all_reduce, by transport, size and what is known about the machine."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+
+from fabricast.core.resources import published
+from fabricast.inputs.csv_files import CsvRow, read_csv
+
+__all__ = [
+    "LINKS_ONLY",
+    "PAIRS_MEASURED",
+    "SIZE_CLASSES",
+    "STATE_COLUMNS",
+    "ExpectedError",
+    "error_classes",
+    "expected_error",
+    "size_class",
+]
+
+#: Classes of sizes by their largest size in bytes.
+SIZE_CLASSES = {"up to 32 KiB": 32 << 10, "64 to 512 KiB": 512 << 10, "from 1 MiB": np.inf}
+#: What is known about the machine of a forecast.
+PAIRS_MEASURED, LINKS_ONLY = "pairs measured", "links only"
+STATE_COLUMNS = (
+    "state",
+    "transport",
+    "size_class",
+    "machines",
+    "rows",
+    "median",
+    "within_band",
+    "worst",
+    "shortest",
+    "longest",
+    "coverage",
+)
+
+
+def size_class(size_bytes: float) -> str:
+    """Return the class of a size.
+
+    >>> size_class(4096), size_class(2.0**20)
+    ('up to 32 KiB', 'from 1 MiB')
+    """
+    return next(name for name, largest in SIZE_CLASSES.items() if size_bytes <= largest)
+
+
+@dataclass(frozen=True)
+class ExpectedError:
+    """Error of forecasts of public machines, each left out of the fit of the constants.
+
+    Parameters
+    ----------
+    median : float
+        Median of the absolute relative error.
+    machines, rows : int
+        Number of public machines, and of their measured times.
+    shortest, longest : float
+        Least and largest ratio of measured to forecast times.
+    coverage : float
+        Share of the times of each machine that are within the range of the others.
+    """
+
+    median: float
+    machines: int
+    rows: int
+    shortest: float
+    longest: float
+    coverage: float
+
+
+@cache
+def error_classes() -> dict[tuple[str, str, str], ExpectedError]:
+    """Return the errors by state of information, transport and class of sizes."""
+    rows = read_csv(published() / "collectives" / "state_errors.csv", STATE_COLUMNS)
+    return {(row["state"], row["transport"], row["size_class"]): _error(row) for row in rows}
+
+
+def _error(row: CsvRow) -> ExpectedError:
+    median, shortest, longest, coverage = (row.number(name) for name in ("median", "shortest", "longest", "coverage"))
+    return ExpectedError(median, int(row.number("machines")), int(row.number("rows")), shortest, longest, coverage)
+
+
+def expected_error(*, is_measured: bool, transport: str, size_bytes: float) -> ExpectedError | None:
+    """Return the error of forecasts of all_reduce; None if no public machine has the transport.
+
+    >>> error = expected_error(is_measured=True, transport="P2P", size_bytes=2.0**26)
+    >>> error.shortest < 1 < error.longest
+    True
+    """
+    state = PAIRS_MEASURED if is_measured else LINKS_ONLY
+    return error_classes().get((state, transport, size_class(size_bytes)))
