@@ -12,6 +12,7 @@ from pathlib import Path
 
 import duckdb
 
+from fabricast.collectives.clusters.errors import recorded_cluster_errors
 from fabricast.collectives.evidence.errors import recorded_errors
 from fabricast.collectives.expected import STATE_COLUMNS
 from fabricast.core.resources import published
@@ -89,8 +90,12 @@ UNMEASURED = {
     "staged copies": "not measured: one copy through host memory",
     "staged copies, both ways": "not measured: both copies of a pair through host memory",
 }
-#: Classes of collective operations in README.md; the others are in cluster_errors.csv.
-CLUSTERS = {("one node", "from 1 MiB"): "collectives on a node with NVLink or xGMI, from 1 MiB"}
+#: Classes of collective operations in README.md; the others are in cluster_model_errors.csv.
+CLUSTERS = {
+    "one node": "one node with NVLink",
+    "InfiniBand or RoCE": "nodes with InfiniBand or RoCE",
+    "Slingshot": "nodes with Slingshot, up to 64",
+}
 #: Transports of all_reduce in words, and its class of sizes in README.md.
 TRANSPORTS, LARGEST = {"P2P": "direct copies (P2P)", "SHM": "through host memory (SHM)"}, "from 1 MiB"
 #: Columns of the table of errors in README.md after the class and its number of cases.
@@ -188,15 +193,12 @@ def errors(claims: list[dict[str, str]]) -> str:
             f"| {title} | {error.figures} | {error.median:.1%} | {error.within_band:.0%} | {error.worst:.0%} "
             f"| {error.link_median:.0%}, payload share of the link | shares, from other machines |"
         )
-    columns = ("network", "band", "machines", "rows", "median", "third_quartile", "within_band", "worst")
-    found = read_csv(published() / "collectives" / "cluster_errors.csv", (*columns, "median_with_two_rows"))
-    of_band = {(row["network"], row["band"]): row for row in found}
     lines += [
-        f"| {title} | {of_band[key]['rows']} | {of_band[key].number('median'):.1%} "
-        f"| {of_band[key].number('within_band'):.0%} | {of_band[key].number('worst'):.0%} "
-        f"| {of_band[key].number('median_with_two_rows'):.1%}, with two rows of the machine"
-        f" | interpolation, from other machines |"
-        for key, title in CLUSTERS.items()
+        f"| collectives, {CLUSTERS[row['machine_class']]}, from 1 MiB | {row['rows']} | {row.number('median'):.1%} "
+        f"| {row.number('within_band'):.0%} | {row.number('worst'):.0%} | {row.number('nccl'):.0%}, NCCL's estimate "
+        f"| from other machines; {row.number('with_two_rows'):.1%} with two rows of the machine |"
+        for row in recorded_cluster_errors()
+        if row["machine_class"] in CLUSTERS and row["operations"] == "collectives" and row["size_class"] == LARGEST
     ]
     estimates = {
         row["transport"]: row.number("median")

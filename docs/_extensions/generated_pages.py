@@ -19,6 +19,9 @@ import yaml
 from sphinx.application import Sphinx
 
 from fabricast.breakdown.components import read_systems
+from fabricast.collectives.clusters.constants import fitted_constants
+from fabricast.collectives.clusters.errors import recorded_cluster_errors
+from fabricast.collectives.clusters.evidence import ERROR_COLUMNS
 from fabricast.collectives.evidence.errors import machine_errors
 from fabricast.collectives.expected import SIZE_CLASSES, STATE_COLUMNS
 from fabricast.config import checked_config
@@ -142,6 +145,48 @@ def _state_errors() -> str:
     ]
     words = ["known", "transport", "sizes", "machines", "times", "median", "within 15 %", "in the range", "range"]
     return _markdown_table(words, cells)
+
+
+def _cluster_errors() -> str:
+    """Errors on NVLink nodes and clusters, each machine left out, beside NCCL's estimate and alpha-beta."""
+    cells = [
+        (
+            *(row[name] for name in ERROR_COLUMNS[:5]),
+            *(f"{row.number(name):.0%}" if row[name] else "" for name in ("median", "within_band", "coverage")),
+            f"{row.number('shortest'):.2f} to {row.number('longest'):.2f}",
+            *(f"{row.number(name):.0%}" if row[name] else "" for name in ERROR_COLUMNS[-4:]),
+        )
+        for row in recorded_cluster_errors()
+    ]
+    words = [
+        "machines of",
+        "operations",
+        "sizes",
+        "machines",
+        "times",
+        "median",
+        "within 15 %",
+        "in the range",
+        "range",
+    ]
+    more = ["with two rows", "NCCL's estimate", "with two rows", "alpha-beta"]
+    return _markdown_table([*words, *more], cells)
+
+
+def _cluster_constants() -> str:
+    """Constants of the time model over NVLink and between nodes."""
+    cells = []
+    for name, one in fitted_constants().items():
+        scale, unit = (1e6, "µs") if one.unit == "s" else (1.0, one.unit)
+        cells.append((f"`{name}`", one.meaning, *(f"{scale * v:.3g}" for v in (one.value, one.least, one.most)), unit))
+    return _markdown_table(["constant", "meaning", "value", "low", "high", "unit"], cells)
+
+
+def _nodes() -> str:
+    """Nodes that are built in."""
+    names = ["name", "gpu", "gpus", "fabric", "links", "cards", "card_gbit_s", "attach", "network", "source"]
+    rows = read_csv(published() / "nodes.csv", [*names, "per_switch", "cpu"])
+    return _markdown_table(names, [(f"`{row['name']}`", *(row[name] for name in names[1:])) for row in rows])
 
 
 def _host_copies() -> str:
@@ -459,6 +504,9 @@ def _generate(app: Sphinx) -> None:
         (generated / f"{study}_figures.md").write_text(_figures(study, static), encoding="utf-8")
     (generated / "collectives_constants.md").write_text(_constants(), encoding="utf-8")
     (generated / "collectives_errors.md").write_text(_collective_errors(), encoding="utf-8")
+    (generated / "cluster_errors.md").write_text(_cluster_errors(), encoding="utf-8")
+    (generated / "cluster_constants.md").write_text(_cluster_constants(), encoding="utf-8")
+    (generated / "nodes.md").write_text(_nodes(), encoding="utf-8")
     (generated / "collectives_states.md").write_text(_state_errors(), encoding="utf-8")
     (generated / "pcie_host_copies.md").write_text(_host_copies(), encoding="utf-8")
     (generated / "measured_rows.md").write_text(_measured_rows(), encoding="utf-8")

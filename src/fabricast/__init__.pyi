@@ -2,6 +2,7 @@
 from .api.breakdown import WhatIf as WhatIf
 from .api.breakdown import compare_breakdown as compare_breakdown
 from .api.breakdown import what_if as what_if
+from .api.clusters import cluster_collective as cluster_collective
 from .api.collectives import collective as collective
 from .api.collectives import diagnose as diagnose
 from .api.collectives import diagnose_collective as diagnose_collective

@@ -13,6 +13,7 @@ from fabricast.breakdown.components import read_systems
 from fabricast.cli.main import app
 from fabricast.core.resources import published
 from tests.conftest import REPOSITORY
+from tests.nccl_tests_logs import nccl_tests
 from tests.traces import generate_timers, generate_trace
 
 _GENERATED = {"_build", "_generated", "generated", "jupyter_execute"}
@@ -64,6 +65,8 @@ def folder(tmp_path_factory):
     shutil.copy(folder / "p2p.txt", folder / "printed.txt")
     shutil.copy(DATA / "collectives" / "nccl_tests.log", folder / "all_reduce.log")
     shutil.copy(DATA / "collectives" / "nccl_debug_info.log", folder / "nccl.log")
+    times = [(8, 25.0), (16, 25.0), (32, 25.0), (1 << 20, 90.0), (64 << 20, 500.0), (1 << 30, 5e3)]
+    nccl_tests(folder / "cluster.log", times, ranks=16, hosts=2)
     machine = folder / "machine.yaml"
     result = CliRunner().invoke(
         app, ["topology", "import", str(folder / "topo.txt"), "--gpu", "L40S", "-o", str(machine)]

@@ -157,7 +157,12 @@ rule plot_collectives:
     input:
         **{
             table: f"<results>/collectives/machines.{table}.parquet"
-            for table in ("collective_machine", "collective_time", "collective_error")
+            for table in (
+                "collective_machine",
+                "collective_time",
+                "collective_error",
+                "cluster_time",
+            )
         },
     output:
         figure_outputs("collectives", STUDY_FIGURES["collectives"]),

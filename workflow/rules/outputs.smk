@@ -135,6 +135,8 @@ OUTPUTS = {
             "collective_machine",
             "collective_time",
             "collective_error",
+            "cluster_time",
+            "cluster_error",
             "prediction",
             "reference",
             "parameter",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Mapping, Sequence
 from numbers import Integral
 from pathlib import Path
@@ -15,15 +14,13 @@ from fabricast.collectives.question import Question, prepare, table_of
 from fabricast.collectives.settings_files import graph_file_text, tuner_file_text
 from fabricast.core.arguments import with_checked_types
 from fabricast.core.errors import InputError
-from fabricast.core.quantities import to_bytes
+from fabricast.core.quantities import increasing_sizes
 from fabricast.diagnosis.bundle import Diagnosis, diagnose_facts
 from fabricast.machine.machine import Machine
 from fabricast.machine.options import MachineOptions
 from fabricast.sources.reading import read
 
 __all__ = ["Diagnosis", "collective", "diagnose", "diagnose_collective", "graph_file_text", "tuner_file_text"]
-
-_MOST_SIZES = 10_000
 
 
 @with_checked_types
@@ -127,7 +124,9 @@ def collective(
         run=next(iter(machine.nccl_runs), None),
         calibration=next(iter(others), None),
     )
-    return forecast_prepared(prepare(machine, wanted, question), DEFAULT_SIZES if sizes is None else _sizes(sizes))
+    return forecast_prepared(
+        prepare(machine, wanted, question), DEFAULT_SIZES if sizes is None else increasing_sizes(sizes)
+    )
 
 
 def _options(machine: MachineLike, options: MachineOptions) -> MachineOptions | None:
@@ -145,16 +144,6 @@ def _rank(rank: int | str, names: Sequence[str]) -> str:
     if text.isascii() and text.isdigit() and int(text) < len(names):
         return names[int(text)]
     raise InputError(f"contains '{rank}', expected GPUs such as {', '.join(names[:8])}", argument="ranks")
-
-
-def _sizes(sizes: Sequence[float | str]) -> tuple[float, ...]:
-    """Return increasing sizes in bytes."""
-    found = tuple(to_bytes(size, "sizes") for size in sizes)
-    if not 0 < len(found) <= _MOST_SIZES:
-        raise InputError(f"has {len(found)} elements, expected 1 to {_MOST_SIZES:,}", argument="sizes")
-    if any(not 1 <= size <= 2.0**50 for size in found) or any(a >= b for a, b in itertools.pairwise(found)):
-        raise InputError("is not increasing between 1 B and 1 PiB, expected increasing sizes", argument="sizes")
-    return found
 
 
 @with_checked_types

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -24,6 +24,7 @@ from fabricast.cli.options import (
 if TYPE_CHECKING:
     import pandas as pd
 
+    from fabricast.api.clusters import ClusterForecast
     from fabricast.collectives.forecast import CollectiveForecast
     from fabricast.core.findings import Finding
     from fabricast.machine.machine import Machine
@@ -50,6 +51,13 @@ TRANSPORT = typer.Option(help="p2p or shm for all hops; by default NCCL's rule."
 ENV = typer.Option(help="Variable of NCCL such as NCCL_P2P_LEVEL=SYS; may be repeated.", show_default=False)
 GRAPH = typer.Option("--nccl-graph", help="Rings as in NCCL_GRAPH_FILE.", show_default=False)
 TABLE = typer.Option(help="Number of the table in the log, from 1.", show_default=False)
+NODE = typer.Option(help="Node that is built in, such as hgx_h100 or gh200x4, in place of files.", show_default=False)
+NODES = typer.Option(help="Number of equal nodes; by default that of the log, otherwise 1.", show_default=False)
+NIC = typer.Option(help="Network cards of a node and Gbit/s of each, such as 8x400.", show_default=False)
+NETWORK = typer.Option(help="Kind of network: InfiniBand, RoCE, Slingshot, EFA or Ethernet.", show_default=False)
+OVERSUBSCRIPTION = typer.Option(help="Ratio of the rate of the cards to that of the network above them.")
+GPUS = typer.Option(help="GPUs of each node that are used; by default all.", show_default=False)
+PROCESS = typer.Option("--gpus-per-process", help="GPUs of each process (-g of nccl-tests).")
 OUTPUT = typer.Option("--output", "-o", help="Write the table to this .csv or .parquet file.", show_default=False)
 FORMAT = typer.Option(
     "--format", help="Format of printed results: table (on a terminal), csv (on a pipe) or json.", show_default=False
@@ -59,11 +67,19 @@ WRITE_GRAPH = typer.Option(help="Write the best ring order for NCCL_GRAPH_FILE."
 
 
 @app.command(
-    epilog="Example: fabricast collective machine.yaml p2p.txt --gpu 'RTX 4090' --cpu 'AMD EPYC' --log all_reduce.log"
+    epilog="Examples: fabricast collective machine.yaml p2p.txt --gpu 'RTX 4090' --log all_reduce.log; "
+    "fabricast collective --node hgx_h100 --nodes 4 --nic 8x400 --network InfiniBand"
 )
 def collective(
-    files: Annotated[list[str], FILES],
+    files: Annotated[list[str] | None, FILES] = None,
     measurements: Annotated[list[str] | None, MEASUREMENTS] = None,
+    node: Annotated[str | None, NODE] = None,
+    nodes: Annotated[int | None, NODES] = None,
+    nic: Annotated[str | None, NIC] = None,
+    network: Annotated[str | None, NETWORK] = None,
+    oversubscription: Annotated[float, OVERSUBSCRIPTION] = 1.0,
+    gpus: Annotated[int | None, GPUS] = None,
+    gpus_per_process: Annotated[int, PROCESS] = 1,
     operation: Annotated[str | None, OPERATION] = None,
     log: Annotated[list[str] | None, LOG] = None,
     sizes: Annotated[str | None, SIZES] = None,
@@ -85,24 +101,52 @@ def collective(
     include_display: Annotated[bool, DISPLAY] = False,
     verbose: Annotated[bool, VERBOSE] = False,
 ) -> None:
-    """Forecast NCCL's collective operations on PCIe machines, and what limits them."""
+    """Forecast NCCL's collective operations on PCIe machines, NVLink nodes and clusters, and what limits them."""
     from fabricast.api.collectives import collective as forecast_collective
     from fabricast.api.collectives import diagnose_collective, graph_file_text, tuner_file_text
     from fabricast.api.machine_inputs import open_files
     from fabricast.cli.output import printed_format, write_elapsed
+    from fabricast.core.errors import InputError
     from fabricast.inputs.files import atomic_write
 
-    every = [*files, *(measurements or []), *(log or [])]
+    every = [*(files or []), *(measurements or []), *(log or [])]
     inputs = (*every, nccl_graph)
     check_output(output, ".csv", ".parquet", inputs=inputs)
     check_output(write_tuner, ".csv", ".conf", option="--write-tuner", inputs=inputs, outputs=[output])
     check_output(write_graph, ".xml", option="--write-graph", inputs=inputs)
     shown = printed_format(format_, output)
-    machine, _ = open_files(every, gpu=gpu, cpu=cpu, link=link, system=system, include_display=include_display)
-    if machine.tree.peer_links and not machine.tables:
-        # NCCL's choices over direct links are not emulated: public measurements of such nodes are the answer.
-        _print_reference(machine, operation, sizes)
+    on_nodes = {
+        "operation": operation,
+        "nodes": nodes,
+        "nic": nic,
+        "network": network,
+        "oversubscription": oversubscription,
+        "gpus": gpus,
+        "gpus_per_process": gpus_per_process,
+        "sizes": None if sizes is None else sizes.split(),
+        "nccl_version": nccl_version,
+        "env": _environment(env or []),
+        "table": table,
+    }
+    if node is not None:
+        _print_cluster(node, every, on_nodes, output, shown, verbose)
         return
+    if not every:
+        raise InputError("expected files of a machine, or --node with the name of a node that is built in")
+    machine, _ = open_files(
+        every,
+        gpu=gpu,
+        cpu=cpu,
+        link=link,
+        system=system,
+        include_display=include_display,
+        network_cards=bool(nodes or nic),
+    )
+    if machine.tree.peer_links:
+        _print_cluster(machine, [], on_nodes, output, shown, verbose)
+        return
+    if nodes is not None or nic is not None:
+        raise InputError("--nodes and --nic need direct links between the GPUs of a node, or --node")
     forecast = forecast_collective(
         machine,
         operation,
@@ -132,22 +176,74 @@ def collective(
     print_warnings(forecast.warnings, verbose=verbose)
 
 
-def _print_reference(machine: Machine, operation: str | None, sizes: str | None) -> None:
-    """Print what public machines with direct links reach in an operation."""
-    from fabricast.api.references import reference
-    from fabricast.cli.reference import reference_lines
-    from fabricast.core.errors import InputError
+def _print_cluster(
+    node: Machine | str, logs: list[str], options: dict[str, Any], output: Path | None, shown: str, verbose: bool
+) -> None:
+    """Print or write the forecast of an operation on NVLink nodes or a cluster."""
+    from fabricast.api.clusters import cluster_collective
+    from fabricast.cli.output import write_elapsed
 
-    count = len(machine.tree.accelerator_names)
-    if machine.gpu is None:
-        kind = machine.tree.peer_links[0].kind
-        raise InputError(
-            f"'{machine.tree.name}' has {kind}, over which NCCL is not emulated; specify --gpu MODEL, and public "
-            "measurements of such nodes are printed"
-        )
-    wanted = None if sizes is None else sizes.split()
-    found = reference(machine.gpu, operation or "all_reduce", gpus=count, sizes=wanted)
-    typer.echo("\n".join(reference_lines(found)))
+    forecast = cluster_collective(node, log=logs or None, **options)
+    if output is not None:
+        write_elapsed(forecast.table, output)
+    elif shown == "csv":
+        typer.echo(forecast.table.to_csv(index=False, lineterminator="\n"), nl=False)
+    elif shown == "json":
+        typer.echo(json.dumps(_cluster_document(forecast), indent=1, ensure_ascii=False, allow_nan=False))
+    else:
+        typer.echo("\n".join(_cluster_lines(forecast)))
+    print_warnings(forecast.warnings, verbose=verbose)
+
+
+def _cluster_lines(forecast: ClusterForecast) -> list[str]:
+    """Return a forecast on nodes as an aligned table, with its origin and public machines of the class."""
+    import pandas as pd
+
+    from fabricast.core.number_text import size_text
+
+    table = forecast.table
+    columns = {
+        "size": [size_text(size) for size in table["size_bytes"]],
+        "us": [_time_text(time) for time in table["time_us"]],
+        "bus GB/s": [f"{rate:.3g}" for rate in table["bus_gb_per_s"]],
+    }
+    if "algorithm" in table:
+        columns["NCCL's choice"] = [f"{row.algorithm} {row.protocol}, {row.channels} ch" for row in table.itertuples()]
+        columns["limited by"] = table["limit"].tolist()
+    if "measured_us" in table:
+        columns["measured us"] = [_time_text(time) for time in table["measured_us"]]
+        columns["measured/forecast"] = [f"{ratio:.2f}" for ratio in table["measured_over_forecast"]]
+    if "earliest_us" in table:
+        ranges = zip(table["earliest_us"], table["latest_us"], strict=True)
+        columns["range us"] = [f"{_time_text(low)} to {_time_text(high)}" for low, high in ranges]
+    if "public_us" in table and (table["public_machines"] > 0).any():
+        known = zip(table["public_us"], table["public_machines"], strict=True)
+        columns["public us"] = [f"{_time_text(time)} ({count})" if count else "-" for time, count in known]
+    if "nccl_time_us" in table:
+        columns["NCCL's estimate"] = [_time_text(time) for time in table["nccl_time_us"]]
+    if "gain" in table and (table["gain"] > 1).any():
+        best = zip(table["best_algorithm"], table["best_protocol"], table["gain"], strict=True)
+        columns["better"] = [f"{a} {p} ({gain:.2f})" if gain > 1 else "" for a, p, gain in best]
+    lines = [f"{forecast.operation}, {forecast.cluster.words}"]
+    lines += pd.DataFrame(columns).to_string(index=False).split("\n")
+    lines.append(forecast.source)
+    if forecast.reference is not None:
+        lines.append(f"public: median of {len(forecast.reference.machines)} machines ({forecast.reference.words})")
+    return lines
+
+
+def _cluster_document(forecast: ClusterForecast) -> dict[str, object]:
+    """Return a forecast on nodes as a JSON document."""
+    calibration = forecast.calibration
+    return {
+        "operation": str(forecast.operation),
+        "cluster": forecast.cluster.words,
+        "source": forecast.source,
+        "sizes": json.loads(forecast.table.to_json(orient="records")),
+        "calibration": None if calibration is None else calibration._asdict(),
+        "public_sources": [] if forecast.reference is None else list(forecast.reference.sources),
+        "warnings": [{"code": str(one.code), "text": one.text} for one in forecast.warnings],
+    }
 
 
 def _shown_text(forecast: CollectiveForecast, findings: list[Finding], shown: str) -> str:

@@ -76,7 +76,10 @@ def fit(
         typer.echo(line)
 
 
-@app.command(epilog="Example: fabricast collect osu_k1.out osu_k2.out osu_k4.out -o mine.csv")
+@app.command(
+    epilog="Examples: fabricast collect osu_k1.out osu_k2.out osu_k4.out -o mine.csv; "
+    "fabricast collect all_reduce.log --machine my_cluster -o rows.csv"
+)
 def collect(
     files: Annotated[
         list[str],
@@ -93,8 +96,20 @@ def collect(
     name: Annotated[
         str | None, typer.Option(help="Name of the data set; by default that of the output file.", show_default=False)
     ] = None,
+    machine: Annotated[
+        str | None,
+        typer.Option(
+            help="Machine of logs of nccl-tests: write rows as 'fabricast reference' reads them.", show_default=False
+        ),
+    ] = None,
+    setting: Annotated[
+        str, typer.Option(help="Setting of these logs in words, such as Ring.", show_default=False)
+    ] = "",
 ) -> None:
     """Collect benchmark outputs as one data set in CSV, with a digest of each file."""
+    if machine is not None:
+        _collect_collectives(files, output, machine, setting)
+        return
     from fabricast.api.messages import write_measurements
 
     counts: dict[str, int] = {}
@@ -117,3 +132,15 @@ def collect(
     for dataset, part in table.groupby("dataset", sort=True):
         listed = ", ".join(str(count) for count in sorted(set(part["processes"])))
         typer.echo(f"{output}: data set '{dataset}', {len(part)} cells, processes {listed}")
+
+
+def _collect_collectives(files: list[str], output: Path, machine: str, setting: str) -> None:
+    """Write the times of logs of nccl-tests as rows of public machines."""
+    from fabricast.api.clusters import collected_rows
+    from fabricast.inputs.files import write_text
+
+    check_output(output, ".csv", inputs=[Path(path) for path in files])
+    check_name("--machine", machine)
+    rows = collected_rows(files, machine, setting)
+    write_text(output, rows.to_csv(index=False, lineterminator="\n"))
+    typer.echo(f"{output}: {len(rows)} rows of '{machine}'")

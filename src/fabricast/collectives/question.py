@@ -18,7 +18,7 @@ from fabricast.core.warnings import CodedWarning, WarningCode
 from fabricast.inputs.gpus import gpu_model, is_known_gpu
 from fabricast.machine.addresses import address_warnings, has_addresses, same_address
 from fabricast.machine.machine import Machine
-from fabricast.nccl.costs import Algorithm, Operation, Protocol
+from fabricast.nccl.costs import Algorithm, Operation
 from fabricast.nccl.graph_files import read_graph
 from fabricast.nccl.records import NcclLog, NcclTestsTable, check_bus_bandwidth
 from fabricast.nccl.search import SearchGraph, search_rings
@@ -108,7 +108,7 @@ def prepare(machine: Machine, operation: Operation, question: Question) -> Prepa
     group = communicator(machine, ranks=question.ranks, settings=settings, warnings=[*warnings, *rank_warnings])
     plan = _plan(group, question)
     group = replace(group, warnings=(*group.warnings, *_numa_warnings(group, plan)))
-    table, choices = _checked_table(question, operation), _choices(question.log, operation)
+    table, choices = _checked_table(question, operation), _choices(question, operation)
     return Prepared(group, plan, operation, table, choices, step_scale(group, plan, question.calibration))
 
 
@@ -365,15 +365,7 @@ def _staged_hops(group: Communicator, question: Question) -> dict[tuple[int, int
     }
 
 
-def _choices(debug: NcclLog | None, operation: Operation) -> dict[int, Choice]:
-    """Return the choices that a log states for an operation."""
-    if debug is None:
-        return {}
-    name = operation.replace("_", "")
-    return {
-        choice.size_bytes: (Algorithm(choice.algorithm), Protocol(choice.protocol))
-        for choice in debug.choices
-        if choice.operation.lower() in (name, "")
-        and choice.algorithm in (Algorithm.RING, Algorithm.TREE)
-        and choice.protocol in set(Protocol)
-    }
+def _choices(question: Question, operation: Operation) -> dict[int, Choice]:
+    """Return the choices that a log states for an operation, of the algorithms over PCIe."""
+    stated = {} if question.log is None else question.log.choices_of(operation)
+    return {size: pair for size, pair in stated.items() if pair[0] in (Algorithm.RING, Algorithm.TREE)}

@@ -13,6 +13,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy.optimize import nnls
 
+from fabricast.collectives.clusters.cluster import EFA, ETHERNET, SLINGSHOT, VERBS
 from fabricast.core.errors import InputError
 from fabricast.core.resources import published
 from fabricast.nccl.costs import Operation, bus_factor
@@ -45,10 +46,10 @@ _BAND = 0.15
 _SAME_NETWORK, _FEW = 1.5, 3
 #: Kinds of networks with the words that name them.
 NETWORKS = {
-    "Slingshot": ("slingshot", "ofi", "cxi"),
-    "EFA": ("efa",),
-    "InfiniBand or RoCE": ("infiniband", "roce", "mlx5", "ndr", "hdr", "net/ib"),
-    "Ethernet": ("ethernet", "tcp", "socket"),
+    SLINGSHOT: ("slingshot", "ofi", "cxi"),
+    EFA: ("efa",),
+    VERBS: ("infiniband", "roce", "mlx5", "ndr", "hdr", "net/ib"),
+    ETHERNET: ("ethernet", "tcp", "socket"),
 }
 #: Bands of sizes in bytes of errors.
 BANDS = {"up to 32 KiB": (0.0, 32768.0), "64 to 512 KiB": (65536.0, 524288.0), "from 1 MiB": (2.0**20, np.inf)}

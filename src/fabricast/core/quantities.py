@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Sequence
 from numbers import Real
 
 from fabricast.core.errors import InputError
 from fabricast.core.units import parse_bytes
 
-__all__ = ["LARGEST_BYTES", "MOST_THREADS", "SMALLEST_BYTES", "check_count", "check_seed", "to_bytes", "to_bytes_per_s"]
+__all__ = [
+    "LARGEST_BYTES",
+    "MOST_THREADS",
+    "SMALLEST_BYTES",
+    "check_count",
+    "check_seed",
+    "increasing_sizes",
+    "to_bytes",
+    "to_bytes_per_s",
+]
 
 MOST_THREADS = 4096
+_MOST_SIZES = 10_000
 #: Bounds of the size of a copy in bytes.
 SMALLEST_BYTES, LARGEST_BYTES = 1e-3, 1e15
 
@@ -55,3 +67,13 @@ def to_bytes_per_s(rate: float | str, argument: str = "bandwidth") -> float:
         return parse_bytes(text.removesuffix("/s"))
     except InputError:
         raise InputError(f"is '{rate}', expected bytes/s or text such as 24 GiB/s", argument=argument) from None
+
+
+def increasing_sizes(sizes: Sequence[float | str]) -> tuple[float, ...]:
+    """Return increasing sizes in bytes."""
+    found = tuple(to_bytes(size, "sizes") for size in sizes)
+    if not 0 < len(found) <= _MOST_SIZES:
+        raise InputError(f"has {len(found)} elements, expected 1 to {_MOST_SIZES:,}", argument="sizes")
+    if any(not 1 <= size <= 2.0**50 for size in found) or any(a >= b for a, b in itertools.pairwise(found)):
+        raise InputError("is not increasing between 1 B and 1 PiB, expected increasing sizes", argument="sizes")
+    return found

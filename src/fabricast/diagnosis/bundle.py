@@ -19,6 +19,7 @@ from fabricast.diagnosis.source_texts import source_text
 from fabricast.diagnosis.statements import gpu_states, log_findings, nccl_problems, stated, wrong_results
 from fabricast.diagnosis.verdict import Verdict, is_refuted, verdict_of, within_text
 from fabricast.diagnosis.weights import ACCESS, CONTRADICTION, LINK, MINOR, SYMPTOM
+from fabricast.inputs.pair_rates import SWITCHED
 from fabricast.machine.build import MACHINE_CONTENTS, machine_from
 from fabricast.machine.machine import Machine
 from fabricast.machine.options import MachineOptions
@@ -312,6 +313,7 @@ def _explained(findings: Sequence[Finding]) -> list[Finding]:
 
 
 def _of_topology(machine: Machine, answers: _Answers) -> Iterator[Finding]:
+    answers.statements += _gpus_without_card(machine.tree)
     for warning in machine.tree.warnings:
         if warning.code is WarningCode.PEER_ACCESS_ASSUMED or (
             warning.code is WarningCode.NO_PEER_ACCESS and has_stock_driver(machine)
@@ -325,6 +327,19 @@ def _of_topology(machine: Machine, answers: _Answers) -> Iterator[Finding]:
             weight = MINOR if warning.code in _MINOR_CODES else ACCESS if warning.code in _ACCESS_CODES else LINK
             origin = _origin(machine.facts, warning)
             yield Finding(warning.code, warning.text, _REMEDIES[warning.code], weight, origin=origin)
+
+
+def _gpus_without_card(tree: PcieTree) -> Iterator[str]:
+    """Yield the GPUs that have no network card below their switches, if others have one."""
+    cards = [name for name in tree.endpoint_names if tree.vertex(name).network_card]
+    near = {gpu: any(tree.path_class(gpu, card) in SWITCHED for card in cards) for gpu in tree.accelerator_names}
+    without = [gpu for gpu, has_card in near.items() if not has_card]
+    if without and len(without) < len(near):
+        yield (
+            f"GPU {', '.join(without)}: no network card below their PCIe switches, the other "
+            f"{len(near) - len(without)} GPUs have one: between nodes these GPUs send over the processors, or over "
+            "NVLink and another GPU (PXN)"
+        )
 
 
 def _has_several_nodes(facts: Facts) -> bool:

@@ -86,7 +86,7 @@ def compare_with_public(fact: Fact, facts: Facts) -> ComparedTable:
     nvls = [*_nvls(fact, found, family, environment, sizes)]
     # NVLink SHARP that is not used explains why large sizes are slower.
     findings = [*(nvls or slow), *late]
-    notes = [*found.notes[:4], *_above_links(table, family, nodes)]
+    notes = [*found.notes[:4], *_above_links(table, family, nodes, environment)]
     return ComparedTable(text, bool(slow or nvls), found.is_neighbour, tuple(findings), tuple(notes))
 
 
@@ -185,10 +185,11 @@ def _nvls(
         yield Finding("nvls_unused", text, remedy, _SPECIFIC, origin=f"{fact.place.path}:{row.line}")
 
 
-def _above_links(table: NcclTestsTable, family: str, nodes: int) -> Iterator[str]:
+def _above_links(table: NcclTestsTable, family: str, nodes: int, environment: Mapping[str, str]) -> Iterator[str]:
     """Explain bus bandwidths that are no rate of a link."""
     reached = max(row.bus_bytes_per_s for row in table.rows) / 1e9
-    if table.operation is Operation.ALL_REDUCE and nodes == 2 and reached > 50:
+    chosen = environment.get("NCCL_ALGO", "").lower()
+    if table.operation is Operation.ALL_REDUCE and nodes == 2 and (reached > 50 or chosen == "tree"):
         yield (
             "bus bandwidth on two nodes is no rate of a link: trees send half as many bytes over the network as it "
             "assumes; NCCL_ALGO=Ring tests the network cards"

@@ -101,6 +101,9 @@ def stated(facts: Facts) -> Iterator[str]:
         text = _run_text(fact.value)
         if text:
             yield f"{text} ({fact.place})"
+        card = _only_card(fact.value)
+        if card:
+            yield f"{card} ({fact.place})"
     lines: dict[str, str] = {}
     for fact in facts.of(Quantity.COLLECTIVE):
         table: NcclTestsTable = fact.value
@@ -201,13 +204,32 @@ def _between_nodes(log: NcclLog, place: Callable[..., str]) -> Iterator[Finding]
         )
 
 
-def _shared_cards(log: NcclLog) -> tuple[str, list[int]] | None:
-    """Return the card that several ranks of a node use while other cards are used by one; None if they are equal."""
+def _only_card(log: NcclLog) -> str:
+    """Return a text if all GPUs of each node send over one network card; empty otherwise."""
+    users = _users_of_cards(log)
+    nodes = {node for node, _ in users}
+    if not users or len(users) > len(nodes) or min(len(ranks) for ranks in users.values()) < 2:
+        return ""
+    return (
+        f"all {(log.ranks or 0) // max(log.nodes, 1)} GPUs of a node send over one network card: its rate (Gbit/s "
+        "divided by 8) is the ceiling of large sizes, two thirds of it if the card is not below the switch of the "
+        "GPUs; compare the last rows, as 'Avg bus bandwidth' is the mean over all sizes"
+    )
+
+
+def _users_of_cards(log: NcclLog) -> dict[tuple[int, str], set[int]]:
+    """Return the ranks that send to other nodes, by node and network card."""
     per_node = (log.ranks or 0) // max(log.nodes, 1)
     users: dict[tuple[int, str], set[int]] = {}
     for (source, target), via in log.transports.items():
         if via.startswith("NET/IB/") and per_node and source // per_node != target // per_node:
             users.setdefault((source // per_node, via.split("/")[2]), set()).add(source)
+    return users
+
+
+def _shared_cards(log: NcclLog) -> tuple[str, list[int]] | None:
+    """Return the card that several ranks of a node use while other cards are used by one; None if they are equal."""
+    users = _users_of_cards(log)
     counts = {key: len(ranks) for key, ranks in users.items()}
     if not counts or max(counts.values()) == min(counts.values()):
         return None

@@ -15,7 +15,7 @@ from matplotlib.ticker import FuncFormatter
 from fabricast.figures.colours import COLOURS
 from fabricast.figures.style import COLUMN_WIDTH_IN, PAGE_WIDTH_IN, size_name
 
-__all__ = ["plot_bandwidth", "plot_card", "plot_choices", "plot_errors"]
+__all__ = ["plot_bandwidth", "plot_card", "plot_choices", "plot_clusters", "plot_errors", "plot_scale"]
 
 _FORECASTS = {
     "forecast_s": ("forecast", COLOURS[0], "-"),
@@ -31,6 +31,11 @@ _NAMES = {
     "alpha_beta": ("alpha-beta", COLOURS[2]),
 }
 _COLUMNS = 3
+#: Number of classes of NVLink nodes and clusters in one figure.
+_CLASSES_SHOWN, _MANY_NODES = 6, 16
+#: Sizes of the figure over the number of nodes, with colour, and largest number of nodes of the fit.
+_SCALE_SIZES = {8.0: COLOURS[0], 2.0**20: COLOURS[1], 2.0**30: COLOURS[2]}
+_FITTED_NODES, _SHOWN_NODES = 64, 128
 #: Binary logarithm of the ratio of sizes above which every tenth power of two has a label.
 _WIDE = 17
 
@@ -59,11 +64,12 @@ def _size_axis(axes: Axes, sizes: pd.Series) -> None:
     axes.set_xticks([2.0**power for power in np.arange(math.ceil(low / step) * step, high + 0.1, step)])
 
 
-def _panel(axes: Axes, rows: pd.DataFrame, ranks: int) -> None:
+def _panel(axes: Axes, rows: pd.DataFrame, ranks: int, columns: tuple[str, ...] = tuple(_FORECASTS)) -> None:
     """Draw measured and forecast bus bandwidth of one machine."""
     rows = rows.sort_values("size_bytes")
     scale = rows["size_bytes"] * _bus_factor(ranks) / 1e9
-    for column, (label, colour, line) in _FORECASTS.items():
+    for column in columns:
+        label, colour, line = _FORECASTS[column]
         axes.plot(rows["size_bytes"], scale / rows[column], line, color=colour, linewidth=1, label=label)
     axes.plot(rows["size_bytes"], scale / rows["measured_s"], "o", color="black", markersize=2.2, label="measured")
     axes.set_yscale("log")
@@ -153,4 +159,70 @@ def plot_card(time: pd.DataFrame, machine: pd.DataFrame) -> Figure:
     axes.set_ylabel("bus bandwidth (GB/s)")
     axes.set_title(f"all_reduce of {ranks} GPUs ({_system_title(name)})", fontsize=8)
     axes.legend()
+    return figure
+
+
+def _cluster_cases(time: pd.DataFrame) -> list[tuple[str, pd.DataFrame, int]]:
+    """Return title, rows and ranks of one machine for each class with most measured sizes of all_reduce."""
+    is_plain = (time["operation"] == "all_reduce") & (time["algorithms"] == "")
+    rows = time[is_plain & (time["nodes"] <= _FITTED_NODES)]
+    cases: dict[str, tuple[tuple[int, int], str, pd.DataFrame, int]] = {}
+    for _, part in rows.groupby(["system", "nodes", "ranks"], sort=True):
+        first = part.iloc[0]
+        nodes, ranks, kind = int(first["nodes"]), int(first["ranks"]), f"{first['gpu']} {first['machine_class']}"
+        # Of equal numbers of sizes, the case with more nodes up to 16.
+        rank = (len(part), nodes if nodes <= _MANY_NODES else 0)
+        if kind not in cases or rank > cases[kind][0]:
+            family, network = (str(first[name]).replace("-", " ").split(" ")[0] for name in ("gpu", "machine_class"))
+            title = f"{ranks // nodes} x {family}"
+            title = title if nodes == 1 else f"{nodes} nodes, {title}, {network}"
+            cases[kind] = (rank, title, part, ranks)
+    largest = sorted(cases.values(), key=lambda case: (-case[0][0], case[1]))[:_CLASSES_SHOWN]
+    return [(title, part, ranks) for _, title, part, ranks in sorted(largest, key=lambda case: case[1])]
+
+
+def plot_clusters(time: pd.DataFrame) -> Figure:
+    """Draw the bus bandwidth of all_reduce over the size on NVLink nodes and clusters, one panel per class."""
+    cases = _cluster_cases(time)
+    rows = max(1, -(-len(cases) // _COLUMNS))
+    figure, panels = plt.subplots(rows, _COLUMNS, figsize=(PAGE_WIDTH_IN, 1.75 * rows + 0.4), squeeze=False)
+    for axes, (title, part, ranks) in zip(panels.flat, cases, strict=False):
+        _panel(axes, part, ranks, columns=("forecast_s", "nccl_s"))
+        axes.set_title(title, fontsize=8)
+        axes.set_xlabel("message size")
+    for axes in panels.flat[len(cases) :]:
+        axes.axis("off")
+    for row in panels:
+        row[0].set_ylabel("bus bandwidth (GB/s)")
+    figure.legend(*panels[0][0].get_legend_handles_labels(), ncols=4, loc="outside lower center")
+    return figure
+
+
+def plot_scale(time: pd.DataFrame) -> Figure:
+    """Draw the time of all_reduce over the number of nodes on the cluster with most node counts."""
+    rows = time[(time["operation"] == "all_reduce") & (time["algorithms"] == "") & (time["nodes"] <= _SHOWN_NODES)]
+    counts = rows.groupby("system")["nodes"].nunique()
+    rows = rows[rows["system"] == counts.idxmax()]
+    figure, axes = plt.subplots(figsize=(COLUMN_WIDTH_IN, 2.4))
+    for size, colour in _SCALE_SIZES.items():
+        part = rows[rows["size_bytes"] == size].sort_values("nodes")
+        axes.plot(part["nodes"], part["forecast_s"] * 1e6, "-", color=colour, linewidth=1, label=size_name(size))
+        axes.plot(part["nodes"], part["measured_s"] * 1e6, "o", color=colour, markersize=3)
+    axes.axvline(_FITTED_NODES * 2**0.5, color="0.6", linewidth=0.8, linestyle=":")
+    axes.set_xscale("log", base=2)
+    axes.set_yscale("log")
+    nodes = sorted(rows["nodes"].unique())
+    axes.set_xticks(nodes, [str(count) for count in nodes])
+    axes.minorticks_off()
+    axes.set_xlabel("nodes")
+    axes.set_ylabel("time (µs)")
+    gpu = str(rows["gpu"].iloc[0])
+    axes.set_title(f"all_reduce of 4 x {gpu} a node", fontsize=8)
+    handles, labels = axes.get_legend_handles_labels()
+    figure.legend(
+        handles,
+        [f"{label} (points: measured)" for label in labels[:1]] + labels[1:],
+        ncols=3,
+        loc="outside lower center",
+    )
     return figure

@@ -38,10 +38,13 @@ class Operation(StrEnum):
 
 
 class Algorithm(StrEnum):
-    """Algorithms that NCCL uses on PCIe machines of one host."""
+    """Algorithms of NCCL."""
 
     RING = "ring"
     TREE = "tree"
+    #: Reductions and multicasts within NVSwitch: on one host, and with trees between hosts.
+    NVLS = "nvls"
+    NVLS_TREE = "nvlstree"
     #: Send and receive operations; no algorithm of the cost table.
     DIRECT = "direct"
 
@@ -101,10 +104,15 @@ def bus_factor(operation: Operation, ranks: int) -> float:
 
 
 class Cost(NamedTuple):
-    """Latency in us and algorithm bandwidth in GB/s of an algorithm and protocol; bandwidth 0 if it is not used."""
+    """Latency in us and algorithm bandwidth in GB/s of an algorithm and protocol; bandwidth 0 if it is not used.
+
+    From a size on, NCCL multiplies the latency of rings over several hosts by a factor.
+    """
 
     latency_us: float
     gb_per_s: float
+    slow_factor: float = 1.0
+    slow_from_bytes: float = np.inf
 
 
 @dataclass(frozen=True)
@@ -132,12 +140,14 @@ class CostTable:
         if cost.gb_per_s == 0:
             return np.full(size_bytes.shape, np.inf)
         rate: NDArray[np.float64] = np.full(size_bytes.shape, cost.gb_per_s)
+        latency = np.full(size_bytes.shape, cost.latency_us)
+        latency[size_bytes >= cost.slow_from_bytes] *= cost.slow_factor
         if algorithm is Algorithm.TREE:
             factors = np.array(_TREE_CORRECTION[protocol])
             place = np.floor(np.log2(np.maximum(size_bytes // 64, 1))).astype(np.int64)
             is_corrected = (size_bytes >= 64) & (place < factors.size)
             rate[is_corrected] *= factors[place[is_corrected]]
-        time_us: NDArray[np.float64] = cost.latency_us + size_bytes / (1000 * rate)
+        time_us: NDArray[np.float64] = latency + size_bytes / (1000 * rate)
         return time_us
 
     def choices(

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from fabricast.core.errors import InputError
-from fabricast.nccl.costs import Operation, bus_factor
+from fabricast.nccl.costs import Algorithm, Operation, Protocol, bus_factor
 from fabricast.nccl.search import SearchGraph
 from fabricast.nccl.system import PathType, Version
 
@@ -100,6 +100,16 @@ class NcclLog:
     def uses_p2p(self) -> dict[tuple[int, int], bool]:
         """Whether each printed hop is direct (P2P) or through host memory (SHM)."""
         return {pair: via.startswith("P2P") for pair, via in self.transports.items() if via[:3] in ("P2P", "SHM")}
+
+    def choices_of(self, operation: Operation) -> dict[int, tuple[Algorithm, Protocol]]:
+        """Return the algorithm and protocol that the log states for an operation, by size in bytes."""
+        name, known = operation.replace("_", ""), set(Algorithm)
+        stated = {}
+        for choice in self.choices:
+            algorithm = choice.algorithm.replace("_", "")
+            if choice.operation.lower() in (name, "") and algorithm in known and choice.protocol in set(Protocol):
+                stated[choice.size_bytes] = (Algorithm(algorithm), Protocol(choice.protocol))
+        return stated
 
     def rings(self) -> SearchGraph | None:
         """Return the rings of the log; None if it states no complete order.

@@ -9,7 +9,7 @@ import numpy as np
 
 from fabricast.nccl.system import MILLI, Cpu, NcclSystem, PathType, Version
 
-__all__ = ["Pattern", "SearchGraph", "search_rings", "search_trees"]
+__all__ = ["Pattern", "SearchGraph", "search_rings", "search_speeds", "search_trees"]
 
 #: Number of search steps of one search: with equal channels, and otherwise (src/graph/search.cc).
 _SAME_CHANNELS_STEPS, _STEPS, _ALL_STEPS = 1 << 8, 1 << 14, 1 << 19
@@ -17,8 +17,20 @@ _MOST_CHANNELS = 32
 _FALLBACK_GB_PER_S = 0.1
 
 
-def _speeds(capability: float, version: Version) -> tuple[float, ...]:
-    """Return the speeds of a channel that NCCL tries on one host, in GB/s, fastest first."""
+#: Speeds of a channel over several hosts, slower than those that depend on the GPU.
+_SLOW_SPEEDS = (15.0, 12.0, 10.0, 9.0, 7.0, 6.0, 5.0, 4.0, 3.0, 2.4, 1.2, 0.24, 0.12)
+_SLOW_SPEEDS_90 = (24.0, 22.0, 20.0, 17.5, 15.0, 12.0, 6.0, 3.0, 2.4, 1.2, 0.24, 0.12)
+
+
+def search_speeds(capability: float, version: Version, *, several_hosts: bool = False) -> tuple[float, ...]:
+    """Return the speeds of a channel that NCCL tries, in GB/s, fastest first."""
+    if several_hosts:
+        if capability < 9:
+            return (48.0, 30.0, 28.0, 24.0, 20.0, 18.0, *_SLOW_SPEEDS)
+        if capability < 10:
+            return (48.0, 45.0, 42.0, 40.0, 30.0, *_SLOW_SPEEDS_90)
+        fast = (96.0,) * (version >= (2, 28, 0)) + (86.0, 80.0) * (version >= (2, 30, 0))
+        return (*fast, 48.0, 45.1, 42.0, 40.0, 30.0, *_SLOW_SPEEDS_90)
     if capability >= 10:
         speeds = [90, 80, 70, 60, 50, 40, 30, 24, 20, 19]
         if version >= (2, 29, 0):
@@ -220,7 +232,7 @@ class _Search:
         total = float(np.max(system.gpu_gb_per_s))
         fastest = max(self._paths[one][other].gb_per_s for one, other in pairs)
         reachable = total if self._is_ring else total * system.gpus / (system.gpus - 1)
-        speeds = _speeds(system.capability, system.version)
+        speeds = search_speeds(system.capability, system.version)
         self._first_pass(speeds, min(kinds), max(kinds), fastest, reachable, total)
         self._duplicate()
         self._second_pass(speeds, max(kinds))

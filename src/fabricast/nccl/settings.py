@@ -27,6 +27,8 @@ _LEVELS = {
     "4": PathType.SYS,
     "5": PathType.SYS,
 }
+#: Algorithms that NCCL_ALGO can name.
+ALGORITHMS = (Algorithm.RING, Algorithm.TREE, Algorithm.NVLS, Algorithm.NVLS_TREE)
 #: Variables that change a forecast. Others are listed in a warning.
 _KNOWN = (
     "NCCL_P2P_LEVEL",
@@ -132,7 +134,7 @@ class NcclSettings:
     @property
     def pairs(self) -> frozenset[tuple[Algorithm, Protocol]]:
         """Permitted pairs of algorithm and protocol."""
-        algorithms = self.algorithms or frozenset({Algorithm.RING, Algorithm.TREE})
+        algorithms = self.algorithms or frozenset(ALGORITHMS)
         protocols = self.protocols or frozenset({Protocol.LL, Protocol.SIMPLE})
         return frozenset((algorithm, protocol) for algorithm in algorithms for protocol in protocols)
 
@@ -164,7 +166,7 @@ def with_environment(settings: NcclSettings, environment: Mapping[str, str]) -> 
             changes["has_peer_access"] = settings.has_peer_access and text == "0"
             changes["disabled_by"] = "" if text == "0" else f"{name}={text}"
         elif name == "NCCL_ALGO":
-            changes["algorithms"] = _names(name, text, (Algorithm.RING, Algorithm.TREE))
+            changes["algorithms"] = _names(name, text, ALGORITHMS)
         elif name == "NCCL_PROTO":
             changes["protocols"] = _names(name, text, tuple(Protocol))
         elif name == "NCCL_BUFFSIZE":

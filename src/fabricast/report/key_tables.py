@@ -118,6 +118,13 @@ KEY_TABLES = {
             FROM collective_time
             QUALIFY row_number() OVER (PARTITION BY system, operation ORDER BY size_bytes DESC) = 1
             ORDER BY user_supplied DESC, system, operation""",
+        "Errors over NVLink and between nodes, each computer left out of the fit": """
+            SELECT machine_class AS "machines of", operations, size_class AS sizes, machines, rows AS times,
+            printf('%.1f %%', 100 * median) AS "median error", printf('%.0f %%', 100 * within_band) AS "within 15 %",
+            coalesce(printf('%.1f %%', 100 * with_two_rows), '') AS "with two rows",
+            coalesce(printf('%.1f %%', 100 * nccl), '') AS "NCCL's estimate",
+            coalesce(printf('%.1f %%', 100 * alpha_beta), '') AS "alpha-beta"
+            FROM cluster_error ORDER BY machine_class, operations, size_class""",
     },
     "percs": {
         "Time of the busiest link in ms, mean over seeds": """

@@ -484,6 +484,44 @@ CREATE TABLE collective_error (
   worst DOUBLE NOT NULL, -- largest error
   PRIMARY KEY (transport, size_class, forecast)
 );
+-- Measured and forecast times of collective operations on public NVLink nodes and clusters.
+CREATE TABLE cluster_time (
+  system VARCHAR NOT NULL, -- machine
+  machine_class VARCHAR NOT NULL, -- one node, or the kind of network between nodes
+  operation VARCHAR NOT NULL, -- operation of nccl-tests
+  gpu VARCHAR NOT NULL, -- GPU model
+  nodes BIGINT NOT NULL, -- number of nodes
+  ranks BIGINT NOT NULL, -- number of GPUs
+  algorithms VARCHAR NOT NULL, -- algorithms that a setting permits; empty for all
+  size_bytes DOUBLE NOT NULL, -- size as nccl-tests counts
+  measured_s DOUBLE NOT NULL, -- measured time, median of runs
+  forecast_s DOUBLE NOT NULL, -- forecast time, with constants of all machines
+  nccl_s DOUBLE, -- NCCL's estimate
+  algorithm VARCHAR NOT NULL, -- NCCL's choice
+  protocol VARCHAR NOT NULL, -- NCCL's choice
+  is_virtual BOOLEAN NOT NULL, -- whether the nodes are virtual machines
+  PRIMARY KEY (system, operation, nodes, ranks, algorithms, size_bytes)
+);
+-- Errors of forecasts on NVLink nodes and clusters, each machine left out of the fit of the constants.
+CREATE TABLE cluster_error (
+  machine_class VARCHAR NOT NULL, -- one node, or the kind of network between nodes
+  operations VARCHAR NOT NULL, -- collectives, or sends and receives
+  size_class VARCHAR NOT NULL, -- class of sizes
+  machines BIGINT NOT NULL, -- number of machines
+  rows BIGINT NOT NULL, -- number of measured times
+  median DOUBLE NOT NULL, -- median of |forecast / measured - 1|
+  within_band DOUBLE NOT NULL, -- share within 15 %
+  within_thirty DOUBLE NOT NULL, -- share within 30 %
+  worst DOUBLE NOT NULL, -- largest error
+  shortest DOUBLE NOT NULL, -- least ratio of measured to forecast times; of ten machines or more, the 10th percentile
+  longest DOUBLE NOT NULL, -- largest ratio; of ten machines or more, the 90th percentile
+  coverage DOUBLE, -- share of the times of each machine within the range of the others
+  with_two_rows DOUBLE, -- median error if two rows of the machine calibrate the forecast
+  nccl DOUBLE, -- median error of NCCL's estimate
+  nccl_with_two_rows DOUBLE, -- median error of NCCL's estimate with two rows
+  alpha_beta DOUBLE, -- median error of an alpha-beta model of the other machines
+  PRIMARY KEY (machine_class, operations, size_class)
+);
 -- Measurements with several processes per node.
 CREATE TABLE maxrate_measurement (
   dataset VARCHAR NOT NULL, -- data set

@@ -213,6 +213,39 @@ def test_statements_of_a_log_need_no_topology(diagnosed):
     assert causes_of(diagnosed(log=sockets)) == ["tcp_between_nodes"]
 
 
+@pytest.mark.parametrize(("cards", "is_named"), [((0, 0, 0, 0), True), ((0, 1, 2, 3), False)])
+def test_one_network_card_of_a_node_is_its_ceiling(diagnosed, cards, is_named):
+    lines = "".join(
+        f"n:1:2 [{rank}] NCCL INFO Channel 0{rank}/0 : {rank}[{rank}] -> {rank + 8}[{rank}] [send] via "
+        f"NET/IB/{card}/GDRDMA\n"
+        for rank, card in enumerate(cards)
+    )
+    found = diagnosed(log=HOPS + lines)
+    assert not found.findings
+    assert any("8 GPUs of a node send over one network card" in one for one in found.statements) == is_named
+
+
+@pytest.mark.parametrize(("classes", "is_named"), [(("PIX", "PIX", "NODE", "NODE"), True), (("PIX",) * 4, False)])
+def test_gpus_without_a_network_card_of_their_own_are_listed(diagnosed, classes, is_named):
+    names = [f"GPU{i}" for i in range(4)]
+    rows = [
+        [name, *("X" if i == j else "NODE" for j in range(4)), *(path if i == k else "NODE" for k in range(4))]
+        for i, (name, path) in enumerate(zip(names, classes, strict=True))
+    ]
+    cards = [
+        [
+            f"NIC{k}",
+            *(classes[i] if i == k else "NODE" for i in range(4)),
+            *("X" if k == m else "NODE" for m in range(4)),
+        ]
+        for k in range(4)
+    ]
+    header = ["", *names, *(f"NIC{k}" for k in range(4))]
+    topo = "\n".join("\t".join(row) for row in [header, *rows, *cards]) + "\n"
+    found = diagnosed(topo=topo)
+    assert any("GPU 2, 3: no network card below" in one for one in found.statements) == is_named
+
+
 def test_two_ranks_that_share_a_network_card_are_named(diagnosed):
     cards = [0, 0, 2, 3]
     lines = "".join(

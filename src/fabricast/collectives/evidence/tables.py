@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import pandas as pd
 
+from fabricast.collectives.clusters.evidence import cluster_times
 from fabricast.collectives.communicator import Communicator
 from fabricast.collectives.evidence.errors import LEFT_OUT, case_times, error_table, one_row_per_size, recorded_errors
 from fabricast.collectives.evidence.measured import MeasuredCase, measured_cases, measured_machine
@@ -28,13 +29,16 @@ class CollectiveTables:
 
     Parameters
     ----------
-    collective_machine, collective_time, collective_error, prediction, reference, parameter : pandas.DataFrame
+    collective_machine, collective_time, collective_error : pandas.DataFrame
+    cluster_time, cluster_error, prediction, reference, parameter : pandas.DataFrame
         Rows as defined in schema.sql.
     """
 
     collective_machine: pd.DataFrame
     collective_time: pd.DataFrame
     collective_error: pd.DataFrame
+    cluster_time: pd.DataFrame
+    cluster_error: pd.DataFrame
     prediction: pd.DataFrame
     reference: pd.DataFrame
     parameter: pd.DataFrame
@@ -71,6 +75,8 @@ def collective_tables(user_supplied: Sequence[tuple[str, CollectiveForecast]] = 
         pd.DataFrame(machines).drop_duplicates("system"),
         times,
         errors,
+        cluster_times(),
+        pd.read_csv(published() / "collectives" / "cluster_model_errors.csv", comment="#"),
         _cases(prediction),
         _cases(reference),
         _parameters(),

@@ -35,4 +35,19 @@ FIGURES = (
         "Protocol that NCCL's cost table selects at each measured size (LL: with flags in the data). Where NCCL's "
         "search fails (asus8, turin9575-5090), it uses Simple from 4 KiB on.",
     ),
+    Entry(
+        "clusters",
+        "Bus bandwidth of all_reduce on NVLink nodes and clusters",
+        lambda read, values: plots.plot_clusters(read("cluster_time")),
+        "Bus bandwidth of all_reduce over the size: measured by others (points), forecast with constants that are "
+        "fitted to all public machines, and NCCL's estimate; one public machine for each of six classes.",
+    ),
+    Entry(
+        "scale",
+        "Time of all_reduce over the number of nodes",
+        lambda read, values: plots.plot_scale(read("cluster_time")),
+        "Time of all_reduce of three sizes over the number of nodes, measured on the public cluster with most node "
+        "counts (points) and forecast (lines). Above 64 nodes the forecast is not fitted: other jobs congest the "
+        "network.",
+    ),
 )

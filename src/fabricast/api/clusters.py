@@ -1,0 +1,191 @@
+"""Expected performance of collective operations on NVLink nodes and clusters."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import pandas as pd
+
+from fabricast.api.machine_inputs import Files, paths_of
+from fabricast.collectives.calibration import is_calibration
+from fabricast.collectives.clusters.cluster import Cluster, node_names, node_of
+from fabricast.collectives.clusters.forecast import ClusterForecast, forecast_cluster
+from fabricast.collectives.clusters.of_machine import cluster_of_machine
+from fabricast.collectives.clusters.question import ClusterOptions, cluster_of
+from fabricast.collectives.forecast import DEFAULT_SIZES
+from fabricast.collectives.question import table_of
+from fabricast.core.arguments import with_checked_types
+from fabricast.core.errors import InputError
+from fabricast.core.facts import Facts, Quantity
+from fabricast.core.quantities import increasing_sizes
+from fabricast.machine.build import machine_from
+from fabricast.machine.machine import Machine
+from fabricast.machine.options import MachineOptions
+from fabricast.sources.reading import read
+
+__all__ = ["Cluster", "ClusterForecast", "cluster_collective", "collected_rows", "node_names"]
+
+
+@with_checked_types
+def cluster_collective(
+    node: str | Path | Sequence[str | Path] | Machine,
+    operation: str | None = None,
+    *,
+    nodes: int | None = None,
+    nic: str | None = None,
+    network: str | None = None,
+    sizes: Sequence[float | str] | None = None,
+    log: Files | None = None,
+    gpus: int | None = None,
+    gpu: str | None = None,
+    oversubscription: float = 1.0,
+    gpus_per_process: int = 1,
+    gpudirect: bool = True,
+    nvls: bool = True,
+    nccl_version: str | None = None,
+    env: Mapping[str, str] | None = None,
+    table: int | None = None,
+) -> ClusterForecast:
+    """Forecast the times of a collective operation of NCCL on a node with direct links, or on several such nodes.
+
+    NCCL's choice is emulated from its search and cost table. Where it is not (RCCL, TCP sockets, tuner plugins, unequal
+    links), times are an interpolation between public measurements of the class, or between rows of your log.
+
+    Parameters
+    ----------
+    node : str, Path, Machine or sequence of these
+        Name of a node that is built in, such as ``"hgx_h100"``, or files that describe one node and its links.
+    operation : str, optional
+        all_reduce, all_gather, reduce_scatter, broadcast, reduce, alltoall or sendrecv; by default that of the log,
+        otherwise all_reduce.
+    nodes : int, optional
+        Number of equal nodes; by default that of the log, otherwise 1.
+    nic : str, optional
+        Network cards of a node and Gbit/s of each, such as ``"8x400"``; by default those of a built-in node.
+    network : {'InfiniBand or RoCE', 'Slingshot', 'EFA', 'Ethernet'}, optional
+        Kind of network, or words that name it, such as ``"roce"``.
+    sizes : sequence of float or str, optional
+        Sizes in bytes or as text, as nccl-tests counts them; by default 256 B to 256 MiB, or those of the log.
+    log : str, Path or sequence of these, optional
+        Logs of nccl-tests to compare. With sizes, or of another operation, a log with a row up to 64 KiB and one from
+        64 MiB on calibrates the latencies and rates of the forecast.
+    gpus : int, optional
+        GPUs of each node that are used; by default all.
+    gpu : str, optional
+        GPU model, if no file names it.
+    oversubscription : float, default 1
+        Ratio of the rate of the cards of a node to that of the network above them.
+    gpus_per_process : int, default 1
+        GPUs of each process (``-g`` of nccl-tests).
+    gpudirect, nvls : bool, default True
+        Whether cards use GPUDirect RDMA, and whether NVLink SHARP is available.
+    nccl_version : str, optional
+        Version of NCCL; by default that of the log, otherwise 2.30.7.
+    env : mapping of str to str, optional
+        Environment variables of NCCL.
+    table : int, optional
+        Number of the table in the log, counted from 1.
+
+    Returns
+    -------
+    ClusterForecast
+        ``table``: one row per size with time, bandwidths, choice, what limits it, NCCL's estimate and the range.
+        ``source``: emulation or interpolation. ``warnings``: expected error and assumptions.
+
+    Raises
+    ------
+    InputError
+        If a description is incomplete or contradicts the log, or if neither an emulation nor public rows exist.
+
+    References
+    ----------
+    NVIDIA/nccl 5067397c (v2.30.7). Constants are fitted on public measurements (cluster_constants.csv).
+
+    Examples
+    --------
+    >>> import fabricast as fc
+    >>> forecast = fc.cluster_collective("hgx_h100", nodes=4, nic="8x400", sizes=["8 B", "4 GiB"])
+    >>> forecast.table["algorithm"].tolist(), bool(300 < forecast.table["bus_gb_per_s"].iloc[-1] < 400)
+    (['tree', 'ring'], True)
+    """
+    machine, facts = _read(node, paths_of(log), gpu)
+    tables, runs = list(facts.of(Quantity.COLLECTIVE)), [fact.value for fact in facts.of(Quantity.NCCL_RUN)]
+    wanted, measured = table_of(tables, operation, table)
+    own = None
+    if measured is None or sizes is not None:
+        # With sizes of the user, the log calibrates the forecast.
+        own, measured = measured or next((one for one in tables if is_calibration(one)), None), None
+    run = next(iter(runs), None)
+    options = ClusterOptions(
+        nodes, nic, network, gpus, oversubscription, gpus_per_process, gpudirect, nvls, nccl_version, env
+    )
+    one_node = cluster_of_machine(machine) if machine is not None else node_of(str(node))
+    return forecast_cluster(
+        cluster_of(one_node, options, own or measured, run),
+        wanted,
+        DEFAULT_SIZES if sizes is None else increasing_sizes(sizes),
+        log=None if measured is None else measured.value,
+        own=None if own is None else own.value,
+        stated=None if run is None else run.choices_of(wanted),
+    )
+
+
+def collected_rows(files: Sequence[str | Path], machine: str, setting: str = "") -> pd.DataFrame:
+    """Return the times of logs of nccl-tests as rows of cluster_times.csv, which `reference` and errors use.
+
+    Parameters
+    ----------
+    files : sequence of str or Path
+        Logs of nccl-tests of one machine; repeated sizes have median, shortest and longest time.
+    machine : str
+        Name of the machine.
+    setting : str, default ''
+        Words for a setting such as ``"Ring"``; empty for the default.
+
+    Returns
+    -------
+    pandas.DataFrame
+        machine, operation, nodes, ranks, setting, size_bytes, median_us, shortest_us, longest_us, rows.
+
+    Raises
+    ------
+    InputError
+        If no file has a table that names its operation and ranks.
+    """
+    facts = read([str(path) for path in files])
+    times = [
+        (str(fact.value.operation), fact.value.hosts, fact.value.ranks, int(row.size_bytes), row.time_s * 1e6)
+        for fact in facts.of(Quantity.COLLECTIVE)
+        if fact.value.operation is not None and fact.value.ranks is not None
+        for row in fact.value.rows
+        if row.size_bytes > 0
+    ]
+    if not times:
+        raise InputError("has no table of nccl-tests that names operation and ranks", path=Path(files[0]))
+    keys = ["operation", "nodes", "ranks", "size_bytes"]
+    table = pd.DataFrame(times, columns=[*keys, "time_us"])
+    grouped = table.groupby(keys, sort=True)["time_us"]
+    found = pd.DataFrame(
+        {
+            "median_us": grouped.median(),
+            "shortest_us": grouped.min(),
+            "longest_us": grouped.max(),
+            "rows": grouped.size(),
+        }
+    ).reset_index()
+    found.insert(0, "machine", machine)
+    found.insert(4, "setting", setting)
+    return found
+
+
+def _read(
+    node: str | Path | Sequence[str | Path] | Machine, logs: Sequence[str], gpu: str | None
+) -> tuple[Machine | None, Facts]:
+    """Return the machine of files, None for a node that is built in, and all facts."""
+    if isinstance(node, Machine):
+        return node, node.facts
+    if isinstance(node, str) and node.lower().replace("-", "_") in node_names():
+        return None, read(logs) if logs else Facts()
+    facts = read([*paths_of(node), *logs])
+    return machine_from(facts, MachineOptions(gpu=gpu, network_cards=True)), facts

@@ -1,0 +1,1 @@
+"""Collective operations on NVLink nodes and clusters of them."""

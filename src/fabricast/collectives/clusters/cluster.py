@@ -1,0 +1,214 @@
+"""Description of a cluster: equal nodes with direct links, their network cards, and the network."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field, replace
+from functools import cache
+
+from fabricast.core.errors import InputError, unknown_name
+from fabricast.core.resources import published
+from fabricast.core.units import pcie_link_bytes_per_s
+from fabricast.inputs.csv_files import CsvRow, read_csv
+from fabricast.inputs.gpus import gpu_model
+from fabricast.nccl.hosts import Hosts
+from fabricast.nccl.settings import NcclSettings, cpu_of
+from fabricast.nccl.system import Cpu, PathType
+
+__all__ = ["EFA", "ETHERNET", "NETWORKS", "SLINGSHOT", "VERBS", "Cluster", "node_names", "node_of", "with_cards"]
+
+_COLUMNS = (
+    "name",
+    "gpu",
+    "gpus",
+    "fabric",
+    "links",
+    "cards",
+    "card_gbit_s",
+    "attach",
+    "per_switch",
+    "cpu",
+    "network",
+    "source",
+)
+#: Kinds of networks between nodes; '' for one node, or if it is unknown.
+VERBS, SLINGSHOT, EFA, ETHERNET = "InfiniBand or RoCE", "Slingshot", "EFA", "Ethernet"
+NETWORKS = (VERBS, SLINGSHOT, EFA, ETHERNET)
+_CARDS = re.compile(r"(\d{1,3})\s*x\s*(\d{1,4}(?:\.\d+)?)")
+#: Rates of cards in Gbit/s that a description may have.
+_SLOWEST, _FASTEST = 1.0, 1600.0
+#: Share of its PCIe link that a card can transfer.
+_PCIE_SHARE = 0.85
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """Equal nodes with direct links between their GPUs.
+
+    Parameters
+    ----------
+    name : str
+        Name of the node.
+    gpu : str
+        Product name of the GPUs.
+    gpus, nodes : int
+        GPUs of each node that are used, and number of nodes.
+    fabric : {'NVSwitch', 'mesh', 'cube mesh', 'xGMI'}
+        Direct links: through switches, equal between all pairs, or unequal.
+    links : int
+        Direct links of a GPU.
+    cards : int
+        Network cards of a node.
+    card_gbit_s : float
+        Rate of a card in Gbit/s.
+    attach : PathType
+        Path from a GPU to its card.
+    per_switch : int
+        GPUs below one PCIe switch.
+    cpu : str
+        Processor.
+    network : str
+        Kind of network.
+    oversubscription : float
+        Ratio of the rate of the cards to that of the network above them.
+    process_gpus : int
+        GPUs of each process.
+    has_gpudirect : bool
+        Whether cards read and write the memory of GPUs.
+    has_nvls : bool
+        Whether the multicasts of NVSwitch are available.
+    settings : NcclSettings
+        Version and settings of NCCL.
+    """
+
+    name: str
+    gpu: str
+    gpus: int
+    fabric: str
+    links: int
+    nodes: int = 1
+    cards: int = 0
+    card_gbit_s: float = 0.0
+    attach: PathType = PathType.PIX
+    per_switch: int = 1
+    cpu: str = ""
+    network: str = ""
+    oversubscription: float = 1.0
+    process_gpus: int = 1
+    has_gpudirect: bool = True
+    has_nvls: bool = True
+    settings: NcclSettings = field(default_factory=NcclSettings)
+
+    @property
+    def ranks(self) -> int:
+        """Number of GPUs."""
+        return self.gpus * self.nodes
+
+    @property
+    def nvlink_bytes_per_s(self) -> float:
+        """Rate of all direct links of a GPU in one direction by its data sheet."""
+        return self.links * (gpu_model(self.gpu).nvlink_bytes_per_s or 0.0)
+
+    @property
+    def card_bytes_per_s(self) -> float:
+        """Rate of a card, not above the share of its PCIe link that a card can transfer, in bytes/s."""
+        return min(self.card_gbit_s * 1e9 / 8, self.pcie_bytes_per_s)
+
+    @property
+    def pcie_bytes_per_s(self) -> float:
+        """Rate that the PCIe link of a card can transfer in bytes/s."""
+        model = gpu_model(self.gpu)
+        return _PCIE_SHARE * pcie_link_bytes_per_s(model.generation, model.width)
+
+    @property
+    def hosts(self) -> Hosts:
+        """The nodes as NCCL counts them."""
+        capability = gpu_model(self.gpu).capability
+        assert capability is not None, "only nodes with GPUs of NVIDIA are emulated"
+        return Hosts(
+            capability,
+            self.gpus,
+            self.nodes,
+            self.links if self.gpus > 1 else 0,
+            self.fabric == "NVSwitch",
+            self.cards,
+            self.card_gbit_s / 8,
+            self.attach,
+            self.per_switch,
+            cpu_of(self.cpu) if self.cpu else Cpu.UNKNOWN,
+            self.settings.version,
+        )
+
+    @property
+    def words(self) -> str:
+        """Description in words."""
+        links = f"{self.fabric}, " if self.gpus > 1 else ""
+        text = f"{self.gpus} x {self.gpu} ({links}{self.nvlink_bytes_per_s / 1e9:.4g} GB/s in each direction)"
+        if self.nodes == 1:
+            return text
+        kind = f" {self.network}" if self.network else ""
+        text = f"{self.nodes} nodes of {text}, {self.cards} x {self.card_gbit_s:g} Gbit/s{kind}"
+        return text + (f", oversubscribed by {self.oversubscription:g}" if self.oversubscription > 1 else "")
+
+    def checked(self) -> Cluster:
+        """Return the cluster itself; raise an error if it is no possible machine."""
+        if self.gpus < 1 or self.nodes < 1 or self.ranks < 2:
+            raise InputError(f"is {self.nodes} of {self.gpus} GPUs, expected at least 2 GPUs in all", argument="nodes")
+        if self.nodes > 1 and not (self.cards and self.card_gbit_s):
+            raise InputError(f"is {self.nodes}, but no network card is described: specify nic", argument="nodes")
+        if self.cards and not _SLOWEST <= self.card_gbit_s <= _FASTEST:
+            raise InputError(
+                f"has cards of {self.card_gbit_s:g}, expected {_SLOWEST:g} to {_FASTEST:g} Gbit/s (not GB/s)",
+                argument="nic",
+            )
+        if self.oversubscription < 1:
+            raise InputError(f"is {self.oversubscription:g}, expected 1 or more", argument="oversubscription")
+        return self
+
+
+@cache
+def _nodes() -> dict[str, CsvRow]:
+    return {row["name"]: row for row in read_csv(published() / "nodes.csv", _COLUMNS)}
+
+
+def node_names() -> tuple[str, ...]:
+    """Return the names of the nodes that are built in."""
+    return tuple(_nodes())
+
+
+def node_of(name: str) -> Cluster:
+    """Return one node that is built in, with its network cards.
+
+    >>> node = node_of("hgx_h100")
+    >>> node.gpus, node.fabric, node.nvlink_bytes_per_s, node.cards
+    (8, 'NVSwitch', 450000000000.0, 8)
+    """
+    key = name.lower().replace("-", "_").replace(" ", "_")
+    if key not in _nodes():
+        raise unknown_name("node", name, node_names())
+    row = _nodes()[key]
+    return Cluster(
+        key,
+        row["gpu"],
+        int(row["gpus"]),
+        row["fabric"],
+        int(row["links"]),
+        cards=int(row["cards"]),
+        card_gbit_s=row.number("card_gbit_s"),
+        attach=PathType[row["attach"]],
+        per_switch=int(row["per_switch"]),
+        cpu=row["cpu"],
+        network=row["network"],
+    )
+
+
+def with_cards(cluster: Cluster, text: str) -> Cluster:
+    """Return a cluster with network cards such as '8x400': number of cards and Gbit/s of each.
+
+    >>> with_cards(node_of("hgx_h100"), "4 x 200").card_gbit_s
+    200.0
+    """
+    found = _CARDS.fullmatch(text.strip().lower())
+    if found is None or int(found[1]) == 0:
+        raise InputError(f"is '{text}', expected cards of a node and Gbit/s of each, such as 8x400", argument="nic")
+    return replace(cluster, cards=int(found[1]), card_gbit_s=float(found[2]))

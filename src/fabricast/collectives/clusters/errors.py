@@ -1,0 +1,75 @@
+"""Expected error of forecasts on clusters: that of public machines that are left out of the fit of the constants."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+
+from fabricast.collectives.clusters.cluster import Cluster
+from fabricast.collectives.clusters.evidence import ERROR_COLUMNS, cluster_class, operation_class
+from fabricast.collectives.expected import size_class
+from fabricast.core.resources import published
+from fabricast.inputs.csv_files import CsvRow, read_csv
+from fabricast.nccl.costs import Operation
+
+__all__ = ["ClusterError", "cluster_error", "recorded_cluster_errors"]
+
+
+@dataclass(frozen=True)
+class ClusterError:
+    """Error of one class of machines, operations and sizes.
+
+    Parameters
+    ----------
+    size_class : str
+        Class of sizes.
+    machines : int
+        Number of public machines.
+    median, with_two_rows : float
+        Median of the absolute relative error, also with two measured rows of the machine.
+    shortest, longest : float
+        Range of the ratio of measured to forecast times.
+    coverage : float
+        Share of the times of each machine within the range of the others; NaN for one machine.
+    """
+
+    size_class: str
+    machines: int
+    median: float
+    with_two_rows: float
+    shortest: float
+    longest: float
+    coverage: float
+
+    def words(self, *, is_calibrated: bool) -> str:
+        """Return the error in words."""
+        error = self.with_two_rows if is_calibrated else self.median
+        count = "1 machine" if self.machines == 1 else f"{self.machines} machines"
+        return f"{100 * error:.2g} % {self.size_class} ({count})"
+
+
+@cache
+def recorded_cluster_errors() -> tuple[CsvRow, ...]:
+    """Return the rows of config/published/collectives/cluster_model_errors.csv."""
+    return tuple(read_csv(published() / "collectives" / "cluster_model_errors.csv", ERROR_COLUMNS))
+
+
+@cache
+def _errors() -> dict[tuple[str, str, str], ClusterError]:
+    return {
+        (row["machine_class"], row["operations"], row["size_class"]): ClusterError(
+            row["size_class"],
+            int(row.number("machines")),
+            row.number("median"),
+            row.number("with_two_rows") if row["with_two_rows"] else float("nan"),
+            row.number("shortest"),
+            row.number("longest"),
+            row.number("coverage") if row["coverage"] else float("nan"),
+        )
+        for row in recorded_cluster_errors()
+    }
+
+
+def cluster_error(cluster: Cluster, operation: Operation, size_bytes: float) -> ClusterError | None:
+    """Return the error of a class; None if no public machine has it."""
+    return _errors().get((cluster_class(cluster), operation_class(operation), size_class(size_bytes)))

@@ -1,0 +1,333 @@
+"""Forecast of a collective operation on NVLink nodes and clusters: by emulation of NCCL, or between public rows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from fabricast.collectives.clusters.cluster import SLINGSHOT, Cluster
+from fabricast.collectives.clusters.errors import ClusterError, cluster_error
+from fabricast.collectives.clusters.model import Calibration, ClusterModel, refusal_of
+from fabricast.collectives.clusters.times import Pair
+from fabricast.collectives.reference import Reference, SizeFit, fitted, reference_of
+from fabricast.core.errors import InputError
+from fabricast.core.warnings import CodedWarning, WarningCode
+from fabricast.nccl.costs import Algorithm, Operation, bus_factor
+from fabricast.nccl.records import NcclTestsTable
+from fabricast.nccl.system import PathType
+
+__all__ = ["ClusterForecast", "forecast_cluster"]
+
+_Array = NDArray[np.float64]
+#: Gain from which another choice is better.
+_GAIN = 1.05
+#: Nodes from which a forecast is not compared with machines whose constants were fitted.
+_MANY_NODES = 64
+#: Rows from which the own table of a machine determines an interpolation.
+_FEW_ROWS = 4
+#: Data in the rate of the bus that trees and NVLS move in fewer bytes.
+_ABOVE_WIRE = 1.02
+
+
+@dataclass(frozen=True)
+class ClusterForecast:
+    """Forecast of an operation on NVLink nodes or a cluster.
+
+    Parameters
+    ----------
+    table : pandas.DataFrame
+        One row per size: size_bytes, time_us, algorithm_gb_per_s, bus_gb_per_s, algorithm, protocol, channels, limit,
+        limit_share, best_algorithm, best_protocol, best_time_us, gain, nccl_time_us; earliest_us and latest_us if the
+        error is known; measured_us and measured_over_forecast with a log; public_us, public_machines if public
+        machines of the class have the size. An interpolation has no choices, channels and limits.
+    operation : Operation
+        Operation.
+    cluster : Cluster
+        Cluster.
+    source : str
+        Origin of the times in one line: the emulated version of NCCL, or the machines of an interpolation.
+    calibration : Calibration or None
+        Factors of latencies and rates by measured rows.
+    reference : Reference or None
+        Public machines of the class.
+    warnings : tuple of CodedWarning
+        Assumptions.
+    """
+
+    table: pd.DataFrame
+    operation: Operation
+    cluster: Cluster
+    source: str
+    calibration: Calibration | None
+    reference: Reference | None
+    warnings: tuple[CodedWarning, ...]
+
+    def _repr_html_(self) -> str:
+        return str(self.table._repr_html_())  # type: ignore[operator]  # hidden from stubs
+
+
+def forecast_cluster(
+    cluster: Cluster,
+    operation: Operation,
+    sizes: Sequence[float],
+    *,
+    log: NcclTestsTable | None = None,
+    own: NcclTestsTable | None = None,
+    stated: Mapping[int, Pair] | None = None,
+) -> ClusterForecast:
+    """Forecast an operation on a cluster.
+
+    Parameters
+    ----------
+    cluster : Cluster
+        Cluster.
+    operation : Operation
+        Operation.
+    sizes : sequence of float
+        Sizes in bytes; those of the log if there is one.
+    log : NcclTestsTable, optional
+        Measured times to compare.
+    own : NcclTestsTable, optional
+        Measured times of the machine that calibrate the forecast.
+    stated : mapping of int to (Algorithm, Protocol), optional
+        Choices that a log of NCCL states, by size in bytes.
+    """
+    _check(log, cluster)
+    rows = [] if log is None else [row for row in log.rows if row.size_bytes > 0]
+    size = np.array([row.size_bytes for row in rows] if log is not None else sizes, dtype=np.float64)
+    public = _reference(cluster, operation, size)
+    refusal = refusal_of(cluster)
+    if refusal:
+        found = _interpolated(cluster, operation, size, refusal, public, own)
+    else:
+        found = _emulated(cluster, operation, size, public, own, stated or {})
+    if log is not None:
+        measured = np.array([row.time_s for row in rows]) * 1e6
+        found.table["measured_us"] = measured
+        found.table["measured_over_forecast"] = measured / found.table["time_us"]
+    if public is not None:
+        found.table["public_us"] = public.table["median_us"].to_numpy()
+        found.table["public_machines"] = public.table["machines"].to_numpy()
+    return found
+
+
+def _check(table: NcclTestsTable | None, cluster: Cluster) -> None:
+    """Raise an error if a measured table is of another machine."""
+    if table is None:
+        return
+    if table.ranks is not None and table.ranks != cluster.ranks:
+        raise InputError(f"has {table.ranks} ranks, expected {cluster.ranks} of {cluster.words}", argument="log")
+    if table.hosts > 1 and table.hosts != cluster.nodes:
+        raise InputError(f"is of {table.hosts} hosts, expected {cluster.nodes} nodes", argument="log")
+    if not table.rows:
+        raise InputError("has no valid row, expected at least one size", argument="log")
+
+
+def _reference(cluster: Cluster, operation: Operation, size: _Array) -> Reference | None:
+    """Return the public machines of the class of a cluster; None if there are none of the same class."""
+    rate = cluster.cards * cluster.card_gbit_s / cluster.gpus if cluster.nodes > 1 else None
+    try:
+        found = reference_of(
+            cluster.gpu,
+            cluster.gpus,
+            cluster.nodes,
+            operation,
+            size.tolist(),
+            network=cluster.network or None if cluster.nodes > 1 else None,
+            gbit_s=rate,
+        )
+    except InputError:
+        return None
+    return None if found.is_neighbour else found
+
+
+def _bus_columns(operation: Operation, cluster: Cluster, size: _Array, time_s: _Array) -> dict[str, object]:
+    return {
+        "size_bytes": size.astype(np.int64),
+        "time_us": time_s * 1e6,
+        "algorithm_gb_per_s": size / time_s / 1e9,
+        "bus_gb_per_s": size / time_s * bus_factor(operation, cluster.ranks) / 1e9,
+    }
+
+
+def _emulated(
+    cluster: Cluster,
+    operation: Operation,
+    size: _Array,
+    public: Reference | None,
+    own: NcclTestsTable | None,
+    stated: Mapping[int, Pair],
+) -> ClusterForecast:
+    """Return the forecast with NCCL's emulated choices, or those of a log."""
+    model, calibration = ClusterModel(cluster, operation), None
+    if own is not None:
+        tuned, calibration = _calibrated(model, own)
+        model = tuned
+    known_pairs = {int(one): stated[int(one)] for one in size.tolist() if stated.get(int(one)) in model.pairs}
+    chosen = [known_pairs.get(int(one), pair) for one, pair in zip(size.tolist(), model.choices(size), strict=True)]
+    time_s = model.chosen_s(chosen, size)
+    limits, shares = model.limits(chosen, size)
+    best, best_s = _best(model, chosen, time_s, size)
+    columns = _bus_columns(operation, cluster, size, time_s)
+    channels = [int(model.times_of.channels(pair, size)[place]) for place, pair in enumerate(chosen)]
+    table = pd.DataFrame(
+        {
+            **columns,
+            "algorithm": [str(pair[0]) for pair in chosen],
+            "protocol": [str(pair[1]) for pair in chosen],
+            "channels": channels,
+            "limit": limits,
+            "limit_share": shares,
+            "best_algorithm": [str(pair[0]) for pair in best],
+            "best_protocol": [str(pair[1]) for pair in best],
+            "best_time_us": best_s * 1e6,
+            "gain": time_s / best_s,
+        }
+    )
+    nccl = model.nccl_s(chosen, size)
+    if nccl is not None:
+        table["nccl_time_us"] = nccl * 1e6
+    errors = [cluster_error(cluster, operation, one) for one in size.tolist()]
+    if calibration is None and all(error is not None for error in errors):
+        known = [error for error in errors if error is not None]
+        table["earliest_us"] = table["time_us"] * [min(error.shortest, 1.0) for error in known]
+        table["latest_us"] = table["time_us"] * [max(error.longest, 1.0) for error in known]
+    version = ".".join(map(str, cluster.settings.version))
+    graph = model.times_of.graphs.rings
+    source = f"emulated choices of NCCL {version}: {graph.channels} x {graph.intra:g} GB/s within a node"
+    if cluster.nodes > 1:
+        source += f", {graph.inter:g} GB/s between nodes"
+    if known_pairs:
+        source += f"; {len(known_pairs)} of {size.size} choices are those of the log"
+    warnings = (*_notes(model, errors, calibration), *_above_wire(model, table))
+    return ClusterForecast(table, operation, cluster, source, calibration, public, warnings)
+
+
+def _calibrated(model: ClusterModel, own: NcclTestsTable) -> tuple[ClusterModel, Calibration]:
+    """Return the model that a table of the machine calibrates, which may be of another operation and number of nodes.
+
+    One node and several nodes have different latencies and rates.
+    """
+    operation = model.operation if own.operation is None else own.operation
+    cluster = _measured_cluster(model.cluster, own)
+    size = np.array([row.size_bytes for row in own.rows if row.size_bytes > 0], dtype=np.float64)
+    time_s = np.array([row.time_s for row in own.rows if row.size_bytes > 0])
+    _, factors = ClusterModel(cluster, operation).calibrated(size, time_s)
+    return ClusterModel(model.cluster, model.operation, factors.known(model.known)), factors
+
+
+def _measured_cluster(cluster: Cluster, own: NcclTestsTable) -> Cluster:
+    """Return the cluster on which a table was measured: equal nodes, perhaps another number of them."""
+    if (own.hosts > 1) != (cluster.nodes > 1):
+        measured = "one node" if own.hosts == 1 else f"{own.hosts} nodes"
+        raise InputError(
+            f"is of {measured}, expected {'one node' if cluster.nodes == 1 else 'several nodes'}, whose rates it "
+            "calibrates",
+            argument="log",
+        )
+    nodes = max(own.hosts, 1)
+    if own.ranks is not None and own.ranks != nodes * cluster.gpus:
+        raise InputError(
+            f"has {own.ranks} ranks on {nodes} nodes, expected {cluster.gpus} of each node", argument="log"
+        )
+    return replace(cluster, nodes=nodes)
+
+
+def _best(model: ClusterModel, chosen: Sequence[Pair], time_s: _Array, size: _Array) -> tuple[list[Pair], _Array]:
+    """Return the fastest permitted choice at each size; that of NCCL unless another is clearly faster."""
+    best, best_s = list(chosen), time_s.copy()
+    for pair in model.pairs:
+        other_s = model.times_of.times(pair, size)
+        for place in np.flatnonzero((other_s < best_s) & (other_s * _GAIN < time_s)).tolist():
+            best[place], best_s[place] = pair, other_s[place]
+    return best, best_s
+
+
+def _notes(
+    model: ClusterModel, errors: Sequence[ClusterError | None], calibration: Calibration | None
+) -> list[CodedWarning]:
+    """Return the expected error and the assumptions of a forecast."""
+    notes = []
+    cluster = model.cluster
+    if calibration is not None:
+        text = (
+            f"calibrated by measured rows: latencies times {calibration.latency:.3g}, rates times "
+            f"{calibration.rate:.3g} of those of public machines"
+        )
+        notes.append(CodedWarning(WarningCode.STEP_RATE_SCALED, text))
+    known = list(dict.fromkeys(error for error in errors if error is not None))
+    if known:
+        parts = ", ".join(error.words(is_calibrated=calibration is not None) for error in known)
+        state = "with two rows of the machine" if calibration is not None else "without measurements"
+        text = f"expected error {state}, each public machine left out of the fit (median): {parts}"
+    else:
+        text = f"the expected error of {model.operation} on {cluster.words} is unknown: no public machine"
+    notes.append(CodedWarning(WarningCode.EXPECTED_ERROR, text))
+    if cluster.nodes > _MANY_NODES:
+        text = f"more than {_MANY_NODES} nodes: other jobs congest such networks, and public times vary by a factor"
+        notes.append(CodedWarning(WarningCode.NOT_VALIDATED, text))
+    if cluster.nodes > 1 and cluster.attach > PathType.PXB and cluster.network != SLINGSHOT:
+        text = "GPUs and cards meet at a processor: such nodes are 10 to 30 % slower than the forecast for large sizes"
+        notes.append(CodedWarning(WarningCode.NOT_VALIDATED, text))
+    if cluster.oversubscription > 1:
+        text = "no public machine has an oversubscribed network: the rate of its cards is divided by the factor"
+        notes.append(CodedWarning(WarningCode.NOT_VALIDATED, text))
+    if model.operation in (Operation.ALLTOALL, Operation.SENDRECV):
+        text = f"{model.operation} below 1 MiB is not calibrated: such times are too short"
+        notes.append(CodedWarning(WarningCode.NOT_VALIDATED, text))
+    if model.operation in (Operation.BROADCAST, Operation.REDUCE) and cluster.nodes > 1:
+        text = f"{model.operation} over several nodes is not validated: no public measurements"
+        notes.append(CodedWarning(WarningCode.NOT_VALIDATED, text))
+    if cluster.settings.ignored:
+        text = f"no effect on the forecast: {', '.join(cluster.settings.ignored)}"
+        notes.append(CodedWarning(WarningCode.SETTING_IGNORED, text))
+    return notes
+
+
+def _above_wire(model: ClusterModel, table: pd.DataFrame) -> list[CodedWarning]:
+    """Return a note if the bus bandwidth is above the rate of the links."""
+    cluster = model.cluster
+    row = table.iloc[int(table["bus_gb_per_s"].to_numpy().argmax())]
+    wire = cluster.cards * cluster.card_gbit_s / 8 if cluster.nodes > 1 else cluster.nvlink_bytes_per_s / 1e9
+    if row["bus_gb_per_s"] <= _ABOVE_WIRE * wire:
+        return []
+    kind = "the network cards" if cluster.nodes > 1 else "the NVLinks of a GPU"
+    algorithm = "NVLS" if str(row["algorithm"]).startswith(Algorithm.NVLS) else "a tree"
+    text = (
+        f"{row['bus_gb_per_s']:.3g} GB/s of bus bandwidth are above the {wire:.3g} GB/s of {kind}: {algorithm} moves "
+        "fewer bytes than nccl-tests assumes"
+    )
+    return [CodedWarning(WarningCode.TOPOLOGY_NOTE, text)]
+
+
+def _interpolated(
+    cluster: Cluster,
+    operation: Operation,
+    size: _Array,
+    refusal: str,
+    public: Reference | None,
+    own: NcclTestsTable | None,
+) -> ClusterForecast:
+    """Return times between measured rows or public rows, where NCCL is not emulated."""
+    factor = bus_factor(operation, cluster.ranks)
+    fit: SizeFit | None = None
+    source = ""
+    if own is not None and len(own.rows) >= _FEW_ROWS and own.operation in (operation, None):
+        rows = [row for row in own.rows if row.size_bytes > 0]
+        bus = factor * np.array([row.size_bytes for row in rows], dtype=np.float64)
+        fit, source = fitted(bus, np.array([row.time_s for row in rows])), "the measured rows of this machine"
+    elif public is not None:
+        fit, source = public.fit, f"{len(public.machines)} public machines of this class"
+    if fit is None:
+        raise InputError(
+            f"{refusal}, and no public machine is {cluster.words}: specify a log of {operation} of this machine, whose "
+            "rows are interpolated, or see 'fabricast reference' for other classes"
+        )
+    time_s = fit.times_s(factor * size)
+    table = pd.DataFrame(_bus_columns(operation, cluster, size, time_s))
+    notes = [CodedWarning(WarningCode.NOT_VALIDATED, f"{refusal}: times are an interpolation")]
+    return ClusterForecast(table, operation, cluster, f"interpolation between {source}", None, public, tuple(notes))

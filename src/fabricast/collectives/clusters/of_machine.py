@@ -1,0 +1,82 @@
+"""Cluster of equal nodes from the facts about one node."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from fabricast.collectives.clusters.cluster import Cluster
+from fabricast.core.errors import InputError
+from fabricast.machine.machine import Machine
+from fabricast.nccl.system import PathType
+from fabricast.pcie.topology.tree import PcieTree
+
+__all__ = ["cluster_of_machine"]
+
+#: Path classes of a GPU and its network card; NODE is a path over host bridges of one NUMA node.
+_ATTACH = {"PIX": PathType.PIX, "PXB": PathType.PXB, "PHB": PathType.PHB, "NODE": PathType.PHB, "SYS": PathType.SYS}
+
+
+def cluster_of_machine(machine: Machine) -> Cluster:
+    """Return one node as a machine describes it, with its network cards but without their rate.
+
+    Raises
+    ------
+    InputError
+        If the GPUs have no direct links, or no file names their model.
+    """
+    tree, gpu = machine.tree, machine.gpu
+    if not tree.peer_links:
+        raise InputError(f"'{tree.name}' has no direct links between its GPUs: expected NVLink, NVSwitch or xGMI")
+    if gpu is None:
+        raise InputError(f"'{tree.name}' does not name the model of its GPUs; specify gpu")
+    fabric, links = _fabric(tree)
+    cards = [name for name in tree.endpoint_names if tree.vertex(name).network_card]
+    attach, per_switch = _attach(tree, cards)
+    return Cluster(
+        tree.name,
+        gpu,
+        len(tree.accelerator_names),
+        fabric,
+        links,
+        cards=len(cards),
+        attach=attach,
+        per_switch=per_switch,
+        cpu=machine.options.cpu or "",
+    )
+
+
+def _fabric(tree: PcieTree) -> tuple[str, int]:
+    """Return the kind of direct links and the number of links of a GPU."""
+    kinds = Counter(link.kind for link in tree.peer_links)
+    gpus = tree.accelerator_names
+    kind = kinds.most_common(1)[0][0]
+    counts = dict.fromkeys(gpus, 0)
+    pairs = set()
+    of_pair = []
+    for link in tree.peer_links:
+        others = len(link.endpoints) - 1
+        for end in link.endpoints:
+            counts[end] = counts.get(end, 0) + (link.links or 0) * (1 if kind == "NVSwitch" else others)
+        pairs |= {frozenset((a, b)) for a in link.endpoints for b in link.endpoints if a != b}
+        of_pair.append(link.links)
+    links = min(counts[gpu] for gpu in gpus)
+    if kind == "xGMI":
+        return "xGMI", links
+    if kind == "NVSwitch":
+        return "NVSwitch", links
+    is_complete = len(pairs) == len(gpus) * (len(gpus) - 1) // 2 and len(set(of_pair)) == 1
+    return ("mesh" if is_complete else "cube mesh"), links
+
+
+def _attach(tree: PcieTree, cards: list[str]) -> tuple[PathType, int]:
+    """Return the path of a GPU to its nearest card, and the GPUs at one card by this path."""
+    if not cards:
+        return PathType.PIX, 1
+    nearest = {}
+    for gpu in tree.accelerator_names:
+        paths = {card: _ATTACH.get(tree.path_class(gpu, card), PathType.SYS) for card in cards}
+        least = min(paths.values())
+        nearest[gpu] = (least, next(card for card, path in paths.items() if path == least))
+    farthest = max(path for path, _ in nearest.values())
+    shared = Counter(card for path, card in nearest.values() if path <= PathType.PXB)
+    return farthest, max(shared.values(), default=1)

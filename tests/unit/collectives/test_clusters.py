@@ -1,0 +1,380 @@
+"""Forecasts of collective operations on NVLink nodes and clusters: worked examples, exact properties, public data."""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+from typer.testing import CliRunner
+
+import fabricast as fc
+from fabricast.cli.main import app
+from fabricast.collectives.clusters.cluster import NETWORKS, node_names, node_of, with_cards
+from fabricast.collectives.clusters.constants import fitted_constants, known_constants
+from fabricast.collectives.clusters.errors import recorded_cluster_errors
+from fabricast.collectives.clusters.evidence import cluster_errors, coverage, public_cases
+from fabricast.collectives.clusters.model import Calibration, ClusterModel, refusal_of
+from fabricast.collectives.clusters.times import ClusterTimes
+from fabricast.collectives.reference import NETWORKS as PUBLIC_NETWORKS
+from fabricast.core.errors import InputError
+from fabricast.core.resources import published
+from fabricast.core.warnings import WarningCode
+from fabricast.inputs.gpus import is_known_gpu
+from fabricast.nccl.costs import Algorithm, Operation, Protocol, bus_factor
+from fabricast.nccl.settings import NcclSettings
+from tests.nccl_tests_logs import nccl_tests
+
+MIB, GIB = 2.0**20, 2.0**30
+HGX, MESH, GRACE = node_of("hgx_h100"), node_of("h100x4"), node_of("gh200x4")
+#: Constants of the worked examples of the specification.
+SPECIFIED = {
+    **known_constants(),
+    "start": 4.36e-6,
+    "simple_start": 20.6e-6,
+    "launch": 4.36e-6,
+    "launch_channel": 0.035e-6,
+    "nvlink_ll": 0.72e-6,
+    "nvlink_ll_old": 1.77e-6,
+    "nvlink_ll128": 3.06e-6,
+    "nvlink_simple": 3.57e-6,
+    "verbs_ll": 4.48e-6,
+    "verbs_ll128": 6.38e-6,
+    "verbs_simple": 31.5e-6,
+    "slingshot_ll": 6.54e-6,
+    "slingshot_simple": 23.2e-6,
+    "slingshot_message": 4.56e-6,
+    "hidden_ratio": 4.36,
+    "switch_share": 0.775,
+    "mesh_share": 0.761,
+    "verbs_share": 0.977,
+    "slingshot_share": 0.872,
+    "ll_share_one": 1.2,
+    "ll_share": 0.79,
+    "fill": 0.66,
+    "tree_ll128_share": 0.84,
+    "nvls_share": 0.753,
+    "nvls_chunk": 5.55e-6,
+    "nvls_tree_share": 0.905,
+    "pair_share": 0.69,
+    "card_pair_share": 0.9,
+    "network_channel": 13.3,
+    "nvlink_channel": 21.1,
+}
+ALL_REDUCE = Operation.ALL_REDUCE
+
+
+def time_us(node, nodes, operation, algorithm, protocol, size, known=SPECIFIED):
+    times = ClusterTimes(replace(node, nodes=nodes), operation, known)
+    return float(times.times((algorithm, protocol), np.array([float(size)]))[0]) * 1e6
+
+
+@pytest.mark.parametrize(
+    ("node", "nodes", "operation", "algorithm", "protocol", "size", "expected"),
+    [
+        (HGX, 1, ALL_REDUCE, Algorithm.RING, Protocol.LL, 8, 14.41),
+        (HGX, 1, ALL_REDUCE, Algorithm.RING, Protocol.LL, MIB, 25.25),
+        (HGX, 1, ALL_REDUCE, Algorithm.RING, Protocol.SIMPLE, GIB, 5578.2),
+        (HGX, 1, Operation.ALL_GATHER, Algorithm.RING, Protocol.SIMPLE, 256 * MIB, 719.5),
+        (HGX, 1, ALL_REDUCE, Algorithm.NVLS, Protocol.SIMPLE, 256 * MIB, 1122.7),
+        (MESH, 2, ALL_REDUCE, Algorithm.TREE, Protocol.LL, 8, 17.63),
+        (MESH, 2, Operation.ALL_GATHER, Algorithm.RING, Protocol.LL128, MIB, 42.4),
+        (MESH, 2, ALL_REDUCE, Algorithm.TREE, Protocol.LL128, 16 * MIB, 315.7),
+        (MESH, 2, ALL_REDUCE, Algorithm.TREE, Protocol.SIMPLE, 4 * GIB, 44136.6),
+        (replace(MESH, process_gpus=4), 1, ALL_REDUCE, Algorithm.RING, Protocol.LL, 8, 17.43),
+        (GRACE, 8, ALL_REDUCE, Algorithm.TREE, Protocol.LL, 8, 47.9),
+        (GRACE, 2, ALL_REDUCE, Algorithm.RING, Protocol.LL, 256 << 10, 260.0),
+        (GRACE, 8, ALL_REDUCE, Algorithm.RING, Protocol.SIMPLE, 4 * GIB, 95505),
+        (HGX, 10, ALL_REDUCE, Algorithm.NVLS_TREE, Protocol.SIMPLE, 256 * MIB, 1968.7),
+        (HGX, 10, ALL_REDUCE, Algorithm.RING, Protocol.SIMPLE, 4 * GIB, 24667),
+        (HGX, 2, Operation.ALLTOALL, Algorithm.DIRECT, Protocol.SIMPLE, GIB, 11984),
+        (HGX, 2, Operation.SENDRECV, Algorithm.DIRECT, Protocol.SIMPLE, GIB, 22031),
+    ],
+)
+def test_times_are_those_of_the_worked_examples(node, nodes, operation, algorithm, protocol, size, expected):
+    assert time_us(node, nodes, operation, algorithm, protocol, size) == pytest.approx(expected, rel=4e-3)
+
+
+def test_large_rings_reach_the_rate_of_links_or_cards():
+    for nodes in (1, 2, 16):
+        times = ClusterTimes(replace(HGX, nodes=nodes), ALL_REDUCE, SPECIFIED)
+        # Whole chunks: 64 loops.
+        channels = 24 if nodes == 1 else 16
+        size = np.array([64.0 * 8 * nodes * channels * 2 * MIB])
+        bus = bus_factor(ALL_REDUCE, 8 * nodes) * size / times.times((Algorithm.RING, Protocol.SIMPLE), size)
+        expected = min(times.nvlink_bytes_per_s, times.cards_bytes_per_s)
+        assert float(bus[0]) == pytest.approx(expected, rel=1e-2)
+
+
+def test_nvls_and_trees_on_two_nodes_exceed_the_links_on_the_bus():
+    size = np.array([512 * GIB])
+    one = ClusterTimes(HGX, ALL_REDUCE, SPECIFIED)
+    bus = bus_factor(ALL_REDUCE, 8) * size / one.times((Algorithm.NVLS, Protocol.SIMPLE), size)
+    chunk = 16 * 8 * 128 * 1024
+    rate = 0.753 * 450e9 * 8 / 9
+    expected = 2 * 7 / 8 / (1 / rate + 5.55e-6 / chunk)
+    assert float(bus[0]) == pytest.approx(expected, rel=2e-3)
+    two = ClusterTimes(replace(MESH, nodes=2), ALL_REDUCE, SPECIFIED)
+    bus = bus_factor(ALL_REDUCE, 8) * size / two.times((Algorithm.TREE, Protocol.SIMPLE), size)
+    expected = min(two.nvlink_bytes_per_s / 2, two.cards_bytes_per_s) * 2 * 7 / 8
+    assert float(bus[0]) == pytest.approx(expected, rel=2e-3)
+    assert expected > MESH.cards * MESH.card_gbit_s / 8 * 1e9, "more than the cards transfer"
+
+
+@pytest.mark.parametrize("nodes", [1, 4])
+@pytest.mark.parametrize("protocol", [Protocol.LL, Protocol.SIMPLE])
+def test_all_reduce_is_two_all_gathers(nodes, protocol):
+    start = SPECIFIED["start"] + (SPECIFIED["simple_start"] if protocol is Protocol.SIMPLE else 0)
+    whole, half = (
+        time_us(HGX, nodes, operation, Algorithm.RING, protocol, GIB) * 1e-6 - start
+        for operation in (ALL_REDUCE, Operation.ALL_GATHER)
+    )
+    assert whole == pytest.approx(2 * half, rel=1e-9)
+
+
+@pytest.mark.parametrize("algorithm", [Algorithm.RING, Algorithm.TREE])
+@pytest.mark.parametrize("protocol", list(Protocol))
+def test_times_fall_neither_with_nodes_nor_with_the_size(algorithm, protocol):
+    counts = [2, 4, 8, 16, 32]
+    for size in (8.0, MIB, GIB):
+        of_nodes = [time_us(HGX, count, ALL_REDUCE, algorithm, protocol, size) for count in counts]
+        assert np.all(np.diff(of_nodes) > -1e-9)
+    # From the size on that uses all channels.
+    sizes = 2.0 ** np.arange(24, 34)
+    of_size = [time_us(HGX, 4, ALL_REDUCE, algorithm, protocol, size) for size in sizes]
+    assert np.all(np.diff(of_size) > 0)
+
+
+def test_fast_cards_make_nodes_as_fast_as_one():
+    fast = replace(HGX, cards=8, card_gbit_s=1600.0)
+    model = ClusterTimes(replace(fast, nodes=2), ALL_REDUCE, SPECIFIED)
+    assert model.cards_bytes_per_s < 8 * fast.pcie_bytes_per_s + 1, "the PCIe link of a card is its limit"
+    assert model.cards_bytes_per_s > model.nvlink_bytes_per_s
+
+
+@pytest.mark.parametrize("name", ["hgx_a100", "hgx_h100", "gh200x4"])
+@pytest.mark.parametrize("nodes", [1, 4])
+def test_calibration_on_a_forecast_changes_nothing(name, nodes):
+    model = ClusterModel(replace(node_of(name), nodes=nodes), ALL_REDUCE)
+    size = np.array([8.0, 16, 32, 1024, 64 * MIB, GIB])
+    time_s = model.chosen_s(model.choices(size), size)
+    tuned, factors = model.calibrated(size, time_s)
+    assert factors == pytest.approx(Calibration(1.0, 1.0), rel=1e-6)
+    assert tuned.known == pytest.approx(dict(known_constants()), rel=1e-6)
+
+
+def test_calibration_finds_the_factors_of_a_slower_machine():
+    model = ClusterModel(replace(HGX, nodes=4), ALL_REDUCE)
+    slow = ClusterModel(model.cluster, ALL_REDUCE, Calibration(1.8, 0.7).known(known_constants()))
+    size = np.array([8.0, 16, 32, 1024, 64 * MIB, 8 * GIB])
+    _, factors = model.calibrated(size, slow.chosen_s(model.choices(size), size))
+    assert factors == pytest.approx(Calibration(1.8, 0.7), rel=0.02)
+    with pytest.raises(InputError, match="a latency .* times that of public machines"):
+        model.calibrated(size, 20 * slow.chosen_s(model.choices(size), size))
+    with pytest.raises(InputError, match="no row up to 64 KiB or from 64 MiB on"):
+        model.calibrated(np.array([MIB]), np.array([1e-3]))
+
+
+def test_one_row_calibrates_one_factor():
+    model = ClusterModel(replace(HGX, nodes=2), ALL_REDUCE)
+    size = np.array([GIB])
+    _, factors = model.calibrated(size, 1.2 * model.chosen_s(model.choices(size), size))
+    assert factors.latency == 1.0
+    assert factors.rate == pytest.approx(1 / 1.2, rel=0.02)
+
+
+def test_the_limit_is_what_acts_on_the_time():
+    model = ClusterModel(replace(MESH, nodes=2), ALL_REDUCE)
+    size = np.array([8.0, 8 * GIB])
+    limits, shares = model.limits(model.choices(size), size)
+    assert limits == ["latency of the network", "network cards"]
+    assert np.all((shares > 0.3) & (shares < 1.01))
+    narrow = ClusterModel(replace(MESH, nodes=2, oversubscription=4.0), ALL_REDUCE)
+    assert narrow.limits(narrow.choices(size), size)[0][1] == "oversubscribed network"
+    assert narrow.chosen_s(model.choices(size), size)[1] > 3 * model.chosen_s(model.choices(size), size)[1]
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({}, ""),
+        ({"gpu": "MI300X", "fabric": "xGMI"}, "RCCL"),
+        ({"fabric": "cube mesh"}, "unequal direct links"),
+        ({"nodes": 2, "network": "Ethernet"}, "TCP sockets"),
+        ({"nodes": 2, "network": "EFA"}, "tuner plugin"),
+        ({"nodes": 2, "has_gpudirect": False}, "without GPUDirect"),
+        ({"settings": NcclSettings(version=(2, 17, 1))}, "before 2.18"),
+    ],
+)
+def test_what_is_not_emulated_is_named(changes, words):
+    refusal = refusal_of(replace(HGX, **changes))
+    assert words in refusal
+    assert bool(words) == bool(refusal)
+
+
+def test_built_in_nodes_are_complete():
+    for name in node_names():
+        node = node_of(name)
+        assert is_known_gpu(node.gpu)
+        assert node.nvlink_bytes_per_s > 0 or node.fabric == "xGMI"
+        assert node.network in NETWORKS
+        assert node.checked() is node
+    assert set(NETWORKS) == set(PUBLIC_NETWORKS)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"node": "hgx_h1000"}, "hgx_h100"),
+        ({"nodes": 0}, "expected at least 2 GPUs"),
+        ({"nodes": 2, "nic": "8"}, "such as 8x400"),
+        ({"nodes": 2, "nic": "8x4000"}, "Gbit/s .not GB/s."),
+        ({"node": "gb200_nvl72", "gpus": 73}, "expected 1 to 72"),
+        ({"nodes": 2, "oversubscription": 0.5}, "expected 1 or more"),
+        ({"nodes": 2, "network": "pigeon"}, "InfiniBand or RoCE"),
+        ({"env": {"NCCL_ALGO": "NVLS"}, "operation": "broadcast"}, "permits no algorithm"),
+        ({"node": "mi355x"}, "no public machine"),
+        ({"sizes": ["1 GiB", "1 MiB"]}, "increasing"),
+    ],
+)
+def test_bad_descriptions_have_one_line(arguments, message):
+    with pytest.raises(InputError, match=message) as error:
+        fc.cluster_collective(**{"node": "hgx_h100", **arguments})
+    assert "\n" not in str(error.value)
+
+
+def test_a_forecast_has_ranges_errors_and_public_machines():
+    forecast = fc.cluster_collective("hgx_h200", sizes=["8 B", "8 GiB"])
+    table = forecast.table
+    assert (table["earliest_us"] <= table["time_us"]).all()
+    assert (table["time_us"] <= table["latest_us"]).all()
+    assert table["algorithm"].tolist() == ["ring", "nvls"]
+    assert table["public_machines"].iloc[-1] >= 3
+    assert 450 < table["bus_gb_per_s"].iloc[-1] < 500
+    codes = [one.code for one in forecast.warnings]
+    assert WarningCode.EXPECTED_ERROR in codes
+    assert any("above the 450 GB/s of the NVLinks" in one.text for one in forecast.warnings)
+    without = fc.cluster_collective("hgx_h200", sizes=["8 GiB"], env={"NCCL_NVLS_ENABLE": "0"}).table
+    assert without["algorithm"].tolist() == ["ring"]
+    assert 330 < without["bus_gb_per_s"][0] < 380
+
+
+def test_machines_that_are_not_emulated_are_interpolated():
+    forecast = fc.cluster_collective("mi300x", sizes=["8 B", "4 GiB"])
+    assert forecast.source.startswith("interpolation between")
+    assert "algorithm" not in forecast.table
+    public = forecast.table["public_us"]
+    np.testing.assert_allclose(forecast.table["time_us"], public, rtol=0.25)
+
+
+def test_a_log_is_compared_and_with_sizes_calibrates(tmp_path):
+    sizes = [8, 16, 32, 1 << 20, 64 << 20, 1 << 30]
+    plain = fc.cluster_collective("hgx_h100", nodes=4, sizes=sizes).table["time_us"]
+    log = nccl_tests(tmp_path / "all_reduce.log", list(zip(sizes, 1.25 * plain, strict=True)))
+    compared = fc.cluster_collective("hgx_h100", log=log)
+    assert compared.cluster.nodes == 4, "the log lists four hosts"
+    assert compared.table["measured_over_forecast"].tolist() == pytest.approx([1.25] * 6, rel=0.02)
+    tuned = fc.cluster_collective("hgx_h100", nodes=4, log=log, sizes=sizes)
+    assert tuned.table["time_us"].tolist() == pytest.approx((1.25 * plain).tolist(), rel=0.03)
+    assert tuned.calibration.latency == pytest.approx(1.25, rel=0.02)
+    other = fc.cluster_collective("hgx_h100", "all_gather", nodes=4, log=log, sizes=["1 GiB"])
+    uncalibrated = fc.cluster_collective("hgx_h100", "all_gather", nodes=4, sizes=["1 GiB"])
+    assert other.table["time_us"][0] > 1.15 * uncalibrated.table["time_us"][0]
+    with pytest.raises(InputError, match="has 32 ranks, expected 16"):
+        fc.cluster_collective("hgx_h100", nodes=2, log=log)
+    more = fc.cluster_collective("hgx_h100", nodes=16, log=log, sizes=["1 GiB"])
+    assert more.calibration == tuned.calibration
+    with pytest.raises(InputError, match="is of 4 nodes, expected one node"):
+        fc.cluster_collective("hgx_h100", nodes=1, log=log, sizes=["1 GiB"])
+
+
+def test_the_command_prints_a_cluster(tmp_path):
+    arguments = ["collective", "--node", "hgx_h100", "--nodes", "4", "--nic", "8x200", "--sizes", "8B 1GiB"]
+    table = CliRunner().invoke(app, [*arguments, "--format", "table"])
+    assert table.exit_code == 0, table.output
+    assert (
+        "4 nodes of 8 x H100 SXM5 (NVSwitch, 450 GB/s in each direction), 8 x 200 Gbit/s InfiniBand or RoCE"
+        in table.output
+    )
+    assert "network cards" in table.output
+    document = json.loads(CliRunner().invoke(app, [*arguments, "--format", "json"]).stdout)
+    expected = fc.cluster_collective("hgx_h100", nodes=4, nic="8x200", sizes=["8 B", "1 GiB"])
+    assert [row["time_us"] for row in document["sizes"]] == pytest.approx(expected.table["time_us"].tolist())
+    path = tmp_path / "times.csv"
+    assert CliRunner().invoke(app, [*arguments, "-o", str(path)]).exit_code == 0
+    assert len(pd.read_csv(path)) == 2
+    missing = CliRunner().invoke(app, ["collective"])
+    assert missing.exit_code != 0
+
+
+def test_a_topology_with_nvlink_is_forecast(tmp_path):
+    matrix = tmp_path / "topo.txt"
+    header = "\t" + "\t".join(f"GPU{i}" for i in range(8)) + "\tCPU Affinity\tNUMA Affinity"
+    rows = [f"GPU{i}\t" + "\t".join(" X " if i == j else "NV18" for j in range(8)) + "\t0-55\t0" for i in range(8)]
+    matrix.write_text("\n".join([header, *rows]) + "\n")
+    forecast = fc.cluster_collective(str(matrix), gpu="H100 SXM5", sizes=["8 GiB"])
+    built_in = fc.cluster_collective("hgx_h100", sizes=["8 GiB"])
+    assert forecast.cluster.fabric == "NVSwitch"
+    assert forecast.table["time_us"][0] == pytest.approx(built_in.table["time_us"][0])
+    shown = CliRunner().invoke(
+        app, ["collective", str(matrix), "--gpu", "H100 SXM5", "--sizes", "8GiB", "--format", "table"]
+    )
+    assert shown.exit_code == 0, shown.output
+    assert "nvls simple" in shown.output
+
+
+def test_logs_become_rows_of_public_machines(tmp_path):
+    one, two = (
+        nccl_tests(tmp_path / f"{name}.log", [(1 << 20, 200.0 * factor), (1 << 30, 9e3 * factor)])
+        for name, factor in (("one", 1.0), ("two", 1.5))
+    )
+    output = tmp_path / "rows.csv"
+    result = CliRunner().invoke(app, ["collect", str(one), str(two), "--machine", "mine", "-o", str(output)])
+    assert result.exit_code == 0, result.output
+    rows, public = pd.read_csv(output), pd.read_csv(published() / "collectives" / "cluster_times.csv", comment="#")
+    assert list(rows.columns) == list(public.columns)
+    assert rows["median_us"].tolist() == [250.0, 11250.0]
+    assert rows[["nodes", "ranks", "rows"]].drop_duplicates().to_numpy().tolist() == [[4, 32, 2]]
+    empty = tmp_path / "empty.log"
+    empty.write_text("nothing\n")
+    refused = CliRunner().invoke(app, ["collect", str(empty), "--machine", "mine", "-o", str(output)])
+    assert isinstance(refused.exception, InputError)
+
+
+def test_public_cases_have_forecasts_within_a_factor():
+    cases = public_cases()
+    assert len({case.machine for case in cases}) >= 15
+    ratios = np.concatenate([case.forecast_s() / case.measured_s for case in cases])
+    assert np.isfinite(ratios).all()
+    assert np.median(np.abs(ratios - 1)) < 0.1
+
+
+def test_recorded_errors_are_of_the_public_rows():
+    stored = {(row["machine_class"], row["operations"], row["size_class"]): row for row in recorded_cluster_errors()}
+    found = cluster_errors({case.computer: known_constants() for case in public_cases()})
+    assert {tuple(key) for key in found[["machine_class", "operations", "size_class"]].to_numpy()} == set(stored)
+    for row in found.itertuples():
+        recorded = stored[row.machine_class, row.operations, row.size_class]
+        assert (int(recorded["machines"]), int(recorded["rows"])) == (row.machines, row.rows)
+        # The baseline has no constants: it is exactly the same.
+        if recorded["nccl"]:
+            assert recorded.number("nccl") == pytest.approx(row.nccl, abs=2e-3)
+
+
+def test_constants_are_within_their_bounds():
+    for name, one in fitted_constants().items():
+        assert one.low * 0.999 <= one.value <= one.high * 1.001, name
+        assert one.least <= one.value * 1.001, name
+        assert one.value * 0.999 <= one.most, name
+
+
+def test_coverage_is_that_of_the_other_machines():
+    machines = pd.Series(["a", "a", "b", "b"])
+    assert coverage(machines, pd.Series([1.0, 3.0, 2.0, 4.0])) == 0.5
+    assert np.isnan(coverage(pd.Series(["a"]), pd.Series([1.0])))
+
+
+def test_cards_are_words():
+    assert with_cards(HGX, "4x200").cards == 4
+    path = published() / "nodes.csv"
+    assert path.is_file()
