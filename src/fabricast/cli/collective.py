@@ -205,7 +205,7 @@ def _cluster_lines(forecast: ClusterForecast) -> list[str]:
     columns = {
         "size": [size_text(size) for size in table["size_bytes"]],
         "us": [_time_text(time) for time in table["time_us"]],
-        "bus GB/s": [f"{rate:.3g}" for rate in table["bus_gb_per_s"]],
+        "bus GB/s": ["-" if rate != rate else f"{rate:.3g}" for rate in table["bus_gb_per_s"]],
     }
     if "algorithm" in table:
         columns["NCCL's choice"] = [f"{row.algorithm} {row.protocol}, {row.channels} ch" for row in table.itertuples()]
@@ -215,7 +215,9 @@ def _cluster_lines(forecast: ClusterForecast) -> list[str]:
         columns["measured/forecast"] = [f"{ratio:.2f}" for ratio in table["measured_over_forecast"]]
     if "earliest_us" in table:
         ranges = zip(table["earliest_us"], table["latest_us"], strict=True)
-        columns["range us"] = [f"{_time_text(low)} to {_time_text(high)}" for low, high in ranges]
+        columns["range us"] = [
+            "-" if low != low else f"{_time_text(low)} to {_time_text(high)}" for low, high in ranges
+        ]
     if "public_us" in table and (table["public_machines"] > 0).any():
         known = zip(table["public_us"], table["public_machines"], strict=True)
         columns["public us"] = [f"{_time_text(time)} ({count})" if count else "-" for time, count in known]
@@ -228,7 +230,9 @@ def _cluster_lines(forecast: ClusterForecast) -> list[str]:
     lines += pd.DataFrame(columns).to_string(index=False).split("\n")
     lines.append(forecast.source)
     if forecast.reference is not None:
-        lines.append(f"public: median of {len(forecast.reference.machines)} machines ({forecast.reference.words})")
+        count = len(forecast.reference.machines)
+        origin = "one machine" if count == 1 else f"median of {count} machines"
+        lines.append(f"public: {origin} ({forecast.reference.words})")
     return lines
 
 
@@ -320,7 +324,9 @@ def _environment(pairs: list[str]) -> dict[str, str]:
 
 
 def _time_text(microseconds: float) -> str:
-    """Return a time with three significant digits, without an exponent."""
+    """Return a time with three significant digits, without an exponent; - if it is unknown."""
+    if microseconds != microseconds:
+        return "-"
     return f"{microseconds:,.0f}" if microseconds >= 100 else f"{microseconds:.3g}"
 
 

@@ -1,6 +1,7 @@
 """Forecasts of collective operations on NVLink nodes and clusters: worked examples, exact properties, public data."""
 
 import json
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -14,6 +15,7 @@ from fabricast.collectives.clusters.cluster import NETWORKS, node_names, node_of
 from fabricast.collectives.clusters.constants import fitted_constants, known_constants
 from fabricast.collectives.clusters.errors import recorded_cluster_errors
 from fabricast.collectives.clusters.evidence import cluster_errors, coverage, public_cases
+from fabricast.collectives.clusters.forecast import forecast_cluster
 from fabricast.collectives.clusters.model import Calibration, ClusterModel, refusal_of
 from fabricast.collectives.clusters.times import ClusterTimes
 from fabricast.collectives.reference import NETWORKS as PUBLIC_NETWORKS
@@ -23,6 +25,7 @@ from fabricast.core.warnings import WarningCode
 from fabricast.inputs.gpus import is_known_gpu
 from fabricast.nccl.costs import Algorithm, Operation, Protocol, bus_factor
 from fabricast.nccl.settings import NcclSettings
+from fabricast.nccl.system import PathType
 from tests.nccl_tests_logs import nccl_tests
 
 MIB, GIB = 2.0**20, 2.0**30
@@ -259,12 +262,34 @@ def test_a_forecast_has_ranges_errors_and_public_machines():
     assert 330 < without["bus_gb_per_s"][0] < 380
 
 
+def test_small_sends_have_no_forecast_without_measured_rows():
+    forecast = fc.cluster_collective("hgx_h100", "alltoall", sizes=["64 KiB", "1 GiB"])
+    assert forecast.table["time_us"].isna().tolist() == [True, False]
+    assert any("below 1 MiB has no forecast" in one.text for one in forecast.warnings)
+    shown = CliRunner().invoke(
+        app, ["collective", "--node", "hgx_h100", "--operation", "alltoall", "--sizes", "64KiB", "--format", "table"]
+    )
+    assert shown.exit_code == 0, shown.output
+    assert "nan" not in shown.output
+
+
+def test_large_domains_and_processor_attached_cards_are_named():
+    large = fc.cluster_collective("gb200_nvl72", sizes=["8 GiB"])
+    assert any("no public machine has more than 8 GPUs" in one.text for one in large.warnings)
+    far = replace(HGX, nodes=2, attach=PathType.PHB)
+    assert any("meet at a processor" in one.text for one in forecast_cluster(far, ALL_REDUCE, [1e9]).warnings)
+
+
 def test_machines_that_are_not_emulated_are_interpolated():
     forecast = fc.cluster_collective("mi300x", sizes=["8 B", "4 GiB"])
     assert forecast.source.startswith("interpolation between")
     assert "algorithm" not in forecast.table
     public = forecast.table["public_us"]
     np.testing.assert_allclose(forecast.table["time_us"], public, rtol=0.25)
+    two = fc.cluster_collective("mi300x", nodes=2, sizes=["1 GiB"])
+    assert two.source == "interpolation between 2 public machines of this class"
+    (text,) = [one.text for one in two.warnings if one.code is WarningCode.EXPECTED_ERROR]
+    assert re.search(r"interpolation.*\d+ % from 1 MiB", text)
 
 
 def test_a_log_is_compared_and_with_sizes_calibrates(tmp_path):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 
@@ -12,7 +13,7 @@ from fabricast.core.resources import published
 from fabricast.inputs.csv_files import CsvRow, read_csv
 from fabricast.nccl.costs import Operation
 
-__all__ = ["ClusterError", "cluster_error", "recorded_cluster_errors"]
+__all__ = ["ClusterError", "cluster_error", "interpolation_error_text", "recorded_cluster_errors"]
 
 
 @dataclass(frozen=True)
@@ -68,6 +69,23 @@ def _errors() -> dict[tuple[str, str, str], ClusterError]:
         )
         for row in recorded_cluster_errors()
     }
+
+
+@cache
+def _interpolation_errors() -> dict[tuple[str, str], tuple[float, int]]:
+    columns = ("network", "band", "machines", "rows", "median", "third_quartile", "within_band", "worst")
+    rows = read_csv(published() / "collectives" / "cluster_errors.csv", (*columns, "median_with_two_rows"))
+    return {(row["network"], row["band"]): (row.number("median"), int(row.number("machines"))) for row in rows}
+
+
+def interpolation_error_text(cluster: Cluster, sizes: Sequence[float]) -> str:
+    """Return the error of interpolations between public machines, each left out, for some sizes in words."""
+    network = "one node" if cluster.nodes == 1 else cluster.network
+    parts = []
+    for name in dict.fromkeys(map(size_class, sizes)):
+        median, machines = _interpolation_errors().get((network, name), (float("nan"), 0))
+        parts.append(f"{100 * median:.2g} % {name} ({machines} machines)" if machines else f"unknown {name}")
+    return f"expected error of the interpolation, each public machine left out (median): {', '.join(parts)}"
 
 
 def cluster_error(cluster: Cluster, operation: Operation, size_bytes: float) -> ClusterError | None:

@@ -10,7 +10,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from fabricast.collectives.clusters.cluster import SLINGSHOT, Cluster
-from fabricast.collectives.clusters.errors import ClusterError, cluster_error
+from fabricast.collectives.clusters.errors import ClusterError, cluster_error, interpolation_error_text
 from fabricast.collectives.clusters.model import Calibration, ClusterModel, refusal_of
 from fabricast.collectives.clusters.times import Pair
 from fabricast.collectives.reference import Reference, SizeFit, fitted, reference_of
@@ -27,6 +27,10 @@ _Array = NDArray[np.float64]
 _GAIN = 1.05
 #: Nodes from which a forecast is not compared with machines whose constants were fitted.
 _MANY_NODES = 64
+#: Most GPUs of a node of the public machines.
+_MOST_GPUS = 8
+#: Operations whose small sizes are not fitted, and smallest fitted size in bytes.
+_SENDS, _SMALLEST_SEND = (Operation.ALLTOALL, Operation.SENDRECV), 1 << 20
 #: Rows from which the own table of a machine determines an interpolation.
 _FEW_ROWS = 4
 #: Data in the rate of the bus that trees and NVLS move in fewer bytes.
@@ -99,8 +103,8 @@ def forecast_cluster(
     _check(log, cluster)
     rows = [] if log is None else [row for row in log.rows if row.size_bytes > 0]
     size = np.array([row.size_bytes for row in rows] if log is not None else sizes, dtype=np.float64)
-    public = _reference(cluster, operation, size)
     refusal = refusal_of(cluster)
+    public = _reference(cluster, operation, size, any_network=bool(refusal))
     if refusal:
         found = _interpolated(cluster, operation, size, refusal, public, own)
     else:
@@ -127,22 +131,24 @@ def _check(table: NcclTestsTable | None, cluster: Cluster) -> None:
         raise InputError("has no valid row, expected at least one size", argument="log")
 
 
-def _reference(cluster: Cluster, operation: Operation, size: _Array) -> Reference | None:
-    """Return the public machines of the class of a cluster; None if there are none of the same class."""
-    rate = cluster.cards * cluster.card_gbit_s / cluster.gpus if cluster.nodes > 1 else None
-    try:
-        found = reference_of(
-            cluster.gpu,
-            cluster.gpus,
-            cluster.nodes,
-            operation,
-            size.tolist(),
-            network=cluster.network or None if cluster.nodes > 1 else None,
-            gbit_s=rate,
-        )
-    except InputError:
-        return None
-    return None if found.is_neighbour else found
+def _reference(cluster: Cluster, operation: Operation, size: _Array, *, any_network: bool = False) -> Reference | None:
+    """Return the public machines of the class of a cluster; None if there are none of the same class.
+
+    Machines with another rate of the network, or one that is not said, are accepted only on request.
+    """
+    several = cluster.nodes > 1
+    rate = cluster.cards * cluster.card_gbit_s / cluster.gpus if several else None
+    network = cluster.network or None if several else None
+    for kind, speed in dict.fromkeys([(network, rate), *([(network, None), (None, None)] if any_network else [])]):
+        try:
+            found = reference_of(
+                cluster.gpu, cluster.gpus, cluster.nodes, operation, size.tolist(), network=kind, gbit_s=speed
+            )
+        except InputError:
+            return None
+        if not found.is_neighbour:
+            return found
+    return None
 
 
 def _bus_columns(operation: Operation, cluster: Cluster, size: _Array, time_s: _Array) -> dict[str, object]:
@@ -196,6 +202,9 @@ def _emulated(
         known = [error for error in errors if error is not None]
         table["earliest_us"] = table["time_us"] * [min(error.shortest, 1.0) for error in known]
         table["latest_us"] = table["time_us"] * [max(error.longest, 1.0) for error in known]
+    if operation in _SENDS and calibration is None:
+        # Only large sends and receives are fitted.
+        table = _without_small(table)
     version = ".".join(map(str, cluster.settings.version))
     graph = model.times_of.graphs.rings
     source = f"emulated choices of NCCL {version}: {graph.channels} x {graph.intra:g} GB/s within a node"
@@ -205,6 +214,14 @@ def _emulated(
         source += f"; {len(known_pairs)} of {size.size} choices are those of the log"
     warnings = (*_notes(model, errors, calibration), *_above_wire(model, table))
     return ClusterForecast(table, operation, cluster, source, calibration, public, warnings)
+
+
+def _without_small(table: pd.DataFrame) -> pd.DataFrame:
+    """Return a table without times below the smallest fitted size of sends and receives."""
+    is_small = table["size_bytes"] < _SMALLEST_SEND
+    names = [str(name) for name in table.columns]
+    columns = [name for name in names if name.endswith(("_us", "_gb_per_s")) or name in ("limit_share", "gain")]
+    return table.assign(**{name: table[name].where(~is_small) for name in columns})
 
 
 def _calibrated(model: ClusterModel, own: NcclTestsTable) -> tuple[ClusterModel, Calibration]:
@@ -276,8 +293,11 @@ def _notes(
     if cluster.oversubscription > 1:
         text = "no public machine has an oversubscribed network: the rate of its cards is divided by the factor"
         notes.append(CodedWarning(WarningCode.NOT_VALIDATED, text))
-    if model.operation in (Operation.ALLTOALL, Operation.SENDRECV):
-        text = f"{model.operation} below 1 MiB is not calibrated: such times are too short"
+    if model.operation in _SENDS and calibration is None:
+        text = f"{model.operation} below 1 MiB has no forecast without measured rows of the machine"
+        notes.append(CodedWarning(WarningCode.NOT_VALIDATED, text))
+    if cluster.gpus > _MOST_GPUS:
+        text = f"no public machine has more than {_MOST_GPUS} GPUs in one NVLink domain: the expected error is theirs"
         notes.append(CodedWarning(WarningCode.NOT_VALIDATED, text))
     if model.operation in (Operation.BROADCAST, Operation.REDUCE) and cluster.nodes > 1:
         text = f"{model.operation} over several nodes is not validated: no public measurements"
@@ -291,7 +311,9 @@ def _notes(
 def _above_wire(model: ClusterModel, table: pd.DataFrame) -> list[CodedWarning]:
     """Return a note if the bus bandwidth is above the rate of the links."""
     cluster = model.cluster
-    row = table.iloc[int(table["bus_gb_per_s"].to_numpy().argmax())]
+    if table["bus_gb_per_s"].isna().all():
+        return []
+    row = table.iloc[int(np.nanargmax(table["bus_gb_per_s"].to_numpy()))]
     wire = cluster.cards * cluster.card_gbit_s / 8 if cluster.nodes > 1 else cluster.nvlink_bytes_per_s / 1e9
     if row["bus_gb_per_s"] <= _ABOVE_WIRE * wire:
         return []
@@ -321,7 +343,8 @@ def _interpolated(
         bus = factor * np.array([row.size_bytes for row in rows], dtype=np.float64)
         fit, source = fitted(bus, np.array([row.time_s for row in rows])), "the measured rows of this machine"
     elif public is not None:
-        fit, source = public.fit, f"{len(public.machines)} public machines of this class"
+        count = len(public.machines)
+        fit, source = public.fit, f"{count} public machine{'s' if count > 1 else ''} of this class"
     if fit is None:
         raise InputError(
             f"{refusal}, and no public machine is {cluster.words}: specify a log of {operation} of this machine, whose "
@@ -329,5 +352,11 @@ def _interpolated(
         )
     time_s = fit.times_s(factor * size)
     table = pd.DataFrame(_bus_columns(operation, cluster, size, time_s))
-    notes = [CodedWarning(WarningCode.NOT_VALIDATED, f"{refusal}: times are an interpolation")]
+    error = interpolation_error_text(cluster, size.tolist())
+    if own is not None:
+        error = "the expected error of an interpolation between measured rows of the machine is unknown"
+    notes = [
+        CodedWarning(WarningCode.NOT_VALIDATED, f"{refusal}: times are an interpolation"),
+        CodedWarning(WarningCode.EXPECTED_ERROR, error),
+    ]
     return ClusterForecast(table, operation, cluster, f"interpolation between {source}", None, public, tuple(notes))

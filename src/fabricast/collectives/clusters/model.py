@@ -170,8 +170,8 @@ class ClusterModel:
     def calibrated(self, size: _Array, measured_s: _Array) -> tuple[ClusterModel, Calibration]:
         """Return the model and its factors for a machine with measured rows of the operation.
 
-        The smallest size up to 64 KiB determines one factor of all latencies, the largest from 64 MiB on one of all rates;
-        they are solved in turn. The first of several smallest rows is often slow and is not used.
+        The smallest size up to 64 KiB determines one factor of all latencies, the largest from 64 MiB on one of all
+        rates; they are solved in turn. The first of several smallest rows is often slow and is not used.
 
         Raises
         ------
