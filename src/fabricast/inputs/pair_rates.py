@@ -56,8 +56,9 @@ HOST_KINDS = ("host_to_device", "device_to_host")
 SWITCHED = ("PIX", "PXB")
 #: Words of the GeForce series whose staged copies are slower.
 _OLD_GEFORCE = re.compile(r"\b(?:20[678]0|30[5-9]0)\b")
-#: Number of machines from which the range is the 10th to the 90th percentile; below, it is lowest to highest.
-_MANY = 10
+#: Number of machines from which the range is the 10th to the 90th percentile; below, it is lowest to highest. Of fewer
+#: machines, the percentiles would contain less than three quarters of the machines that are left out.
+_MANY = 20
 #: Number of machines below which the range is that of a larger class.
 _FEW = 3
 #: Number of GPUs from which staged copies in both directions are slower.
@@ -72,7 +73,7 @@ class PublicShare(NamedTuple):
     Parameters
     ----------
     median, lowest, highest : float
-        Median of the machines and range: 10th to 90th percentile, or lowest to highest below ten machines.
+        Median of the machines and range: 10th to 90th percentile, or lowest to highest below twenty machines.
     machines : int
         Number of machines.
     """
