@@ -53,8 +53,8 @@ STUDIES = {
         ),
         "10.1145/2966884.2966919",
         (
-            "The slides state 5.7 GB/s, as bytes per time of a round trip, for an adjacent node of Blue Waters. Public "
-            "runs of others have {value} at the same router, and up to {high} at one hop."
+            "The slides state 5.7 GB/s for a node of Blue Waters and an adjacent one, as bytes per time of a round "
+            "trip. A public run at one hop reproduces it: {value} (at the same router {low})."
         ),
     ),
     "gpucentric": (
@@ -72,8 +72,9 @@ STUDIES = {
         "Bhatele et al.: Avoiding hot-spots on two-level direct networks, SC11",
         "10.1145/2063384.2063486",
         (
-            "The paper states that random nodes are the best mapping with direct routes. The time of the best other "
-            "mapping is {value} that of random nodes ({low} to {high}, depending on the reading; above 1 confirms)."
+            "The paper states that random nodes are the best mapping with direct routes. For the 4D stencil the time "
+            "of the best other mapping is {value} that of random nodes ({low} to {high}, depending on the reading; "
+            "above 1 confirms)."
         ),
     ),
 }

@@ -24,7 +24,7 @@ from fabricast.collectives.clusters.errors import recorded_cluster_errors
 from fabricast.collectives.clusters.evidence import ERROR_COLUMNS
 from fabricast.collectives.evidence.errors import machine_errors
 from fabricast.collectives.expected import SIZE_CLASSES, STATE_COLUMNS
-from fabricast.config import checked_config
+from fabricast.config import Config, checked_config
 from fabricast.core.errors import InputError
 from fabricast.core.resources import published
 from fabricast.figures.catalogue import Entry, figures_of
@@ -189,6 +189,29 @@ def _nodes() -> str:
     return _markdown_table(names, [(f"`{row['name']}`", *(row[name] for name in names[1:])) for row in rows])
 
 
+def _default_settings() -> Config:
+    """Return the configuration of the default study."""
+    return checked_config(yaml.safe_load((REPOSITORY / "config" / "config.yaml").read_text(encoding="utf-8")))
+
+
+def _paper_figures() -> str:
+    """Figures of the publications with the slides of the statements that they show, their file and command."""
+    settings, sources = _default_settings(), dict[str, list[str]]()
+    for claim in read_claims(published() / "claims"):
+        if claim.figure and not claim.of_ours:
+            _, _, slide = claim.source.rpartition(", ")
+            sources.setdefault(claim.figure, []).append(slide)
+    cells = []
+    for study in study_names(published() / "studies.csv"):
+        for entry in figures_of(study, settings).values():
+            name = f"{study}.{entry.name}"
+            if name in sources:
+                slides = ", ".join(dict.fromkeys(sources[name]))
+                file = f"reports/figures/{name}.svg"
+                cells.append((f"{stories()[study].short}: {entry.title}", slides, f"`{file}`", f"`snakemake {file}`"))
+    return _markdown_table(["figure", "slides of its statements", "file", "command"], cells)
+
+
 def _host_copies() -> str:
     """Measured rates of copies between host memory and a GPU, by size."""
     names = ["gpu", "program", "size_bytes", "copies", "median_gb_per_s", "lowest_gb_per_s", "highest_gb_per_s"]
@@ -307,7 +330,7 @@ def _claims(study: str, verdicts: dict[str, tuple[str, str]]) -> str:
 
 
 def _figures(study: str, static: Path) -> str:
-    settings = checked_config(yaml.safe_load((REPOSITORY / "config" / "config.yaml").read_text(encoding="utf-8")))
+    settings = _default_settings()
     parts = []
     for name, entry in figures_of(study, settings).items():
         source = REPOSITORY / "reports" / "figures" / f"{study}.{name}.svg"
@@ -364,7 +387,7 @@ _VALUES = {
 
 def _gallery(static: Path) -> str:
     """Return all figures with their captions and the queries behind them, study by study."""
-    settings = checked_config(yaml.safe_load((REPOSITORY / "config" / "config.yaml").read_text(encoding="utf-8")))
+    settings = _default_settings()
     parts = []
     for study in study_names(published() / "studies.csv"):
         parts.append(f"## {stories()[study].short}\n\n{stories()[study].labels}\n")
@@ -504,6 +527,7 @@ def _generate(app: Sphinx) -> None:
         (generated / f"{study}_figures.md").write_text(_figures(study, static), encoding="utf-8")
     (generated / "collectives_constants.md").write_text(_constants(), encoding="utf-8")
     (generated / "collectives_errors.md").write_text(_collective_errors(), encoding="utf-8")
+    (generated / "paper_figures.md").write_text(_paper_figures(), encoding="utf-8")
     (generated / "cluster_errors.md").write_text(_cluster_errors(), encoding="utf-8")
     (generated / "cluster_constants.md").write_text(_cluster_constants(), encoding="utf-8")
     (generated / "nodes.md").write_text(_nodes(), encoding="utf-8")

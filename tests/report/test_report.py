@@ -194,7 +194,7 @@ def test_claims_are_filtered_sorted_and_linked(finished, browser):
     assert values == sorted(values)
     assert len(set(values)) > 1
     headline = page.text_content("#maxrate .headline")
-    assert re.match(r"Of \d+ statements of the Max-rate study, \d+ hold", headline)
+    assert re.match(r"Of \d+ tested statements of the Max-rate study, \d+ hold", headline)
     counts = page.locator("#verdicts tbody td.r").all_inner_texts()
     assert sum(int(count) for count in counts if count.strip()) == total
     assert page.locator("[id^=target-]").count() > 20, "targets are not counted with published statements"

@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 from fabricast.breakdown.components import read_systems
 from fabricast.cli.main import app
 from fabricast.core.resources import published
+from fabricast.figures.catalogue.captions import caption_files
 from tests.conftest import REPOSITORY
 from tests.nccl_tests_logs import nccl_tests
 from tests.traces import generate_timers, generate_trace
@@ -136,7 +137,7 @@ def test_named_targets_and_profiles_exist():
     for command in commands("make"):
         for word in command.split()[1:]:
             assert word in targets or (REPOSITORY / word).parent.is_dir(), command
-    user_files = {"mine.yaml", "shards.yaml"}
+    user_files, captions = {"mine.yaml", "shards.yaml"}, caption_files()
     for command, page in commands("snakemake").items():
         words = shlex.split(command)[1:]
         for option, value in itertools.pairwise([*words, ""]):
@@ -145,4 +146,5 @@ def test_named_targets_and_profiles_exist():
             elif option == "--forcerun":
                 assert value in rules, (page, command)
         if words and not words[0].startswith("-"):
-            assert words[0] in rules, (page, command)
+            figure = words[0].removeprefix("reports/figures/").removesuffix(".svg").replace(".", "/")
+            assert words[0] in rules or f"{figure}.rst" in captions, (page, command)

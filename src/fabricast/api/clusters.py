@@ -15,14 +15,14 @@ from fabricast.collectives.clusters.of_machine import cluster_of_machine
 from fabricast.collectives.clusters.question import ClusterOptions, cluster_of
 from fabricast.collectives.forecast import DEFAULT_SIZES
 from fabricast.collectives.question import table_of
+from fabricast.collectives.reference import gpu_family
 from fabricast.core.arguments import with_checked_types
 from fabricast.core.errors import InputError
-from fabricast.core.facts import Facts, Quantity
+from fabricast.core.facts import Content, Facts, Quantity
 from fabricast.core.quantities import increasing_sizes
-from fabricast.machine.build import machine_from
+from fabricast.machine.build import MACHINE_CONTENTS, load_facts, machine_from
 from fabricast.machine.machine import Machine
 from fabricast.machine.options import MachineOptions
-from fabricast.sources.reading import read
 
 __all__ = ["Cluster", "ClusterForecast", "cluster_collective", "collected_rows", "node_names"]
 
@@ -120,7 +120,8 @@ def cluster_collective(
     options = ClusterOptions(
         nodes, nic, network, gpus, oversubscription, gpus_per_process, gpudirect, nvls, nccl_version, env
     )
-    one_node = cluster_of_machine(machine) if machine is not None else node_of(str(node))
+    named = [gpu for one in tables for gpu in one.value.gpus]
+    one_node = node_of(str(node)) if machine is None else cluster_of_machine(machine, next(iter(named), None))
     return forecast_cluster(
         cluster_of(one_node, options, own or measured, run),
         wanted,
@@ -153,7 +154,10 @@ def collected_rows(files: Sequence[str | Path], machine: str, setting: str = "")
     InputError
         If no file has a table that names its operation and ranks.
     """
-    facts = read([str(path) for path in files])
+    facts = load_facts([str(path) for path in files], Content.COLLECTIVES)
+    names = dict.fromkeys(gpu for fact in facts.of(Quantity.COLLECTIVE) for gpu in fact.value.gpus)
+    if len({gpu_family(name) for name in names}) > 1:
+        raise InputError(f"name GPUs of several machines: {', '.join(names)}", argument="files")
     times = [
         (str(fact.value.operation), fact.value.hosts, fact.value.ranks, int(row.size_bytes), row.time_s * 1e6)
         for fact in facts.of(Quantity.COLLECTIVE)
@@ -185,7 +189,10 @@ def _read(
     """Return the machine of files, None for a node that is built in, and all facts."""
     if isinstance(node, Machine):
         return node, node.facts
-    if isinstance(node, str) and node.lower().replace("-", "_") in node_names():
-        return None, read(logs) if logs else Facts()
-    facts = read([*paths_of(node), *logs])
+    is_file = not isinstance(node, str) or Path(node).exists() or Path(node).suffix
+    if isinstance(node, str) and (node.lower().replace("-", "_").replace(" ", "_") in node_names() or not is_file):
+        # An unknown name is an error that lists the known ones.
+        node_of(node)
+        return None, load_facts(logs, Content.COLLECTIVES, Content.NCCL_LOG) if logs else Facts()
+    facts = load_facts([*paths_of(node), *logs], *MACHINE_CONTENTS)
     return machine_from(facts, MachineOptions(gpu=gpu, network_cards=True)), facts

@@ -57,6 +57,7 @@ NIC = typer.Option(help="Network cards of a node and Gbit/s of each, such as 8x4
 NETWORK = typer.Option(help="Kind of network: InfiniBand, RoCE, Slingshot, EFA or Ethernet.", show_default=False)
 OVERSUBSCRIPTION = typer.Option(help="Ratio of the rate of the cards to that of the network above them.")
 GPUS = typer.Option(help="GPUs of each node that are used; by default all.", show_default=False)
+GPUDIRECT = typer.Option(help="Whether cards use GPUDirect RDMA; a log states it.")
 PROCESS = typer.Option("--gpus-per-process", help="GPUs of each process (-g of nccl-tests).")
 OUTPUT = typer.Option("--output", "-o", help="Write the table to this .csv or .parquet file.", show_default=False)
 FORMAT = typer.Option(
@@ -80,6 +81,7 @@ def collective(
     oversubscription: Annotated[float, OVERSUBSCRIPTION] = 1.0,
     gpus: Annotated[int | None, GPUS] = None,
     gpus_per_process: Annotated[int, PROCESS] = 1,
+    gpudirect: Annotated[bool, GPUDIRECT] = True,
     operation: Annotated[str | None, OPERATION] = None,
     log: Annotated[list[str] | None, LOG] = None,
     sizes: Annotated[str | None, SIZES] = None,
@@ -123,12 +125,22 @@ def collective(
         "oversubscription": oversubscription,
         "gpus": gpus,
         "gpus_per_process": gpus_per_process,
+        "gpudirect": gpudirect,
         "sizes": None if sizes is None else sizes.split(),
         "nccl_version": nccl_version,
         "env": _environment(env or []),
         "table": table,
     }
+    of_pcie: dict[str, object] = {
+        "--ranks": ranks,
+        "--numa": numa,
+        "--transport": transport,
+        "--nccl-graph": nccl_graph,
+        "--write-tuner": write_tuner,
+        "--write-graph": write_graph,
+    }
     if node is not None:
+        _refuse({**of_pcie, "--gpu": gpu, "--cpu": cpu, "--link": link, "--system": system}, "built-in nodes")
         _print_cluster(node, every, on_nodes, output, shown, verbose)
         return
     if not every:
@@ -143,10 +155,13 @@ def collective(
         network_cards=bool(nodes or nic),
     )
     if machine.tree.peer_links:
+        _refuse(of_pcie, "GPUs with direct links")
         _print_cluster(machine, [], on_nodes, output, shown, verbose)
         return
-    if nodes is not None or nic is not None:
-        raise InputError("--nodes and --nic need direct links between the GPUs of a node, or --node")
+    of_nodes: dict[str, object] = {"--nodes": nodes, "--nic": nic, "--network": network, "--gpus": gpus}
+    of_nodes["--oversubscription"] = None if oversubscription == 1 else oversubscription
+    of_nodes["--gpus-per-process"] = None if gpus_per_process == 1 else gpus_per_process
+    _refuse({**of_nodes, "--no-gpudirect": None if gpudirect else True}, "GPUs that only PCIe connects; add --node")
     forecast = forecast_collective(
         machine,
         operation,
@@ -174,6 +189,15 @@ def collective(
     if output is None:
         typer.echo(_shown_text(forecast, findings, shown), nl=False)
     print_warnings(forecast.warnings, verbose=verbose)
+
+
+def _refuse(options: dict[str, object], where: str) -> None:
+    """Raise an error about the first option that has no effect."""
+    from fabricast.core.errors import InputError
+
+    used = next((name for name, value in options.items() if value is not None), None)
+    if used is not None:
+        raise InputError(f"{used} has no effect on {where}")
 
 
 def _print_cluster(

@@ -107,7 +107,11 @@ def collect(
     ] = "",
 ) -> None:
     """Collect benchmark outputs as one data set in CSV, with a digest of each file."""
+    from fabricast.core.errors import InputError
+
     if machine is not None:
+        if processes is not None or node_pairs != 1 or name is not None:
+            raise InputError("--machine excludes --processes, --node-pairs and --name, which are of MPI messages")
         _collect_collectives(files, output, machine, setting)
         return
     from fabricast.api.messages import write_measurements

@@ -25,6 +25,7 @@ __all__ = [
     "SizeFit",
     "fitted",
     "gpu_family",
+    "is_of_network",
     "left_out_errors",
     "network_of",
     "reference_of",
@@ -106,6 +107,19 @@ def _times() -> pd.DataFrame:
     for name in ("family", "is_faulty", "gbit_s_of_gpu", "network"):
         table[name] = table["machine"].map(machines[name])
     return table
+
+
+def is_of_network(machines: Sequence[str], network: str | None, gbit_s: float | None) -> bool:
+    """Return whether public machines have a kind and a rate of the network, as far as their sources state them."""
+    known = _machines()
+    kinds, rates = known["network"].to_dict(), known["gbit_s_of_gpu"].to_dict()
+    for name in machines:
+        kind, rate = kinds[name], float(rates[name])
+        if network and kind and kind != network:
+            return False
+        if gbit_s is not None and rate == rate and abs(np.log(rate / gbit_s)) >= np.log(_SAME_NETWORK):
+            return False
+    return True
 
 
 class SizeFit(NamedTuple):

@@ -25,10 +25,10 @@ __all__ = [
     "control_time_s",
     "energy_j",
     "halo_messages",
+    "kernel_time_s",
     "message_time_s",
     "polling_energy_j",
     "powers_w",
-    "stencil_time_s",
     "step_time_s",
     "without_peer_limit",
 ]
@@ -203,11 +203,6 @@ def halo_messages(nodes: int) -> int:
     return 1 if nodes == 2 else 2
 
 
-def stencil_time_s(value: Values, grid: tuple[int, int, int]) -> Any:
-    """Return the computation time of one stencil iteration in s."""
-    return float(np.prod(np.array(grid, dtype=np.float64))) / value["stencil_rate"]
-
-
 def control_time_s(control: str, value: Values, grid: tuple[int, int, int]) -> Array:
     """Return the time of one iteration of a Himeno stencil for a control method.
 
@@ -226,17 +221,25 @@ def control_time_s(control: str, value: Values, grid: tuple[int, int, int]) -> A
     ndarray of float64
         Time in s.
     """
-    compute = stencil_time_s(value, grid)
     blocks = grid[0] * grid[1] / value["block_points"]
     waits = {
         "cpu": value["context_switch"],
         "stream": value["context_switch"] + value["launch"],
         "device": value["context_switch"] + value["nested_launch"],
-        "in_kernel": value["launch"] + blocks * value["atomic"] / (1 - value["replay_share"]),
+        "in_kernel": value["launch"] + blocks * value["atomic"],
     }
     if control not in waits:
         raise unknown_name("control", control, waits)
-    return np.asarray(compute + waits[control])
+    return np.asarray(kernel_time_s(control, value, grid) + waits[control])
+
+
+def kernel_time_s(control: str, value: Values, grid: tuple[int, int, int]) -> Any:
+    """Return the time in s that the GPU computes in one iteration.
+
+    With synchronisation in the kernel, a share of all its instructions is replayed (slide 9), not of the atomics only.
+    """
+    compute = float(np.prod(np.array(grid, dtype=np.float64))) / value["stencil_rate"]
+    return compute / (1 - value["replay_share"]) if control == "in_kernel" else compute
 
 
 def control_ratios(control: str, value: Values, grid: tuple[int, int, int]) -> tuple[Any, Any]:
@@ -265,11 +268,11 @@ def control_ratios(control: str, value: Values, grid: tuple[int, int, int]) -> t
     >>> bool(performance < 1 and energy < 1)
     True
     """
-    compute = stencil_time_s(value, grid)
     controlled, hybrid = (control_time_s(name, value, grid) for name in (control, "cpu"))
+    computes, of_hybrid = (kernel_time_s(name, value, grid) for name in (control, "cpu"))
     # The power model of MPI includes a polling CPU, that of GGAS does not; the communication time is 0.
-    energy = energy_j("mpi" if control == "cpu" else "ggas", value, controlled, 0.0, compute)
-    return hybrid / controlled, energy / energy_j("mpi", value, hybrid, 0.0, compute)
+    energy = energy_j("mpi" if control == "cpu" else "ggas", value, controlled, 0.0, computes)
+    return hybrid / controlled, energy / energy_j("mpi", value, hybrid, 0.0, of_hybrid)
 
 
 def powers_w(method: str, value: Values) -> dict[str, tuple[Any, Any, Any]]:

@@ -25,10 +25,10 @@ from fabricast.gpucentric.methods import (
     control_ratios,
     control_time_s,
     energy_j,
+    kernel_time_s,
     message_time_s,
     polling_energy_j,
     powers_w,
-    stencil_time_s,
     step_time_s,
     without_peer_limit,
 )
@@ -121,9 +121,11 @@ def _grids_with_stream_first(value: Values) -> Any:
 
 
 def _in_kernel_grows(value: Values) -> NDArray[np.bool_]:
-    """Return whether the in-kernel overhead increases with the number of thread blocks."""
+    """Return whether the in-kernel synchronisation time increases with the number of thread blocks."""
     planes = {grid[:2]: grid for grid in GRIDS}.values()
-    return _rising([control_time_s("in_kernel", value, grid) - stencil_time_s(value, grid) for grid in planes])
+    return _rising(
+        [control_time_s("in_kernel", value, grid) - kernel_time_s("in_kernel", value, grid) for grid in planes]
+    )
 
 
 def _kernel_energy(value: Values) -> Any:

@@ -16,7 +16,7 @@ from fabricast.results.claim_record import (
 )
 from fabricast.results.claims import EVIDENCE
 
-__all__ = ["DEVIATING", "claim_sections", "study_verdicts"]
+__all__ = ["claim_sections", "study_verdicts"]
 
 Rows = list[dict[str, Any]]
 #: Marks of verdicts: a verdict must not be distinguished by colour only.
@@ -28,7 +28,7 @@ _MARKS = {
     "depends_on_reading": "±",
 }
 #: Verdicts of statements that fail in the primary reading or that no reading decides.
-DEVIATING = ("source_contradicted", "model_differs", "depends_on_reading")
+_DEVIATING = ("source_contradicted", "model_differs", "depends_on_reading")
 
 
 def claim_sections(claims: Rows, targets: Rows, readings: Rows, baselines: Rows) -> dict[str, Any]:
@@ -37,7 +37,7 @@ def claim_sections(claims: Rows, targets: Rows, readings: Rows, baselines: Rows)
         row |= _texts(row) | {
             "word": VERDICT_WORDS[row["verdict"]],
             "mark": _MARKS.get(row["verdict"], "–"),
-            "colour": "g" if _MARKS.get(row["verdict"]) == "✓" else "b" if row["verdict"] in DEVIATING else "n",
+            "colour": "g" if _MARKS.get(row["verdict"]) == "✓" else "b" if row["verdict"] in _DEVIATING else "n",
         }
         # A claim without a value has no share of interpretations that hold.
         row["holds"] = (

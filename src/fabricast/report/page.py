@@ -17,13 +17,14 @@ import pandas as pd
 
 from fabricast.core.number_text import number_text, with_minus
 from fabricast.inputs.files import write_text
-from fabricast.report.claim_rows import DEVIATING, claim_sections, study_verdicts
+from fabricast.report.claim_rows import claim_sections, study_verdicts
 from fabricast.report.explorers import explorer_script, maxrate_explorer, network_explorer
 from fabricast.report.javascript_kernels import kernel_script
 from fabricast.report.key_tables import ASSUMED, DIGESTS, ERRORS, KEY_TABLES, PARAMETERS, SIMULATED, YOURS
 from fabricast.report.pcie_explorer import pcie_explorer
 from fabricast.report.sheets import READABLE_MODELS, Sheet, sheet_of
 from fabricast.report.stories import answers_of, machine_answers, stories, study_name
+from fabricast.results.claim_record import CONSISTENT
 from fabricast.results.claims import EVIDENCE
 from fabricast.results.tables import open_run
 
@@ -35,6 +36,8 @@ _CARD = "card"
 _FIRST_PICTURES = 3
 #: Width in points above which a figure spans both columns of a gallery.
 _COLUMN_PT = 300
+#: Verdicts of statements that hold in data.
+_HELD = ("reproduced", "decided_by_tolerance")
 _QUERIES = {
     "claims": "SELECT * FROM claim ORDER BY study, claim",
     "targets": "SELECT * FROM target ORDER BY study, target",
@@ -217,22 +220,33 @@ def _study(
             "more_pictures": gallery[_FIRST_PICTURES:],
             "tables": [sheet for sheet in _sheets(connection, KEY_TABLES.get(row["study"], {})) if sheet.rows],
             "claims": len(claims),
-            "holding": [claim for claim in claims if claim["verdict"] in ("reproduced", "decided_by_tolerance")],
-            "deviating": sorted(
-                (claim for claim in claims if claim["verdict"] in DEVIATING),
+            "key": next((claim for claim in claims if claim["claim"] == story.claim), None),
+            "statements": sorted(
+                (claim for claim in claims if claim["verdict"] != CONSISTENT),
                 key=lambda claim: (claim["claim"] != story.claim, _importance(claim)),
             ),
+            "first_author": _first_author(row["authors"]),
+            "held": sum(claim["verdict"] in _HELD for claim in claims),
+            "consistent": [claim for claim in claims if claim["verdict"] == CONSISTENT],
             "targets": [target for target in sections["targets"] if target["study"] == row["study"]],
             "assumed": assumed if assumed.rows else None,
         }
     )
 
 
-def _importance(claim: dict[str, Any]) -> int:
-    """Return the place of a statement that is not confirmed: measurements first, slips of a source last."""
-    if claim["verdict"] == "source_contradicted":
-        return 0 if claim["evidence"].startswith("independent") else len(DEVIATING)
-    return DEVIATING.index(claim["verdict"])
+def _first_author(authors: str) -> str:
+    """Return the family name of the first author, with et al. for several.
+
+    >>> _first_author("M. Martinasso, G. Kwasniewski"), _first_author("H. Froening")
+    ('Martinasso et al.', 'Froening')
+    """
+    first, _, others = authors.partition(",")
+    return first.split()[-1] + (" et al." if others else "")
+
+
+def _importance(claim: dict[str, Any]) -> tuple[bool, int]:
+    """Return the place of a statement: with a value first, then by evidence, measurements first."""
+    return claim["verdict"] == "not_testable", EVIDENCE.index(claim["evidence"])
 
 
 def _run_words(run: list[dict[str, Any]]) -> dict[str, Any]:

@@ -19,6 +19,7 @@ from fabricast.results.tables import open_run
 from fabricast.results.verdicts import HOLDS
 
 __all__ = [
+    "CONSISTENT",
     "TARGET_RESULT",
     "VERDICT_WORDS",
     "bound_text",
@@ -42,10 +43,12 @@ VERDICT_WORDS = {
     "source_contradicted": "source contradicted",
     "model_differs": "model differs",
     "depends_on_reading": "depends on reading",
-    "follows_from_inputs": "follows from inputs",
+    "follows_from_inputs": "consistent with its inputs",
     "does_not_discriminate": "does not discriminate",
     "not_testable": "not testable",
 }
+#: Verdict of statements that cannot fail but by an arithmetic error: no tests.
+CONSISTENT = "follows_from_inputs"
 _STYLES = {"reproduced": "green", "source_contradicted": "yellow", "model_differs": "yellow"}
 #: Verdicts by beginnings of the name of the evidence, with the title of a column and the words of a headline.
 _RESULTS = (
@@ -63,7 +66,7 @@ _RESULTS = (
     ("model_differs", ("",), "our model differs", "are not confirmed by our model"),
     ("depends_on_reading", ("",), "depends on reading", "depend on the reading or on assumed values"),
     ("does_not_discriminate", ("",), "does not discriminate", "hold for trivial models too"),
-    ("follows_from_inputs", ("",), "follows from inputs", "follow from inputs"),
+    ("follows_from_inputs", ("",), "consistent with inputs", "agree with their inputs"),
     ("not_testable", ("",), "not testable", "cannot be tested"),
 )
 #: SQL expression of the result of a target, beside the verdicts of claims.
@@ -114,19 +117,27 @@ def observed_text(value: float | None, unit: str) -> str:
 
 
 def headline(rows: Iterable[tuple[str, str]], study: str = "") -> str:
-    """Summarise the verdicts on published statements in one sentence.
+    """Summarise the verdicts on published statements in one sentence; those that follow from inputs are no tests.
 
     >>> headline([("reproduced", "independent_fit"), ("model_differs", "own_simulator")], "max-rate")
-    'of 2 statements of the max-rate study, 1 holds in independent data and 1 is not confirmed by our model'
+    'of 2 tested statements of the max-rate study, 1 holds in independent data and 1 is not confirmed by our model'
     """
     rows = list(rows)
+    tested = [row for row in rows if row[0] != CONSISTENT]
     parts = []
-    for (_, _, _, words), count in zip(_RESULTS, result_counts(rows).values(), strict=True):
+    for (_, _, _, words), count in zip(_RESULTS, result_counts(tested).values(), strict=True):
         if count:
             parts.append(f"{count} {_singular(words) if count == 1 else words}")
     text = " and ".join(filter(None, (", ".join(parts[:-1]), *parts[-1:])))
-    noun = "statement" if len(rows) == 1 else "statements"
-    return f"of {len(rows)} {noun}{f' of the {study} study' if study else ''}, {text}" if rows else "no statements"
+    of_study = f" of the {study} study" if study else ""
+    found = f"of {_counted(len(tested), 'tested statement')}{of_study}, {text}" if tested else f"no test{of_study}"
+    more = len(rows) - len(tested)
+    words = "only agrees with its inputs" if more == 1 else "only agree with their inputs"
+    return f"{found}; {_counted(more, 'more statement')} {words}" if more else found
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{count} {noun}{'' if count == 1 else 's'}"
 
 
 def result_counts(rows: Iterable[tuple[str, str]]) -> dict[str, int]:

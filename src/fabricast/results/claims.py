@@ -102,6 +102,8 @@ class Claim(_Strict):
         ``table.column = expression``: a wrong model or wrong data for which the claim must fail.
     over_phases : bool
         Whether the query reads ``share_within`` of a simulated reference, which has a range over arbiter phases.
+    is_assumption : bool
+        Whether the source itself assumes the statement, and relaxes it: measurements do not contradict it.
     share_of_draws : str, optional
         Query that returns the share of samples of the assumed values for which the statement is true.
     """
@@ -127,6 +129,7 @@ class Claim(_Strict):
     baselines: dict[str, dict[str, str] | str] = Field(default_factory=dict)
     mutation: str | None = None
     over_phases: bool = False
+    is_assumption: bool = False
     share_of_draws: str | None = None
     note: str = ""
     figure: str | None = Field(None, pattern=r"^[a-z]+\.[a-z0-9_]+$")
@@ -158,6 +161,8 @@ class Claim(_Strict):
         wanted = {"between": {"low", "high"}, "first": set()}.get(self.relation, {"value"})
         if given != wanted and (given or self.query is not None):
             raise ValueError(f"relation '{self.relation}' requires {' and '.join(sorted(wanted)) or 'no bound'}")
+        if self.evidence in BY_CONSTRUCTION and self.tolerance is not None and self.tolerance.reason == "ours":
+            raise ValueError("a tolerance of ours requires independent evidence: the inputs either agree or do not")
         if self.query is None and not self.note:
             raise ValueError("a claim without a query requires a 'note' with the reason")
         used = set(_PLACEHOLDER.findall(self.query or ""))

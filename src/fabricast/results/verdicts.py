@@ -248,6 +248,11 @@ def _verdict(
         return "depends_on_reading"
     if not any(holds):
         everywhere = all(reading["verdict"] == "deviates" for reading in tested)
+        if claim.evidence == "recalled_inputs":
+            # Numbers that are recalled from memory refute nothing.
+            return "not_testable" if everywhere else "depends_on_reading"
+        if claim.evidence == "assumed_inputs" and claim.is_assumption:
+            return "not_testable"
         return "source_contradicted" if everywhere and claim.evidence in _AGAINST_SOURCE else "model_differs"
     if claim.evidence in BY_CONSTRUCTION:
         return "follows_from_inputs"

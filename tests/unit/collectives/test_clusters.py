@@ -229,11 +229,23 @@ def test_built_in_nodes_are_complete():
     ("arguments", "message"),
     [
         ({"node": "hgx_h1000"}, "hgx_h100"),
-        ({"nodes": 0}, "expected at least 2 GPUs"),
+        ({"nodes": 0}, "expected 2 to 100,000 GPUs"),
+        ({"nodes": 10**20}, "expected"),
+        ({"node": "hgx_h1000"}, "hgx_h100"),
+        ({"network": "EFA"}, "there is one node"),
+        ({"nic": "8x400"}, "there is one node"),
+        ({"oversubscription": 2.0}, "there is one"),
+        ({"nodes": 2, "oversubscription": float("nan")}, "expected 1 to 100"),
+        ({"gpus_per_process": 3}, "expected a divisor of the 8 GPUs"),
+        ({"log": "missing.log"}, "missing.log"),
+        ({"env": {"NCCL_NVLS_ENABLE": "foo"}}, "NCCL_NVLS_ENABLE"),
+        ({"env": {"NCCL_P2P_DISABLE": "1"}}, "disables copies over NVLink"),
+        ({"node": "gb200_nvl72", "nodes": 18, "gpus": 4}, "is one node: specify nodes 1"),
+        ({"nodes": 2, "nic": "1x100", "network": "Ethernet"}, "TCP sockets limit NCCL there"),
         ({"nodes": 2, "nic": "8"}, "such as 8x400"),
         ({"nodes": 2, "nic": "8x4000"}, "Gbit/s .not GB/s."),
         ({"node": "gb200_nvl72", "gpus": 73}, "expected 1 to 72"),
-        ({"nodes": 2, "oversubscription": 0.5}, "expected 1 or more"),
+        ({"nodes": 2, "oversubscription": 0.5}, "expected 1 to 100"),
         ({"nodes": 2, "network": "pigeon"}, "InfiniBand or RoCE"),
         ({"env": {"NCCL_ALGO": "NVLS"}, "operation": "broadcast"}, "permits no algorithm"),
         ({"node": "mi355x"}, "no public machine"),
@@ -403,3 +415,53 @@ def test_cards_are_words():
     assert with_cards(HGX, "4x200").cards == 4
     path = published() / "nodes.csv"
     assert path.is_file()
+
+
+def test_settings_and_logs_change_the_network():
+    sockets = {"NCCL_IB_DISABLE": "1"}
+    with pytest.raises(InputError, match="TCP sockets"):
+        fc.cluster_collective("hgx_h100", nodes=4, env=sockets)
+    with pytest.raises(InputError, match="without GPUDirect"):
+        fc.cluster_collective("hgx_h100", nodes=4, gpudirect=False)
+    fewer = fc.cluster_collective("hgx_a100", nodes=2, gpus=4, nic="4x200").cluster
+    assert (fewer.gpus, fewer.cards) == (4, 4), "cards of the user are used as stated"
+
+
+def test_a_log_of_other_gpus_is_refused(tmp_path):
+    log = nccl_tests(tmp_path / "all_reduce.log", [(8, 25.0), (1 << 30, 5e3)], ranks=8, hosts=1)
+    with pytest.raises(InputError, match="is of NVIDIA H100 80GB HBM3, expected A100-SXM4"):
+        fc.cluster_collective("hgx_a100", log=log)
+
+
+def test_a_choice_that_calibration_cannot_explain_is_named(tmp_path):
+    sizes = [8, 16, 32, 1 << 30]
+    fast = fc.cluster_collective("hgx_a100", nodes=2, sizes=sizes).table["time_us"].to_numpy() * [1, 1, 1, 0.5]
+    log = nccl_tests(tmp_path / "all_reduce.log", list(zip(sizes, fast, strict=True)), ranks=16, hosts=2)
+    log.write_text(log.read_text().replace("H100 80GB HBM3", "A100-SXM4-40GB"))
+    forecast = fc.cluster_collective("hgx_a100", nodes=2, log=log, sizes=sizes)
+    assert any(one.code is WarningCode.CALIBRATION_CONTRADICTED for one in forecast.warnings)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [["--ranks", "0 1"], ["--transport", "p2p"], ["--gpu", "A100"], ["--write-graph", "graph.xml"], ["--cpu", "amd"]],
+)
+def test_options_without_effect_are_refused(options):
+    result = CliRunner().invoke(app, ["collective", "--node", "hgx_h100", *options])
+    assert "has no effect on built-in nodes" in str(result.exception)
+
+
+@pytest.mark.parametrize("options", [["--network", "EFA"], ["--gpus", "2"], ["--oversubscription", "2"]])
+def test_options_of_nodes_are_refused_on_pcie_machines(options):
+    result = CliRunner().invoke(app, ["collective", "storm8", *options])
+    assert "has no effect on GPUs that only PCIe connects" in str(result.exception)
+
+
+@pytest.mark.parametrize("gpu", ["L40S", "A100-SXM4", "MI300X"])
+def test_links_that_a_gpu_does_not_have_are_refused(tmp_path, gpu):
+    matrix = tmp_path / "topo.txt"
+    header = "\t" + "\t".join(f"GPU{i}" for i in range(4)) + "\tCPU Affinity\tNUMA Affinity"
+    rows = [f"GPU{i}\t" + "\t".join(" X " if i == j else "NV18" for j in range(4)) + "\t0-55\t0" for i in range(4)]
+    matrix.write_text("\n".join([header, *rows]) + "\n")
+    with pytest.raises(InputError):
+        fc.cluster_collective(str(matrix), gpu=gpu)

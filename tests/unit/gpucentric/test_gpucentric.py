@@ -83,8 +83,8 @@ def test_statements_can_fail():
         "G09": {"context_switch": 1e-2},
         "G10": {"atomic": 0.0},
         "G11": {"cpu_poll_power": 0.0},
-        "G12": {"atomic": 1e-4},
-        "G19": {"atomic": 1e-4},
+        "G12": {"replay_share": 0.0},
+        "G19": {"replay_share": 0.0},
         "G20": {"nested_launch": 1e-9},
         "G21": {"atomic": 1e-3},
         "G13": {"ggas_barrier": 1e-3},
@@ -96,7 +96,7 @@ def test_statements_can_fail():
     }
     for entry in STATEMENTS:
         before, after = (bool(np.all(entry.holds(v))) for v in (VALUE, {**VALUE, **broken[entry.name]}))
-        assert before is (entry.name not in ("G12", "G19", "G21")), entry.name
+        assert before is (entry.name != "G21"), entry.name
         assert before is not after, entry.name
 
 
@@ -108,7 +108,8 @@ def test_shares_of_samples(tables):
     assert share["G04"] == pytest.approx(0.84, abs=0.06)
     assert 0.3 < share["G06"] < 0.6, "depends on the store rate, which is not published"
     assert min(share[name] for name in ("G07", "G10", "G14", "G15", "G16", "G17")) == 1.0
-    assert share["G12"] == share["G21"] == 0.0, "no sample agrees with slide 10 on in-kernel synchronisation"
+    assert share["G12"] == share["G19"] == 1.0, "the replayed instructions decide, whatever the assumed values"
+    assert share["G21"] == 0.0, "no sample agrees with slide 10 on the power of in-kernel synchronisation"
     drawn = draw_values("k20_extoll", 50, np.random.default_rng(1))
     for name, value in VALUE.items():
         if name in assumed_names("k20_extoll"):
@@ -131,16 +132,18 @@ def test_published_numbers_are_protected_from_changes():
 def test_control_methods_on_the_grids_of_the_slides(tables):
     assert len(set(GRIDS)) == 9
     small, large = (256, 256, 256), (640, 640, 386)
-    assert control_time_s("in_kernel", VALUE, small) < control_time_s("device", VALUE, small)
-    assert control_time_s("in_kernel", VALUE, large) > control_time_s("device", VALUE, large)
+    for grid in (small, large):
+        # Slide 9: 28 % of all instructions are replayed.
+        assert control_time_s("in_kernel", VALUE, grid) > 1.35 * control_time_s("device", VALUE, grid)
     statement = tables.gpucentric_statement.set_index("statement")
     control = tables.gpucentric_control.pivot(index="grid", columns="control", values=["performance", "energy"])
     slowest = control["performance"].idxmin(axis=1)
     assert statement.loc["G19", "observed"] == (slowest == "in_kernel").sum()
     assert statement.loc["G12", "observed"] == pytest.approx(control["energy"]["in_kernel"].min())
     assert statement.loc["G09", "observed"] == pytest.approx(control["performance"].drop(columns="cpu").max().max())
-    # The model does not reproduce the slides on energy and on the slowest control method.
-    assert not statement.loc[["G12", "G19", "G21"], "passed"].any()
+    # The model does not reproduce the power of in-kernel synchronisation.
+    assert statement.loc[["G12", "G19"], "passed"].all()
+    assert not statement.loc["G21", "passed"]
 
 
 def test_selector_on_measured_paths(tables):
@@ -193,7 +196,7 @@ def test_observations_are_not_overstated(tables):
     assert len(rows) == 33
     assert rows.loc[rows["confidence"] == "low", "passed"].isna().all()
     failed = rows.loc[rows["passed"].eq(False), "observation"]
-    assert failed.tolist() == ["O05", "O10"], "slides 9 and 10 on in-kernel synchronisation"
+    assert failed.tolist() == ["O10"], "slide 10 on the energy of in-kernel synchronisation"
 
 
 @pytest.mark.parametrize(

@@ -37,6 +37,8 @@ NETWORKS = (VERBS, SLINGSHOT, EFA, ETHERNET)
 _CARDS = re.compile(r"(\d{1,3})\s*x\s*(\d{1,4}(?:\.\d+)?)")
 #: Rates of cards in Gbit/s that a description may have.
 _SLOWEST, _FASTEST = 1.0, 1600.0
+#: Most GPUs, and largest ratio of the rate of cards to that of the network above them.
+_MOST_RANKS, _MOST_OVERSUBSCRIBED = 100_000, 100.0
 #: Share of its PCIe link that a card can transfer.
 _PCIE_SHARE = 0.85
 
@@ -77,6 +79,8 @@ class Cluster:
         Whether cards read and write the memory of GPUs.
     has_nvls : bool
         Whether the multicasts of NVSwitch are available.
+    is_network_assumed : bool
+        Whether no input states the kind of network.
     settings : NcclSettings
         Version and settings of NCCL.
     """
@@ -97,6 +101,7 @@ class Cluster:
     process_gpus: int = 1
     has_gpudirect: bool = True
     has_nvls: bool = True
+    is_network_assumed: bool = False
     settings: NcclSettings = field(default_factory=NcclSettings)
 
     @property
@@ -152,17 +157,26 @@ class Cluster:
 
     def checked(self) -> Cluster:
         """Return the cluster itself; raise an error if it is no possible machine."""
-        if self.gpus < 1 or self.nodes < 1 or self.ranks < 2:
-            raise InputError(f"is {self.nodes} of {self.gpus} GPUs, expected at least 2 GPUs in all", argument="nodes")
+        if self.gpus < 1 or not 1 <= self.nodes <= _MOST_RANKS or not 2 <= self.ranks <= _MOST_RANKS:
+            raise InputError(
+                f"is {self.nodes} of {self.gpus} GPUs, expected 2 to {_MOST_RANKS:,} GPUs in all", argument="nodes"
+            )
         if self.nodes > 1 and not (self.cards and self.card_gbit_s):
             raise InputError(f"is {self.nodes}, but no network card is described: specify nic", argument="nodes")
-        if self.cards and not _SLOWEST <= self.card_gbit_s <= _FASTEST:
+        if self.nodes > 1 and not _SLOWEST <= self.card_gbit_s <= _FASTEST:
             raise InputError(
                 f"has cards of {self.card_gbit_s:g}, expected {_SLOWEST:g} to {_FASTEST:g} Gbit/s (not GB/s)",
                 argument="nic",
             )
-        if self.oversubscription < 1:
-            raise InputError(f"is {self.oversubscription:g}, expected 1 or more", argument="oversubscription")
+        if not 1 <= self.oversubscription <= _MOST_OVERSUBSCRIBED:
+            raise InputError(
+                f"is {self.oversubscription:g}, expected 1 to {_MOST_OVERSUBSCRIBED:g}", argument="oversubscription"
+            )
+        if self.process_gpus < 1 or self.gpus % self.process_gpus:
+            raise InputError(
+                f"is {self.process_gpus}, expected a divisor of the {self.gpus} GPUs of a node",
+                argument="gpus_per_process",
+            )
         return self
 
 

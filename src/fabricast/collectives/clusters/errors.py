@@ -84,7 +84,8 @@ def interpolation_error_text(cluster: Cluster, sizes: Sequence[float]) -> str:
     parts = []
     for name in dict.fromkeys(map(size_class, sizes)):
         median, machines = _interpolation_errors().get((network, name), (float("nan"), 0))
-        parts.append(f"{100 * median:.2g} % {name} ({machines} machines)" if machines else f"unknown {name}")
+        count = "1 machine" if machines == 1 else f"{machines} machines"
+        parts.append(f"{100 * median:.2g} % {name} ({count})" if machines else f"unknown {name}")
     return f"expected error of the interpolation, each public machine left out (median): {', '.join(parts)}"
 
 

@@ -13,8 +13,9 @@ from fabricast.collectives.clusters.cluster import SLINGSHOT, Cluster
 from fabricast.collectives.clusters.errors import ClusterError, cluster_error, interpolation_error_text
 from fabricast.collectives.clusters.model import Calibration, ClusterModel, refusal_of
 from fabricast.collectives.clusters.times import Pair
-from fabricast.collectives.reference import Reference, SizeFit, fitted, reference_of
+from fabricast.collectives.reference import Reference, fitted, gpu_family, is_of_network, reference_of
 from fabricast.core.errors import InputError
+from fabricast.core.number_text import size_text
 from fabricast.core.warnings import CodedWarning, WarningCode
 from fabricast.nccl.costs import Algorithm, Operation, bus_factor
 from fabricast.nccl.records import NcclTestsTable
@@ -27,8 +28,10 @@ _Array = NDArray[np.float64]
 _GAIN = 1.05
 #: Nodes from which a forecast is not compared with machines whose constants were fitted.
 _MANY_NODES = 64
-#: Most GPUs of a node of the public machines.
-_MOST_GPUS = 8
+#: Most GPUs of a node of the public machines, and of one host.
+_MOST_GPUS, _MOST_OF_HOST = 8, 16
+#: Factor beyond known sizes up to which an interpolation has a time; relative error of a row that calibrates.
+_BEYOND, _REACHED = 1.5, 0.05
 #: Operations whose small sizes are not fitted, and smallest fitted size in bytes.
 _SENDS, _SMALLEST_SEND = (Operation.ALLTOALL, Operation.SENDRECV), 1 << 20
 #: Rows from which the own table of a machine determines an interpolation.
@@ -100,11 +103,13 @@ def forecast_cluster(
     stated : mapping of int to (Algorithm, Protocol), optional
         Choices that a log of NCCL states, by size in bytes.
     """
+    for table in (log, own):
+        _check_gpus(table, cluster)
     _check(log, cluster)
     rows = [] if log is None else [row for row in log.rows if row.size_bytes > 0]
     size = np.array([row.size_bytes for row in rows] if log is not None else sizes, dtype=np.float64)
     refusal = refusal_of(cluster)
-    public = _reference(cluster, operation, size, any_network=bool(refusal))
+    public = _reference(cluster, operation, size)
     if refusal:
         found = _interpolated(cluster, operation, size, refusal, public, own)
     else:
@@ -119,34 +124,39 @@ def forecast_cluster(
     return found
 
 
+def _check_gpus(table: NcclTestsTable | None, cluster: Cluster) -> None:
+    """Raise an error if a measured table names other GPUs."""
+    if table is not None and table.gpus and gpu_family(table.gpus[0]) != gpu_family(cluster.gpu):
+        raise InputError(f"is of {table.gpus[0]}, expected {cluster.gpu} as in the node", argument="log")
+
+
 def _check(table: NcclTestsTable | None, cluster: Cluster) -> None:
     """Raise an error if a measured table is of another machine."""
     if table is None:
         return
     if table.ranks is not None and table.ranks != cluster.ranks:
         raise InputError(f"has {table.ranks} ranks, expected {cluster.ranks} of {cluster.words}", argument="log")
-    if table.hosts > 1 and table.hosts != cluster.nodes:
+    # Hosts of one NVLink domain are one node.
+    if table.hosts > 1 and table.hosts != cluster.nodes and cluster.gpus <= _MOST_OF_HOST:
         raise InputError(f"is of {table.hosts} hosts, expected {cluster.nodes} nodes", argument="log")
     if not table.rows:
         raise InputError("has no valid row, expected at least one size", argument="log")
 
 
-def _reference(cluster: Cluster, operation: Operation, size: _Array, *, any_network: bool = False) -> Reference | None:
-    """Return the public machines of the class of a cluster; None if there are none of the same class.
-
-    Machines with another rate of the network, or one that is not said, are accepted only on request.
-    """
+def _reference(cluster: Cluster, operation: Operation, size: _Array) -> Reference | None:
+    """Return the public machines of the class of a cluster; None if there are none of the same class and network."""
     several = cluster.nodes > 1
     rate = cluster.cards * cluster.card_gbit_s / cluster.gpus if several else None
     network = cluster.network or None if several else None
-    for kind, speed in dict.fromkeys([(network, rate), *([(network, None), (None, None)] if any_network else [])]):
+    # Where the sources of some machines do not state the rate, those that state it may be of another model.
+    for speed in dict.fromkeys((rate, None)):
         try:
             found = reference_of(
-                cluster.gpu, cluster.gpus, cluster.nodes, operation, size.tolist(), network=kind, gbit_s=speed
+                cluster.gpu, cluster.gpus, cluster.nodes, operation, size.tolist(), network=network, gbit_s=speed
             )
         except InputError:
             return None
-        if not found.is_neighbour:
+        if not found.is_neighbour and is_of_network(found.machines, network, rate):
             return found
     return None
 
@@ -212,7 +222,7 @@ def _emulated(
         source += f", {graph.inter:g} GB/s between nodes"
     if known_pairs:
         source += f"; {len(known_pairs)} of {size.size} choices are those of the log"
-    warnings = (*_notes(model, errors, calibration), *_above_wire(model, table))
+    warnings = (*_notes(model, errors, calibration), *_unreached(model, own), *_above_wire(model, table))
     return ClusterForecast(table, operation, cluster, source, calibration, public, warnings)
 
 
@@ -284,6 +294,9 @@ def _notes(
     else:
         text = f"the expected error of {model.operation} on {cluster.words} is unknown: no public machine"
     notes.append(CodedWarning(WarningCode.EXPECTED_ERROR, text))
+    if cluster.is_network_assumed:
+        text = f"no input names the network between nodes: {cluster.network} is assumed; specify network"
+        notes.append(CodedWarning(WarningCode.NCCL_SETTING_ASSUMED, text))
     if cluster.nodes > _MANY_NODES:
         text = f"more than {_MANY_NODES} nodes: other jobs congest such networks, and public times vary by a factor"
         notes.append(CodedWarning(WarningCode.NOT_VALIDATED, text))
@@ -306,6 +319,24 @@ def _notes(
         text = f"no effect on the forecast: {', '.join(cluster.settings.ignored)}"
         notes.append(CodedWarning(WarningCode.SETTING_IGNORED, text))
     return notes
+
+
+def _unreached(model: ClusterModel, own: NcclTestsTable | None) -> list[CodedWarning]:
+    """Return a warning if the calibrated forecast does not reach the largest measured row."""
+    if own is None:
+        return []
+    operation = model.operation if own.operation is None else own.operation
+    row = max(own.rows, key=lambda one: one.size_bytes)
+    calibrated = ClusterModel(_measured_cluster(model.cluster, own), operation, model.known)
+    size = np.array([float(row.size_bytes)])
+    ratio = float(calibrated.chosen_s(calibrated.choices(size), size)[0] / row.time_s)
+    if abs(ratio - 1) <= _REACHED:
+        return []
+    text = (
+        f"the calibrated forecast of {size_text(float(row.size_bytes))} is {ratio:.2f} times the measured time: NCCL "
+        "probably makes another choice there; the expected error does not apply"
+    )
+    return [CodedWarning(WarningCode.CALIBRATION_CONTRADICTED, text)]
 
 
 def _above_wire(model: ClusterModel, table: pd.DataFrame) -> list[CodedWarning]:
@@ -336,21 +367,28 @@ def _interpolated(
 ) -> ClusterForecast:
     """Return times between measured rows or public rows, where NCCL is not emulated."""
     factor = bus_factor(operation, cluster.ranks)
-    fit: SizeFit | None = None
-    source = ""
     if own is not None and len(own.rows) >= _FEW_ROWS and own.operation in (operation, None):
         rows = [row for row in own.rows if row.size_bytes > 0]
-        bus = factor * np.array([row.size_bytes for row in rows], dtype=np.float64)
-        fit, source = fitted(bus, np.array([row.time_s for row in rows])), "the measured rows of this machine"
-    elif public is not None:
+        known = np.array([row.size_bytes for row in rows], dtype=np.float64)
+        fit, source = (
+            fitted(factor * known, np.array([row.time_s for row in rows])),
+            "the measured rows of this machine",
+        )
+    elif public is not None and public.fit is not None:
         count = len(public.machines)
         fit, source = public.fit, f"{count} public machine{'s' if count > 1 else ''} of this class"
-    if fit is None:
+        known = size[public.table["machines"].to_numpy() > 0]
+    else:
         raise InputError(
             f"{refusal}, and no public machine is {cluster.words}: specify a log of {operation} of this machine, whose "
             "rows are interpolated, or see 'fabricast reference' for other classes"
         )
-    time_s = fit.times_s(factor * size)
+    is_known = (
+        (size >= known.min() / _BEYOND) & (size <= known.max() * _BEYOND) if known.size else np.zeros(size.size, bool)
+    )
+    if not is_known.any():
+        raise InputError(f"{refusal}, and {source} have none of these sizes", argument="sizes")
+    time_s = np.where(is_known, fit.times_s(factor * size), np.nan)
     table = pd.DataFrame(_bus_columns(operation, cluster, size, time_s))
     error = interpolation_error_text(cluster, size.tolist())
     if own is not None:

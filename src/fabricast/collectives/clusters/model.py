@@ -52,6 +52,16 @@ _RATES = (
 )
 #: Ratios of times or of rates, which a faster machine does not change.
 _FIXED = ("hidden_ratio", "fill", "nvls_tree_share")
+#: Shares of the raw rate of links.
+_WIRE_SHARES = (
+    "switch_share",
+    "mesh_share",
+    "verbs_share",
+    "slingshot_share",
+    "nvls_share",
+    "pair_share",
+    "card_pair_share",
+)
 #: Sizes of rows that calibrate latencies and rates, and bounds of the factors.
 _SMALL, _LARGE = 64 << 10, 64 << 20
 _LATENCY_BOUNDS, _RATE_BOUNDS = (0.5, 5.0), (0.4, 1.6)
@@ -82,10 +92,12 @@ class Calibration(NamedTuple):
 
     def known(self, fitted: Mapping[str, float]) -> dict[str, float]:
         """Return the constants of a machine."""
-        return {
+        scaled = {
             name: value * (1.0 if name in _FIXED else self.rate if name in _RATES else self.latency)
             for name, value in fitted.items()
         }
+        # No link is faster than its raw rate.
+        return {name: min(value, 1.0) if name in _WIRE_SHARES else value for name, value in scaled.items()}
 
 
 class ClusterModel:
@@ -183,7 +195,7 @@ class ClusterModel:
         small = np.flatnonzero(size <= _SMALL)
         large = np.flatnonzero(size >= _LARGE)
         if not small.size and not large.size:
-            raise InputError("has no row up to 64 KiB or from 64 MiB on", argument="calibration")
+            raise InputError("has no row up to 64 KiB or from 64 MiB on, which would calibrate", argument="log")
         of_latency = int(small[1]) if small.size > 2 else int(small[0]) if small.size else None
         of_rate = int(large[-1]) if large.size else None
         chosen = self.choices(size)
@@ -191,18 +203,18 @@ class ClusterModel:
         for _ in range(_ROUNDS):
             if of_rate is not None:
                 rate = factors.rate * self._ratio(factors, chosen, size, measured_s, of_rate)
-                factors = factors._replace(rate=float(np.clip(rate, 0.1, 10.0)))
+                factors = factors._replace(rate=float(np.clip(rate, 0.1, _RATE_BOUNDS[1])))
             if of_latency is not None:
                 latency = factors.latency / self._ratio(factors, chosen, size, measured_s, of_latency)
-                factors = factors._replace(latency=float(np.clip(latency, 0.1, 20.0)))
-        for name, factor, (least, most) in (
-            ("latency", factors.latency, _LATENCY_BOUNDS),
-            ("rate", factors.rate, _RATE_BOUNDS),
-        ):
-            if not least <= factor <= most:
+                factors = factors._replace(latency=float(np.clip(latency, _LATENCY_BOUNDS[0], 20.0)))
+        # A faster machine is no fault: its factors end at their bounds.
+        slower = {"latency": factors.latency > _LATENCY_BOUNDS[1], "rate": factors.rate < _RATE_BOUNDS[0]}
+        for name, is_slower in slower.items():
+            if is_slower:
                 raise InputError(
-                    f"has a {name} {factor:.3g} times that of public machines: a fault, or another network than stated",
-                    argument="calibration",
+                    f"has a {name} {getattr(factors, name):.3g} times that of public machines: a fault, or another "
+                    "network than stated",
+                    argument="log",
                 )
         return ClusterModel(self.cluster, self.operation, factors.known(self.known)), factors
 

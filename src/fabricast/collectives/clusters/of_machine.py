@@ -6,30 +6,41 @@ from collections import Counter
 
 from fabricast.collectives.clusters.cluster import Cluster
 from fabricast.core.errors import InputError
+from fabricast.inputs.gpus import gpu_model
 from fabricast.machine.machine import Machine
 from fabricast.nccl.system import PathType
 from fabricast.pcie.topology.tree import PcieTree
 
 __all__ = ["cluster_of_machine"]
 
+#: NVLinks of a GPU by generation: Pascal, Volta, Ampere, Hopper, Blackwell.
+_MOST_LINKS = {6: 4, 7: 6, 8: 12, 9: 18, 10: 18}
 #: Path classes of a GPU and its network card; NODE is a path over host bridges of one NUMA node.
 _ATTACH = {"PIX": PathType.PIX, "PXB": PathType.PXB, "PHB": PathType.PHB, "NODE": PathType.PHB, "SYS": PathType.SYS}
 
 
-def cluster_of_machine(machine: Machine) -> Cluster:
+def cluster_of_machine(machine: Machine, gpu: str | None = None) -> Cluster:
     """Return one node as a machine describes it, with its network cards but without their rate.
+
+    Parameters
+    ----------
+    machine : Machine
+        Machine with direct links.
+    gpu : str, optional
+        GPU model that a log names, if no other file does.
 
     Raises
     ------
     InputError
         If the GPUs have no direct links, or no file names their model.
     """
-    tree, gpu = machine.tree, machine.gpu
+    tree, gpu = machine.tree, machine.gpu or gpu
     if not tree.peer_links:
         raise InputError(f"'{tree.name}' has no direct links between its GPUs: expected NVLink, NVSwitch or xGMI")
     if gpu is None:
         raise InputError(f"'{tree.name}' does not name the model of its GPUs; specify gpu")
     fabric, links = _fabric(tree)
+    _check_links(gpu, fabric, links)
     cards = [name for name in tree.endpoint_names if tree.vertex(name).network_card]
     attach, per_switch = _attach(tree, cards)
     return Cluster(
@@ -43,6 +54,16 @@ def cluster_of_machine(machine: Machine) -> Cluster:
         per_switch=per_switch,
         cpu=machine.options.cpu or "",
     )
+
+
+def _check_links(gpu: str, fabric: str, links: int) -> None:
+    """Raise an error if GPUs of a model cannot have such links."""
+    model = gpu_model(gpu)
+    is_amd = model.capability is None
+    most = 0 if model.nvlink_bytes_per_s is None else _MOST_LINKS.get(int(model.capability or 0), _MOST_LINKS[10])
+    if is_amd != (fabric == "xGMI") or (not is_amd and not 0 < links <= most):
+        found = "xGMI" if fabric == "xGMI" else f"{links} NVLinks of a GPU"
+        raise InputError(f"the topology has {found}, which {gpu} does not have; specify the GPU model", argument="gpu")
 
 
 def _fabric(tree: PcieTree) -> tuple[str, int]:

@@ -5,15 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from fabricast.collectives.clusters.cluster import NETWORKS, Cluster, with_cards
+from fabricast.collectives.clusters.cluster import ETHERNET, NETWORKS, VERBS, Cluster, with_cards
 from fabricast.collectives.reference import network_of
 from fabricast.core.errors import InputError, unknown_name
 from fabricast.core.facts import Fact
 from fabricast.nccl.records import NcclLog
 from fabricast.nccl.settings import with_environment
-from fabricast.nccl.system import parse_version
+from fabricast.nccl.system import PathType, parse_version
 
 __all__ = ["ClusterOptions", "cluster_of"]
+
+#: Most GPUs of one host; nodes with more are NVLink domains of several hosts.
+_MOST_OF_HOST = 16
 
 
 @dataclass(frozen=True)
@@ -46,32 +49,79 @@ def cluster_of(node: Cluster, options: ClusterOptions, table: Fact | None, run: 
     run : NcclLog, optional
         Statements of NCCL.
     """
-    count = options.nodes if options.nodes is not None else _nodes_of(table, run)
+    gpus = options.gpus if options.gpus is not None else node.gpus
+    count = options.nodes if options.nodes is not None else _nodes_of(node, table, run)
+    if node.gpus > _MOST_OF_HOST and count > 1 and count * gpus <= node.gpus:
+        raise InputError(
+            f"is {count} hosts of {gpus} GPUs in one NVLink domain of {node.gpus}, which is one node: specify nodes 1 "
+            f"and gpus {count * gpus}",
+            argument="nodes",
+        )
+    _refuse_network_of_one_node(options, count)
     cluster = replace(
-        node, nodes=count, oversubscription=float(options.oversubscription), process_gpus=options.gpus_per_process
+        _with_gpus(node, gpus),
+        nodes=count,
+        oversubscription=float(options.oversubscription),
+        process_gpus=options.gpus_per_process,
     )
     if options.nic is not None:
         cluster = with_cards(cluster, options.nic)
-    if options.gpus is not None:
-        cluster = _with_gpus(cluster, options.gpus)
-    named = options.network if options.network is not None else "" if run is None else run.network
-    if named:
-        cluster = replace(cluster, network=_network(named))
+    environment = {**({} if run is None else run.environment), **(options.env or {})}
+    cluster = _with_network(cluster, options.network, run, environment)
     settings = cluster.settings
     version = None if run is None else run.version
+    if version is None and table is not None:
+        version = table.value.library
     if options.nccl_version is not None:
         version = parse_version(options.nccl_version)
     if version is not None:
         settings = replace(settings, version=version)
-    environment = {**({} if run is None else run.environment), **(options.env or {})}
+    nvls = environment.pop("NCCL_NVLS_ENABLE", "1")
+    if nvls not in ("0", "1", "2"):
+        raise InputError(f"sets NCCL_NVLS_ENABLE to '{nvls}', expected 0, 1 or 2", argument="env")
     settings = with_environment(settings, environment)
-    has_nvls = options.nvls and environment.get("NCCL_NVLS_ENABLE", "1") != "0"
-    return replace(cluster, settings=settings, has_nvls=has_nvls, has_gpudirect=options.gpudirect).checked()
+    if settings.disabled_by or (settings.p2p_level is not None and settings.p2p_level < PathType.NVB):
+        raise InputError("disables copies over NVLink: NCCL through host memory is not emulated", argument="env")
+    has_gpudirect = options.gpudirect and not _lacks_gpudirect(run)
+    has_nvls = options.nvls and nvls != "0"
+    return replace(cluster, settings=settings, has_nvls=has_nvls, has_gpudirect=has_gpudirect).checked()
 
 
-def _nodes_of(table: Fact | None, run: NcclLog | None) -> int:
-    """Return the number of nodes that a log states; 1 without one."""
-    return max(1 if table is None else int(table.value.hosts), 1 if run is None else run.nodes)
+def _refuse_network_of_one_node(options: ClusterOptions, nodes: int) -> None:
+    """Raise an error about an option of the network if there is one node."""
+    for name in ("nic", "network"):
+        if nodes == 1 and getattr(options, name) is not None:
+            raise InputError("is of the network between nodes, but there is one node: specify nodes", argument=name)
+    if nodes == 1 and options.oversubscription != 1:
+        raise InputError("is of several nodes, but there is one: specify nodes", argument="oversubscription")
+
+
+def _with_network(cluster: Cluster, named: str | None, run: NcclLog | None, environment: Mapping[str, str]) -> Cluster:
+    """Return a cluster with its kind of network: of the user, of settings, of a log, of the node, or assumed."""
+    if cluster.nodes == 1:
+        return cluster
+    if named is not None:
+        return replace(cluster, network=_network(named))
+    uses_sockets = environment.get("NCCL_IB_DISABLE") == "1" or environment.get("NCCL_NET", "").lower() == "socket"
+    if uses_sockets:
+        return replace(cluster, network=ETHERNET)
+    if run is not None and run.network:
+        return replace(cluster, network=_network(run.network))
+    return cluster if cluster.network else replace(cluster, network=VERBS, is_network_assumed=True)
+
+
+def _lacks_gpudirect(run: NcclLog | None) -> bool:
+    """Return whether a log has hops over cards between nodes, none of them with GPUDirect."""
+    over_cards = [] if run is None else [via for via in run.transports.values() if via.startswith("NET/IB")]
+    return bool(over_cards) and not any("GDR" in via for via in over_cards)
+
+
+def _nodes_of(node: Cluster, table: Fact | None, run: NcclLog | None) -> int:
+    """Return the number of nodes that a log states; 1 without one. Hosts of one NVLink domain are one node."""
+    hosts = max(1 if table is None else int(table.value.hosts), 1 if run is None else run.nodes)
+    if node.gpus > _MOST_OF_HOST and table is not None and table.value.ranks is not None:
+        return max(1, -(-int(table.value.ranks) // node.gpus))
+    return hosts
 
 
 def _with_gpus(cluster: Cluster, gpus: int) -> Cluster:
