@@ -256,6 +256,9 @@ def _compare_with_public(fact: Fact, facts: Facts, answers: _Answers) -> bool:
     answers.statements += compared.notes
     if compared.is_neighbour:
         answers.uncompared.append(f"no public machine is of this class; {compared.text}")
+        answers.statements.append(
+            "'fabricast collective --node NAME --nic CARDS --log FILE' compares it with a forecast (hgx_h100, 8x400)"
+        )
     elif not compared.is_slower:
         answers.within.append(compared.text)
     answers.compared += 1

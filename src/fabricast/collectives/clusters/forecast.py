@@ -146,6 +146,9 @@ def _check(table: NcclTestsTable | None, cluster: Cluster) -> None:
 def _reference(cluster: Cluster, operation: Operation, size: _Array) -> Reference | None:
     """Return the public machines of the class of a cluster; None if there are none of the same class and network."""
     several = cluster.nodes > 1
+    if several and not cluster.has_gpudirect:
+        # Public clusters use GPUDirect.
+        return None
     rate = cluster.cards * cluster.card_gbit_s / cluster.gpus if several else None
     network = cluster.network or None if several else None
     # Where the sources of some machines do not state the rate, those that state it may be of another model.

@@ -63,7 +63,7 @@ def _check_links(gpu: str, fabric: str, links: int) -> None:
     most = 0 if model.nvlink_bytes_per_s is None else _MOST_LINKS.get(int(model.capability or 0), _MOST_LINKS[10])
     if is_amd != (fabric == "xGMI") or (not is_amd and not 0 < links <= most):
         found = "xGMI" if fabric == "xGMI" else f"{links} NVLinks of a GPU"
-        raise InputError(f"the topology has {found}, which {gpu} does not have; specify the GPU model", argument="gpu")
+        raise InputError(f"the topology has {found}, which {gpu} does not have; specify another gpu")
 
 
 def _fabric(tree: PcieTree) -> tuple[str, int]:
