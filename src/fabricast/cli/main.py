@@ -71,6 +71,10 @@ _HELP = {
 
 def main() -> None:
     """Run the command line; invalid input exits with code 2 and a one-line message."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            # The shell closed it (>&-): what would be printed is discarded.
+            setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_WRONLY), "w", encoding="utf-8"))
     for stream in (sys.stdout, sys.stderr):
         # Names of input files may have letters that the encoding of a terminal lacks.
         if isinstance(stream, io.TextIOWrapper):

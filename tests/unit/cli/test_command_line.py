@@ -28,6 +28,15 @@ def graphs(tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("stream", ["1", "2"])
+def test_a_closed_stream_discards_what_would_be_printed(graphs, tmp_path, stream):
+    command = f"{sys.executable} -m fabricast.cli predict storm8 {graphs} -o times.csv {stream}>&-"
+    result = subprocess.run(["bash", "-c", command], cwd=tmp_path, capture_output=True, text=True)
+    assert (result.returncode, "Traceback" in result.stderr) == (0, False), result.stderr
+    assert (tmp_path / "times.csv").is_file()
+
+
+@pytest.mark.slow
 def test_predict_prints_csv(graphs, tmp_path):
     result = run("predict", "storm8", graphs, "--tau", 0.2, "--model", "congestion_factor", cwd=tmp_path)
     lines = result.stdout.splitlines()
