@@ -49,13 +49,15 @@ def _rows(without: str) -> list[tuple[PublicCase, np.ndarray, np.ndarray]]:
 def _fit(without: str = "") -> dict[str, float]:
     """Return the constants with the least error."""
     constants, rows = fitted_constants(), _rows(without)
-    names = list(constants)
+    # A constant without bounds is no result of this fit.
+    fixed = {name: one.value for name, one in constants.items() if one.low == one.high}
+    names = [name for name in constants if name not in fixed]
     low, high = (np.log([getattr(constants[name], end) for name in names]) for end in ("low", "high"))
     # The middle of the bounds: what the rows do not determine stays there, also if a computer is left out.
     start = (low + high) / 2
 
     def errors(logarithms: np.ndarray) -> np.ndarray:
-        known = dict(zip(names, np.exp(logarithms).tolist(), strict=True))
+        known = fixed | dict(zip(names, np.exp(logarithms).tolist(), strict=True))
         found = []
         for case, chosen, weights in rows:
             times = ClusterTimes(case.cluster, case.operation, known)
@@ -66,7 +68,7 @@ def _fit(without: str = "") -> dict[str, float]:
 
     best = least_squares(errors, start, bounds=(low, high), loss="cauchy", f_scale=_ROBUST, max_nfev=60)
     print(f"without {without or 'none'}: cost {best.cost:.4f}", file=sys.stderr, flush=True)
-    return dict(zip(names, np.exp(best.x).tolist(), strict=True))
+    return fixed | dict(zip(names, np.exp(best.x).tolist(), strict=True))
 
 
 def main() -> None:

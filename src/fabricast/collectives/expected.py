@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
+import pandas as pd
 
 from fabricast.core.resources import published
 from fabricast.inputs.csv_files import CsvRow, read_csv
@@ -16,13 +17,17 @@ __all__ = [
     "SIZE_CLASSES",
     "STATE_COLUMNS",
     "ExpectedError",
+    "coverage",
     "error_classes",
     "expected_error",
+    "ratio_range",
     "size_class",
 ]
 
 #: Classes of sizes by their largest size in bytes.
 SIZE_CLASSES = {"up to 32 KiB": 32 << 10, "64 to 512 KiB": 512 << 10, "from 1 MiB": np.inf}
+#: Number of machines from which a range is the 10th to the 90th percentile.
+_MANY_MACHINES = 10
 #: What is known about the machine of a forecast.
 PAIRS_MEASURED, LINKS_ONLY = "pairs measured", "links only"
 STATE_COLUMNS = (
@@ -47,6 +52,23 @@ def size_class(size_bytes: float) -> str:
     ('up to 32 KiB', 'from 1 MiB')
     """
     return next(name for name, largest in SIZE_CLASSES.items() if size_bytes <= largest)
+
+
+def ratio_range(machines: pd.Series, ratio: pd.Series) -> tuple[float, float]:
+    """Return the range of ratios: of all rows of few machines, else the 10th to the 90th percentile."""
+    low, high = (10, 90) if machines.nunique() >= _MANY_MACHINES else (0, 100)
+    return float(np.percentile(ratio, low)), float(np.percentile(ratio, high))
+
+
+def coverage(machines: pd.Series, ratio: pd.Series) -> float:
+    """Return the share of the ratios of each machine within the range of the others; NaN for one machine."""
+    inside: list[bool] = []
+    for machine in machines.unique():
+        is_own = machines == machine
+        if (~is_own).any():
+            low, high = ratio_range(machines[~is_own], ratio[~is_own])
+            inside += ratio[is_own].between(low, high).tolist()
+    return float(np.mean(inside)) if inside else float("nan")
 
 
 @dataclass(frozen=True)

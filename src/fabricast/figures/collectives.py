@@ -89,13 +89,17 @@ def _all_reduce(time: pd.DataFrame, machine: pd.DataFrame) -> list[tuple[str, pd
 
 def plot_bandwidth(time: pd.DataFrame, machine: pd.DataFrame) -> Figure:
     """Draw the bus bandwidth of all_reduce over the size, one panel per machine."""
-    cases = _all_reduce(time, machine)
+    cases = [(f"{_system_title(name)}, {ranks} GPUs", part, ranks) for name, part, ranks in _all_reduce(time, machine)]
+    return _panels(cases, tuple(_FORECASTS))
+
+
+def _panels(cases: list[tuple[str, pd.DataFrame, int]], columns: tuple[str, ...]) -> Figure:
+    """Draw a panel of measured and forecast bus bandwidth for each title, rows and ranks."""
     rows = max(1, -(-len(cases) // _COLUMNS))
     figure, panels = plt.subplots(rows, _COLUMNS, figsize=(PAGE_WIDTH_IN, 1.75 * rows + 0.4), squeeze=False)
-    for axes, case in zip(panels.flat, cases, strict=False):
-        name, part, ranks = case
-        _panel(axes, part, ranks)
-        axes.set_title(f"{_system_title(name)}, {ranks} GPUs", fontsize=8)
+    for axes, (title, part, ranks) in zip(panels.flat, cases, strict=False):
+        _panel(axes, part, ranks, columns)
+        axes.set_title(title, fontsize=8)
         axes.set_xlabel("message size")
     for axes in panels.flat[len(cases) :]:
         axes.axis("off")
@@ -183,19 +187,7 @@ def _cluster_cases(time: pd.DataFrame) -> list[tuple[str, pd.DataFrame, int]]:
 
 def plot_clusters(time: pd.DataFrame) -> Figure:
     """Draw the bus bandwidth of all_reduce over the size on NVLink nodes and clusters, one panel per class."""
-    cases = _cluster_cases(time)
-    rows = max(1, -(-len(cases) // _COLUMNS))
-    figure, panels = plt.subplots(rows, _COLUMNS, figsize=(PAGE_WIDTH_IN, 1.75 * rows + 0.4), squeeze=False)
-    for axes, (title, part, ranks) in zip(panels.flat, cases, strict=False):
-        _panel(axes, part, ranks, columns=("forecast_s", "nccl_s"))
-        axes.set_title(title, fontsize=8)
-        axes.set_xlabel("message size")
-    for axes in panels.flat[len(cases) :]:
-        axes.axis("off")
-    for row in panels:
-        row[0].set_ylabel("bus bandwidth (GB/s)")
-    figure.legend(*panels[0][0].get_legend_handles_labels(), ncols=4, loc="outside lower center")
-    return figure
+    return _panels(_cluster_cases(time), ("forecast_s", "nccl_s"))
 
 
 def plot_scale(time: pd.DataFrame) -> Figure:

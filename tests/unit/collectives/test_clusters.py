@@ -14,10 +14,11 @@ from fabricast.cli.main import app
 from fabricast.collectives.clusters.cluster import NETWORKS, node_names, node_of, with_cards
 from fabricast.collectives.clusters.constants import fitted_constants, known_constants
 from fabricast.collectives.clusters.errors import recorded_cluster_errors
-from fabricast.collectives.clusters.evidence import cluster_errors, coverage, public_cases
+from fabricast.collectives.clusters.evidence import cluster_errors, public_cases
 from fabricast.collectives.clusters.forecast import forecast_cluster
 from fabricast.collectives.clusters.model import Calibration, ClusterModel, refusal_of
 from fabricast.collectives.clusters.times import ClusterTimes
+from fabricast.collectives.expected import coverage
 from fabricast.collectives.reference import NETWORKS as PUBLIC_NETWORKS
 from fabricast.core.errors import InputError
 from fabricast.core.resources import published
@@ -204,7 +205,7 @@ def test_the_limit_is_what_acts_on_the_time():
         ({"gpu": "MI300X", "fabric": "xGMI"}, "RCCL"),
         ({"fabric": "cube mesh"}, "unequal direct links"),
         ({"nodes": 2, "network": "Ethernet"}, "TCP sockets"),
-        ({"nodes": 2, "network": "EFA"}, "tuner plugin"),
+        ({"nodes": 2, "network": "EFA"}, ""),
         ({"nodes": 2, "has_gpudirect": False}, "without GPUDirect"),
         ({"settings": NcclSettings(version=(2, 17, 1))}, "before 2.18"),
     ],
@@ -425,6 +426,13 @@ def test_settings_and_logs_change_the_network():
         fc.cluster_collective("hgx_h100", nodes=4, gpudirect=False)
     fewer = fc.cluster_collective("hgx_a100", nodes=2, gpus=4, nic="4x200").cluster
     assert (fewer.gpus, fewer.cards) == (4, 4), "cards of the user are used as stated"
+
+
+def test_over_efa_the_choice_is_that_of_nccl_without_its_plugin():
+    forecast = fc.cluster_collective("hgx_h200", nodes=16, nic="16x200", network="EFA", sizes=["8 B", "8 GiB"])
+    assert any("a tuner plugin chooses" in one.text for one in forecast.warnings)
+    verbs = fc.cluster_collective("hgx_h200", nodes=16, nic="16x200", network="InfiniBand", sizes=["8 B", "8 GiB"])
+    assert forecast.table["time_us"][0] > 2 * verbs.table["time_us"][0]
 
 
 def test_a_log_of_other_gpus_is_refused(tmp_path):

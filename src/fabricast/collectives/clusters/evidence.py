@@ -14,7 +14,7 @@ from fabricast.collectives.clusters.cluster import Cluster, node_of
 from fabricast.collectives.clusters.constants import Known
 from fabricast.collectives.clusters.model import ClusterModel
 from fabricast.collectives.clusters.times import Pair
-from fabricast.collectives.expected import size_class
+from fabricast.collectives.expected import coverage, ratio_range, size_class
 from fabricast.core.errors import InputError
 from fabricast.core.resources import published
 from fabricast.inputs.csv_files import CsvRow, read_csv
@@ -27,7 +27,6 @@ __all__ = [
     "cluster_class",
     "cluster_errors",
     "cluster_times",
-    "coverage",
     "operation_class",
     "public_cases",
 ]
@@ -52,8 +51,6 @@ ERROR_COLUMNS = (
     "shortest", "longest", "coverage", "with_two_rows", "nccl", "nccl_with_two_rows", "alpha_beta",
 )  # fmt: skip
 _BAND, _WIDE = 0.15, 0.3
-#: Number of machines from which a range is the 10th to the 90th percentile.
-_MANY_MACHINES = 10
 
 
 def cluster_class(cluster: Cluster) -> str:
@@ -206,7 +203,7 @@ def cluster_errors(left_out: Mapping[str, Known]) -> pd.DataFrame:
     ):
         error = part["forecast"]
         ratio = 1 / part["ratio"]
-        shortest, longest = _range(part["machine"], ratio)
+        shortest, longest = ratio_range(part["machine"], ratio)
         numbers = {
             "median": error.median(),
             "within_band": (error <= _BAND).mean(),
@@ -295,20 +292,3 @@ def _alpha_beta(times: pd.DataFrame) -> pd.Series:
             found, *_ = np.linalg.lstsq(matrix[others] / scale, np.ones(int(others.sum())), rcond=None)
             errors[own] = np.abs(matrix[own] @ (found / scale) - 1)
     return errors
-
-
-def _range(machines: pd.Series, ratio: pd.Series) -> tuple[float, float]:
-    """Return the range of ratios: of all rows of few machines, else the 10th to the 90th percentile."""
-    low, high = (10, 90) if machines.nunique() >= _MANY_MACHINES else (0, 100)
-    return float(np.percentile(ratio, low)), float(np.percentile(ratio, high))
-
-
-def coverage(machines: pd.Series, ratio: pd.Series) -> float:
-    """Return the share of the ratios of each machine within the range of the others; NaN for one machine."""
-    inside: list[bool] = []
-    for machine in machines.unique():
-        is_own = machines == machine
-        if (~is_own).any():
-            low, high = _range(machines[~is_own], ratio[~is_own])
-            inside += ratio[is_own].between(low, high).tolist()
-    return float(np.mean(inside)) if inside else float("nan")

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from fabricast.collectives.clusters.cluster import SLINGSHOT, Cluster
+from fabricast.collectives.clusters.cluster import EFA, SLINGSHOT, Cluster
 from fabricast.collectives.clusters.errors import ClusterError, cluster_error, interpolation_error_text
 from fabricast.collectives.clusters.model import Calibration, ClusterModel, refusal_of
 from fabricast.collectives.clusters.times import Pair
@@ -300,6 +300,12 @@ def _notes(
     if cluster.is_network_assumed:
         text = f"no input names the network between nodes: {cluster.network} is assumed; specify network"
         notes.append(CodedWarning(WarningCode.NCCL_SETTING_ASSUMED, text))
+    if cluster.nodes > 1 and cluster.network == EFA:
+        text = (
+            "over EFA a tuner plugin chooses: the choice is NCCL's default, and latencies are start values of two "
+            "rows, with which small sizes are too fast; measured rows calibrate them"
+        )
+        notes.append(CodedWarning(WarningCode.NOT_VALIDATED, text))
     if cluster.nodes > _MANY_NODES:
         text = f"more than {_MANY_NODES} nodes: other jobs congest such networks, and public times vary by a factor"
         notes.append(CodedWarning(WarningCode.NOT_VALIDATED, text))

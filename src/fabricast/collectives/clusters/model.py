@@ -25,7 +25,15 @@ _GROUPS = {
     "launch": ("launch", "launch_channel"),
     "start": ("start", "simple_start"),
     "latency within the node": ("nvlink_ll", "nvlink_ll_old", "nvlink_ll128", "nvlink_simple"),
-    "latency of the network": ("verbs_ll", "verbs_ll128", "verbs_simple", "slingshot_ll", "slingshot_simple"),
+    "latency of the network": (
+        "verbs_ll",
+        "verbs_ll128",
+        "verbs_simple",
+        "slingshot_ll",
+        "slingshot_simple",
+        "efa_ll",
+        "efa_simple",
+    ),
     "proxy threads": ("slingshot_message",),
     "chunks of NVLS": ("nvls_chunk",),
     "NVLink": ("switch_share", "mesh_share", "nvls_share", "pair_share"),
@@ -74,9 +82,8 @@ def refusal_of(cluster: Cluster) -> str:
         return f"{cluster.gpu} uses RCCL, whose choices are not emulated"
     if cluster.fabric not in ("NVSwitch", "mesh") and cluster.gpus > 1:
         return f"unequal direct links ({cluster.fabric}) are not emulated"
-    if cluster.nodes > 1 and cluster.network in (ETHERNET, EFA):
-        plugin = "a tuner plugin chooses there" if cluster.network == EFA else "TCP sockets limit NCCL there"
-        return f"NCCL over {cluster.network} is not emulated: {plugin}"
+    if cluster.nodes > 1 and cluster.network == ETHERNET:
+        return f"NCCL over {cluster.network} is not emulated: TCP sockets limit NCCL there"
     if cluster.nodes > 1 and not cluster.has_gpudirect:
         return "NCCL without GPUDirect is not emulated: host memory limits the cards"
     if cluster.settings.version < (2, 18, 0) and (cluster.nodes > 1 or cluster.hosts.generation >= 9):
@@ -123,7 +130,14 @@ class ClusterModel:
         """NCCL's cost table; None for operations that are composed of sends and receives."""
         if self.operation in (Operation.ALLTOALL, Operation.SENDRECV):
             return None
-        return host_costs(self.cluster.hosts, self.operation)
+        return host_costs(self.cluster.hosts, self.operation, card_latency_us=self._card_latency_us)
+
+    @property
+    def _card_latency_us(self) -> float:
+        """Return the latency that the network plugin states: aws-ofi-nccl 2daf7d30, by generation of the node."""
+        if self.cluster.nodes == 1 or self.cluster.network != EFA:
+            return 0.0
+        return 35.0 if self.cluster.hosts.generation >= 9 else 75.0
 
     @cached_property
     def pairs(self) -> list[Pair]:

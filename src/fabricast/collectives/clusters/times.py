@@ -15,7 +15,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from fabricast.collectives.clusters.cluster import SLINGSHOT, Cluster
+from fabricast.collectives.clusters.cluster import EFA, SLINGSHOT, Cluster
 from fabricast.nccl.costs import Algorithm, Operation, Protocol
 from fabricast.nccl.hosts import Graphs, channels_for_use, host_graphs, ll128_limits, ll_limit
 from fabricast.nccl.schedule import channels_in_use, ring_chunks
@@ -81,8 +81,13 @@ class ClusterTimes:
         return host_graphs(self._hosts)
 
     @cached_property
-    def _is_slingshot(self) -> bool:
-        return self.cluster.nodes > 1 and self.cluster.network == SLINGSHOT
+    def _network(self) -> str:
+        """Return the first word of the constants of the network: EFA has the rate of Slingshot over libfabric."""
+        return {SLINGSHOT: "slingshot", EFA: "efa"}.get(self.cluster.network, "verbs")
+
+    @cached_property
+    def _is_libfabric(self) -> bool:
+        return self.cluster.nodes > 1 and self._network != "verbs"
 
     @cached_property
     def _depth(self) -> int:
@@ -104,7 +109,7 @@ class ClusterTimes:
         cluster = self.cluster
         if cluster.nodes == 1:
             return math.inf
-        share = self.known["slingshot_share" if self._is_slingshot else "verbs_share"]
+        share = self.known["slingshot_share" if self._is_libfabric else "verbs_share"]
         wire = cluster.card_gbit_s / 8 * _GB / cluster.oversubscription
         return cluster.cards * min(share * wire, cluster.pcie_bytes_per_s)
 
@@ -152,9 +157,9 @@ class ClusterTimes:
         near = known[f"nvlink_{protocol}"]
         if protocol is Protocol.LL and self.cluster.fabric == "NVSwitch" and self._hosts.generation < 9:
             near = known["nvlink_ll_old"]
-        if self._is_slingshot:
+        if self._is_libfabric:
             beyond_ll = known["verbs_ll128"] - known["verbs_ll"] if protocol is Protocol.LL128 else 0.0
-            name = "slingshot_simple" if protocol is Protocol.SIMPLE else "slingshot_ll"
+            name = f"{self._network}_{'simple' if protocol is Protocol.SIMPLE else 'll'}"
             return _Latency(near, known[name] + beyond_ll)
         return _Latency(near, known[f"verbs_{protocol}"])
 
@@ -178,7 +183,7 @@ class ClusterTimes:
 
     def _proxy(self, protocol: Protocol, chunk: _Array, channels: NDArray[np.int64]) -> tuple[_Array, _Array]:
         """Return the time of the proxy threads of libfabric: in a hop between nodes, and at least in each step."""
-        if protocol is not Protocol.LL or not self._is_slingshot:
+        if protocol is not Protocol.LL or self.cluster.nodes == 1 or self.cluster.network != SLINGSHOT:
             return np.zeros(chunk.shape), np.zeros(chunk.shape)
         messages = np.maximum(1.0, channels / self.cluster.cards)
         is_message = chunk / channels >= _PROXY_BYTES

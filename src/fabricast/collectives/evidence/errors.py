@@ -10,7 +10,14 @@ from numpy.typing import NDArray
 
 from fabricast.collectives.constants import Constants
 from fabricast.collectives.evidence.measured import MeasuredCase, is_of_nccl_tests, measured_cases, measured_machine
-from fabricast.collectives.expected import LINKS_ONLY, PAIRS_MEASURED, SIZE_CLASSES, STATE_COLUMNS
+from fabricast.collectives.expected import (
+    LINKS_ONLY,
+    PAIRS_MEASURED,
+    SIZE_CLASSES,
+    STATE_COLUMNS,
+    coverage,
+    ratio_range,
+)
 from fabricast.collectives.model import CollectiveModel
 from fabricast.collectives.step_rates import Transport, ring_hops
 from fabricast.core.resources import published
@@ -104,27 +111,19 @@ def state_errors(left_out: Mapping[str, Constants]) -> pd.DataFrame:
         times = times.assign(ratio=times["measured_s"] / times["forecast_s"])
         for (transport, name), part in times.groupby(["transport", "size_class"], sort=True):
             error = (1 / part["ratio"] - 1).abs()
+            shortest, longest = ratio_range(part["system"], part["ratio"])
             numbers = {
                 "median": error.median(),
                 "within_band": (error <= BAND).mean(),
                 "worst": error.max(),
-                "shortest": part["ratio"].min(),
-                "longest": part["ratio"].max(),
-                "coverage": _coverage(part),
+                "shortest": shortest,
+                "longest": longest,
+                "coverage": coverage(part["system"], part["ratio"]),
             }
             counts = {"machines": part["system"].nunique(), "rows": len(part)}
             row = {"state": state, "transport": transport, "size_class": name, **counts}
             rows.append({**row, **{key: round(float(number), 4) for key, number in numbers.items()}})
     return pd.DataFrame(rows, columns=list(STATE_COLUMNS))
-
-
-def _coverage(part: pd.DataFrame) -> float:
-    """Return the share of the ratios of each machine that are within the range of all others."""
-    inside = []
-    for system in part["system"].unique():
-        own, others = (part.loc[part["system"].eq(system) == is_own, "ratio"] for is_own in (True, False))
-        inside += own.between(others.min(), others.max()).tolist()
-    return float(np.mean(inside))
 
 
 def _of_nccl_tests(times: pd.DataFrame) -> pd.DataFrame:
