@@ -125,7 +125,10 @@ class PcieTree:
         roots = [vertex.name for vertex in self.vertices if vertex.parent is None]
         if len(roots) != 1:
             listed = ", ".join(roots) or "none (a cycle?)"
-            raise InputError(f"topology '{self.name}' has the roots: {listed}; expected exactly one root")
+            raise InputError(
+                f"topology '{self.name}' has the roots: {listed}; expected exactly one, for several sockets a vertex "
+                "of kind system that is their parent"
+            )
         for vertex in self.vertices:
             if vertex.parent is not None and vertex.parent not in self._by_name:
                 raise InputError(
