@@ -17,7 +17,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from fractions import Fraction
 from functools import partial
 from pathlib import Path
@@ -25,8 +25,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from rich.console import Console
-from rich.table import Table
 
 from benchmarks.clocks import cpu_seconds
 from benchmarks.collective_lines import collective_lines
@@ -59,6 +57,8 @@ SCHEDULE_SAMPLE = 200
 PACKET_SAMPLE = 300
 ERROR_BOUND = 1e-9
 REPOSITORY = Path(__file__).parents[1]
+COLUMNS = ["benchmark", "work", "ours_s", "low_s", "high_s", "peer", "peer_s", "ratio", "largest_error", "state"]
+ROW = "{:<9}  {:<44}  {:>8}  {:>8}  {:>8}  {:<26}  {:>8}  {:>8}  {:>13}  {}"
 WHOLE_PROCESS = """
 from fabricast.pcie.graphs.congestion_graphs import from_pairs
 from fabricast.pcie.graphs.sets import validation_set
@@ -175,12 +175,11 @@ def line(
     }
 
 
-def schedule_lines(work: Work) -> list[dict[str, object]]:
+def schedule_lines(work: Work) -> Iterator[dict[str, object]]:
     """Measure B2 and B3: all schedules of a 3D halo exchange, and an event loop on a sample."""
     pattern = halo_pattern((2, 2, 2), 8, size_bytes=SIZE)
     keywords = {"bandwidth_bytes_per_s": BANDWIDTH, "tau": float(TAU)}
     orders = [[random.Random(k).sample(own, len(own)) for own in pattern.targets] for k in range(SCHEDULE_SAMPLE)]
-    lines = []
     for benchmark, mode in (("B2", "synchronised"), ("B3", "asynchronous")):
         enumerate_schedules(work.tree, pattern, mode, **keywords)
         ours, theirs, error = [], [], 0.0
@@ -195,14 +194,12 @@ def schedule_lines(work: Work) -> list[dict[str, object]]:
         for order in orders:
             time_s = run_schedule(work.tree, pattern, order, mode, **keywords).elapsed_s
             error = max(error, float(np.abs(elapsed_times / time_s - 1).min()))
-        lines.append(line(benchmark, f"3D halo, {mode}, 2 cores, wall", ours, "event loop, scaled", theirs, error))
-    return lines
+        yield line(benchmark, f"3D halo, {mode}, 2 cores, wall", ours, "event loop, scaled", theirs, error)
 
 
-def packet_lines(work: Work) -> list[dict[str, object]]:
+def packet_lines(work: Work) -> Iterator[dict[str, object]]:
     """Measure B5: packet-level simulation of 22,259 graphs, and brute force on small ones."""
     small = [work.pairs[i] for i in work.sample[:PACKET_SAMPLE]]
-    lines = []
     for name in SETTINGS:
         hardware = HARDWARE[name]
         ours = [cpu_seconds(partial(simulate_ends, work.tree, work.graphs, hardware)) for _ in range(3)]
@@ -211,8 +208,7 @@ def packet_lines(work: Work) -> list[dict[str, object]]:
         brute = [cpu_seconds(slow) * 300 * len(work.pairs) / PACKET_SAMPLE for _ in range(3)]
         plain = simulate_once(work.tree, graphs, hardware, fast_forward=False)
         error = float(np.abs(simulate_ends(work.tree, graphs, hardware) / plain.end_s - 1).max())
-        lines.append(line("B5", f"packets, {name}, 1 core", ours, "brute force, scaled", brute, error))
-    return lines
+        yield line("B5", f"packets, {name}, 1 core", ours, "brute force, scaled", brute, error)
 
 
 def wall(work: Callable[[], object]) -> float:
@@ -236,43 +232,53 @@ def workflow_lines() -> list[dict[str, object]]:
         return [*lines, line("B10", f"its database, {size_mb:.0f} MB, wall", [float(job["s"].iloc[0])])]
 
 
+def say(text: str) -> None:
+    """Print one line at once, also into a file."""
+    sys.stdout.write(f"{text}\n")
+    sys.stdout.flush()
+
+
+def copy_lines(work: Work, simgrid: Path | None) -> Iterator[dict[str, object]]:
+    """Measure B1: the congestion graphs of the paper against SimGrid, plain Python and exact arithmetic."""
+    times, simgrid_end = measure(work, simgrid)
+    against_simgrid = None if simgrid_end is None else float(np.abs(simgrid_end / work.ours("max_min") - 1).max())
+    against_naive = work.largest_error("max_min", work.sample, lambda i: end_times(work.route_of, work.pairs[i], 1.0))
+    against_exact = work.largest_error("congestion_factor", work.sample[:EXACT_SAMPLE], work.exact)
+    max_min, factors = times["max_min"], times["congestion_factor"]
+    yield line("B1", "max-min, 1 core", max_min, "SimGrid (C++)", times["simgrid"], against_simgrid)
+    yield line("B1", "max-min, 1 core", max_min, "plain Python, scaled", times["naive"], against_naive)
+    yield line("B1b", "congestion factors", factors, "SimGrid, max-min", times["simgrid"], against_exact)
+    yield line("B1b", "congestion factors", factors, "plain Python, max-min", times["naive"], against_exact)
+    yield line("B1c", "start, generate, evaluate; wall", times["process"])
+
+
+def all_lines(work: Work, simgrid: Path | None) -> Iterator[dict[str, object]]:
+    """Measure one benchmark after another."""
+    yield from copy_lines(work, simgrid)
+    yield from schedule_lines(work)
+    yield from packet_lines(work)
+    yield from network_lines(line, simgrid)
+    yield from scale_lines(line)
+    yield from collective_lines(line)
+    yield from table_lines(line)
+    yield from workflow_lines()
+
+
 def main() -> None:
-    """Run all benchmarks, write the result as Parquet and print it."""
+    """Run all benchmarks, print each as soon as it is measured and write the results as Parquet."""
     warm_up()
     work = Work()
-    console = Console(width=150)
-    with console.status("measuring"), tempfile.TemporaryDirectory() as folder:
-        simgrid = build_simgrid_peer(Path(folder))
-        times, simgrid_end = measure(work, simgrid)
-        against_simgrid = None if simgrid_end is None else float(np.abs(simgrid_end / work.ours("max_min") - 1).max())
-        against_naive = work.largest_error(
-            "max_min", work.sample, lambda i: end_times(work.route_of, work.pairs[i], 1.0)
-        )
-        against_exact = work.largest_error("congestion_factor", work.sample[:EXACT_SAMPLE], work.exact)
-        max_min, factors = times["max_min"], times["congestion_factor"]
-        lines = [
-            line("B1", "max-min, 1 core", max_min, "SimGrid (C++)", times["simgrid"], against_simgrid),
-            line("B1", "max-min, 1 core", max_min, "plain Python, scaled", times["naive"], against_naive),
-            line("B1b", "congestion factors", factors, "SimGrid, max-min", times["simgrid"], against_exact),
-            line("B1b", "congestion factors", factors, "plain Python, max-min", times["naive"], against_exact),
-            line("B1c", "start, generate, evaluate; wall", times["process"]),
-            *schedule_lines(work),
-            *packet_lines(work),
-            *network_lines(line, simgrid),
-            *scale_lines(line),
-            *collective_lines(line),
-            *table_lines(line),
-            *workflow_lines(),
-        ]
-    frame = pd.DataFrame(lines).assign(input_digest=work.digest, load=os.getloadavg()[0], cores=os.cpu_count())
+    rows = []
+    say(f"22,259 graphs, sha256 {work.digest}; load average {os.getloadavg()[0]:.2f}; {os.cpu_count()} cores")
+    say(ROW.format(*COLUMNS))
+    with tempfile.TemporaryDirectory() as folder:
+        for row in all_lines(work, build_simgrid_peer(Path(folder))):
+            texts = (f"{row[c]:.3g}" if isinstance(row[c], float) else str(row[c] or "-") for c in COLUMNS)
+            say(ROW.format(*texts))
+            rows.append(row)
+    frame = pd.DataFrame(rows).assign(input_digest=work.digest, load=os.getloadavg()[0], cores=os.cpu_count())
     with atomic_write(REPOSITORY / "results" / "benchmarks.parquet") as path, connect() as connection:
         connection.from_df(frame).write_parquet(str(path))
-    columns = ["benchmark", "work", "ours_s", "low_s", "high_s", "peer", "peer_s", "ratio", "largest_error", "state"]
-    table = Table(*columns)
-    for row in lines:
-        table.add_row(*(f"{row[c]:.3g}" if isinstance(row[c], float) else str(row[c] or "-") for c in columns))
-    console.print(table)
-    console.print(f"22,259 graphs, sha256 {work.digest}; load average {os.getloadavg()[0]:.2f}; {os.cpu_count()} cores")
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 
 import numpy as np
@@ -24,9 +24,8 @@ def _rates(machine: Communicator, orders: list[list[int]]) -> list[float]:
     return [step_rate(machine, ring_hops(machine, order, None)).slowest_bytes_per_s for order in orders]
 
 
-def collective_lines(line: Callable[..., dict[str, object]]) -> list[dict[str, object]]:
+def collective_lines(line: Callable[..., dict[str, object]]) -> Iterator[dict[str, object]]:
     """Measure B11: all 5,040 ring orders of 8 GPUs; orders with equal link loads are evaluated one time."""
-    lines = []
     for name in _MACHINES:
         machine = measured_machine(name)
         found = search_orders(machine)
@@ -36,7 +35,4 @@ def collective_lines(line: Callable[..., dict[str, object]]) -> list[dict[str, o
         ours = [cpu_seconds(partial(search_orders, machine)) for _ in range(_ROUNDS)]
         theirs = [cpu_seconds(each) * len(found.orders) / _SAMPLE for _ in range(_ROUNDS)]
         error = float(np.abs(np.array(each()) / found.bytes_per_s[sample] - 1).max())
-        lines.append(
-            line("B11", f"{len(found.orders):,} ring orders, {name}", ours, "each order, scaled", theirs, error)
-        )
-    return lines
+        yield line("B11", f"{len(found.orders):,} ring orders, {name}", ours, "each order, scaled", theirs, error)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -110,9 +110,8 @@ def simgrid_line(line: Callable[..., dict[str, object]], simgrid: Path | None) -
     )
 
 
-def network_lines(line: Callable[..., dict[str, object]], simgrid: Path | None) -> list[dict[str, object]]:
-    """Measure fair sharing, link loads, the grid of the study and the packet level."""
-    lines = [simgrid_line(line, simgrid)]
+def load_lines(line: Callable[..., dict[str, object]], rounds: int = ROUNDS) -> Iterator[dict[str, object]]:
+    """Measure B6: link loads of a network of 300 supernodes against NumPy."""
     network = percs(300)
 
     def ours(workload: Workload, router: NDArray[np.int32]) -> LinkLoads:
@@ -138,13 +137,19 @@ def network_lines(line: Callable[..., dict[str, object]], simgrid: Path | None) 
             )
         )
         own, peer = [], []
-        for _ in range(ROUNDS):
+        for _ in range(rounds):
             own.append(cpu_seconds(partial(ours, workload, router)))
             peer.append(cpu_seconds(partial(numpy_loads, first, second, network)))
-        lines.append(line("B6", f"{title}, loads, 1 core", own, "NumPy bincount", peer, error))
+        yield line("B6", f"{title}, loads, 1 core", own, "NumPy bincount", peer, error)
+
+
+def network_lines(line: Callable[..., dict[str, object]], simgrid: Path | None) -> Iterator[dict[str, object]]:
+    """Measure fair sharing, link loads, the grid of the study and the packet level."""
+    yield simgrid_line(line, simgrid)
+    yield from load_lines(line)
     started = time.perf_counter()
     load_tables(grid_cases(list(WORKLOADS), 30, sensitivity=True), seed=SEED, threads=2)
-    lines.append(line("grid", "821 cases, 2 routings, 2 cores, wall", [time.perf_counter() - started]))
+    yield line("grid", "821 cases, 2 routings, 2 cores, wall", [time.perf_counter() - started])
     machine = percs(64)
     pairs = router_pairs(WORKLOADS["4D-64"], case_router(Case("4D-64", "RNM", seed=0), SEED), machine)
     packets = partial(simulate_packets, pairs, machine, "direct", packet_bytes=131072.0)
@@ -155,5 +160,4 @@ def network_lines(line: Callable[..., dict[str, object]], simgrid: Path | None) 
     ).bottleneck[0]
     run = packets()
     title = f"4D-64, {run.packets / 1e6:.1f} M packets, {run.elapsed_s / bound - 1:+.1%} of the bound, 1 core"
-    lines.append(line("packets", title, [cpu_seconds(packets) for _ in range(3)]))
-    return lines
+    yield line("packets", title, [cpu_seconds(packets) for _ in range(3)])

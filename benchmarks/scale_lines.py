@@ -16,7 +16,7 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -148,9 +148,8 @@ def shard_line(line: Callable[..., dict[str, object]]) -> dict[str, object]:
     return line("shards", f"2 shards at once, {efficiency:.0%} efficient, wall", halves, "1 process", whole)
 
 
-def scale_lines(line: Callable[..., dict[str, object]]) -> list[dict[str, object]]:
+def scale_lines(line: Callable[..., dict[str, object]]) -> Iterator[dict[str, object]]:
     """Measure every kind of work at three sizes, and two concurrent shards."""
-    lines = []
     for what, (_, arguments, count) in GROWING.items():
         last: tuple[int, float] | None = None
         for argument in arguments:
@@ -159,9 +158,9 @@ def scale_lines(line: Callable[..., dict[str, object]]) -> list[dict[str, object
             text = f"{size:,} {what}, {result['peak_mb']:.0f} MB"
             if last is not None:
                 text += f", time as n^{math.log(now / last[1]) / math.log(size / last[0]):.2f}"
-            lines.append(line("scale", text, result["seconds"]))
+            yield line("scale", text, result["seconds"])
             last = size, now
-    return [*lines, shard_line(line)]
+    yield shard_line(line)
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
@@ -34,7 +34,7 @@ REPOSITORY = Path(__file__).parents[1]
 COMMAND = """
 import sys
 from benchmarks.clocks import peak_mb
-from fabricast.cli import app
+from fabricast.cli.main import app
 app(["predict", "storm8", "--model", "back_pressure", *sys.argv[1:]], standalone_mode=False)
 print(f"{peak_mb():.0f} MB")
 """
@@ -108,9 +108,8 @@ def predicted(folder: Path, name: str, *options: str) -> tuple[float, str]:
     return time.perf_counter() - started, printed.splitlines()[-1]
 
 
-def table_lines(line: Callable[..., dict[str, object]]) -> list[dict[str, object]]:
+def table_lines(line: Callable[..., dict[str, object]]) -> Iterator[dict[str, object]]:
     """Measure B11: reading CSV and Parquet files, and the whole command."""
-    lines = []
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
         read: dict[str, tuple[int, Callable[[Path], object]]] = {
@@ -130,9 +129,8 @@ def table_lines(line: Callable[..., dict[str, object]]) -> list[dict[str, object
                     for work, seconds_of_rounds in times.items():
                         seconds_of_rounds.append(cpu_seconds(partial(work, path)))
                 what = f"read {rows / 1e6:.2f} M rows of {suffix[1:]} ({name}), 1 core"
-                lines.append(line("B11", what, times[by_us], peer, times[by_peer]))
+                yield line("B11", what, times[by_us], peer, times[by_peer])
         for called in (("graphs.csv",), ("graphs.parquet",), ("graphs.csv", "--no-explain")):
             runs = [predicted(folder, *called) for _ in range(ROUNDS)]
             what = f"predict {' '.join(called)}, whole command, {runs[-1][1]}, wall"
-            lines.append(line("B11", what, [seconds for seconds, _ in runs]))
-    return lines
+            yield line("B11", what, [seconds for seconds, _ in runs])
