@@ -37,13 +37,13 @@ def duration_text(seconds: float) -> str:
 def verdict_text(tables: Path) -> str:
     """Return how many statements hold in a run by the kind of evidence, and how many targets are met."""
     # Imported here, because a run without new results needs no database.
-    from fabricast.results.claim_record import CONSISTENT, result_counts, targets_text
+    from fabricast.results.claim_record import UNTESTED, result_counts, targets_text
     from fabricast.results.tables import read_table
 
     rows, targets = (read_table(tables / f"{name}.parquet") for name in ("claim", "target"))
     results = targets[["met", "discriminates"]].astype(object).where(targets[["met", "discriminates"]].notna(), None)
     counts = result_counts(zip(rows["verdict"], rows["evidence"], strict=True))
-    tested = (rows["verdict"] != CONSISTENT).sum()
+    tested = (~rows["verdict"].isin(list(UNTESTED))).sum()
     of_targets = targets_text(results.itertuples(index=False, name=None))
     return (
         f"of {tested} tested published statements, {counts['independent data']} hold in independent data and "

@@ -21,6 +21,7 @@ from fabricast.results.verdicts import HOLDS
 __all__ = [
     "CONSISTENT",
     "TARGET_RESULT",
+    "UNTESTED",
     "VERDICT_WORDS",
     "bound_text",
     "claim_rows",
@@ -49,6 +50,8 @@ VERDICT_WORDS = {
 }
 #: Verdict of statements that cannot fail but by an arithmetic error: no tests.
 CONSISTENT = "follows_from_inputs"
+#: Verdicts of statements that were not tested, with the words of a headline.
+UNTESTED = {CONSISTENT: "only agree with their inputs", "not_testable": "cannot be tested"}
 _STYLES = {"reproduced": "green", "source_contradicted": "yellow", "model_differs": "yellow"}
 #: Verdicts by beginnings of the name of the evidence, with the title of a column and the words of a headline.
 _RESULTS = (
@@ -66,8 +69,8 @@ _RESULTS = (
     ("model_differs", ("",), "our model differs", "are not confirmed by our model"),
     ("depends_on_reading", ("",), "depends on reading", "depend on the reading or on assumed values"),
     ("does_not_discriminate", ("",), "does not discriminate", "hold for trivial models too"),
-    ("follows_from_inputs", ("",), "consistent with inputs", "agree with their inputs"),
-    ("not_testable", ("",), "not testable", "cannot be tested"),
+    (CONSISTENT, ("",), "consistent with inputs", UNTESTED[CONSISTENT]),
+    ("not_testable", ("",), "not testable", UNTESTED["not_testable"]),
 )
 #: SQL expression of the result of a target, beside the verdicts of claims.
 TARGET_RESULT = "CASE WHEN met IS NULL THEN 'not_testable' WHEN met THEN 'met' ELSE 'missed' END"
@@ -117,13 +120,13 @@ def observed_text(value: float | None, unit: str) -> str:
 
 
 def headline(rows: Iterable[tuple[str, str]], study: str = "") -> str:
-    """Summarise the verdicts on published statements in one sentence; those that follow from inputs are no tests.
+    """Summarise the verdicts on published statements in one sentence, with those that were not tested at its end.
 
     >>> headline([("reproduced", "independent_fit"), ("model_differs", "own_simulator")], "max-rate")
     'of 2 tested statements of the max-rate study, 1 holds in independent data and 1 is not confirmed by our model'
     """
     rows = list(rows)
-    tested = [row for row in rows if row[0] != CONSISTENT]
+    tested = [row for row in rows if row[0] not in UNTESTED]
     parts = []
     for (_, _, _, words), count in zip(_RESULTS, result_counts(tested).values(), strict=True):
         if count:
@@ -131,9 +134,9 @@ def headline(rows: Iterable[tuple[str, str]], study: str = "") -> str:
     text = " and ".join(filter(None, (", ".join(parts[:-1]), *parts[-1:])))
     of_study = f" of the {study} study" if study else ""
     found = f"of {_counted(len(tested), 'tested statement')}{of_study}, {text}" if tested else f"no test{of_study}"
-    more = len(rows) - len(tested)
-    words = "only agrees with its inputs" if more == 1 else "only agree with their inputs"
-    return f"{found}; {_counted(more, 'more statement')} {words}" if more else found
+    counts = [(sum(row[0] == verdict for row in rows), words) for verdict, words in UNTESTED.items()]
+    more = " and ".join(f"{count} {_singular(words) if count == 1 else words}" for count, words in counts if count)
+    return f"{found}; of the others, {more}" if more else found
 
 
 def _counted(count: int, noun: str) -> str:
@@ -155,6 +158,8 @@ def result_counts(rows: Iterable[tuple[str, str]]) -> dict[str, int]:
 
 def _singular(words: str) -> str:
     verb, _, rest = words.partition(" ")
+    if verb == "only":
+        return f"only {_singular(rest).replace('their', 'its')}"
     return f"{ {'are': 'is', 'cannot': 'cannot'}.get(verb, f'{verb}s') } {rest}"
 
 

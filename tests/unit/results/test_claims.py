@@ -224,7 +224,10 @@ def test_formatted_texts():
         ("follows_from_inputs", "definition"),
     ]
     assert headline(rows) == (
-        "of 2 tested statements, 1 holds in independent data and 1 is not confirmed by our model; 2 more statements only agree with their inputs"
+        "of 2 tested statements, 1 holds in independent data and 1 is not confirmed by our model; of the others, 2 only agree with their inputs"
+    )
+    assert headline([*rows[:1], *rows[2:3], ("not_testable", "own_simulator")]) == (
+        "of 1 tested statement, 1 holds in independent data; of the others, 1 only agrees with its inputs and 1 cannot be tested"
     )
     assert headline(rows[:1], "max-rate") == "of 1 tested statement of the max-rate study, 1 holds in independent data"
     results = [(True, True), (False, True), (None, None), (True, True)]
