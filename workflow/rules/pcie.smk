@@ -184,6 +184,7 @@ rule evaluate_pcie_probes:
             if settings.gpucentric.measured
             else []
         ),
+        host_copies=PUBLISHED / "host_copy_rates.csv",
         parameters=PUBLISHED / "parameters.csv",
     output:
         **outputs("evaluate_pcie_probes"),

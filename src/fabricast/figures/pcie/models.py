@@ -295,6 +295,7 @@ def plot_probes(comparison: pd.DataFrame, tolerance: float) -> Figure:
     rows = comparison[
         (comparison["kind"] == "measured")
         & (comparison["quantity"] == "rate")
+        & comparison["origin"].str.startswith("rtx6kpro")
         & (comparison["model"] == "congestion_factor")
     ].sort_values("case_id")
     rows = rows.assign(

@@ -99,7 +99,9 @@ def validation_set(tree: PcieTree, count: int, *, seed: int = VALIDATION_SEED) -
     than twice the required number of such graphs exist, they have more copies (6 on flat4x2).
 
     Martinasso et al., SC16: 22,259 graphs with about 100,000 communications in total. The composition of that set is
-    not published; this set has the same number of graphs and a different composition.
+    not published; this set has the same number of graphs and a different composition. We read "non-isomorphic" as not
+    equal under a symmetry of the tree, since places in the tree decide about shared links. As plain directed graphs,
+    605 of the 22,259 graphs on storm8 are different.
 
     >>> from fabricast.pcie.topology.regular import regular_tree
     >>> storm8 = regular_tree("storm8", (2, 2, 2))

@@ -15,8 +15,10 @@ from fabricast.pcie.models.evaluation import evaluate
 from fabricast.pcie.tables.graphs import GraphTables, graph_tables
 from fabricast.pcie.topology.files import load_tree
 
-__all__ = ["Probe", "probe_tables", "read_probes"]
+__all__ = ["Probe", "host_copy_probes", "probe_tables", "read_probes"]
 
+#: Program of the rows of config/published/host_copy_rates.csv that hold copies in both directions.
+HOST_COPY_PROGRAM = "fabricast probes"
 _COLUMNS = [
     "system",
     "topology",
@@ -49,6 +51,8 @@ class Probe:
         Rate of an isolated copy on the same machine in bytes/s.
     source : str
         Source of the figures.
+    size_bytes : float, optional
+        Size of each copy in bytes, of probes that compare sizes.
     """
 
     graph: str
@@ -60,6 +64,7 @@ class Probe:
     measured_bytes_per_s: float
     solo_bytes_per_s: float
     source: str
+    size_bytes: float | None = None
 
 
 def read_probes(path: Path | str) -> list[Probe]:
@@ -94,6 +99,31 @@ def read_probes(path: Path | str) -> list[Probe]:
     return probes
 
 
+def host_copy_probes(path: Path | str) -> list[Probe]:
+    """Read copies in both directions between host and GPU, of several sizes, with the mean of both isolated rates."""
+    rates: dict[tuple[str, float], dict[str, float]] = {}
+    columns = ["gpu", "program", "size_bytes", "copies", "median_gb_per_s"]
+    for row in read_csv(path, columns, ["repetitions", "lowest_gb_per_s", "highest_gb_per_s"]):
+        if row["program"] == HOST_COPY_PROGRAM:
+            of_size = rates.setdefault((row["gpu"], row.number("size_bytes")), {})
+            of_size[row["copies"]] = row.number("median_gb_per_s") * 1e9
+    return [
+        Probe(
+            f"host_gpu.probe.{gpu.lower()}_both_directions_{size:.0f}_bytes",
+            gpu,
+            "host_gpu",
+            "both directions",
+            ((0, 1), (1, 0)),
+            "total",
+            rate["both ways"],
+            (rate["host to GPU"] + rate["GPU to host"]) / 2,
+            HOST_COPY_PROGRAM,
+            size,
+        )
+        for (gpu, size), rate in rates.items()
+    ]
+
+
 @dataclass(frozen=True)
 class ProbeTables:
     """Table rows of measured patterns.
@@ -116,13 +146,14 @@ def probe_tables(probes: list[Probe], models: list[str], *, size_bytes: float, t
     frames, predictions, references = [], [], []
     for probe in probes:
         tree = load_tree(probe.topology)
-        graphs = from_pairs([probe.pairs], size_bytes=size_bytes, names=[probe.graph], families=["probe"])
+        size = size_bytes if probe.size_bytes is None else probe.size_bytes
+        graphs = from_pairs([probe.pairs], size_bytes=size, names=[probe.graph], families=["probe"])
         frames.append(graph_tables(tree, graphs, subset="probe"))
         common = {"study": "pcie", "case_id": probe.graph, "item": "", "quantity": "rate", "unit": "bytes/s"}
         for model in models:
             end_s = evaluate(tree, graphs, MODELS[model], bandwidth_bytes_per_s=probe.solo_bytes_per_s, tau=tau).end_s
-            per_flow = float((size_bytes / end_s).mean())
-            total = float(size_bytes * end_s.size / end_s.max())
+            per_flow = float((size / end_s).mean())
+            total = float(size * end_s.size / end_s.max())
             rate = per_flow if probe.statistic == "mean_per_flow" else total
             predictions.append(common | {"model": model, "value": rate})
         references.append(

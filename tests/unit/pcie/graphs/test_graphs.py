@@ -3,6 +3,7 @@
 import itertools
 from dataclasses import replace
 
+import networkx as nx
 import numpy as np
 import pytest
 from hypothesis import given
@@ -66,6 +67,22 @@ def test_exhaustive_graphs_on_four_endpoints_of_storm8(storm8):
     assert sum(map(len, used)) == 28626
 
 
+def count_directed_graphs(graphs):
+    """Count the graphs that no renaming of vertices makes equal, whatever their places in the tree."""
+    listed = set()
+    for pairs in graphs:
+        degrees = {x: (sum(s == x for s, _ in pairs), sum(t == x for _, t in pairs)) for pair in pairs for x in pair}
+        place = {x: i for i, x in enumerate(sorted(degrees, key=degrees.get))}
+        listed.add(tuple(sorted((place[s], place[t]) for s, t in pairs)))
+    classes = {}
+    for pairs in listed:
+        graph = nx.DiGraph(pairs)
+        alike = classes.setdefault(tuple(sorted(graph.degree(x) * 100 + graph.in_degree(x) for x in graph)), [])
+        if not any(nx.is_isomorphic(graph, other) for other in alike):
+            alike.append(graph)
+    return sum(map(len, classes.values()))
+
+
 @pytest.mark.slow
 def test_validation_set_has_the_published_size(storm8):
     graphs = validation_set(storm8, 22259)
@@ -77,6 +94,7 @@ def test_validation_set_has_the_published_size(storm8):
     assert all(canonical_form(storm8, pairs) == pairs for _, pairs in graphs[::500])
     assert graphs == validation_set(storm8, 22259)
     assert graphs != validation_set(storm8, 22259, seed=1)
+    assert count_directed_graphs([pairs for _, pairs in graphs]) == 605
 
 
 @pytest.mark.slow

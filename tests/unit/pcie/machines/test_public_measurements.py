@@ -16,7 +16,7 @@ from fabricast.pcie.machines.validation import validate_machine
 from fabricast.pcie.measurements.files import read_measured_copies
 from fabricast.pcie.measurements.measured_graph import MeasuredGraph, flows_of
 from fabricast.pcie.tables.measured_copies import measured_copy_tables, public_machines
-from fabricast.pcie.tables.probes import read_probes
+from fabricast.pcie.tables.probes import host_copy_probes, probe_tables, read_probes
 from fabricast.pcie.topology.files import load_tree
 from fabricast.pcie.topology.memory import with_host_memory
 from tests.unit.pcie.machines.measured import EVEN, PUBLIC, TREE
@@ -164,3 +164,19 @@ def test_rows_of_both_files_of_published_copies_agree():
     for probe in probes:
         copies = len(probe.pairs) if probe.statistic == "mean_per_flow" else 1
         assert rates[probe.system, probe.pattern] == pytest.approx(probe.measured_bytes_per_s * copies / 1e9, rel=1e-5)
+
+
+def test_host_copies_of_several_sizes_are_compared_with_the_sum_of_their_directions():
+    rows = pd.read_csv(published() / "host_copy_rates.csv", comment="#")
+    rate = rows[rows["program"] == "fabricast probes"].pivot(
+        index=["gpu", "size_bytes"], columns="copies", values="median_gb_per_s"
+    )
+    expected = ((rate["host to GPU"] + rate["GPU to host"]) / rate["both ways"] - 1).to_dict()
+    probes = host_copy_probes(published() / "host_copy_rates.csv")
+    tables = probe_tables(probes, ["congestion_factor"], size_bytes=1.0, tau=0.2)
+    error = tables.prediction["value"] / tables.reference["value"] - 1
+    found = {(probe.system, probe.size_bytes): value for probe, value in zip(probes, error, strict=True)}
+    assert found == pytest.approx(expected)
+    assert tables.graphs.communication["size_bytes"].tolist() == [p.size_bytes for p in probes for _ in range(2)]
+    # Larger copies are forecast worse on one GPU and better on the other.
+    assert found["H100", 256e6] > found["H100", 2**20] and found["H200", 256e6] < found["H200", 2**20]
