@@ -72,6 +72,7 @@ def plot_curves(parameter: pd.DataFrame) -> Figure:
         axes.set_xscale("log", base=2)
         axes.set_xlabel("message size (bytes)")
         axes.set_title(f"model, {_ASSUMED}", fontsize=7)
+    right.axvline(value["peer_knee"], color="0.4", linewidth=0.8, zorder=1)
     left.set_yscale("log")
     left.set_ylabel("time (µs)")
     right.set_ylabel("bandwidth (GB/s)")

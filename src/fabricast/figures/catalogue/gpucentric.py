@@ -31,8 +31,8 @@ FIGURES = (
         "Latency and bandwidth of methods",
         lambda read, values: plots.plot_curves(read("parameter")),
         "Time and bandwidth of a message between two GPUs by method; the dashed line has no limit on peer-to-peer "
-        "reads. All parameters are assumed except the latency of GGAS, the start-up time of GPU-driven verbs and the "
-        "peak rate.",
+        "reads, whose rate falls at the size of the vertical line. All parameters are assumed except the latency of "
+        "GGAS, the start-up time of GPU-driven verbs and the peak rate.",
     ),
     Entry(
         "allreduce_power",
@@ -47,8 +47,8 @@ FIGURES = (
         "Performance of workloads",
         lambda read, values: slides.plot_workload_performance(read("gpucentric_workload")),
         "Modelled performance relative to MPI on 2 to 12 nodes, as on slide 24, whose marks are unavailable and whose "
-        "axis ends at 3; workload profiles are assumed. Small and irregular messages gain far more than that axis "
-        "allows: the model misses a cost there.",
+        "axis ends at 3; workload profiles are assumed. Arrows state the largest values beyond that axis: the model "
+        "misses a cost of small and irregular messages.",
     ),
     Entry(
         "controls",

@@ -73,8 +73,9 @@ FIGURES = (
         "Conflicts at ports",
         lambda read, values: conflicts.plot_port_conflicts(),
         "Congestion factors by the rules of the slides: copies share an upstream port in proportion; at a downstream "
-        "port the group that crosses the root complex loses tau, which the others gain. Vertical lines are the "
-        "slides' values of tau.",
+        "port the group that crosses the root complex loses tau, which the others share. The printed formula adds all "
+        "of tau to each of them, so that three or more groups exceed the port (grey). Vertical lines are the slides' "
+        "values of tau.",
     ),
     Entry(
         "conflict_example",

@@ -40,10 +40,13 @@ def plot_port_conflicts() -> Figure:
         found = np.array([factors(tree, pairs, model, tau=float(tau)) for tau in taus])
         right.plot(taus, found[:, 1], style, color=COLOURS[0], label=f"local, {groups} groups")
         right.plot(taus, found[:, 0], style, color=COLOURS[1], label=f"crossing, {groups} groups")
+        if groups > 2:
+            printed = np.array([factors(tree, pairs, MODELS["literal"], tau=float(tau)) for tau in taus])
+            right.plot(taus, printed[:, 1], style, color="0.5", label=f"local, {groups} groups, as printed")
     for (text, tau), side in zip(_TAU.items(), (1, -1), strict=True):
         right.axvline(tau, color="0.4", linewidth=0.8)
         right.text(tau + 0.006 * side, 1.06, text, ha="left" if side > 0 else "right", va="center", fontsize=7)
     right.set(xlim=(0, 0.5), xlabel="tau (reduction for crossing the root complex)")
     right.set_title("round-robin at a downstream port")
-    figure.legend(*right.get_legend_handles_labels(), ncols=3, loc="outside lower center")
+    figure.legend(*right.get_legend_handles_labels(), ncols=4, loc="outside lower center")
     return figure
