@@ -184,7 +184,12 @@ rule plot_maxrate:
     input:
         **{
             table: f"<results>/maxrate/fits.{table}.parquet"
-            for table in ("maxrate_measurement", "maxrate_fit", "prediction")
+            for table in (
+                "maxrate_measurement",
+                "maxrate_fit",
+                "prediction",
+                "parameter",
+            )
         },
     output:
         figure_outputs("maxrate", STUDY_FIGURES["maxrate"]),

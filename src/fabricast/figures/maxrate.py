@@ -288,14 +288,16 @@ def plot_time_curves(measurement: pd.DataFrame, prediction: pd.DataFrame, datase
     return figure
 
 
-def plot_parameter_intervals(fit: pd.DataFrame, measurement: pd.DataFrame) -> Figure:
-    """Draw the rates of the refined model with their 95 % intervals."""
+def plot_parameter_intervals(fit: pd.DataFrame, measurement: pd.DataFrame, parameter: pd.DataFrame) -> Figure:
+    """Draw the rates of the refined model with their 95 % intervals, and those of the slides for Blue Waters."""
+    of_slides = parameter[parameter["system"] == "blue_waters.slides"].set_index("name")["value"]
     rows = fit[(fit["model"] == "refined") & (fit["protocol"] == "large")].sort_values("dataset", ascending=False)
     figure, axes = plt.subplots(1, 3, figsize=(PAGE_WIDTH_IN, 2.6), sharey=True)
     conventions = dict(zip(measurement["dataset"], measurement["convention"], strict=True))
     titles = {"r_n": "node (r_n)", "r_b": "first process (r_b)", "r_i": "next process (r_i)"}
     for panel, (name, title) in zip(axes, titles.items(), strict=True):
         for y, (_, row) in enumerate(rows.iterrows()):
+            scale = 1e-9 * CONVENTIONS[conventions[row["dataset"]]]
             if name not in list(row["identifiable"]):
                 panel.text(
                     0.03,
@@ -307,18 +309,22 @@ def plot_parameter_intervals(fit: pd.DataFrame, measurement: pd.DataFrame) -> Fi
                     bbox={"facecolor": "white", "edgecolor": "none", "pad": 1},
                 )
                 continue
-            scale = 1e-9 * CONVENTIONS[conventions[row["dataset"]]]
+            if row["dataset"].startswith("bluewaters"):
+                panel.plot(scale * of_slides[name], y, "|", color="black", markersize=10, zorder=3)
             ends = [scale * row[f"{name}_low"], scale * row[f"{name}_high"]]
             panel.plot(ends, [y, y], color=COLOURS[0], linewidth=1.2)
             panel.plot(scale * row[name], y, "o", color=COLOURS[0], markersize=3.5)
         panel.set_xscale("log")
-        panel.set_xlim(0.02, 200)
+        panel.set_xlim(0.3, 100)
         panel.set_title(title, fontsize=8)
         panel.set_xlabel("GB/s per direction")
     axes[0].set_yticks(range(len(rows)), map(dataset_title, rows["dataset"]))
     fitted = Line2D([], [], color=COLOURS[0], marker="o", markersize=3.5, label="fitted rate with 95 % interval")
+    slides = Line2D(
+        [], [], color="black", marker="|", markersize=10, linestyle="none", label="slides' value for Blue Waters"
+    )
     explanation = "not determined: other values of this rate fit as well"
-    figure.legend(handles=[fitted], loc="outside upper center", title=explanation, title_fontsize=7)
+    figure.legend(handles=[fitted, slides], ncols=2, loc="outside upper center", title=explanation, title_fontsize=7)
     return figure
 
 

@@ -90,10 +90,12 @@ FIGURES = (
     Entry(
         "parameter_intervals",
         "Confidence intervals of the rates",
-        lambda read, values: plots.plot_parameter_intervals(read("maxrate_fit"), read("maxrate_measurement")),
+        lambda read, values: plots.plot_parameter_intervals(
+            read("maxrate_fit"), read("maxrate_measurement"), read("parameter")
+        ),
         "Rates per direction of the refined model for messages of 8 KiB and more, with 95 % intervals (the wider of "
-        "profile likelihood and bootstrap). The max-rate form, with one parameter less, may determine rates that are "
-        "not determined here.",
+        "profile likelihood and bootstrap). The slides print rates of one round trip, which are doubled here. The "
+        "max-rate form, with one parameter less, may determine rates that are not determined here.",
     ),
     Entry(
         "this_machine",
