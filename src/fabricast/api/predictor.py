@@ -16,7 +16,7 @@ from fabricast.api.prediction_table import Prediction, communications, isolated_
 from fabricast.core.errors import InputError
 from fabricast.core.quantities import MOST_THREADS, check_count
 from fabricast.core.warnings import CodedWarning, WarningCode
-from fabricast.inputs.pair_rates import BOTH_WAYS, direct_link_share, pcie_share
+from fabricast.inputs.pair_rates import BOTH_WAYS, assumed_link_share, pcie_share
 from fabricast.machine.machine import Machine
 from fabricast.pcie.graphs.checks import reject_peer_copies
 from fabricast.pcie.graphs.congestion_graphs import CongestionGraphs
@@ -270,10 +270,9 @@ class Predictor:
             for copy, ends in enumerate(zip(graphs.source.tolist(), graphs.target.tolist(), strict=True)):
                 kind = engines.tree.peer_link(names[ends[0]], names[ends[1]])
                 if kind is not None:
-                    direct = direct_link_share(kind)
-                    is_known = is_nominal and direct.machines > 0
-                    shortest[copy] = direct.median / direct.highest if is_known else 1.0
-                    longest[copy] = direct.median / direct.lowest if is_known else 1.0
+                    direct = assumed_link_share(kind)
+                    shortest[copy] = direct.median / direct.highest if is_nominal else 1.0
+                    longest[copy] = direct.median / direct.lowest if is_nominal else 1.0
         return shortest, longest
 
     def _compared(
@@ -425,13 +424,15 @@ class Predictor:
 
     def _expected_error(self, notes: Notes, is_contradicted: bool) -> CodedWarning:
         text = "expected error: unknown, the measurements contradict the forecast"
+        is_nominal = WarningCode.DIRECT_LINK_RATE_NOMINAL in notes.assumptions
+        nominal = {link.kind for link in self.tree.peer_links} if is_nominal else set()
         if not self._method.is_engine_model and isinstance(self._method.chosen, UserModel):
             text = f"expected error of {self._method.name}: unknown, a function of the user"
         elif self._machine.default_share is not None and self._engines is not None:
-            text = unmeasured_error_text(self._method.name, set(notes.classes))
+            text = unmeasured_error_text(self._method.name, set(notes.classes), nominal)
         elif not is_contradicted:
             unprobed = [limit for limit, code in UNPROBED.items() if code in notes.assumptions]
-            text = expected_error_text(self._method.name, set(notes.classes), unprobed)
+            text = expected_error_text(self._method.name, set(notes.classes), unprobed, nominal)
         return CodedWarning(WarningCode.EXPECTED_ERROR, text)
 
     def _graph_warnings(self, notes: Notes) -> Iterator[CodedWarning]:

@@ -21,6 +21,7 @@ __all__ = [
     "ONE_WAY",
     "SWITCHED",
     "PublicShare",
+    "assumed_link_share",
     "direct_link_share",
     "host_link_share",
     "is_old_geforce",
@@ -243,6 +244,16 @@ def direct_link_share(kind: str, direction: str = ONE_WAY, *, without: str = "")
     # The range of few machines is that of all kinds.
     every = _share(kinds, nominal_bytes_per_s, lambda row: row["path_class"].startswith(("NV", "xGMI")), without)
     return found._replace(lowest=every.lowest, highest=every.highest)
+
+
+def assumed_link_share(kind: str) -> PublicShare:
+    """Return the share of the nominal rate for forecasts: that of all direct links if no public machine has the kind.
+
+    >>> direct_link_share("xGMI").machines, assumed_link_share("xGMI").machines > 2
+    (0, True)
+    """
+    found = direct_link_share(kind)
+    return found if found.machines else _share((f"{ONE_WAY}_p2p",), nominal_bytes_per_s, lambda row: True, "")
 
 
 @cache

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from fabricast.core.errors import InputError, PeerLinkError
 from fabricast.core.warnings import WarningCode
-from fabricast.inputs.pair_rates import direct_link_share
+from fabricast.inputs.pair_rates import assumed_link_share
 from fabricast.pcie.engines.batch import graph_times
 from fabricast.pcie.engines.forecast import Sharing, copy_times, isolated_rate
 from fabricast.pcie.engines.links import SharedLimit
@@ -82,7 +82,7 @@ ASSUMPTIONS = {
     WarningCode.MEMORY_CAPACITY_UNKNOWN: "no probe measured the capacity of host memory for several copies: it is "
     "assumed not to be a bottleneck, so elapsed_s is a lower bound; measure it ('fabricast probes machine.yaml --run')",
     WarningCode.DIRECT_LINK_RATE_NOMINAL: "the rate of NVLink, NVSwitch or xGMI is that of the data sheet times the "
-    "median share of single copies on public machines; of xGMI there are none, so elapsed_s is a lower bound",
+    "median share of single copies on public machines; no public machine has xGMI: it has the share of all other links",
 }
 #: Assumptions about limits that no probe measured.
 UNPROBED = {
@@ -94,8 +94,8 @@ UNPROBED = {
 
 def _with_public_rate(link: PeerLink) -> PeerLink:
     """Return a direct link with the rate that single copies reach on public machines."""
-    share = direct_link_share(link.kind)
-    return replace(link, bytes_per_s=link.bytes_per_s * share.median) if link.bytes_per_s and share.machines else link
+    share = assumed_link_share(link.kind)
+    return replace(link, bytes_per_s=link.bytes_per_s * share.median) if link.bytes_per_s else link
 
 
 def _have_several_routes(tree: PcieTree, flows: Sequence[tuple[str, str]]) -> bool:

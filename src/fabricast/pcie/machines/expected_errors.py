@@ -10,6 +10,7 @@ import numpy as np
 
 from fabricast.core.resources import published
 from fabricast.inputs.csv_files import read_csv
+from fabricast.inputs.pair_rates import direct_link_share
 from fabricast.pcie.graphs.congestion_graphs import CongestionGraphs
 from fabricast.pcie.measurements.measured_graph import (
     BETWEEN_ROOTS,
@@ -143,8 +144,12 @@ def _between_sockets(tree: PcieTree) -> np.ndarray:
     return np.array([[s != t and tree.vertex(tree.turn(s, t)).kind == "system" for t in names] for s in names])
 
 
-def expected_error_text(model: str, classes: set[str], unprobed: Collection[str] = ()) -> str:
+def expected_error_text(
+    model: str, classes: set[str], unprobed: Collection[str] = (), nominal_links: Collection[str] = ()
+) -> str:
     """Return the expected error of a model for some classes of graphs in one line.
+
+    `nominal_links` are the kinds of direct links whose rates were not measured.
 
     >>> expected_error_text("congestion_factor", {"host copies"})
     'expected error of congestion_factor: host copies: unknown, no public measurements'
@@ -153,6 +158,9 @@ def expected_error_text(model: str, classes: set[str], unprobed: Collection[str]
     """
     parts = [_unprobed_text(limit) for limit in unprobed]
     replaced = {_CLASS_OF_LIMIT[limit] for limit in unprobed}
+    if nominal_links:
+        parts.append(f"without measurements: {_nominal_text(nominal_links)}")
+        replaced.add(DIRECT_LINKS)
     for name in sorted(classes - replaced):
         error = expected_errors().get((name, model))
         measured = "unknown, no public measurements"
@@ -192,18 +200,27 @@ def default_errors() -> dict[str, DefaultError]:
     }
 
 
-#: Classes of single copies that the classes of graphs depend on.
-_COPIES_OF = {HOST_COPIES: "host copies", DIRECT_LINKS: "direct links"}
-
-
-def unmeasured_error_text(model: str, classes: set[str]) -> str:
+def unmeasured_error_text(model: str, classes: set[str], nominal_links: Collection[str] = ()) -> str:
     """Return the expected error of a machine without measurements: that of single copies on public machines.
 
     >>> unmeasured_error_text("ports_and_engines", {"few copies"}).partition(" median")[0]
     'expected error of ports_and_engines without measurements: single direct copies:'
     """
-    text = default_error_text({_COPIES_OF.get(one, "direct copies") for one in classes})
-    return f"expected error of {model} without measurements: {text}; several copies: unknown"
+    over_tree = classes - {DIRECT_LINKS}
+    parts = [_nominal_text(nominal_links)] if DIRECT_LINKS in classes else []
+    if over_tree:
+        parts.append(
+            default_error_text({"host copies" if one == HOST_COPIES else "direct copies" for one in over_tree})
+        )
+    return f"expected error of {model} without measurements: {'; '.join(parts)}; several copies: unknown"
+
+
+def _nominal_text(kinds: Collection[str]) -> str:
+    """Return the expected error of direct links whose rates were not measured."""
+    unknown = sorted(kind for kind in kinds if not direct_link_share(kind).machines)
+    if unknown:
+        return f"copies over {' and '.join(unknown)}: unknown, no public machine"
+    return default_error_text({"direct links"})
 
 
 def default_error_text(classes: Collection[str]) -> str:
