@@ -22,12 +22,12 @@ from fabricast.core.warnings import CodedWarning, WarningCode
 from fabricast.nccl.costs import COST_OPERATIONS, Algorithm, Operation, Protocol, bus_factor
 from fabricast.nccl.records import NcclTestsTable
 
-__all__ = ["DEFAULT_SIZES", "CollectiveForecast", "forecast_operation", "forecast_prepared"]
+__all__ = ["DEFAULT_SIZES", "LEAST_GAIN", "CollectiveForecast", "forecast_operation", "forecast_prepared"]
 
 #: Sizes of nccl-tests in bytes: powers of two from 256 bytes to 256 MiB.
 DEFAULT_SIZES = tuple(float(1 << power) for power in range(8, 29))
 #: Gain below which another choice is not better.
-_GAIN = 1.05
+LEAST_GAIN = 1.05
 #: Ratio of times below which the ring is preferred to a tree.
 _NEAR = 1.02
 
@@ -247,7 +247,7 @@ def _best(
         if pair[1] is Protocol.LL128:
             continue
         other_s = model.times(pair, size)
-        for place in np.flatnonzero((other_s * _NEAR < best_s) & (other_s * _GAIN < time_s)).tolist():
+        for place in np.flatnonzero((other_s * _NEAR < best_s) & (other_s * LEAST_GAIN < time_s)).tolist():
             best[place], best_s[place] = pair, other_s[place]
     return best, best_s
 

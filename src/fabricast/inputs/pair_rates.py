@@ -246,6 +246,7 @@ def direct_link_share(kind: str, direction: str = ONE_WAY, *, without: str = "")
     return found._replace(lowest=every.lowest, highest=every.highest)
 
 
+@cache
 def assumed_link_share(kind: str) -> PublicShare:
     """Return the share of the nominal rate for forecasts: that of all direct links if no public machine has the kind.
 

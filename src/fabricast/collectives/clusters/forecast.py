@@ -13,6 +13,7 @@ from fabricast.collectives.clusters.cluster import EFA, SLINGSHOT, Cluster
 from fabricast.collectives.clusters.errors import ClusterError, cluster_error, interpolation_error_text
 from fabricast.collectives.clusters.model import Calibration, ClusterModel, refusal_of
 from fabricast.collectives.clusters.times import Pair
+from fabricast.collectives.forecast import LEAST_GAIN
 from fabricast.collectives.reference import Reference, fitted, gpu_family, is_of_network, reference_of
 from fabricast.core.errors import InputError
 from fabricast.core.number_text import size_text
@@ -24,8 +25,6 @@ from fabricast.nccl.system import PathType
 __all__ = ["ClusterForecast", "forecast_cluster"]
 
 _Array = NDArray[np.float64]
-#: Gain from which another choice is better.
-_GAIN = 1.05
 #: Nodes from which a forecast is not compared with machines whose constants were fitted.
 _MANY_NODES = 64
 #: Most GPUs of a node of the public machines, and of one host.
@@ -272,7 +271,7 @@ def _best(model: ClusterModel, chosen: Sequence[Pair], time_s: _Array, size: _Ar
     best, best_s = list(chosen), time_s.copy()
     for pair in model.pairs:
         other_s = model.times_of.times(pair, size)
-        for place in np.flatnonzero((other_s < best_s) & (other_s * _GAIN < time_s)).tolist():
+        for place in np.flatnonzero((other_s < best_s) & (other_s * LEAST_GAIN < time_s)).tolist():
             best[place], best_s[place] = pair, other_s[place]
     return best, best_s
 

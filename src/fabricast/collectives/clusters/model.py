@@ -20,7 +20,7 @@ from fabricast.nccl.hosts import host_costs
 __all__ = ["Calibration", "ClusterModel", "refusal_of"]
 
 _Array = NDArray[np.float64]
-#: Constants by what they limit; a change of each tells its share of the time.
+#: Constants by what they limit. The relative change of the time by a change of a group is the share of the group.
 _GROUPS = {
     "launch": ("launch", "launch_channel"),
     "start": ("start", "simple_start"),

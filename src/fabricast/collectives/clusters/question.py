@@ -125,7 +125,7 @@ def _nodes_of(node: Cluster, table: Fact | None, run: NcclLog | None) -> int:
 
 
 def _with_gpus(cluster: Cluster, gpus: int) -> Cluster:
-    """Return a cluster of which each node uses fewer GPUs, with the cards next to them."""
+    """Return a cluster whose nodes use fewer GPUs and the same share of their cards."""
     if not 1 <= gpus <= cluster.gpus:
         raise InputError(f"is {gpus}, expected 1 to {cluster.gpus} of {cluster.name}", argument="gpus")
     cards = max(1, cluster.cards * gpus // cluster.gpus) if cluster.cards else 0

@@ -193,7 +193,7 @@ class ClusterTimes:
         return of_hop, of_step
 
     def _ring(self, protocol: Protocol, size: _Array, channels: NDArray[np.int64]) -> _Array:
-        """Return the time of a ring: loops of steps, of which one in each node is between nodes."""
+        """Return the time of a ring: loops of steps; the share nodes / ranks of the steps is between nodes."""
         cluster = self.cluster
         chunks = ring_chunks(
             self.operation, protocol, size, channels, cluster.ranks, buffer_size=cluster.settings.buffer_size
