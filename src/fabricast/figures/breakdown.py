@@ -8,7 +8,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
-from matplotlib.patches import Patch
+from matplotlib.patches import Patch, Rectangle
 
 from fabricast.breakdown.components import COMPONENTS, METRICS, SYSTEM_TITLES
 from fabricast.figures.colours import ASSUMED_COLOUR, COLOURS, LAYER_COLOURS, MORE_COLOURS
@@ -39,6 +39,11 @@ _CHARTS = (
 )
 #: Upper limit of each axis in %, as on the slides.
 _AXIS_LIMITS = {"injection": 60, "latency": 35}
+#: Values that slides 42 to 44 state, by chart: component, reduction and text. The claims test the same values.
+STATED = {
+    "injection": (("hlp", 0.2, "6.44"), ("pio_copy", 0.84, "at least 25")),
+    "latency, I/O": (("integrated_nic", 0.5, "at least 15"),),
+}
 #: Hatch of bars whose component time is assumed; the colour stays that of the component.
 _ASSUMED_HATCH = "////"
 #: One colour per component in all figures; the first three palette entries are reserved for layers.
@@ -176,21 +181,26 @@ def _part_colours(components: pd.Series) -> dict[str, str]:
 
 
 def plot_what_if(what_if: pd.DataFrame, system: str) -> Figure:
-    """Draw the values of the talk's four what-if charts as tables.
+    """Draw the values of the talk's four what-if charts as tables, with the values that the talk states.
 
     The charts of the talk have straight lines through zero: one number of each line determines it.
     """
     import seaborn as sns  # imported late: the import needs 2 s of CPU time
 
-    rows = what_if[(what_if["system"] == system) & (what_if["reduction"] < 1.0)]
+    rows = what_if[what_if["system"] == system]
     figure, panels = plt.subplot_mosaic(
         [["injection", "latency, CPU"], ["injection", "latency, I/O"], ["injection", "latency, network"]],
         figsize=(PAGE_WIDTH_IN, 3.6),
         height_ratios=[len(names) for _, title, names in _CHARTS if title != "injection"],
     )
+    named: list[str] = []
     for metric, title, names in _CHARTS:
         part = rows[(rows["metric"] == metric) & rows["component"].isin(names)]
         shares = 100 * part.pivot(index="component", columns="reduction", values="share_removed")
+        whole = shares.pop(1.0)
+        for _, reduction, _ in STATED.get(title, ()):
+            shares[reduction] = reduction * whole
+        shares = shares.sort_index(axis=1)
         shares = shares.sort_values(shares.columns[-1], ascending=False, kind="stable")
         axes = panels[title]
         sns.heatmap(
@@ -209,8 +219,14 @@ def plot_what_if(what_if: pd.DataFrame, system: str) -> Figure:
         axes.set(title=f"{title}: share removed (%)", xlabel="", ylabel="")
         axes.tick_params(length=0)
         axes.tick_params(axis="y", rotation=0)
+        for component, reduction, stated in STATED.get(title, ()):
+            row, column = shares.index.get_loc(component), shares.columns.get_loc(reduction)
+            axes.add_patch(Rectangle((column, row), 1, 1, fill=False, edgecolor=COLOURS[1], linewidth=1.5))
+            named.append(f"{_TITLES[component]}, {100 * reduction:.0f} %: {stated} %")
     for title in ("injection", "latency, network"):
         panels[title].set_xlabel("reduction of the component (%)")
+    frame = Patch(facecolor="none", edgecolor=COLOURS[1], linewidth=1.5, label="slides state: " + "; ".join(named))
+    figure.legend(handles=[frame], loc="outside upper center")
     return figure
 
 

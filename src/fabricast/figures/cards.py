@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import textwrap
+
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
@@ -108,29 +110,28 @@ def maxrate_card(measurement: pd.DataFrame, fit: pd.DataFrame, dataset: str) -> 
 
 
 def gpucentric_card(statement: pd.DataFrame) -> Figure:
-    """Draw the share of samples of the assumed parameters in which each statement holds."""
-    rows = statement.assign(certain=statement["decided_by"] != "assumed values").sort_values(
-        ["certain", "share_of_draws", "statement"], ascending=[False, False, True]
-    )
+    """Draw the share of samples of the assumed parameters in which statements hold, the weak ones by name."""
+    certain = statement["decided_by"] != "assumed values"
+    firm = ~certain & (statement["share_of_draws"] >= _FIRM)
+    weak = statement[~certain & ~firm].sort_values("share_of_draws", ascending=False)
+    bars = [
+        (f"{certain.sum()} statements by construction", 1.0, ASSUMED_COLOUR),
+        (f"{firm.sum()} statements", float(statement.loc[firm, "share_of_draws"].min()), COLOURS[0]),
+        *((row["text"].split(" (")[0], row["share_of_draws"], COLOURS[1]) for row in weak.to_dict("records")),
+    ]
     figure, axes = plt.subplots(figsize=(COLUMN_WIDTH_IN, _HEIGHT_IN))
-    certain = rows["certain"].to_numpy()
-    firm = ~certain & (rows["share_of_draws"] >= _FIRM).to_numpy()
-    x = np.arange(len(rows))
-    for chosen, colour, label in (
-        (certain, ASSUMED_COLOUR, "by construction"),
-        (firm, COLOURS[0], "95 % of samples or more"),
-        (~certain & ~firm, COLOURS[1], "fewer"),
-    ):
-        axes.vlines(x[chosen], 0, 100 * rows["share_of_draws"].to_numpy()[chosen], color=colour, linewidth=2)
-        axes.plot(
-            x[chosen], 100 * rows["share_of_draws"].to_numpy()[chosen], "o", color=colour, markersize=4, label=label
-        )
-    axes.set_xticks([])
-    axes.set_xlabel(f"the {len(rows)} statements of the talk, most robust first", fontsize=7)
-    axes.set_ylabel("holds in share of samples (%)")
-    axes.set_ylim(0, 105)
-    axes.grid(axis="x", visible=False)
-    figure.legend(ncols=3, loc="outside upper center", columnspacing=1.0, handlelength=1.4)
+    y = 0.0
+    for text, share, colour in bars:
+        lines = textwrap.wrap(text.rstrip("."), 60)
+        y += 0.6 + 0.5 * len(lines)
+        axes.barh(y, 100 * share, height=0.35, color=colour)
+        # The name is above its bar, where the whole width of the card is free.
+        axes.text(0, y - 0.2, "\n".join(lines), va="bottom", fontsize=6.5)
+        least = "at least " if colour == COLOURS[0] else ""
+        axes.text(100 * share + 1, y, f"{least}{100 * share:.0f} %", va="center", fontsize=6.5)
+    axes.set(xlim=(0, 128), ylim=(y + 0.4, 0), yticks=[], xticks=range(0, 101, 25))
+    axes.set_xlabel("samples in which it holds (%)")
+    axes.grid(visible=False, axis="y")
     return figure
 
 

@@ -174,8 +174,9 @@ def plot_map(choice: pd.DataFrame, system: str) -> Figure:
             cmap=ListedColormap([_METHOD_COLOURS[name] for name in methods]),
             edgecolors="white",
             linewidth=0.4,
-            alpha=np.where(tie, 0.4, 1.0),
         )
+        row, column = np.nonzero(tie)
+        axes.plot(column + 0.5, row + 0.5, ".", color="white", markersize=3)
         sizes = number.columns.to_numpy(dtype=np.float64)
         axes.set_xticks(np.arange(0, number.shape[1], 4) + 0.5, [size_name(size) for size in sizes[::4]])
         axes.set_yticks(np.arange(number.shape[0]) + 0.5, [f"{v:g}" for v in number.index])
@@ -184,8 +185,8 @@ def plot_map(choice: pd.DataFrame, system: str) -> Figure:
         axes.grid(visible=False)
     panels[0].set_ylabel("overlap (share of a transfer)")
     handles = [Patch(color=_METHOD_COLOURS[name], label=METHODS[name].title) for name in methods]
-    handles.append(Patch(color="0.3", alpha=0.4, label="pale: leads by less than 10 % of the step"))
-    figure.legend(handles=handles, ncols=3, loc="outside lower center")
+    dot = Line2D([], [], marker=".", linestyle="", color="0.3", label="dot: leads by less than 10 % of the step")
+    figure.legend(handles=[*handles, dot], ncols=2, loc="outside lower center")
     return figure
 
 

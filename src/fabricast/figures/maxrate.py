@@ -28,6 +28,7 @@ __all__ = [
     "plot_model_errors",
     "plot_parameter_intervals",
     "plot_rates",
+    "plot_slides_estimate",
     "plot_small_messages",
     "plot_this_machine",
     "plot_time_curves",
@@ -244,21 +245,51 @@ def plot_time_surfaces(
     rows = measurement[measurement["dataset"] == dataset]
     measured = rows[["processes", "size_bytes"]].assign(value=rows["time_s"] * 1e6)
     modelled = {MODEL_TITLES[model]: _modelled(prediction, dataset, model) for model in models}
-    times = {"measured": measured} | (modelled if len(models) == 1 else {})
-    values = pd.concat([panel["value"] for panel in times.values()])
-    norm = LogNorm(values.min(), values.max())
-    figure, axes = plt.subplots(1, len(times) + len(models), figsize=(PAGE_WIDTH_IN, 2.7), sharey=True)
-    for panel_axes, (title, panel) in zip(axes, times.items(), strict=False):
-        shown = _surface(panel_axes, panel, norm, title)
-    for panel_axes, (title, panel) in zip(axes[len(times) :], modelled.items(), strict=True):
+    norm = LogNorm(measured["value"].min(), measured["value"].max())
+    figure, axes = plt.subplots(1, 1 + len(models), figsize=(PAGE_WIDTH_IN, 2.7), sharey=True)
+    shown = _surface(axes[0], measured, norm, "measured")
+    for panel_axes, (title, panel) in zip(axes[1:], modelled.items(), strict=True):
         both = panel.merge(measured, on=["processes", "size_bytes"], suffixes=("", "_measured"))
         both["value"] = 100 * (both["value"] / both["value_measured"] - 1)
         error = _surface(panel_axes, both, _ERROR_BANDS, f"error of {title}".replace(", with", ",\nwith"), "PuOr")
     axes[0].set_ylabel("processes on the node")
     figure.suptitle(dataset_title(dataset), fontsize=8)
     # The unit is above the bar: next to the bar it would overlap the axis of the next panel.
-    for mesh, panel_axes, name in ((shown, axes[: len(times)], "µs"), (error, axes[len(times) :], "%")):
+    for mesh, panel_axes, name in ((shown, axes[:1], "µs"), (error, axes[1:], "%")):
         figure.colorbar(mesh, ax=list(panel_axes)).ax.set_title(name, fontsize=7)
+    return figure
+
+
+#: The independent run of the default study, and the one that reproduces the slides' rates.
+_SLIDES_RUNS = ("bluewaters_irecv_1", "bluewaters_irecv_2")
+
+
+def plot_slides_estimate(measurement: pd.DataFrame, prediction: pd.DataFrame) -> Figure:
+    """Draw measured times of runs on Blue Waters, the times of the slides' parameters and their signed errors."""
+    runs = [run for run in _SLIDES_RUNS if run in set(measurement["dataset"])]
+    times, errors = {}, {}
+    for run in runs:
+        rows = measurement[measurement["dataset"] == run]
+        measured = rows[["processes", "size_bytes"]].assign(value=rows["time_s"] * 1e6)
+        modelled = _modelled(prediction, run, "slides")
+        both = modelled.merge(measured, on=["processes", "size_bytes"], suffixes=("", "_measured"))
+        times |= {(run, "measured"): measured, (run, "modelled"): modelled}
+        errors[run] = both.assign(value=100 * (both["value"] / both["value_measured"] - 1))
+    values = pd.concat([panel["value"] for panel in times.values()])
+    norm = LogNorm(values.min(), values.max())
+    size = (PAGE_WIDTH_IN, 0.5 + 2.0 * len(runs))
+    figure, axes = plt.subplots(len(runs), 3, figsize=size, sharex=True, sharey=True, squeeze=False)
+    for run, panels in zip(runs, axes, strict=True):
+        name = dataset_title(run).removeprefix("Blue Waters, ")
+        shown = _surface(panels[0], times[run, "measured"], norm, f"measured, {name}")
+        _surface(panels[1], times[run, "modelled"], norm, "slides, not fitted")
+        middle = errors[run]["value"].abs().median()
+        error = _surface(panels[2], errors[run], _ERROR_BANDS, f"error, median {middle:.0f} %", "PuOr")
+        panels[0].set_ylabel("processes on the node")
+    for panel in axes[:-1].ravel():
+        panel.set_xlabel("")
+    for mesh, panel_axes, unit in ((shown, axes[:, :2], "µs"), (error, axes[:, 2:], "%")):
+        figure.colorbar(mesh, ax=list(panel_axes.ravel())).ax.set_title(unit, fontsize=7)
     return figure
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from itertools import pairwise
 
 import matplotlib.pyplot as plt
@@ -187,8 +188,12 @@ def plot_placement(case: pd.DataFrame) -> Figure:
 def plot_sensitivity(case: pd.DataFrame) -> Figure:
     """Draw the best mapping with direct routing under different assumptions."""
     rows = case[(case["routing"] == "direct") & case["workload"].str.match("4D|2D|MChalf")]
+    workload = rows["workload"].str.split("-", expand=True)
     label = (
-        rows["workload"]
+        workload[0].map(_PATTERNS)
+        + ", "
+        + workload[1]
+        + " supernodes"
         + rows["gateway"].map(_GATEWAYS)
         + np.where(rows["multiplicity"] == 1, "", ", " + rows["multiplicity"].astype(str) + " links")
         + np.where(rows["wrap"], "", ", open grid")
@@ -210,7 +215,8 @@ def plot_sensitivity(case: pd.DataFrame) -> Figure:
             axes.text(
                 column, row, f"{value:.1f}", ha="center", va="center", fontsize=7, color=colour, fontweight=weight
             )
-    axes.set_xticks(range(len(mappings)), mappings)
+    names = [textwrap.fill(_MAPPINGS[mapping], 11) for mapping in mappings]
+    axes.set_xticks(range(len(mappings)), names, fontsize=6)
     axes.tick_params(axis="x", labeltop=True)
     axes.set_yticks(range(len(relative)), relative.index.tolist())
     axes.set_title("time with direct routes / best of the row (bold: best)", fontsize=8)

@@ -57,7 +57,8 @@ FIGURES = (
         "Effect of faster components",
         lambda read, values: plots.plot_what_if(read("what_if"), values["system"]),
         "Share of the ThunderX2 total that a faster component removes: the values of the lines of slides 42 to 45, "
-        "which call it speed-up. All lines go through zero, so the last column determines them.",
+        "which call it speed-up. All lines go through zero, so that the last column determines them. Frames: values "
+        "that slides 42 to 44 state.",
     ),
     Entry(
         "injection_shares",

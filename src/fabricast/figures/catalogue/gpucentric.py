@@ -14,17 +14,16 @@ FIGURES = (
         "card",
         "Robustness of the statements",
         lambda read, values: cards.gpucentric_card(read("gpucentric_statement")),
-        "Share of samples in which each statement of the talk holds, with the assumed parameters varied from half to "
-        "double. Grey statements follow from the form of the model or from published numbers and hold by "
-        "construction.",
+        "Share of samples in which statements of the talk hold, with the assumed parameters varied from half to "
+        "double. Statements that follow from the form of the model or from published numbers hold by construction.",
     ),
     Entry(
         "choice_map",
         "Best method by message size and overlap",
         lambda read, values: plots.plot_map(read("gpucentric_choice"), values["system"]),
         "Best method for a step with 1 ms of computation and a message to each of two neighbours; overlap is the "
-        "share of a transfer that computation hides. In pale cells, the lead is below 10 % of the step: too small "
-        "for the models to decide. By time, all cells are pale.",
+        "share of a transfer that computation hides. In cells with a dot, the lead is below 10 % of the step: too "
+        "small for the models to decide. By time, all cells have one.",
     ),
     Entry(
         "curves",
@@ -54,8 +53,9 @@ FIGURES = (
         "controls",
         "Forms of control",
         lambda read, values: slides.plot_controls(read("gpucentric_control")),
-        "Performance and energy of a Himeno stencil relative to CPU control, on the axes of slides 9 and 10, whose "
-        "bars are unavailable. In the model all forms are equally fast, and a sleeping CPU saves energy.",
+        "Performance and energy of a Himeno stencil relative to CPU control, as on slides 9 and 10, whose bars are "
+        "unavailable. In the model, stream and device synchronisation are nearly as fast as the CPU and save energy "
+        "because it sleeps; synchronisation within the kernel is slower and needs more energy.",
     ),
     Entry(
         "workload_energy",
@@ -67,10 +67,10 @@ FIGURES = (
     Entry(
         "observations",
         "Observations of slide 26",
-        lambda read, values: slides.plot_observations(read("gpucentric_observation")),
+        lambda read, values: slides.plot_observations(read("gpucentric_observation"), read("gpucentric_statement")),
         "Observations of slide 26 with their marks by workload, and whether they hold in this run. The talk has only "
         "the number of marks of each line: black columns are certain, grey ones reconstructed; (X) is in brackets on "
-        "the slide.",
+        "the slide. Green: holds in at least 95 % of samples of the assumed parameters.",
     ),
     Entry(
         "robustness",

@@ -65,8 +65,8 @@ FIGURES = (
             read("prediction"), read("graph"), read("communication"), values["bandwidth_bytes_per_s"]
         ),
         "Predicted time of a copy relative to an isolated copy, over all graphs of the set named above (storm8: 8 GPUs "
-        "below four switches), by model and by family of graphs. Models differ for slow copies; most of these are in "
-        "random graphs.",
+        "below four switches), by model and by family of graphs: the share of copies that are at least so slow. Models "
+        "differ for slow copies; most of these are in random graphs.",
     ),
     Entry(
         "port_conflicts",

@@ -152,7 +152,8 @@ def plot_error_by_size(error_band: pd.DataFrame, set_name: str, tolerance: float
     """Draw the share within the band by the number of copies in the graph, for every hardware setting."""
     rows = error_band[(error_band["kind"] == "simulated") & (error_band["tolerance"] == tolerance)]
     count = rows["subset"].str.extract(rf"^{set_name}\.(?:validation|user)\.communications\.(\d+)$")[0].astype(float)
-    rows = rows.assign(count=count)[count <= _MOST_COPIES].sort_values("count")
+    # One copy has nothing to compete with, and the few such graphs say nothing about an error of a model.
+    rows = rows.assign(count=count)[count.between(2, _MOST_COPIES)].sort_values("count")
     origins = sorted(set(rows["origin"]))
     figure, panels = plt.subplots(1, 2, figsize=(PAGE_WIDTH_IN, 2.7), sharex=True, sharey=True)
     for axes, model in zip(panels, ("congestion_factor", "back_pressure"), strict=True):
