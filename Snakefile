@@ -45,11 +45,12 @@ rule all:
 
 
 rule your_machine:
-    """Forecasts, errors and warnings of your graph sets, in a database and on one page."""
+    """Forecasts, errors, figures and warnings of your graph sets, in a database and on one page."""
     default_target: ONLY_YOURS
     input:
         "<results>/your_machine.duckdb",
         "<reports>/your_machine.html",
+        all_your_figures(*settings.figure_formats),
 
 
 rule archive:

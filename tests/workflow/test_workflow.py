@@ -210,6 +210,34 @@ def test_user_supplied_machine_and_graphs_are_predicted(tmp_path):
     assert {"generate_pcie_graphs", "predict_pcie_graphs"} <= planned(snakemake(folder, *target)[1])
 
 
+def test_your_validation_graphs_get_what_the_study_has(tmp_path):
+    """All models, a Python function among them, simulations, error bands, figures and a page with them."""
+    folder = copy_project(tmp_path)
+    (folder / "halves.py").write_text("def rates(tree, copies):\n    return [1e10 / len(copies)] * len(copies)\n")
+    (folder / "own.yaml").write_text(
+        "pcie:\n"
+        "  models: [congestion_factor, round_robin_upstream, back_pressure, max_min, busiest_link, no_contention, "
+        "'halves:rates']\n"
+        "  hardware: [split_256_128]\n"
+        "  sampled_hardware: {}\n"
+        "  graph_sets:\n"
+        "    mine: {topology: boards4, validation_graphs: 40, random_graphs: 0}\n"
+        "    flat4x2: {simulated_graphs: 0}\n"
+        "    storm8: {simulated_graphs: 0}\n"
+        "pathvars: {results: results/mine, reports: reports/mine, logs: logs/mine}\n"
+    )
+    code, output = snakemake(folder, "--configfile", "own.yaml", "--cores", "2")
+    assert code == 0, output
+    run = fc.open_run(folder / "results" / "mine")
+    bands = run.sql("SELECT DISTINCT model FROM error_band WHERE kind = 'simulated'")["model"]
+    assert {"congestion_factor", "back_pressure", "halves:rates"} <= set(bands)
+    names = [f"your_machine.mine.{name}" for name in ("error_by_size", "error_distribution", "link_loads", "slowdown")]
+    assert list(run.figures) == names
+    assert "halves:rates" in run.figure("your_machine.mine.slowdown").path.read_text()
+    page = (folder / "reports" / "mine" / "your_machine.html").read_text()
+    assert all(f'id="{name}"' in page for name in names)
+
+
 def test_only_your_graph_sets_run(tmp_path):
     """A configuration with graph sets of the user runs these alone; the page and the tables explain each wait."""
     folder = copy_project(tmp_path)

@@ -4,6 +4,8 @@ REQUIRED INPUTS: `FIGURES`, `settings`, captions in workflow/report.
 PROVIDES: file names, and outputs with captions for Snakemake's report.
 """
 
+from fabricast.figures.catalogue.your_machine import FIGURES as YOUR_FIGURES
+
 
 def figure_files(*formats):
     """Return the files of all figures of the run in some formats."""
@@ -12,6 +14,35 @@ def figure_files(*formats):
         for study, figures in FIGURES.items()
         for figure in figures
         for ending in formats
+    ]
+
+
+def your_figures(graph_set):
+    """Return the catalogue entries of a graph set of the user."""
+    return [
+        entry
+        for entry in YOUR_FIGURES
+        if graph_set in YOUR_SIMULATED or not entry.needs_simulation
+    ]
+
+
+def your_figure_files(graph_set, simulated, *formats):
+    """Return the figure files of a graph set of the user that need, or do not need, the simulated reference."""
+    return [
+        f"<reports>/figures/your_machine.{graph_set}.{entry.name}.{ending}"
+        for entry in YOUR_FIGURES
+        if entry.needs_simulation == simulated
+        for ending in formats
+    ]
+
+
+def all_your_figures(*formats):
+    """Return the figure files of all graph sets of the user with validation graphs."""
+    return [
+        path
+        for name in YOUR_STUDIED
+        for simulated in sorted({False, name in YOUR_SIMULATED})
+        for path in your_figure_files(name, simulated, *formats)
     ]
 
 

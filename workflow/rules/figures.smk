@@ -122,6 +122,53 @@ if SIMULATED_SETS:
             "../scripts/pcie/plot_pcie.py"
 
 
+rule plot_your_graph_set:
+    """Slowdown and link loads of a graph set of the user."""
+    input:
+        prediction="<results>/pcie/{graph_set}.prediction.parquet",
+        graph="<results>/pcie/{graph_set}.graph.parquet",
+        communication="<results>/pcie/{graph_set}.communication.parquet",
+        files=graph_set_files,
+        studies=PUBLISHED / "studies.csv",
+    output:
+        your_figure_files("{graph_set}", False, *settings.figure_formats),
+    log:
+        "<logs>/plot_your_graph_set.{graph_set}.log",
+    benchmark:
+        "<logs>/benchmarks/plot_your_graph_set.{graph_set}.tsv"
+    conda:
+        "../../envs/environment.yaml"
+    params:
+        graph_set=graph_set,
+        figures=[entry.name for entry in YOUR_FIGURES if not entry.needs_simulation],
+        contents=graph_set_contents,
+        code=code("figures", "pcie"),
+    script:
+        "../scripts/pcie/plot_your_graph_set.py"
+
+
+rule plot_your_errors:
+    """Errors of the models against the packet-level simulator on a graph set of the user."""
+    input:
+        error_histogram="<results>/pcie/{graph_set}.error_histogram.parquet",
+        error_band="<results>/pcie/{graph_set}.error_band.parquet",
+        studies=PUBLISHED / "studies.csv",
+    output:
+        your_figure_files("{graph_set}", True, *settings.figure_formats),
+    log:
+        "<logs>/plot_your_errors.{graph_set}.log",
+    benchmark:
+        "<logs>/benchmarks/plot_your_errors.{graph_set}.tsv"
+    conda:
+        "../../envs/environment.yaml"
+    params:
+        figures=[entry.name for entry in YOUR_FIGURES if entry.needs_simulation],
+        values={key: PCIE_VALUES[key] for key in ("tolerance", "origin")},
+        code=code("figures", "pcie"),
+    script:
+        "../scripts/pcie/plot_your_errors.py"
+
+
 rule plot_breakdown:
     input:
         **{

@@ -206,6 +206,12 @@ def your_table_files():
     ]
     if MEASURED_SETS:
         shards.append(OUTPUTS["evaluate_measured_copies"])
+    for rule_name, names in (
+        ("predict_pcie_graphs", YOUR_STUDIED),
+        ("validate_pcie_models", YOUR_SIMULATED),
+    ):
+        if names:
+            shards.append(OUTPUTS[rule_name]._replace(wildcards={"graph_set": names}))
     return _files_by_table(shards)
 
 

@@ -97,7 +97,11 @@ rule generate_pcie_graphs:
         size_mib=settings.pcie.size_mib,
         seed=settings.seed,
         # Only the recommended model has direct links and host memory.
-        engines_only=lambda wildcards: ONLY_YOURS and wildcards.graph_set in YOUR_SETS,
+        engines_only=lambda wildcards: (
+            ONLY_YOURS
+            and wildcards.graph_set in YOUR_SETS
+            and wildcards.graph_set not in YOUR_STUDIED
+        ),
         code=code("pcie"),
     script:
         "../scripts/pcie/generate_pcie_graphs.py"

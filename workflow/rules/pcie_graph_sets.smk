@@ -1,7 +1,7 @@
 """Graph sets of the PCIe study in the configuration.
 
 REQUIRED INPUTS: `pcie` of the configuration.
-PROVIDES: `GRAPH_SETS`, `SIMULATED_SETS`, `MEASURED_SETS`, `YOUR_SETS`; configuration of a graph set; files of the user
+PROVIDES: `GRAPH_SETS`, `SIMULATED_SETS`, `MEASURED_SETS`, `YOUR_SETS`, `YOUR_STUDIED`; configuration of a graph set; files of the user
 by rule; `ONLY_YOURS`: whether a run without targets computes only the user's graph sets.
 """
 
@@ -25,6 +25,9 @@ YOUR_SETS = [
     if entry.is_yours or name not in STUDY_SETS
 ]
 YOUR_GRAPHS = [name for name in GRAPH_SETS if name in YOUR_SETS]
+# Sets of the user with validation graphs get what the study has: all models, simulations and figures.
+YOUR_STUDIED = [name for name in YOUR_GRAPHS if GRAPH_SETS[name].validation_graphs]
+YOUR_SIMULATED = [name for name in YOUR_STUDIED if name in SIMULATED_SETS]
 # Measurements for other studies need these studies.
 ONLY_YOURS = bool(YOUR_SETS) and not settings.has_other_measurements
 # Files of the user, which are inputs and whose contents are parameters of rules.

@@ -52,8 +52,12 @@ rule write_report:
 use rule write_report as write_your_report with:
     input:
         database="<results>/your_machine.duckdb",
-        figures=[],
-        captions=[],
+        figures=all_your_figures("svg"),
+        captions=[
+            REPOSITORY / "workflow" / "report" / "your_machine" / f"{entry.name}.rst"
+            for name in YOUR_STUDIED
+            for entry in your_figures(name)
+        ],
         topologies=TOPOLOGY_FILES,
     output:
         report="<reports>/your_machine.html",
@@ -62,7 +66,11 @@ use rule write_report as write_your_report with:
     benchmark:
         "<logs>/benchmarks/write_your_report.tsv"
     params:
-        titles=[],
+        titles=[
+            ["your_machine", f"{name}: {entry.title}"]
+            for name in YOUR_STUDIED
+            for entry in your_figures(name)
+        ],
         graph_sets={
             name: entry.topology
             for name, entry in settings.pcie.graph_sets.items()

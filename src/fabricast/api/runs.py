@@ -106,7 +106,8 @@ def open_run(folder: str | Path = "results") -> Run:
     Parameters
     ----------
     folder : str or Path, default 'results'
-        Folder of the results, or database file.
+        Folder of the results, or database file. A folder with ``your_machine.duckdb`` only holds a run of your graph
+        sets.
 
     Returns
     -------
@@ -120,7 +121,10 @@ def open_run(folder: str | Path = "results") -> Run:
         If the database does not exist or was written by another version.
     """
     path = Path(folder)
-    database = path / "fabricast.duckdb" if path.is_dir() else path
+    database = path
+    if path.is_dir():
+        databases = [path / name for name in ("fabricast.duckdb", "your_machine.duckdb")]
+        database = next(filter(Path.is_file, databases), databases[0])
     with tables.open_run(database) as connection:
         row = connection.execute("SELECT config FROM run").fetchone()
     folders = json.loads(row[0]).get("pathvars", {}) if row else {}

@@ -197,10 +197,10 @@ def plot_what_if(what_if: pd.DataFrame, system: str) -> Figure:
     for metric, title, names in _CHARTS:
         part = rows[(rows["metric"] == metric) & rows["component"].isin(names)]
         shares = 100 * part.pivot(index="component", columns="reduction", values="share_removed")
-        whole = shares.pop(1.0)
+        whole = shares[1.0]
         for _, reduction, _ in STATED.get(title, ()):
             shares[reduction] = reduction * whole
-        shares = shares.sort_index(axis=1)
+        shares = shares.drop(columns=1.0).sort_index(axis=1)
         shares = shares.sort_values(shares.columns[-1], ascending=False, kind="stable")
         axes = panels[title]
         sns.heatmap(
@@ -220,7 +220,7 @@ def plot_what_if(what_if: pd.DataFrame, system: str) -> Figure:
         axes.tick_params(length=0)
         axes.tick_params(axis="y", rotation=0)
         for component, reduction, stated in STATED.get(title, ()):
-            row, column = shares.index.get_loc(component), shares.columns.get_loc(reduction)
+            row, column = list(shares.index).index(component), np.flatnonzero(shares.columns == reduction)[0]
             axes.add_patch(Rectangle((column, row), 1, 1, fill=False, edgecolor=COLOURS[1], linewidth=1.5))
             named.append(f"{_TITLES[component]}, {100 * reduction:.0f} %: {stated} %")
     for title in ("injection", "latency, network"):

@@ -267,7 +267,8 @@ _SLIDES_RUNS = ("bluewaters_irecv_1", "bluewaters_irecv_2")
 def plot_slides_estimate(measurement: pd.DataFrame, prediction: pd.DataFrame) -> Figure:
     """Draw measured times of runs on Blue Waters, the times of the slides' parameters and their signed errors."""
     runs = [run for run in _SLIDES_RUNS if run in set(measurement["dataset"])]
-    times, errors = {}, {}
+    times: dict[tuple[str, str], pd.DataFrame] = {}
+    errors: dict[str, pd.DataFrame] = {}
     for run in runs:
         rows = measurement[measurement["dataset"] == run]
         measured = rows[["processes", "size_bytes"]].assign(value=rows["time_s"] * 1e6)

@@ -21,6 +21,8 @@ _MACHINE = "regexp_replace(regexp_replace(system, '_p2p$', ', direct'), '_shm$',
 
 #: Name of a graph in its file, without the graph set.
 _GRAPH = "regexp_replace(substr(graph, length(graph_set) + 2), '^user[.]', '')"
+#: Family of a generated graph in words; the user's graphs have names.
+_FAMILY = "CASE WHEN family <> 'user' THEN replace(family::VARCHAR, '_', ' ') END"
 
 #: Tables of each study.
 KEY_TABLES = {
@@ -177,10 +179,11 @@ YOURS = {
               AS place,
             count(*) OVER (PARTITION BY f.graph) AS copies
           FROM forecast AS f JOIN communication AS c USING (graph, communication))
-        SELECT graph_set, {_GRAPH} AS graph, copies, printf('%.3g', 1e3 * end_s) AS ms,
+        SELECT graph_set, {_GRAPH} AS graph, {_FAMILY} AS family, copies, printf('%.3g', 1e3 * end_s) AS ms,
         source || '>' || target AS last_copy, printf('%.3g', slowdown) AS slowdown, bottleneck, caused_by, limited_by,
         printf('%.3g', 1e3 * elapsed_without_s) AS ms_without_the_first
-        FROM ends WHERE place = 1 ORDER BY graph_set, end_s DESC, graph LIMIT 200""",
+        FROM ends JOIN (SELECT graph, family FROM graph) USING (graph)
+        WHERE place = 1 ORDER BY graph_set, end_s DESC, graph LIMIT 200""",
     "Copies that wait longest": f"""
         SELECT graph_set, {_GRAPH} AS graph, source || '>' || target AS copy,
         printf('%.3g', 1e3 * elapsed_s) AS ms,

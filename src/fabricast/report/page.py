@@ -30,6 +30,8 @@ from fabricast.results.tables import open_run
 
 __all__ = ["Picture", "write_report"]
 
+#: Study name of the figures of a user's graph sets.
+YOUR_MACHINE = "your_machine"
 #: Name of the overview figure of a study, which is excluded from its gallery.
 _CARD = "card"
 #: Number of figures of a study that are visible by default: the first in its full size, the others as previews.
@@ -145,6 +147,7 @@ def write_report(
             run=tables["run"],
             has_own_copies=has_own_copies,
             machines=machines,
+            your_pictures=[picture for picture in pictures if picture.study == YOUR_MACHINE],
             sizes={picture.anchor: picture.size for picture in pictures},
             packed=json.dumps({picture.anchor: picture.packed for picture in pictures}),
             explorers=explorers,

@@ -32,6 +32,7 @@ def run():
     with duckdb.connect() as connection:
         for table in ("communication", "forecast", "forecast_warning"):
             connection.execute(next(text for text in schema_statements() if f"CREATE TABLE {table} (" in text))
+        connection.execute("CREATE TABLE graph (graph VARCHAR, family VARCHAR, communications BIGINT)")
         connection.execute("CREATE TABLE study (study VARCHAR, tolerance DOUBLE)")
         connection.execute("INSERT INTO study VALUES ('pcie', 0.15), ('maxrate', 0.1)")
         connection.execute(
@@ -71,6 +72,7 @@ def test_each_graph_set_has_its_forecast(run):
     """The last copy of the slowest graph is named, with the copy whose removal shortens it and the expected error."""
     run.execute("DELETE FROM measured_copy")
     for graph, number, end, slowdown, limited_by in (("short", 0, 0.1, 1.0, ""), ("long", 0, 0.3, 2.0, "2>1 3>1")):
+        run.execute("INSERT INTO graph VALUES (?, 'user', 3)", (f"mine.user.{graph}",))
         run.execute("INSERT INTO communication VALUES (?, ?, '0', '1', 1e9, 0, 'PIX')", (f"mine.user.{graph}", number))
         run.execute(
             "INSERT INTO forecast BY NAME SELECT 'mine' AS graph_set, ? AS graph, ? AS communication, '0' AS source, "
@@ -84,4 +86,10 @@ def test_each_graph_set_has_its_forecast(run):
     assert answer.sentence == (
         "mine: the slowest of 2 graphs, long, completes after 300 ms: copy 0>1 ends last and waits at endpoint 1 "
         "receives (removing 2>1 would shorten it most); expected error: 2 %."
+    )
+    run.execute("UPDATE graph SET family = 'random' WHERE graph LIKE '%long'")
+    run.execute("UPDATE forecast SET bottleneck = 'waits for 2>1 of GPU 2' WHERE graph LIKE '%long'")
+    (answer,) = machine_answers(run)
+    assert "graphs, long (random, 3 copies), completes after 300 ms: copy 0>1 ends last and waits for 2>1 of GPU 2 (" in (
+        answer.sentence
     )

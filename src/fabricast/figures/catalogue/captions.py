@@ -11,9 +11,9 @@ __all__ = ["caption_files"]
 
 
 def caption_files() -> dict[str, str]:
-    """Return the text of the caption file of every figure of all studies, by path below workflow/report."""
+    """Return the text of the caption file of every figure of the catalogue, by path below workflow/report."""
     return {
         f"{study}/{entry.name}.rst": entry.caption + "\n"
-        for study in study_names(published() / "studies.csv")
+        for study in (*study_names(published() / "studies.csv"), "your_machine")
         for entry in importlib.import_module(f"fabricast.figures.catalogue.{study}").FIGURES
     }

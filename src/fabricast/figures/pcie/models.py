@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterable
 from typing import Any
 
@@ -136,12 +137,16 @@ def link_load(tree: PcieTree, pairs: list[tuple[int, int]], rho: np.ndarray) -> 
     return load / routes.capacity
 
 
+#: Most phases of a graph that are drawn below each other.
+_MOST_PHASES = 4
+
+
 def plot_link_loads(tree: PcieTree, communication: pd.DataFrame, phase: pd.DataFrame, graph: str) -> Figure:
-    """Draw a topology with the link loads of each phase of a graph."""
+    """Draw a topology with the link loads of the first phases of a graph."""
     phase = phase[(phase["graph"] == graph) & (phase["model"] == _TRACED)]
     pairs_of = communication[communication["graph"] == graph].set_index("communication")
     number = tree.endpoint_number
-    phases = sorted(phase["phase"].unique())
+    phases = sorted(phase["phase"].unique())[:_MOST_PHASES]
     figure, panels = plt.subplots(len(phases), 1, figsize=(COLUMN_WIDTH_IN, 2.1 * len(phases)), squeeze=False)
     for axes, index in zip(panels[:, 0], phases, strict=True):
         rows = phase[phase["phase"] == index].sort_values("communication")
@@ -149,7 +154,7 @@ def plot_link_loads(tree: PcieTree, communication: pd.DataFrame, phase: pd.DataF
         pairs = [(number[s], number[t]) for s, t in zip(ends["source"], ends["target"], strict=True)]
         draw_tree(tree, link_load(tree, pairs, rows["rho"].to_numpy()), axes)
         text = ", ".join(f"{s}→{t}" for s, t in zip(ends["source"], ends["target"], strict=True))
-        axes.set_title(f"phase {index + 1}: {text}")
+        axes.set_title(textwrap.fill(f"phase {index + 1}: {text}", 44, break_long_words=False))
     colours = plt.cm.ScalarMappable(cmap=LOADS)
     colours.set_clim(0, 1)
     bar = figure.colorbar(colours, ax=panels[:, 0].tolist(), shrink=0.6, aspect=30)
@@ -262,7 +267,7 @@ def plot_slowdown(
             1 - shown / values.size,
             color=colour,
             linestyle=style,
-            linewidth=1.3 if name in _LOOKS else 0.8,
+            linewidth=1.3 if name in _LOOKS or ":" in name else 0.8,
             label=model_label(name, seen),
         )
     left.set_xscale("log", base=2)

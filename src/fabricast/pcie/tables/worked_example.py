@@ -1,19 +1,22 @@
-"""Worked examples of the slides: phases, predictions and published times."""
+"""Phases of graphs: the worked examples of the slides with published times, and the slowest graph of a set."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
+import numpy as np
 import pandas as pd
 
 from fabricast.pcie.graphs.congestion_graphs import Pair, from_pairs
 from fabricast.pcie.models.catalogue import MODELS
-from fabricast.pcie.models.evaluation import evaluate, trace_phases
-from fabricast.pcie.tables.graphs import GraphTables, graph_tables
+from fabricast.pcie.models.evaluation import Phase, evaluate, trace_phases
+from fabricast.pcie.models.parameters import MachineParameters
+from fabricast.pcie.tables.graphs import GraphTables, graph_tables, graphs_from_rows
 from fabricast.pcie.topology.tree import PcieTree
 
-__all__ = ["EXAMPLES", "Example", "example_tables"]
+__all__ = ["EXAMPLES", "Example", "example_tables", "slowest_graph_phases"]
 
 
 @dataclass(frozen=True)
@@ -55,6 +58,9 @@ _TRACED = (
 )
 
 
+_PHASE_COLUMNS = ["graph", "model", "phase", "communication", "start_s", "duration_s", "rho", "transferred_bytes"]
+
+
 @dataclass(frozen=True)
 class ExampleTables:
     """Table rows of the worked examples.
@@ -85,12 +91,12 @@ def example_tables(
     )
     run = partial(evaluate, tree, graphs, bandwidth_bytes_per_s=bandwidth_bytes_per_s, tau=tau)
     trace_of = partial(trace_phases, tree, graphs, bandwidth_bytes_per_s=bandwidth_bytes_per_s, tau=tau)
-    phases = []
-    for number, example in enumerate(EXAMPLES):
-        for model in _TRACED if example.graph == "storm8.example.complete" else _TRACED[:1]:
-            for index, phase in enumerate(trace_of(number, MODELS[model])):
-                for c, rho, moved in zip(phase.active, phase.rho, phase.transferred_bytes, strict=True):
-                    phases.append((example.graph, model, index, c, phase.start_s, phase.duration_s, rho, moved))
+    phases = [
+        row
+        for number, example in enumerate(EXAMPLES)
+        for model in (_TRACED if example.graph == "storm8.example.complete" else _TRACED[:1])
+        for row in _phase_rows(example.graph, model, trace_of(number, MODELS[model]))
+    ]
     item = graphs.number_in_graph.astype(str)
     case = [graphs.names[g] for g in graphs.graph_of_communication]
     common = {"study": "pcie", "case_id": case, "item": item, "quantity": "elapsed", "unit": "s"}
@@ -98,10 +104,37 @@ def example_tables(
     published = [ms for example in EXAMPLES for ms in example.published_ms]
     reference = pd.DataFrame(common | {"kind": "published", "origin": "slides", "tag": "published"})
     reference["value"] = pd.Series(published, dtype="float64") / 1e3
-    columns = ["graph", "model", "phase", "communication", "start_s", "duration_s", "rho", "transferred_bytes"]
     return ExampleTables(
         graph_tables(tree, graphs, subset="example"),
-        pd.DataFrame(phases, columns=columns),
+        pd.DataFrame(phases, columns=_PHASE_COLUMNS),
         pd.concat(predictions, ignore_index=True),
         reference.dropna(subset="value"),
     )
+
+
+def _phase_rows(graph: str, model: str, phases: Sequence[Phase]) -> list[tuple[object, ...]]:
+    """Return the rows of the table phase of one graph."""
+    return [
+        (graph, model, index, copy, phase.start_s, phase.duration_s, rho, moved)
+        for index, phase in enumerate(phases)
+        for copy, rho, moved in zip(phase.active, phase.rho, phase.transferred_bytes, strict=True)
+    ]
+
+
+def slowest_graph_phases(
+    tree: PcieTree, communication: pd.DataFrame, prediction: pd.DataFrame, machine: MachineParameters
+) -> tuple[str, pd.DataFrame]:
+    """Return the graph that ends last by the congestion factors, and its phases as rows of the table phase."""
+    rows = prediction[(prediction["model"] == _TRACED[0]) & np.isfinite(prediction["value"])]
+    slowest = str(rows.loc[rows["value"].idxmax(), "case_id"])
+    graphs = graphs_from_rows(tree, communication[communication["graph"] == slowest])
+    phases = trace_phases(
+        tree,
+        graphs,
+        0,
+        MODELS[_TRACED[0]],
+        bandwidth_bytes_per_s=machine.bandwidth_bytes_per_s,
+        tau=machine.tau,
+        crossing_cost=machine.crossing_cost,
+    )
+    return slowest, pd.DataFrame(_phase_rows(slowest, _TRACED[0], phases), columns=_PHASE_COLUMNS)
