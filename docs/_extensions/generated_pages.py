@@ -212,6 +212,37 @@ def _paper_figures() -> str:
     return _markdown_table(["figure", "slides of its statements", "file", "command"], cells)
 
 
+#: States of an item of the slides in words, in the order of the page.
+ITEM_STATES = {
+    "done": "reproduced or stated",
+    "answered": "answered by a verdict, with a limit",
+    "source": "the text of the slides, or the data at hand, lacks what a comparison needs",
+    "part": "in part",
+    "absent": "absent",
+}
+
+
+def _slide_items() -> str:
+    """Every number, statement, table, figure and equation of the slides: its place in the project and its state."""
+    path = REPOSITORY / "docs" / "studies" / "slide_items.csv"
+    rows = read_csv(path, ["study", "slide", "kind", "item", "state", "where", "reason"])
+    counts = [(text, sum(row["state"] == state for row in rows)) for state, text in ITEM_STATES.items()]
+    parts = [_markdown_table(["state", "items"], [*counts, ("all", len(rows))])]
+    for study in dict.fromkeys(row["study"] for row in rows):
+        cells = [
+            (
+                row["slide"],
+                f"{row['item']} ({row['kind']})",
+                ITEM_STATES[row["state"]] + (f": {row['reason']}" if row["reason"] else ""),
+                "<br>".join(f"`{place}`" for place in row["where"].split()),
+            )
+            for row in rows
+            if row["study"] == study
+        ]
+        parts.append(f"## {stories()[study].short}\n\n" + _markdown_table(["slide", "item", "state", "where"], cells))
+    return "\n".join(parts)
+
+
 def _host_copies() -> str:
     """Measured rates of copies between host memory and a GPU, by size."""
     names = ["gpu", "program", "size_bytes", "copies", "median_gb_per_s", "lowest_gb_per_s", "highest_gb_per_s"]
@@ -528,6 +559,7 @@ def _generate(app: Sphinx) -> None:
     (generated / "collectives_constants.md").write_text(_constants(), encoding="utf-8")
     (generated / "collectives_errors.md").write_text(_collective_errors(), encoding="utf-8")
     (generated / "paper_figures.md").write_text(_paper_figures(), encoding="utf-8")
+    (generated / "slide_items.md").write_text(_slide_items(), encoding="utf-8")
     (generated / "cluster_errors.md").write_text(_cluster_errors(), encoding="utf-8")
     (generated / "cluster_constants.md").write_text(_cluster_constants(), encoding="utf-8")
     (generated / "nodes.md").write_text(_nodes(), encoding="utf-8")

@@ -17,7 +17,11 @@ _VERSION = r"\b\d+\.\d+\.\d+\b|\b(?:NCCL|CUDA|nccl-tests|hwloc|TransferBench|nvb
 #: A page that another test compares with the recorded results, and a page whose numbers are versions of formats.
 _NO_RESULTS = ("docs/studies/results.md", "docs/reference/file_formats.md")
 #: Numbers that are not results, with their meaning.
-OTHERS = {3.11: "a version of Python", 605: "counted in tests/unit/pcie/graphs/test_graphs.py"}
+OTHERS = {
+    3.11: "a version of Python",
+    605: "counted in tests/unit/pcie/graphs/test_graphs.py",
+    3.8: "an item of docs/studies/slide_items.csv",
+}
 
 
 def value(text):

@@ -90,6 +90,7 @@ def test_each_graph_set_has_its_forecast(run):
     run.execute("UPDATE graph SET family = 'random' WHERE graph LIKE '%long'")
     run.execute("UPDATE forecast SET bottleneck = 'waits for 2>1 of GPU 2' WHERE graph LIKE '%long'")
     (answer,) = machine_answers(run)
-    assert "graphs, long (random, 3 copies), completes after 300 ms: copy 0>1 ends last and waits for 2>1 of GPU 2 (" in (
-        answer.sentence
+    assert (
+        "graphs, long (random, 3 copies), completes after 300 ms: copy 0>1 ends last and waits for 2>1 of GPU 2 ("
+        in (answer.sentence)
     )
