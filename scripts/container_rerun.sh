@@ -7,10 +7,6 @@ repository=$(dirname "$(dirname "$(readlink -f "$0")")")
 digests=$(readlink -m "$1")
 cd "$repository"
 containers/build.sh
-if [ "$(id -u)" = 0 ]; then
-  APPTAINER_DROP_CAPS=$(containers/missing_capabilities.py)
-  export APPTAINER_DROP_CAPS
-fi
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 cp -r Snakefile workflow config envs profiles src CITATION.cff "$folder/"

@@ -5,6 +5,7 @@ PROVIDES: `settings`, `STUDIES`, `FIGURES`, `HALF_OF_THE_CORES`; digests of code
 """
 
 import os
+import subprocess
 import sys
 from pathlib import Path
 
@@ -16,6 +17,20 @@ REPOSITORY = Path(str(workflow.current_basedir)).parents[1]
 if Path.cwd() == REPOSITORY:
     # A folder that was moved or copied has nothing to do again.
     REPOSITORY = Path()
+# Apptainer as root asks for all capabilities; a root without some, as in a container, has to name those it lacks.
+if (
+    "apptainer" in {str(one) for one in workflow.deployment_settings.deployment_method}
+    and os.geteuid() == 0
+):
+    os.environ.setdefault(
+        "APPTAINER_DROP_CAPS",
+        subprocess.run(
+            [sys.executable, REPOSITORY / "containers" / "missing_capabilities.py"],
+            stdout=subprocess.PIPE,
+            text=True,
+            check=True,
+        ).stdout.strip(),
+    )
 # Jobs import the package from the folder src of this repository, as this process does.
 _SOURCE = REPOSITORY / "src"
 sys.path.insert(0, str(_SOURCE.resolve()))

@@ -36,6 +36,15 @@ TOPOLOGY_FILES = [
     for entry in settings.pcie.graph_sets.values()
     if is_file(entry.topology)
 ]
+# With keep-going, other jobs would run for minutes after the first job that reads the file has failed.
+if workflow.is_main_process:
+    from fabricast.api.machine_inputs import load_topology
+
+    for _path in filter(os.path.isfile, TOPOLOGY_FILES):
+        try:
+            load_topology(_path)
+        except InputError as error:
+            raise WorkflowError(str(error)) from None
 SIMULATED_FILES = [
     GRAPH_SETS[name].topology
     for name in SIMULATED_SETS
