@@ -85,8 +85,12 @@ def _of_block(tree: PcieTree, block: Block, warnings: list[CodedWarning]) -> Ite
             yield (ends[0], ends[1]), fact
         else:
             unknown += [number for number, end in zip(fact.subject, ends, strict=True) if end is None]
+    count = len({number for fact in access for number in fact.subject})
     if unknown:
         text = f"{block.place.path} has GPU{unknown[0]}, expected {len(names)} GPUs as in the topology"
+        warnings.append(CodedWarning(WarningCode.FILES_CONTRADICT, text))
+    elif access[0].kind is Kind.STATED and count < len(names):
+        text = f"{block.place.path} states the peer access of {count} GPUs, expected {len(names)} as in the topology"
         warnings.append(CodedWarning(WarningCode.FILES_CONTRADICT, text))
 
 

@@ -91,11 +91,26 @@ def _names_in_report(tree: PcieTree, block: Block, origin: str, warnings: list[C
         text = f"{block.place.path} has {len(numbers)} GPUs, expected {len(names)} as in {origin}"
         warnings.append(CodedWarning(WarningCode.FILES_CONTRADICT, f"{text}: it is not used"))
         return {}
+    foreign = _foreign_address(tree, block)
+    if foreign is not None:
+        text = f"{block.place.path} has a GPU at {foreign}, where {origin} has none: it is not used"
+        warnings.append(CodedWarning(WarningCode.FILES_CONTRADICT, text))
+        return {}
     of_address = {
         number: next((name for name in names if same_address(tree.vertex(name).label, address)), None)
         for number, address in block.addresses.items()
     }
     return {number: of_address.get(number) or name for number, name in zip(numbers, names, strict=True)}
+
+
+def _foreign_address(tree: PcieTree, block: Block) -> str | None:
+    """Return the first address of a report that no GPU of a topology with addresses has."""
+    labels = [tree.vertex(name).label for name in tree.accelerator_names]
+    if not all(map(pci_address, labels)):
+        return None
+    return next(
+        (one for one in block.addresses.values() if not any(same_address(label, one) for label in labels)), None
+    )
 
 
 def _with_addresses(tree: PcieTree, block: Block, names: Mapping[str, str]) -> PcieTree:

@@ -196,6 +196,13 @@ def _matrices(root: Element, bus_ids: dict[str, str], path: str) -> list[tuple[s
             _SOCKET if index.partition(":")[0] in _SOCKET_TYPES else bus_ids.get(index.rpartition(":")[2], "")
             for index in indexes
         ]
+        stated = matrix.attributes.get("nbobjs", "")
+        if re.fullmatch("[0-9]{1,6}", stated) and len(ends) != int(stated):
+            raise InputError(
+                f"{matrix.attributes['name']} names {len(ends)} devices, expected {stated} (nbobjs)",
+                path=path,
+                line=matrix.line,
+            )
         if len(values) != len(ends) ** 2 or not all(re.fullmatch("[0-9]{1,20}", value) for value in values):
             raise InputError(
                 f"{matrix.attributes['name']} holds {len(values)} values for {len(ends)} devices, expected "

@@ -45,6 +45,16 @@ _FAST_CARD = re.compile(
     r"Mellanox|ConnectX|BlueField|Infiniband|Omni-Path|Slingshot|Elastic Fabric|Thor|BCM57[5-9]|\b15b3:", re.IGNORECASE
 )
 _PORT = re.compile(r"Express (?:\(v\d\) )?(Root Port|Upstream Port|Downstream Port|Endpoint|Legacy Endpoint)")
+#: Fields that are read, by the name in messages.
+_FIELDS = (
+    ("Bus", _BUS),
+    ("LnkCap", re.compile(r"LnkCap:.*Speed")),
+    ("LnkSta", re.compile(r"LnkSta:.*Speed")),
+    ("NUMA node", _NODE),
+    ("MaxPayload", _PAYLOAD),
+    ("ACSCtl", _ACCESS),
+    ("Express", _PORT),
+)
 #: Ports whose link leads to the devices below them; the link of other devices leads to the bridge above.
 _LINK_BELOW = ("Root Port", "Downstream Port")
 
@@ -73,6 +83,8 @@ class _PciDevice:
         MaxPayload and MaxReadReq.
     redirects : bool
         Whether access control redirects requests between peers to the root complex.
+    last_bus : int or None
+        Last bus below a bridge, if the listing states it.
     port : str
         Kind of PCI Express device: Root Port, Upstream Port, Downstream Port, Endpoint; empty if unknown.
     """
@@ -90,6 +102,7 @@ class _PciDevice:
     read_bytes: int | None = None
     redirects: bool = False
     port: str = ""
+    last_bus: int | None = None
     children: list[_PciDevice] = field(default_factory=list)
 
     @property
@@ -133,6 +146,7 @@ def _is_tree(text: Text) -> bool:
 def _devices(text: Text) -> list[_PciDevice]:
     """Return the devices of ``lspci -vv``."""
     devices: list[_PciDevice] = []
+    known: list[set[str]] = []
     addresses: set[str] = set()
     for number, line in text.lines():
         match = _DEVICE.match(line)
@@ -143,11 +157,28 @@ def _devices(text: Text) -> list[_PciDevice]:
                 raise text.error(f"device {address} is a duplicate, expected each device once", number)
             addresses.add(address)
             devices.append(_PciDevice(domain, int(match[2], 16), address, match[5], number))
-        elif devices and line[:1].isspace():
+            known.append(set())
+        elif line[:1].isspace() and (field_name := _field_name(line)):
+            # Each field is once in a device: a second one belongs to a device whose first line is lost.
+            if not devices or field_name in known[-1:][0]:
+                raise text.error(f"has the field {field_name} of a device whose first line is missing", number)
+            known[-1].add(field_name)
             _add_field(devices[-1], line)
     if not devices:
         raise text.error("contains no device, expected output of 'lspci -vv'")
-    return _nested(devices)
+    return _nested(text, devices)
+
+
+def _field_name(line: str) -> str:
+    """Return the name of a field that is read; empty for others.
+
+    >>> _field_name("		LnkSta:	Speed 16GT/s, Width x16"), _field_name("	Region 0: Memory")
+    ('LnkSta', '')
+    """
+    for name, pattern in _FIELDS:
+        if pattern.search(line) is not None:
+            return name
+    return ""
 
 
 def _add_field(device: _PciDevice, line: str) -> None:
@@ -171,9 +202,18 @@ def _add_field(device: _PciDevice, line: str) -> None:
         device.port = match[1]
 
 
-def _nested(devices: list[_PciDevice]) -> list[_PciDevice]:
+def _nested(text: Text, devices: list[_PciDevice]) -> list[_PciDevice]:
     """Return the devices at the top, each with the devices on its secondary bus."""
-    bridge_of = {(device.domain, device.secondary): device for device in devices if device.secondary not in (None, 0)}
+    bridge_of: dict[tuple[int, int], _PciDevice] = {}
+    for device in devices:
+        if device.secondary:
+            other = bridge_of.setdefault((device.domain, device.secondary), device)
+            if other is not device:
+                raise text.error(
+                    f"bridge {device.address} leads to bus {device.secondary:02x}, as does {other.address}, expected "
+                    "one bridge for each bus",
+                    device.line,
+                )
     top = []
     for device in devices:
         bridge = bridge_of.get((device.domain, device.bus))
@@ -181,10 +221,55 @@ def _nested(devices: list[_PciDevice]) -> list[_PciDevice]:
             top.append(device)
         else:
             bridge.children.append(device)
+    reached = {id(one) for device in top for one in device.walk()}
+    for device in devices:
+        if id(device) not in reached:
+            raise text.error(f"bridge above {device.address} is below it: the bridges form a loop", device.line)
     return top
 
 
-_TOKEN = re.compile(r"\[([0-9a-f]{4}):([0-9a-f]{2})\]|([0-9a-f]{2})\.([0-7])(?:-\[([0-9a-f]{2})(?:-[0-9a-f]{2})?\])?")
+def _ends_missing(devices: Sequence[_PciDevice]) -> list[CodedWarning]:
+    """Return a warning about ports with a link to a device that the listing lacks: the link of an empty slot is x0."""
+    ports = [
+        one
+        for device in devices
+        for one in device.walk()
+        if one.port in _LINK_BELOW and one.secondary and not one.children and one.status is not None and one.status[1]
+    ]
+    if not ports:
+        return []
+    text = (
+        f"port {ports[0].address} has a link of x{ports[0].status[1] if ports[0].status else 0} to a device that the "
+        f"listing lacks{f', and so do {len(ports) - 1} more' if len(ports) > 1 else ''}: lines may be missing"
+    )
+    return [CodedWarning(WarningCode.TOPOLOGY_NOTE, text)]
+
+
+def _bridges_missing(devices: Sequence[_PciDevice]) -> list[CodedWarning]:
+    """Return a warning about GPUs and switch ports at the top of the listing that must be below a bridge.
+
+    A bus is a root bus if it has a host bridge or a root port; virtual machines list GPUs without any.
+    """
+    roots = {
+        (one.domain, one.bus) for one in devices if one.port == "Root Port" or "Host bridge" in one.text or one.bus == 0
+    }
+    orphans = [
+        one.address
+        for one in devices
+        if one.port in ("Upstream Port", "Downstream Port")
+        or (one.is_accelerator and roots and (one.domain, one.bus) not in roots)
+    ]
+    if not orphans:
+        return []
+    text = (
+        f"no bridge of the listing leads to {', '.join(orphans[:4])}: bridges are missing, so that shared links above "
+        "are unknown; print all devices with 'sudo lspci -vv'"
+    )
+    return [CodedWarning(WarningCode.TOPOLOGY_NOTE, text)]
+
+
+_TOKEN = re.compile(r"\[([0-9a-f]{4}):([0-9a-f]{2})\]|([0-9a-f]{2})\.([0-7])(?:-\[([0-9a-f]{2})(?:-([0-9a-f]{2}))?\])?")
+_START_OF_TREE = re.compile(r"-(?:\+-)?\[[0-9a-f]{4}:[0-9a-f]{2}\]")
 
 
 def _devices_of_tree(text: Text) -> list[_PciDevice]:
@@ -192,7 +277,7 @@ def _devices_of_tree(text: Text) -> list[_PciDevice]:
     roots: list[_PciDevice] = []
     # Device from which the branch of a column descends: '+' and '\\' continue it on later lines.
     branch: dict[int, _PciDevice] = {}
-    for number, line in text.lines():
+    for number, line in _lines_of_tree(text):
         start = re.match(r"^[ |]*", line)
         position = start.end() if start is not None else 0
         current = branch.get(position) if line[position : position + 1] in ("+", "\\") else None
@@ -218,7 +303,76 @@ def _devices_of_tree(text: Text) -> list[_PciDevice]:
             position += 1
     if not any(root.children for root in roots):
         raise text.error("contains no device, expected output of 'lspci -tv'")
+    for root in roots:
+        _check_buses(text, root)
     return roots
+
+
+def _lines_of_tree(text: Text) -> Iterator[tuple[int, str]]:
+    """Yield the lines of the first tree of a text.
+
+    Each branch ends with a backslash; a branch that is open where its column ends shows that lines are missing.
+    """
+    branches: set[int] = set()
+    first = last = 0
+    for number, line in text.lines():
+        if _START_OF_TREE.match(line):
+            if first and not branches:
+                # A second tree is the same machine again.
+                return
+            first = number
+        elif first == 0:
+            continue
+        start = re.match(r"^[ |]*", line)
+        column = start.end() if start is not None else 0
+        connector = line[column : column + 1]
+        if number != first:
+            if connector not in ("+", "\\") and not branches:
+                return
+            if connector not in ("+", "\\") or column not in branches or any(one > column for one in branches):
+                raise text.error("continues no open branch of the tree: lines are missing or changed", number)
+            if any(line[one] != "|" for one in branches if one < column):
+                raise text.error("leaves out an open branch of the tree: lines are missing or changed", number)
+            branches.discard(column)
+            column += connector == "\\"
+        branches |= _branches_of(line, column)
+        last = number
+        yield number, line
+    if branches:
+        raise text.error("is the last line of a tree with open branches: lines are missing", last)
+
+
+def _branches_of(line: str, column: int) -> set[int]:
+    r"""Return the columns of a line at which branches begin or continue.
+
+    >>> sorted(_branches_of("-[0000:00]-+-00.0  AMD", 0)), sorted(_branches_of("             +-01.1-[01]--+-00.0", 13))
+    ([11], [13, 26])
+    """
+    found = set()
+    while column < len(line):
+        match = _TOKEN.match(line, column)
+        if match is not None:
+            column = match.end()
+        elif line[column] == "+":
+            found.add(column)
+            column += 1
+        elif line[column] in "-\\":
+            column += 1
+        else:
+            break
+    return found
+
+
+def _check_buses(text: Text, device: _PciDevice) -> None:
+    """Raise an error if a bus below a bridge is none of its buses."""
+    for child in device.children:
+        if device.last_bus is not None and child.secondary is not None and child.secondary > device.last_bus:
+            raise text.error(
+                f"bridge {child.address} leads to bus {child.secondary:02x}, expected one of the buses "
+                f"{device.secondary or 0:02x} to {device.last_bus:02x} of the bridge above: lines are missing",
+                child.line,
+            )
+        _check_buses(text, child)
 
 
 def _tree_device(match: re.Match[str], parent: _PciDevice | None, line: int) -> _PciDevice:
@@ -227,7 +381,9 @@ def _tree_device(match: re.Match[str], parent: _PciDevice | None, line: int) -> 
     domain, bus = (parent.domain, parent.secondary or 0) if parent is not None else (0, 0)
     secondary = int(match[5], 16) if match[5] else None
     text = "PCI bridge" if secondary is not None else ""
-    return _PciDevice(domain, bus, f"{domain:04x}:{bus:02x}:{match[3]}.{match[4]}", text, line, secondary)
+    device = _PciDevice(domain, bus, f"{domain:04x}:{bus:02x}:{match[3]}.{match[4]}", text, line, secondary)
+    device.last_bus = int(match[6], 16) if match[6] else secondary
+    return device
 
 
 def _forest(devices: Sequence[_PciDevice], program: str) -> DeviceForest:
@@ -252,7 +408,7 @@ def _forest(devices: Sequence[_PciDevice], program: str) -> DeviceForest:
         [sockets[key] for key in sorted(sockets, key=str)],
         sum(not (one.is_accelerator or one.is_display or one.is_card) for one in every),
         2,
-        warnings=_access_control(devices),
+        warnings=[*_access_control(devices), *_bridges_missing(devices), *_ends_missing(devices)],
         # Speeds are those of LnkCap.
         has_maximum_speeds=True,
         has_sockets=any(one.numa_node is not None for one in every),

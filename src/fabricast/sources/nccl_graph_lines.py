@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from fabricast.core.facts import Content, Quantity
 from fabricast.pcie.topology.devices import Device, DeviceForest
@@ -13,6 +13,8 @@ __all__ = ["FORMAT"]
 
 _START, _END = re.compile(r"=== System : maxBw"), re.compile(r"={20,}\s*$")
 _CPU = re.compile(r"^CPU/(?:\d+-)?([0-9a-fA-F]{1,16})")
+_SYSTEM_LINK = re.compile(r"\+ \w+\[[\d.]+\] - CPU/(?:\d+-)?([0-9a-fA-F]{1,16})")
+_PATHS = re.compile(r"^GPU/(?:\d+-)?([0-9a-fA-F]{1,16}) :")
 _NUMBER = re.compile(r"[0-9]{1,4}")
 _LINK = re.compile(r"^( *)\+ PCI\[([\d.]+)\] - (PCI|GPU|NIC)/(?:\d+-)?([0-9a-fA-F]{1,16})(?: \((\w+)\))?")
 #: NCCL prints an unknown NUMA node, -1 on many virtual machines, as a large number.
@@ -27,6 +29,10 @@ def _forest(text: Text) -> tuple[DeviceForest, int]:
     sockets: list[Device] = []
     # Device of each depth, by the column of its link.
     above: dict[int, Device] = {}
+    # Column at which the links of a device begin, below its name.
+    starts: set[int] = set()
+    named: dict[int, int] = {}
+    own: set[int] = set()
     inside, ended, prefix = False, False, ""
     for number, line in text.lines():
         if not inside:
@@ -38,18 +44,31 @@ def _forest(text: Text) -> tuple[DeviceForest, int]:
         if prefix and not line.startswith(prefix):
             continue
         body = line[len(prefix) :]
+        if ended:
+            # After the machine, each GPU has a line with its paths to all others.
+            if (match := _PATHS.match(body)) is None:
+                break
+            _expect_gpu(text, sockets, match[1], number)
+            continue
         if _END.match(body):
             ended = True
-            break
+            continue
         if (match := _CPU.match(body)) is not None:
             node = int(match[1], 16)
             sockets.append(Device("", None, number, numa_nodes=(node,) if node <= _LARGEST_NODE else ()))
-            above = {-1: sockets[-1]}
+            above, starts = {-1: sockets[-1]}, {0}
+            own.add(node)
+        elif (match := _SYSTEM_LINK.search(body)) is not None:
+            named.setdefault(int(match[1], 16), number)
         elif (match := _LINK.match(body)) is not None and sockets:
             column = len(match[1])
             rate = float(match[2])
             if not 0 < rate < 1e4:
                 raise text.error(f"link rate is {match[2]} GB/s, expected 0 to 10,000", number)
+            starts = {start for start in starts if start <= column}
+            if column not in starts:
+                raise text.error("belongs to a device of a line that is missing", number)
+            starts.add(match.start(3))
             parent = above[max(depth for depth in above if depth < column)]
             device = Device(_bus_id(match[4]), rate / _GEN3_GB_PER_S * _GEN3_BYTES_PER_S, number)
             device.is_accelerator = match[3] == "GPU"
@@ -61,9 +80,21 @@ def _forest(text: Text) -> tuple[DeviceForest, int]:
             above = {depth: one for depth, one in above.items() if depth < column} | {column: device}
     if not sockets:
         raise text.error("contains no machine of NCCL, expected lines 'CPU/..' after '=== System'")
+    for node, number in named.items():
+        if node not in own:
+            raise text.error(f"links to CPU {node:x}, which the machine does not list: lines are missing", number)
     if not ended:
         raise text.error("ends within the machine of NCCL, expected its last line '=====': the log is cut")
     return DeviceForest("NCCL log", sockets, 0, 1, has_maximum_speeds=True), start
+
+
+def _expect_gpu(text: Text, sockets: Sequence[Device], busid: str, line: int) -> None:
+    """Raise an error if the machine lacks a GPU whose paths are printed below it."""
+    devices = list(sockets)
+    for device in devices:
+        devices += device.children
+    if _bus_id(busid) not in {device.bus_id for device in devices if device.is_accelerator}:
+        raise text.error(f"has the paths of GPU {busid}, which the machine above lacks: lines are missing", line)
 
 
 def _bus_id(text: str) -> str:

@@ -55,6 +55,18 @@ class _Heading:
     hosts: set[str] = field(default_factory=set)
     wrong_lines: list[int] = field(default_factory=list)
     has_table: bool = False
+    gpus_of_process: int = 0
+
+    def check_ranks(self) -> None:
+        """Raise an error if the list of ranks has gaps, or no whole number of processes."""
+        ranks = sorted(self.gpus)
+        if ranks != list(range(len(ranks))):
+            missing = next(rank for rank in range(len(ranks)) if rank not in self.gpus)
+            raise InputError(f"lists {len(ranks)} ranks without rank {missing}, expected all ranks")
+        if ranks and self.gpus_of_process and len(ranks) % self.gpus_of_process:
+            raise InputError(
+                f"lists {len(ranks)} ranks, expected a multiple of nThread times nGpus, {self.gpus_of_process}"
+            )
 
 
 def _is_output(text: Text) -> bool:
@@ -108,9 +120,12 @@ def _tables(text: Text) -> Iterator[NcclTestsTable | InputError]:
         line = printed.strip()
         if not line[:1].isdigit():
             match = _RANK.match(line)
-            if heading.has_table and (match is not None or _THREADS.match(line) or _VERSION.match(line)):
+            threads = _THREADS.match(line)
+            if heading.has_table and (match is not None or threads is not None or _VERSION.match(line)):
                 yield from close()
                 heading, header = _Heading(program=heading.program, library=heading.library), 0
+            if threads is not None:
+                heading.gpus_of_process = int(threads[1]) * int(threads[2])
             if match is not None:
                 rank = int(match[1])
                 heading.gpus[rank], heading.bus_ids[rank] = match[5].strip(), match[4]
@@ -200,6 +215,7 @@ def _table(
             raise InputError(
                 f"size is {row.size_bytes} after {before}, expected increasing sizes in one table", line=row.line
             )
+    heading.check_ranks()
     ranks = len(heading.gpus) or None
     if operation is None and ranks is not None:
         operation = _by_bus_factor(rows, ranks)

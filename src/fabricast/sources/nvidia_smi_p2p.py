@@ -24,6 +24,8 @@ _REASONS = {
 _HEADER = re.compile(r"^\s*GPU0(?:\s+GPU\d+)*\s*$")
 # The second alternative is a machine with one GPU.
 _FIRST_ROW = re.compile(r"GPU0[ \t]+X(?:[ \t]+(?:OK|U|[A-Z]?NS|DR)\b|[ \t\r]*$)", re.MULTILINE)
+#: Row with a reason that no other program prints.
+_REFUSED_ROW = re.compile(r"^[ \t]*GPU\d{1,3}(?:[ \t]+(?:X|OK|[CGT]NS)){0,64}[ \t]+[CGT]NS\b", re.MULTILINE)
 _ROW = re.compile(rf"^\s*(GPU\d+)((?:\s+(?:X|OK|{'|'.join(_REASONS)}))+)\s*$")
 #: Command that printed a matrix, in a line before it or in the name of the file.
 _COMMAND = re.compile(r"topo[\s_-]+-{0,2}p2p[\s_-]+([rwnap]+)(?![a-z0-9])", re.IGNORECASE)
@@ -33,7 +35,7 @@ _Rows = dict[str, tuple[int, list[str]]]
 
 def _matrices(text: Text) -> Iterator[tuple[int, _Rows]]:
     """Yield the line of the header and the rows of each matrix of peer access."""
-    if _FIRST_ROW.search(text.raw) is None:
+    if _FIRST_ROW.search(text.raw) is None and _REFUSED_ROW.search(text.raw) is None:
         # Logs of many megabytes are searched for their matrix only if they have its first row.
         return
     header, rows = 0, _Rows()
@@ -61,12 +63,16 @@ def lines_of_matrices(text: Text) -> set[int]:
 
 
 def _is_matrix(text: Text) -> bool:
+    if _REFUSED_ROW.search(text.raw) is not None:
+        return True
     return any("X" in cells for _, rows in _matrices(text) for _, cells in rows.values())
 
 
 def _facts(text: Text, header: int, rows: _Rows) -> Iterator[Fact]:
     """Yield the reason of each pair without peer access; the reason is empty for pairs with peer access."""
-    count = len(rows)
+    count = next(len(line.split()) for number, line in text.lines() if number == header)
+    if len(rows) != count:
+        raise text.error(f"has {len(rows)} rows of peer access, expected {count}: lines are missing", header)
     for place in range(count):
         line, cells = rows.get(f"GPU{place}", (header, []))
         if len(cells) != count or cells[place] != "X":
@@ -87,6 +93,10 @@ def _capabilities(text: Text) -> dict[int, str]:
 
 def _read(text: Text) -> Iterator[Reading]:
     capabilities = _capabilities(text)
+    within = lines_of_matrices(text)
+    for number, line in text.lines(lambda line: "NS" in line):
+        if number not in within and _REFUSED_ROW.match(line):
+            raise text.error("is a row of peer access without the header of its matrix: lines are missing", number)
     for header, rows in _matrices(text):
         # The last command before a matrix printed it; without one, it is that of peer access, which most print.
         last = max((line for line in capabilities if line < header), default=None)

@@ -70,11 +70,10 @@ def _matrix(text: Text) -> tuple[ClassMatrix, int]:
     missing = [name for name in columns if name not in rows and _GPU.fullmatch(name)]
     if missing:
         raise text.error(f"has no row of {missing[0]}, expected one row for each column", header)
-    columns = [name for name in columns if name in rows]
     gpus = [name for name in columns if _GPU.fullmatch(name)]
     if len(gpus) > _MOST_GPUS:
         raise text.error(f"has {len(gpus)} GPUs, expected at most {_MOST_GPUS}")
-    names = [*gpus, *(name for name in columns if name not in gpus)]
+    names = [*gpus, *(name for name in columns if name not in gpus and name in rows)]
     place = {name: number for number, name in enumerate(names)}
     matrix = ClassMatrix([card_names.get(name, name) for name in names], len(gpus), {})
     for name in names:
@@ -83,10 +82,26 @@ def _matrix(text: Text) -> tuple[ClassMatrix, int]:
         if name in gpus:
             matrix.numa_nodes.append(_numa_node(cells[len(columns) :]))
     _check_symmetric(matrix, text)
+    matrix.warnings += _incomplete_rows(matrix, columns, rows)
     if _LEGEND.search(text.raw) and not _LEGEND_OF_LINKS.search(text.raw):
         matrix.program = "nvidia-smi topo -mp"
         matrix.warnings.append(_WITHOUT_LINKS)
     return matrix, header
+
+
+def _incomplete_rows(
+    matrix: ClassMatrix, columns: list[str], rows: dict[str, tuple[int, list[str]]]
+) -> Iterator[CodedWarning]:
+    """Yield a warning about network cards without a row, and about GPUs without the NUMA node that others have."""
+    cards = [name for name in columns if name not in rows]
+    if cards:
+        text = f"the matrix has no row of {', '.join(cards[:4])}, which its header names: lines are missing"
+        yield CodedWarning(WarningCode.TOPOLOGY_NOTE, text)
+    unknown = [name for name, node in zip(matrix.names, matrix.numa_nodes, strict=False) if node is None]
+    lengths = {len(rows[name][1]) for name in columns if _GPU.fullmatch(name)}
+    if unknown and len(lengths) > 1:
+        text = f"the row of {unknown[0]} is shorter than that of other GPUs and has no NUMA node: it may be cut"
+        yield CodedWarning(WarningCode.TOPOLOGY_NOTE, text)
 
 
 def _add_row(rows: dict[str, tuple[int, list[str]]], words: list[str], columns: int, text: Text, number: int) -> None:
@@ -108,6 +123,8 @@ def _read_row(
     if len(cells) < len(columns):
         raise text.error(f"row {name} has {len(cells)} cells, expected {len(columns)}", line)
     for column, cell in zip(columns, cells, strict=False):
+        if column not in place:
+            continue
         pair = place[name], place[column]
         kind = _OLD_CLASSES.get(cell, cell)
         links = _LINKS.fullmatch(cell)

@@ -159,7 +159,7 @@ def tree_of_devices(
     try:
         return _build(Path(path).stem, forest, sockets, warnings)
     except InputError as error:
-        raise InputError(str(error), path=path) from error
+        raise InputError(error.reason, path=path, line=error.line) from error
 
 
 def _count_others(forest: DeviceForest) -> int:
@@ -211,9 +211,22 @@ def _devices(device: Device) -> Iterator[Device]:
         yield from _devices(child)
 
 
+def _refuse_duplicates(endpoints: Sequence[Device]) -> None:
+    """Raise an error if two accelerators have one address: the file is damaged, or holds a machine twice."""
+    lines: dict[str, int] = {}
+    for device in endpoints:
+        first = lines.setdefault(device.bus_id, device.line)
+        if device.bus_id and first != device.line:
+            raise InputError(
+                f"describes {device.bus_id} a second time (first in line {first}), expected each device once",
+                line=device.line,
+            )
+
+
 def _build(name: str, forest: DeviceForest, sockets: list[Device], warnings: list[CodedWarning]) -> PcieTree:
     below = [device for socket in sockets for device in _devices(socket)]
     endpoints = [device for device in below if device.is_accelerator]
+    _refuse_duplicates(endpoints)
     # Without recorded link speeds of accelerators, the reference rate is that of the links above them.
     rates = Counter(device.bytes_per_s for device in endpoints if device.bytes_per_s) or Counter(
         device.bytes_per_s for device in below if device.bytes_per_s

@@ -26,7 +26,7 @@ def test_xgmi_links_have_the_published_rate_of_the_gpu(tmp_path, gpu, rate):
 )
 def test_gpus_of_lspci_tree_are_known_by_their_names(tmp_path, gpu):
     """The option -t prints no classes."""
-    text = TREE.replace("NVIDIA Corporation GA100 3D controller", gpu)
+    text = TREE.replace("NVIDIA Corporation GA100 3D controller", gpu).replace("\\-03.1", "+-03.1")
     text += "             \\-04.1-[03]--+-00.0  NVIDIA Corporation GH100 [H100 NVSwitch]\n"
     text += "                          \\-00.1  NVIDIA Corporation AD102 High Definition Audio Controller\n"
     (tmp_path / "tree.txt").write_text(text)
