@@ -52,6 +52,7 @@ class WarningCode(StrEnum):
     INTER_SOCKET_RANGE = "inter_socket_range"
     INTER_SOCKET_ROUTES = "inter_socket_routes"
     INTER_SOCKET_UNMEASURED = "inter_socket_unmeasured"
+    SOCKETS_UNKNOWN = "sockets_unknown"
     DIVIDED_WRITES = "divided_writes"
     SMALL_COPIES = "small_copies"
     STARVATION = "starvation"

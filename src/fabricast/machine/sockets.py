@@ -51,7 +51,8 @@ def with_sockets(tree: PcieTree, classes: PcieTree) -> PcieTree:
         for vertex in tree.vertices
         if vertex.kind not in ("socket", "system")
     ]
-    warnings = tuple(one for one in tree.warnings if one.code is not WarningCode.INTER_SOCKET_CAPACITY_ASSUMED)
+    resolved = (WarningCode.INTER_SOCKET_CAPACITY_ASSUMED, WarningCode.SOCKETS_UNKNOWN)
+    warnings = tuple(one for one in tree.warnings if one.code not in resolved)
     return replace(
         tree, vertices=(Vertex("SYS", "system", None), *sockets, *kept), warnings=(*warnings, INTER_SOCKET_ASSUMED)
     )

@@ -314,13 +314,19 @@ def _lines_of_tree(text: Text) -> Iterator[tuple[int, str]]:
     Each branch ends with a backslash; a branch that is open where its column ends shows that lines are missing.
     """
     branches: set[int] = set()
-    first = last = 0
-    for number, line in text.lines():
+    first = last = indentation = 0
+    for number, printed in text.lines():
+        if not printed.strip():
+            continue
+        # A tree in a document may be indented.
+        line = printed[indentation:] if first else printed.lstrip()
         if _START_OF_TREE.match(line):
-            if first and not branches:
+            if branches:
+                raise text.error("begins another tree within a tree: lines are missing or changed", number)
+            if first:
                 # A second tree is the same machine again.
                 return
-            first = number
+            first, indentation = number, len(printed) - len(line)
         elif first == 0:
             continue
         start = re.match(r"^[ |]*", line)

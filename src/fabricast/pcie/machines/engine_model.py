@@ -23,7 +23,7 @@ from fabricast.pcie.machines.assumptions import Assumptions
 from fabricast.pcie.machines.calibrate import uncalibrated
 from fabricast.pcie.machines.exclusion import Reason
 from fabricast.pcie.machines.expected_errors import HOST_MEMORY, INTER_SOCKET_LINK, SOCKET_ROUTES, unprobed_errors
-from fabricast.pcie.machines.limits import inter_socket_routes, with_inter_socket_capacity
+from fabricast.pcie.machines.limits import inter_socket_routes, with_host_bridge_capacity, with_inter_socket_capacity
 from fabricast.pcie.machines.shared_limits import limits_of
 from fabricast.pcie.machines.unknown_limits import unknown_limits, with_inter_socket_worst_case
 from fabricast.pcie.models.parameters import MachineParameters
@@ -168,7 +168,9 @@ class EngineModel:
         self._is_default = program is None
         self._seed = seed
         kinds = {vertex.kind for vertex in self.tree.vertices}
-        self._links_only = self.sharing == "ports" and "system" not in kinds and not self.tree.peer_links
+        self._knows_sockets = all(one.code is not WarningCode.SOCKETS_UNKNOWN for one in self.tree.warnings)
+        is_plain = "system" not in kinds and not self.tree.peer_links and self._knows_sockets
+        self._links_only = self.sharing == "ports" and is_plain
         self._of_memory = [self.tree.vertex(end).host_memory for end in self.tree.endpoint_names]
         self._direct = direct_rates(links)
         self._trees: dict[tuple[float, ...], PcieTree] = {}
@@ -300,6 +302,10 @@ class EngineModel:
             factor = unprobed_errors()[SOCKET_ROUTES].highest
             earliest, latest = completion.earliest_s / factor, completion.latest_s * factor
             completion = replace(completion, earliest_s=earliest, latest_s=latest)
+        if not (limits or self._knows_sockets):
+            # Host bridges may be on different sockets, with one link between them.
+            narrow = times(with_host_bridge_capacity(limited, 1.0))
+            completion = replace(completion, latest_s=np.maximum(completion.latest_s, narrow.latest_s))
         return EngineTimes(completion, Assumptions.of(name, codes))
 
     def assumes_program(self, graphs: CongestionGraphs, number: int) -> bool:

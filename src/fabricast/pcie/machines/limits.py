@@ -36,6 +36,7 @@ __all__ = [
     "limit_of_probe",
     "memory_limit",
     "root_complex_limits",
+    "with_host_bridge_capacity",
     "with_inter_socket_capacity",
 ]
 
@@ -86,6 +87,15 @@ def with_inter_socket_capacity(tree: PcieTree, capacity: float) -> PcieTree:
         replace(vertex, capacity=capacity)
         if vertex.parent is not None and tree.vertex(vertex.parent).kind == "system"
         else vertex
+        for vertex in tree.vertices
+    )
+    return replace(tree, vertices=vertices)
+
+
+def with_host_bridge_capacity(tree: PcieTree, capacity: float) -> PcieTree:
+    """Return a tree with another capacity of the links above root complexes."""
+    vertices = tuple(
+        replace(vertex, capacity=capacity) if vertex.kind == "root_complex" and vertex.parent is not None else vertex
         for vertex in tree.vertices
     )
     return replace(tree, vertices=vertices)

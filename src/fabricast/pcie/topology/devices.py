@@ -412,11 +412,19 @@ def _link_warnings(
             "machine.yaml --run')",
         )
     if any(len(own) > 1 for own in bridges):
-        add(
-            WarningCode.TOPOLOGY_NOTE,
-            "the capacity between host bridges of a socket is unknown: it is assumed not to be a bottleneck; measure "
-            "several copies between them ('fabricast probes machine.yaml --run')",
-        )
+        if forest.has_sockets:
+            add(
+                WarningCode.TOPOLOGY_NOTE,
+                "the capacity between host bridges of a socket is unknown: it is assumed not to be a bottleneck; "
+                "measure several copies between them ('fabricast probes machine.yaml --run')",
+            )
+        else:
+            add(
+                WarningCode.SOCKETS_UNKNOWN,
+                f"{forest.program} prints no sockets: the link between host bridges is assumed not to be a bottleneck, "
+                "and the range extends to one PCIe link between sockets; 'nvidia-smi topo -m' and 'lspci -vv' name "
+                "sockets",
+            )
     if len(sockets) > 1:
         warnings.append(INTER_SOCKET_ASSUMED)
     return warnings
