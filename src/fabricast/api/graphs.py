@@ -388,6 +388,8 @@ def graphs_of(
     >>> graphs_of(fc.load_topology("storm8"), [(0, 1), ("2", "3")], "1 MiB").source.tolist()
     [0, 2]
     """
+    # Also a size that the graphs make superfluous has to be one.
+    to_bytes(size)
     if isinstance(graphs, CongestionGraphs):
         return graphs
     if isinstance(graphs, str | Path):

@@ -150,7 +150,9 @@ def fit_max_rate(
         check_counts_of_table(processes, node_pairs)
         rows = _checked(measurements)
     else:
-        path = paths_of(measurements)[0]
+        path = next(iter(paths_of(measurements)), None)
+        if path is None:
+            raise InputError("is empty, expected at least one file", argument="measurements")
         found = measurements_of_facts(message_facts(measurements), processes=processes, node_pairs=node_pairs)
         rows = pd.concat([part for _, part in found], ignore_index=True)
     records = []

@@ -175,7 +175,7 @@ class PcieConfig(Section):
         min_length=1,
         description="Models to evaluate; 'fabricast models' lists them. `module:function` names a Python function "
         "`rates(tree, copies)` that returns the rate of each running copy in bytes/s; a copy is a pair of endpoint "
-        "numbers, source and target.",
+        "names, source and target.",
     )
     hardware: list[HardwareName] = Field(
         description="Hardware settings of the packet-level simulator: packet splitting by the root complex."

@@ -1,8 +1,9 @@
-"""Types of the arguments of public functions, checked against their annotations."""
+"""Types of the arguments of public functions: checked against their annotations, and converted to plain values."""
 
 from __future__ import annotations
 
 import inspect
+import itertools
 import os
 import reprlib
 import types
@@ -35,14 +36,16 @@ _WORDS: dict[Any, str] = {
     Callable: "a function",
 }
 _CONTAINERS = (Sequence, Iterable)
+#: Most elements of a sequence, so that an endless iterator ends with a message.
+_MOST_ELEMENTS = 10_000_000
 
 
 def with_checked_types(function: Callable[_P, _R]) -> Callable[_P, _R]:
     """Decorate a function so that arguments of other types than its annotations raise `InputError`.
 
-    Numbers may be numpy or decimal ones, but not truth values; integers may be floats without a fraction. Text is no
-    sequence of other values; any other iterable is one. Elements of lists, tuples and arrays and values of mappings are
-    checked, too, except for pairs.
+    Numbers may be numpy or decimal ones, but not truth values; integers may be floats without a fraction. Text, sets
+    and mappings are no sequences; any other iterable is one. The function gets Python's numbers and lists: elements of
+    sequences and values of mappings are checked and converted, too, except for pairs.
 
     >>> @with_checked_types
     ... def half(size: float) -> float:
@@ -68,22 +71,48 @@ def with_checked_types(function: Callable[_P, _R]) -> Callable[_P, _R]:
             # Missing and unknown arguments: the message of the call names the function.
             return function(*args, **kwargs)
         for name, value in bound.arguments.items():
-            is_named = signature.parameters[name].kind is inspect.Parameter.VAR_KEYWORD
-            for argument, one in value.items() if is_named else ((name, value),):
-                _check(argument, one, annotations()[name])
-        return function(*args, **kwargs)
+            hint = annotations()[name]
+            if signature.parameters[name].kind is inspect.Parameter.VAR_KEYWORD:
+                bound.arguments[name] = {key: _converted(key, one, hint) for key, one in value.items()}
+            else:
+                bound.arguments[name] = _converted(name, value, hint)
+        return function(*bound.args, **bound.kwargs)
 
     return checked
 
 
-def _check(name: str, value: object, annotation: Any) -> None:
+def _converted(name: str, value: object, annotation: Any, verb: str = "is") -> Any:
+    """Return a value of one of the types of an annotation as plain numbers and lists."""
     kinds = _alternatives(annotation)
-    if not any(_is_of(value, kind) for kind in kinds):
-        raise InputError(f"is {reprlib.repr(value)}, expected {_words(kinds)}", argument=name)
-    for element, of_elements in _elements(value, kinds):
-        inner = _alternatives(of_elements)
-        if not any(_is_of(element, kind) for kind in inner):
-            raise InputError(f"contains {reprlib.repr(element)}, expected {_words(inner)}", argument=name)
+    kind = next((one for one in kinds if _is_of(value, one)), None)
+    if kind is None:
+        raise InputError(f"{verb} {reprlib.repr(value)}, expected {_words(kinds)}", argument=name)
+    origin, inner = get_origin(kind) or kind, get_args(kind)
+    if origin is float or origin is int:
+        number: Any = _plain(value)
+        return origin(number)
+    if isinstance(value, str) and not value.isprintable() and _has_surrogates(value):
+        raise InputError(f"{verb} {reprlib.repr(value)}, expected text of Unicode characters", argument=name)
+    if origin is Mapping and isinstance(value, Mapping) and inner:
+        return {
+            _converted(name, key, inner[0], "contains"): _converted(name, one, inner[1], "contains")
+            for key, one in value.items()
+        }
+    if origin in _CONTAINERS and isinstance(value, Iterable) and inner:
+        elements = _listed(name, value)
+        is_of_pairs = get_origin(inner[0]) is tuple
+        return elements if is_of_pairs else [_converted(name, one, inner[0], "contains") for one in elements]
+    return value
+
+
+def _listed(name: str, values: Iterable[object]) -> list[object]:
+    """Return the elements of an iterable, of which there may not be too many."""
+    if isinstance(values, np.ndarray):
+        return list(values.tolist())
+    elements = list(itertools.islice(values, _MOST_ELEMENTS + 1))
+    if len(elements) > _MOST_ELEMENTS:
+        raise InputError(f"has more than {_MOST_ELEMENTS:,} elements, expected a shorter sequence", argument=name)
+    return elements
 
 
 def _alternatives(annotation: Any) -> tuple[Any, ...]:
@@ -107,36 +136,43 @@ def _is_of(value: object, kind: Any) -> bool:
     if origin is Path:
         return isinstance(value, os.PathLike)
     if origin in _CONTAINERS:
-        is_scalar = isinstance(value, np.ndarray) and value.ndim == 0
-        return isinstance(value, Iterable) and not isinstance(value, str | bytes | Path) and not is_scalar
+        return _is_sequence(value, kind)
     return isinstance(value, origin)
+
+
+def _is_sequence(value: object, kind: Any) -> bool:
+    """Return whether a value is a sequence: an iterable with an order, an array of one dimension, or one of pairs."""
+    if isinstance(value, np.ndarray):
+        of_pairs = [one for one in get_args(kind) if get_origin(one) is tuple]
+        return value.ndim == 1 + len(of_pairs) and not np.ma.is_masked(value)
+    # A data frame iterates over the names of its columns.
+    is_other = isinstance(value, str | bytes | Path | Mapping | set | frozenset) or hasattr(value, "columns")
+    return isinstance(value, Iterable) and not is_other
+
+
+def _plain(value: object) -> object:
+    """Return an array without dimensions or a number of numpy as Python's; other values as they are."""
+    if np.ma.is_masked(value):
+        return value
+    return (
+        value.item() if isinstance(value, np.generic) or (isinstance(value, np.ndarray) and not value.ndim) else value
+    )
 
 
 def _as_float(value: object) -> float | None:
     """Return a real number as float; None for other values and for numbers beyond the range of floats."""
-    if isinstance(value, np.ndarray) and value.ndim == 0:
-        value = value.item()
-    if isinstance(value, bool | np.bool_) or not isinstance(value, Real | Decimal):
+    value = _plain(value)
+    if isinstance(value, bool) or not isinstance(value, Real | Decimal):
         return None
     try:
         return float(value)
-    except OverflowError:
+    except (OverflowError, ValueError):
         return None
 
 
-def _elements(value: object, kinds: Iterable[Any]) -> Iterable[tuple[object, Any]]:
-    """Yield the elements of a list, tuple, array or mapping with their annotation, except for pairs."""
-    for kind in kinds:
-        origin, arguments = get_origin(kind), get_args(kind)
-        if origin is Mapping and isinstance(value, Mapping):
-            yield from ((one, arguments[0]) for one in value)
-            yield from ((one, arguments[1]) for one in value.values())
-        elif origin in _CONTAINERS and get_origin(arguments[0]) is not tuple:
-            # Arrays of numbers need no check of each element.
-            if isinstance(value, np.ndarray) and value.ndim == 1 and value.dtype.kind not in "fiu":
-                yield from ((one, arguments[0]) for one in value.tolist())
-            elif isinstance(value, list | tuple):
-                yield from ((one, arguments[0]) for one in value)
+def _has_surrogates(text: str) -> bool:
+    """Return whether a text has halves of characters, as names of files of another encoding have."""
+    return any("\ud800" <= character <= "\udfff" for character in text)
 
 
 def _words(kinds: Iterable[Any]) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+import reprlib
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -80,11 +81,15 @@ class UserModel:
 
     def _checked(self, tree: PcieTree, graph: str, copies: list[tuple[str, str]]) -> list[float]:
         """Return the rates of running copies; a function that returns others is refused."""
-        rates = [float(rate) for rate in self.rates(tree, copies)]
+        returned = self.rates(tree, copies)
+        try:
+            rates = [float(rate) for rate in returned]
+        except (TypeError, ValueError):
+            rates = []
         if len(rates) != len(copies) or not all(np.isfinite(rate) and rate > 0 for rate in rates):
             raise InputError(
-                f"'{self.name}' returned {rates[:8]} for {len(copies)} copies of graph '{graph}', expected one "
-                "positive rate in bytes/s for each",
+                f"'{self.name}' returned {reprlib.repr(returned)} for {len(copies)} copies of graph '{graph}', "
+                "expected one positive rate in bytes/s for each",
                 argument="model",
             )
         return rates
