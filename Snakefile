@@ -3,9 +3,17 @@
 A configuration with your graph sets runs only these: the target `your_machine` instead of `all`.
 """
 
+from pathlib import Path
+
+from snakemake.exceptions import WorkflowError
 from snakemake.utils import min_version
 
 min_version("9.20")
+# Snakemake formats paths: braces and backslashes in them end in errors from inside.
+if set(str(Path.cwd())) & set("{}\\"):
+    raise WorkflowError(
+        f"this folder is {str(Path.cwd())!r}, expected one without braces and backslashes: move the folder"
+    )
 
 
 configfile: "config/config.yaml"

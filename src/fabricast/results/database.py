@@ -11,7 +11,14 @@ import duckdb
 from fabricast.core.errors import InputError
 from fabricast.inputs.files import atomic_write
 from fabricast.results.connections import connect_with_little_memory, is_failed_write, quoted, report_full_disk
-from fabricast.results.tables import create_schema, key_columns, plain_columns, report_damaged_files, table_names
+from fabricast.results.tables import (
+    create_schema,
+    key_columns,
+    plain_columns,
+    report_damaged_files,
+    table_names,
+    verify_files,
+)
 
 __all__ = ["build_database", "table_digests"]
 
@@ -83,6 +90,7 @@ def _refuse_duplicates(connection: duckdb.DuckDBPyConnection, table: str) -> Non
 def _insert_table(connection: duckdb.DuckDBPyConnection, table: str, parts: Sequence[Path]) -> None:
     try:
         with report_damaged_files(parts):
+            verify_files(connection, parts)
             _insert(connection, table, parts)
             if len(parts) > 1:
                 _refuse_duplicates(connection, table)

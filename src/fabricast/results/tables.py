@@ -31,6 +31,7 @@ __all__ = [
     "schema_digest",
     "schema_statements",
     "table_names",
+    "verify_files",
     "write_table",
 ]
 
@@ -179,7 +180,40 @@ def write_table(frame: pd.DataFrame, table: str, path: Path | str) -> None:
             connection.register("frame", frame.iloc[order[first : first + _BLOCK_ROWS]])
             connection.execute(f"INSERT INTO {table} BY NAME SELECT * FROM frame")
         columns = ", ".join(f"{plain} AS {name}" for name, plain in plain_columns(connection, table).items())
-        connection.execute(f"COPY (SELECT {columns} FROM {table}) TO '{quoted(str(temporary))}' (FORMAT parquet)")
+        rows = f"(SELECT {columns} FROM {table})"
+        metadata = f"KV_METADATA {{{_DIGEST}: '{_digest(connection, rows)}'}}"
+        connection.execute(f"COPY {rows} TO '{quoted(str(temporary))}' (FORMAT parquet, {metadata})")
+
+
+#: Key of the digest of a table in the metadata of its Parquet file. DuckDB writes no checksums of pages.
+_DIGEST = "digest"
+_VERSION = re.compile(r"v\d+\.\d+\.\d+\S*:\d+:")
+
+
+def _digest(connection: duckdb.DuckDBPyConnection, rows: str) -> str:
+    """Return the digest of rows, which depends on the version of DuckDB."""
+    # The type of a row has the names of its columns.
+    content = "count(*), ':', sum(hash(part)), ':', md5(any_value(typeof(part)))"
+    query = f"SELECT concat(version(), ':', {content}) FROM {rows} AS part"
+    [(digest,)] = connection.execute(query).fetchall()
+    return str(digest)
+
+
+def verify_files(connection: duckdb.DuckDBPyConnection, paths: Sequence[Path | str]) -> None:
+    """Raise an error if the rows of a Parquet file differ from those that were written."""
+    for path in paths:
+        name = f"'{quoted(str(path))}'"
+        query = f"SELECT decode(value) FROM parquet_kv_metadata({name}) WHERE decode(key) = '{_DIGEST}'"
+        written = next((row[0] for row in connection.execute(query).fetchall()), "")
+        found = _digest(connection, f"read_parquet({name})")
+        # Another version of DuckDB has other hashes.
+        is_other = written.partition(":")[0] != found.partition(":")[0] and _VERSION.match(written) is not None
+        if written != found and not is_other:
+            raise InputError(
+                "holds other rows than were written to it: the file was changed; delete it and run snakemake to "
+                "recreate it",
+                path=path,
+            )
 
 
 def _connect_for(frame: pd.DataFrame, path: Path) -> AbstractContextManager[duckdb.DuckDBPyConnection]:
@@ -235,6 +269,7 @@ def read_table(*paths: Path | str, categories: bool = False) -> pd.DataFrame:
             types = _text_types(connection, paths) if categories else ""
         for path in paths:
             try:
+                verify_files(connection, [path])
                 frames.append(connection.execute(f"SELECT * {types} FROM read_parquet(?)", [str(path)]).df())
             except duckdb.Error as error:
                 said = f"is not a readable Parquet table ({str(error).splitlines()[0]})"
