@@ -14,17 +14,21 @@ export UV_COMPILE_BYTECODE := 1
 COMPILE = $(BIN)/python -m compileall -q src
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
 
-.PHONY: all results smoke measured check lint types test docs benchmark container clean
+# Said after a failure if Snakemake's lock is there: of a run that is active, or of one that was killed (kill -9).
+LOCKED = { status=$$?; [ -z "$$(ls .snakemake/locks 2> /dev/null)" ] || \
+  echo "this folder has Snakemake's lock: another run is active, or was killed (then: make unlock)"; exit $$status; }
+
+.PHONY: all unlock results smoke measured check lint types test docs benchmark container clean
 all: results
 
 results: .venv/.run-stamp
-	@$(BIN)/snakemake
+	@$(BIN)/snakemake || $(LOCKED)
 	@echo "claims:   $(BIN)/fabricast claims prints them all"
 	@echo "database: $(CURDIR)/results/fabricast.duckdb"
 	@echo "report:   $(CURDIR)/reports/report.html"
 
 smoke: .venv/.run-stamp
-	@$(BIN)/snakemake --configfile config/studies/smoke.yaml
+	@$(BIN)/snakemake --configfile config/studies/smoke.yaml || $(LOCKED)
 	@echo "database: $(CURDIR)/results/smoke/fabricast.duckdb"
 	@echo "report:   $(CURDIR)/reports/smoke/report.html"
 
@@ -36,7 +40,10 @@ reports/report.zip: reports/report.html
 # What this machine can measure itself: MPI messages, and a GPU where there is one; installs the optional groups.
 measured: .venv/.test-stamp
 	@$(UV) sync --locked --extra workflow --extra measure $(if $(shell command -v nvidia-smi),--extra cuda)
-	$(BIN)/snakemake measured
+	$(BIN)/snakemake measured || $(LOCKED)
+
+unlock: .venv/.run-stamp
+	$(BIN)/snakemake --unlock
 
 # Two processes that take each other's waiting tests; those of the workflow, the longest, first.
 test: .venv/.test-stamp
