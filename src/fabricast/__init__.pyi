@@ -19,6 +19,9 @@ from .api.machine_inputs import load_topology as load_topology
 from .api.machines import calibrate as calibrate
 from .api.machines import validate_machine as validate_machine
 from .api.maxrate import fit_max_rate as fit_max_rate
+from .api.networks import RankMapping as RankMapping
+from .api.networks import map_ranks as map_ranks
+from .api.networks import network_loads as network_loads
 from .api.percs import link_loads as link_loads
 from .api.prediction_table import Prediction as Prediction
 from .api.predictions import predict as predict

@@ -15,6 +15,7 @@ from fabricast.core.resources import published
 from fabricast.figures.catalogue.captions import caption_files
 from tests.conftest import REPOSITORY
 from tests.nccl_tests_logs import nccl_tests
+from tests.network_files import discovery
 from tests.traces import generate_timers, generate_trace
 
 _GENERATED = {"_build", "_generated", "generated", "jupyter_execute"}
@@ -86,6 +87,10 @@ def folder(tmp_path_factory):
         (folder / f"osu_k{pairs}.out").write_text(
             f"# OSU MPI Multi Latency Test v5.7\n# [ pairs: {pairs} ]\n# Size Latency (us)\n{times}"
         )
+    (folder / "ibnetdiscover.txt").write_text(discovery())
+    (folder / "topology.conf").write_text(
+        "SwitchName=a Nodes=n[0-7]\nSwitchName=b Nodes=n[8-15]\nSwitchName=t Switches=a,b\n"
+    )
     (folder / "matrix.csv").write_text("source,target,size_bytes\n" + "".join(f"{n},{n + 1},1e6\n" for n in range(127)))
     (thunderx2,) = [one for one in read_systems(published() / "breakdown_components.csv") if one.system == "thunderx2"]
     generate_timers(thunderx2, iterations=500, jitter=0.02, overhead_ns=20.0, seed=6).to_csv(

@@ -17,7 +17,9 @@ MAY_IMPORT = {
     "core": {"core"},
     "inputs": {"core", "inputs"},
     "runtime": {"core", "runtime"},
+    "networks": {*GROUND, "networks"},
     **{study: {*GROUND, study} for study in STUDIES},
+    "percs": {*GROUND, "networks", "percs"},
     "nccl": {"core", "inputs", "nccl"},
     "sources": {*GROUND, "pcie", "maxrate", "nccl", "sources"},
     "machine": {*GROUND, "pcie", "nccl", "sources", "machine"},
@@ -26,10 +28,22 @@ MAY_IMPORT = {
     "config": {"core", "inputs", "config"},
     "results": {*GROUND, "results"},
     "figures": {*GROUND, *STUDIES, "machine", "config", "figures"},
-    "api": {*GROUND, *STUDIES, "sources", "machine", "collectives", "diagnosis", "results", "figures", "api", ""},
+    "api": {
+        *GROUND,
+        *STUDIES,
+        "sources",
+        "machine",
+        "collectives",
+        "diagnosis",
+        "results",
+        "figures",
+        "networks",
+        "api",
+        "",
+    },
     "report": {*GROUND, *STUDIES, "results", "figures", "api", "report"},
     # The command line prints what the API returns; studies without machines are their own API.
-    "cli": {*GROUND, *(set(STUDIES) - {"pcie"}), "results", "figures", "api", "cli", ""},
+    "cli": {*GROUND, *(set(STUDIES) - {"pcie"}), "results", "figures", "networks", "api", "cli", ""},
 }
 
 

@@ -1,4 +1,4 @@
-"""Commands for two-level direct networks: network loads, network simulate, map."""
+"""Commands for networks between nodes: network loads, network simulate, map."""
 
 from __future__ import annotations
 
@@ -10,36 +10,69 @@ import typer
 from fabricast.cli.options import check_range, check_seed
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from fabricast.percs.network import TwoLevelNetwork
 
 __all__ = ["app"]
 
 app = typer.Typer()
-network_app = typer.Typer(help="Link loads and packet simulation of two-level direct networks.", no_args_is_help=True)
+network_app = typer.Typer(help="Link loads and packet simulation of networks between nodes.", no_args_is_help=True)
 app.add_typer(network_app, name="network")
 
 
 _PATTERN = typer.Argument(
-    help="Built-in pattern (2D-64, 4D-64, MChalf-64, ...), or file of bytes between ranks: square .csv, .csv or "
-    ".parquet with columns source,target,size_bytes, .mtx, or .prof file or folder of Open MPI's monitoring.",
+    help="halo:4x8x2, all_to_all:64 or ring:64 with ',SIZE'; file of bytes between ranks: square .csv, .csv or "
+    ".parquet with columns source,target,size_bytes, .mtx, or .prof file or folder of Open MPI's monitoring; or a "
+    "pattern of the SC11 study (2D-64, 4D-64, MChalf-64, ...).",
     show_default=False,
 )
 _GROUPS = typer.Option(help="Number of groups (supernodes); by default that in the name of a built-in pattern.")
 _GATEWAY = typer.Option(help="Rule that assigns links between groups to routers: mod, block or rel.")
 _MULTIPLICITY = typer.Option(help="Number of parallel links between two groups.")
 _TILES = typer.Option(help="Number of instances of a matrix, on separate ranks.")
-_NETWORK_FILE = typer.Option(help="YAML file of network parameters, such as routers_per_drawer and d_bytes_per_s.")
-
-
-_RANKS = typer.Option(
-    help="Ranks of a matrix per node; by default the cores of a router (32 on PERCS).", show_default=False
+_NETWORK = typer.Option(
+    help="fat_tree:LEVELS,PORTS,UP[,PLANES] or dragonfly:GROUPS,ROUTERS,HOSTS,GLOBAL, with @GBIT_S; topology.conf of "
+    "Slurm; output of ibnetdiscover; or a YAML file of a two-level direct network. By default a non-blocking fat tree, "
+    "and PERCS for patterns of the SC11 study and with --groups.",
+    show_default=False,
+)
+_HOSTS = typer.Option(
+    help="Hosts of the job in the order of the launcher: a host file of Open MPI, MPICH or PBS, one name per line, "
+    "topology.conf of Slurm, or a node list such as node[01-08].",
+    show_default=False,
+)
+_GBIT_S = typer.Option(help="Rate of a port in Gbit/s, if the network has none.", show_default=False)
+_OVERSUBSCRIPTION = typer.Option(
+    help="For topology.conf: rate of the hosts below a switch, divided by that of its links upwards."
 )
 
 
+_RANKS = typer.Option(help="Ranks of a node; by default 8, and 32 on PERCS.", show_default=False)
+_MOST_LINKS_SHOWN = 10
+
+
+def _is_switched(pattern: str, network: str | None, groups: int | None) -> bool:
+    """Return whether a command is about a network of switches, not a two-level direct network."""
+    from fabricast.networks.descriptions import is_description
+    from fabricast.networks.patterns import is_pattern
+    from fabricast.percs.cases import WORKLOADS
+
+    if network is not None:
+        return is_description(network)
+    is_file = bool(Path(pattern).suffix) or Path(pattern).exists()
+    return is_pattern(pattern) or (groups is None and pattern not in WORKLOADS and is_file)
+
+
+def _print_switched(lines: Iterator[str], assumptions: Sequence[str]) -> None:
+    for line in lines:
+        typer.echo(line)
+    for text in assumptions:
+        typer.echo(f"assumed: {text}")
+
+
 def _network(
-    pattern: str, groups: int | None, gateway: str, multiplicity: int, file: Path | None, ranks: int | None, tiles: int
+    pattern: str, groups: int | None, gateway: str, multiplicity: int, file: str | None, ranks: int | None, tiles: int
 ) -> TwoLevelNetwork:
     from fabricast.percs.network_files import load_network
 
@@ -50,7 +83,12 @@ def _network(
     if ranks is not None:
         check_range("--ranks-per-node", ranks, 1, 65536)
     return load_network(
-        pattern, groups=groups, gateway=gateway, multiplicity=multiplicity, file=file, ranks_per_node=ranks
+        pattern,
+        groups=groups,
+        gateway=gateway,
+        multiplicity=multiplicity,
+        file=None if file is None else Path(file),
+        ranks_per_node=ranks,
     )
 
 
@@ -71,12 +109,31 @@ def network_loads(
     groups: Annotated[int | None, _GROUPS] = None,
     gateway: Annotated[str, _GATEWAY] = "mod",
     multiplicity: Annotated[int, _MULTIPLICITY] = 1,
-    network: Annotated[Path | None, _NETWORK_FILE] = None,
+    network: Annotated[str | None, _NETWORK] = None,
     tiles: Annotated[int, _TILES] = 1,
     ranks_per_node: Annotated[int | None, _RANKS] = None,
     seed: Annotated[int, typer.Option(help="Seed of random mappings.")] = 1,
+    hosts: Annotated[str | None, _HOSTS] = None,
+    routing: Annotated[str, typer.Option(help="Of a network of switches: static, adaptive or indirect.")] = "static",
+    gbit_s: Annotated[float | None, _GBIT_S] = None,
+    oversubscription: Annotated[float, _OVERSUBSCRIPTION] = 1.0,
 ) -> None:
-    """Print the link loads of a mapped pattern for direct and indirect routing."""
+    """Print the link loads of a mapped pattern; on two-level networks for direct and indirect routing."""
+    if _is_switched(pattern, network, groups):
+        from fabricast.api.networks import network_loads as loads_of
+        from fabricast.cli.networks_text import link_lines
+
+        table = loads_of(
+            pattern,
+            network=network,
+            hosts=hosts,
+            ranks_per_node=8 if ranks_per_node is None else ranks_per_node,
+            routing=routing,
+            gbit_s=gbit_s,
+            oversubscription=oversubscription,
+        )
+        _print_switched(link_lines(table, pattern, routing, _MOST_LINKS_SHOWN), table.attrs["assumptions"])
+        return
     from fabricast.cli.percs_text import loads_lines
 
     check_seed(seed)
@@ -97,7 +154,7 @@ def network_simulate(
     groups: Annotated[int | None, _GROUPS] = None,
     gateway: Annotated[str, _GATEWAY] = "mod",
     multiplicity: Annotated[int, _MULTIPLICITY] = 1,
-    network: Annotated[Path | None, _NETWORK_FILE] = None,
+    network: Annotated[str | None, _NETWORK] = None,
     tiles: Annotated[int, _TILES] = 1,
     ranks_per_node: Annotated[int | None, _RANKS] = None,
     seed: Annotated[int, typer.Option(help="Seed of random mappings and routes.")] = 1,
@@ -123,24 +180,23 @@ def network_simulate(
 
 
 @app.command(
-    "map", epilog="Examples: fabricast map 4D-64 | fabricast map matrix.csv --groups 4 --hosts hosts.txt -o best"
+    "map",
+    epilog="Examples: fabricast map halo:8x8x8 --network fat_tree:2,36,12 | "
+    "fabricast map matrix.csv --network ibnetdiscover.txt --hosts hosts.txt -o best | fabricast map 4D-64",
 )
 def map_pattern(
     pattern: Annotated[str, _PATTERN],
     groups: Annotated[int | None, _GROUPS] = None,
     gateway: Annotated[str, _GATEWAY] = "mod",
     multiplicity: Annotated[int, _MULTIPLICITY] = 1,
-    network: Annotated[Path | None, _NETWORK_FILE] = None,
+    network: Annotated[str | None, _NETWORK] = None,
     tiles: Annotated[int, _TILES] = 1,
     ranks_per_node: Annotated[int | None, _RANKS] = None,
-    proposals: Annotated[int, typer.Option(help="Number of swaps to try.")] = 4_000_000,
-    hosts: Annotated[
-        str | None,
-        typer.Option(
-            help="Hosts of all routers: a host file of Open MPI, MPICH or PBS, one name per line, topology.conf of "
-            "Slurm, or a node list such as node[01-08]."
-        ),
+    proposals: Annotated[
+        int | None,
+        typer.Option(help="Number of swaps to try; by default 200,000, and 4,000,000 on PERCS.", show_default=False),
     ] = None,
+    hosts: Annotated[str | None, _HOSTS] = None,
     seed: Annotated[int, typer.Option(help="Seed of the search.")] = 1,
     output: Annotated[
         Path | None,
@@ -148,14 +204,40 @@ def map_pattern(
             "--output", "-o", help="Base name of the .rankfile (Open MPI) and .hosts (SLURM, arbitrary) files."
         ),
     ] = None,
+    gbit_s: Annotated[float | None, _GBIT_S] = None,
+    oversubscription: Annotated[float, _OVERSUBSCRIPTION] = 1.0,
 ) -> None:
-    """Search for a mapping without hot-spots for direct routing, and simulate it."""
-    from fabricast.cli.percs_text import map_lines
-    from fabricast.percs.launcher_files import read_hosts
-
-    check_range("--proposals", proposals, 1000, 1e10)
+    """Search for an order of hosts in which a pattern has no hot links; on PERCS, simulate it, too."""
+    if proposals is not None:
+        check_range("--proposals", proposals, 1000, 1e10)
     check_seed(seed)
+    if _is_switched(pattern, network, groups):
+        from fabricast.api.networks import map_ranks
+        from fabricast.cli.networks_text import mapping_lines
+        from fabricast.runtime.jobs import progress_of
+
+        count = 200_000 if proposals is None else proposals
+        with progress_of("searching an order", count) as advance:
+            found = map_ranks(
+                pattern,
+                network=network,
+                hosts=hosts,
+                ranks_per_node=8 if ranks_per_node is None else ranks_per_node,
+                gbit_s=gbit_s,
+                oversubscription=oversubscription,
+                proposals=count,
+                seed=seed,
+                progress=advance,
+            )
+        _print_switched(mapping_lines(found), found.assumptions)
+        for path in found.write(output) if output is not None else ():
+            typer.echo(f"written: {path}")
+        return
+    from fabricast.cli.percs_text import map_lines
+    from fabricast.networks.launcher_files import read_hosts
+
     machine = _network(pattern, groups, gateway, multiplicity, network, ranks_per_node, tiles)
     names = None if hosts is None else read_hosts(hosts, ranks_per_node=machine.cores_per_router)
-    lines = map_lines(pattern, machine, proposals=proposals, seed=seed, hosts=names, output=output, tiles=tiles)
+    tried = 4_000_000 if proposals is None else proposals
+    lines = map_lines(pattern, machine, proposals=tried, seed=seed, hosts=names, output=output, tiles=tiles)
     _print(lines, machine, assumed=network is None)

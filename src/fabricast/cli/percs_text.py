@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fabricast.core.errors import InputError, unknown_name
+from fabricast.networks.launcher_files import write_rank_files
 from fabricast.percs.cases import WORKLOADS, workload
-from fabricast.percs.launcher_files import write_rank_files
 from fabricast.percs.loads import ROUTINGS, Routing, route
 from fabricast.percs.mapped_traffic import mapped_traffic, matrix_pairs
 from fabricast.percs.mapping_search import bottleneck_s, search_mapping
@@ -171,7 +171,7 @@ def map_lines(
     yield f"  packet level: {run.elapsed_s * 1e3:.4g} ms, packets of 1/16 of the largest message"
     if output is not None:
         assert hosts is not None
-        for path in write_rank_files(search.position[block], network, hosts, output):
+        for path in write_rank_files(search.position[block], network.cores_per_router, hosts, output):
             yield f"  written: {path}"
 
 

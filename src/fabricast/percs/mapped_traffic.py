@@ -7,10 +7,10 @@ from pathlib import Path
 import numpy as np
 
 from fabricast.core.errors import InputError, unknown_name
+from fabricast.networks.matrices import read_matrix
 from fabricast.percs.cases import WORKLOADS, check_pattern, workload
 from fabricast.percs.loads import Traffic, count_traffic, matrix_traffic
 from fabricast.percs.mappings import MAPPINGS, map_tasks
-from fabricast.percs.matrices import read_matrix
 from fabricast.percs.network import TwoLevelNetwork
 from fabricast.percs.packets import Pairs, router_pairs, sum_pairs
 

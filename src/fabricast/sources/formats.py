@@ -6,6 +6,7 @@ from fabricast.core.facts import Content
 from fabricast.sources import (
     benchpress,
     hwloc_xml,
+    ibnetdiscover,
     imb,
     lspci,
     nccl_graph_lines,
@@ -60,6 +61,7 @@ FORMATS: tuple[Format, ...] = (
     ucx_perftest.FORMAT,
     perftest.FORMAT,
     slurm_topology.FORMAT,
+    ibnetdiscover.FORMAT,
     *tables.FORMATS,
 )
 

@@ -27,6 +27,6 @@ FORMAT = Format(
     lambda text: _SWITCH.search(text.raw) is not None,
     _read,
     "topology.conf",
-    reader="fabricast map --hosts",
+    reader="fabricast map --network",
     versions="switches and nodes",
 )

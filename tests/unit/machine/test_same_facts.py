@@ -165,7 +165,7 @@ DESCRIPTIONS = {
 
 
 def test_equal_machines_give_equal_forecasts_or_ranges_that_hold_them(tmp_path):
-    """What a format cannot state, here the sockets of lspci -tv, becomes a range."""
+    """A fact that a format cannot state, here the sockets of lspci -tv, becomes a range."""
     found = {}
     for name, write in DESCRIPTIONS.items():
         (tmp_path / name).write_text(write())

@@ -7,8 +7,8 @@ from typer.testing import CliRunner
 
 from fabricast.cli.main import app
 from fabricast.core.errors import InputError
-from fabricast.percs.launcher_files import node_names, read_hosts
-from fabricast.percs.matrices import read_matrix
+from fabricast.networks.launcher_files import node_names, read_hosts
+from fabricast.networks.matrices import read_matrix
 
 NAMES = [f"node{number:02}" for number in range(1, 9)]
 #: Forms of the hosts of one job with four slots each.
@@ -90,7 +90,7 @@ def test_nodes_of_a_switch_tree_follow_each_other(tmp_path):
     path.write_text(TOPOLOGY)
     assert read_hosts(path) == ["node06", "node07", "node08", "node01", "node02", "node05", "node03", "node04"]
     result = CliRunner().invoke(app, ["topology", "import", str(path), "-o", str(tmp_path / "x.yaml")])
-    assert "network between hosts: 'fabricast map --hosts' reads it" in str(result.exception)
+    assert "network between hosts: 'fabricast map --network' reads it" in str(result.exception)
 
 
 @pytest.mark.slow

@@ -7,21 +7,21 @@ from typer.testing import CliRunner
 
 from fabricast.cli.main import app
 from fabricast.core.errors import InputError
-from fabricast.percs.launcher_files import write_rank_files
-from fabricast.percs.matrices import read_matrix
+from fabricast.networks.launcher_files import write_rank_files
+from fabricast.networks.matrices import read_matrix
 from tests.unit.percs.networks import small
 
 
 def test_rank_files_are_written_and_validated(tmp_path):
     network = small(2)
     hosts = [f"n{i}" for i in range(12)]
-    files = write_rank_files(np.array([3, 3, 0]), network, hosts, tmp_path / "best")
+    files = write_rank_files(np.array([3, 3, 0]), network.cores_per_router, hosts, tmp_path / "best")
     assert files[0].read_text() == "rank 0=n3 slot=0\nrank 1=n3 slot=1\nrank 2=n0 slot=0\n"
     assert files[1].read_text() == "n3\nn3\nn0\n"
     with pytest.raises(InputError, match="2 hosts"):
-        write_rank_files(np.array([3]), network, hosts[:2], tmp_path / "x")
+        write_rank_files(np.array([3]), network.cores_per_router, hosts[:2], tmp_path / "x")
     with pytest.raises(InputError, match="more ranks"):
-        write_rank_files(np.array([3, 3, 3]), network, hosts, tmp_path / "x")
+        write_rank_files(np.array([3, 3, 3]), network.cores_per_router, hosts, tmp_path / "x")
 
 
 def test_matrix_formats_are_read_and_validated(tmp_path):
@@ -102,7 +102,6 @@ def test_network_and_map_commands(tmp_path):
         ["network", "loads", "4D-64", "--groups", "1"],
         ["network", "loads", "4D-64", "--gateway", "door"],
         ["network", "loads", "4D-64", "--groups", "8"],
-        ["network", "loads", str(matrix)],
         ["network", "loads", str(matrix), "--network", str(machine), "--mapping", "BSM"],
         ["network", "loads", str(matrix), "--network", str(machine), "--groups", "4"],
         ["network", "simulate", "MCrand-64"],

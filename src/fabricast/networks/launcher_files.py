@@ -7,6 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,9 +15,8 @@ from numpy.typing import NDArray
 from fabricast.core.errors import InputError
 from fabricast.inputs.files import read_text, write_text
 from fabricast.inputs.log_lines import clean_text
-from fabricast.percs.network import TwoLevelNetwork
 
-__all__ = ["is_slurm_topology", "node_names", "read_hosts", "write_rank_files"]
+__all__ = ["SlurmSwitch", "is_slurm_topology", "node_names", "read_hosts", "slurm_switches", "write_rank_files"]
 
 _LONGEST_HOST = 253
 _MOST_HOSTS = 1_000_000
@@ -132,8 +132,20 @@ def is_slurm_topology(text: str) -> bool:
     return _SWITCH.search(text) is not None
 
 
+class SlurmSwitch(NamedTuple):
+    """Switches and nodes below a switch of ``topology.conf``."""
+
+    switches: list[str]
+    nodes: list[str]
+
+
 def _nodes_by_switch(text: str, path: Path) -> list[str]:
     """Return the nodes of a ``topology.conf``, switch by switch from the root."""
+    return [host for switch in slurm_switches(text, path).values() for host in switch.nodes]
+
+
+def slurm_switches(text: str, path: Path) -> dict[str, SlurmSwitch]:
+    """Return the switches of a ``topology.conf`` by name; each follows the one above it."""
     members: dict[str, list[str]] = {}
     nodes: dict[str, list[str]] = {}
     lines = re.sub(r"\\\s*\n", " ", text).splitlines()
@@ -154,6 +166,7 @@ def _nodes_by_switch(text: str, path: Path) -> list[str]:
     roots = [name for name in members if name not in below]
     hosts: dict[str, str] = {}
     seen: set[str] = set()
+    found: dict[str, SlurmSwitch] = {}
     waiting = roots[::-1]
     while waiting:
         switch_name = waiting.pop()
@@ -161,6 +174,7 @@ def _nodes_by_switch(text: str, path: Path) -> list[str]:
             reason = "unknown" if switch_name not in members else "below two switches"
             raise InputError(f"switch '{switch_name}' is {reason}, expected a tree of switches", path=path)
         seen.add(switch_name)
+        found[switch_name] = SlurmSwitch(members[switch_name], nodes[switch_name])
         for host in nodes[switch_name]:
             if host in hosts:
                 raise InputError(f"host '{host}' is at '{hosts[host]}' and at '{switch_name}'", path=path)
@@ -168,20 +182,18 @@ def _nodes_by_switch(text: str, path: Path) -> list[str]:
         waiting += members[switch_name][::-1]
     if not hosts:
         raise InputError("has no nodes below a root switch, expected at least one", path=path)
-    return list(hosts)
+    return found
 
 
-def write_rank_files(
-    router: NDArray[np.int64], network: TwoLevelNetwork, hosts: Sequence[str], stem: Path
-) -> list[Path]:
+def write_rank_files(router: NDArray[np.int64], ranks_per_node: int, hosts: Sequence[str], stem: Path) -> list[Path]:
     """Write a mapping as input files of MPI launchers.
 
     Shapes: router (ranks,).
     """
     if router.max() >= len(hosts):
         raise InputError(f"{len(hosts)} hosts are specified, expected at least {int(router.max()) + 1}")
-    if np.bincount(router).max() > network.cores_per_router:
-        raise InputError(f"a router has more ranks than cores, expected at most {network.cores_per_router}")
+    if np.bincount(router).max() > ranks_per_node:
+        raise InputError(f"a host has more ranks than cores, expected at most {ranks_per_node}")
     slots: dict[int, int] = {}
     lines = []
     for rank, owner in enumerate(router.tolist()):

@@ -17,11 +17,12 @@ from fabricast.inputs.csv_files import CsvRow, read_csv
 from fabricast.inputs.files import read_bytes, read_text
 from fabricast.inputs.log_lines import clean_text
 from fabricast.inputs.parquet_files import ParquetRow, parquet_row, read_parquet
-from fabricast.percs.workloads import LARGEST_TASKS
 
 __all__ = ["read_matrix"]
 
 _PAIRS = ("source", "target", "size_bytes")
+#: Largest number of ranks.
+LARGEST_TASKS = 2**22
 #: Largest number of ranks of a dense matrix; larger matrices must be lists of pairs.
 _LARGEST_MATRIX = 8192
 _LARGEST_PAIRS = 20_000_000

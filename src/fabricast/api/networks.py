@@ -1,0 +1,269 @@
+"""Mappings of ranks to hosts of a network of switches, with the loads of its links."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from fabricast.core.arguments import with_checked_types
+from fabricast.core.errors import InputError, unknown_name
+from fabricast.core.quantities import check_count, check_seed
+from fabricast.networks.descriptions import default_network, switch_network
+from fabricast.networks.launcher_files import read_hosts, write_rank_files
+from fabricast.networks.loads import ROUTINGS, link_loads
+from fabricast.networks.mapping import search_hosts
+from fabricast.networks.network import SwitchNetwork
+from fabricast.networks.patterns import node_pairs, rank_pairs
+
+__all__ = ["RankMapping", "map_ranks", "network_loads"]
+
+#: Random orders of hosts whose median is a baseline.
+_RANDOM_ORDERS = 5
+_RANKS_PER_NODE = 8
+
+
+@dataclass(frozen=True)
+class RankMapping:
+    """Hosts of the nodes of a job, and the times of the busiest links.
+
+    Parameters
+    ----------
+    pattern, network : str
+        What was mapped, and on what, in words.
+    table : pandas.DataFrame
+        One row per node: node, host, first_rank, last_rank.
+    times : pandas.DataFrame
+        One row per order of hosts (listed, random, searched) and routing: time_s of the busiest link, its name in
+        busiest_link, and the bytes on it.
+    host_s : float
+        Time of the busiest port of a host in s, which no order changes.
+    ranks_per_node : int
+        Ranks of a node.
+    assumptions : tuple of str
+        What neither the arguments nor a file state.
+    """
+
+    pattern: str
+    network: str
+    table: pd.DataFrame
+    times: pd.DataFrame
+    host_s: float
+    ranks_per_node: int
+    assumptions: tuple[str, ...]
+
+    def write(self, stem: str | Path) -> list[Path]:
+        """Write ``stem.rankfile`` (Open MPI) and ``stem.hosts`` (one host per rank, for ``srun -m arbitrary``)."""
+        ranks = int(self.table["last_rank"].iloc[-1]) + 1
+        owner = np.arange(ranks, dtype=np.int64) // self.ranks_per_node
+        return write_rank_files(owner, self.ranks_per_node, self.table["host"].tolist(), Path(stem))
+
+    def _repr_html_(self) -> str:
+        return str(self.times.to_html(index=False))
+
+
+@with_checked_types
+def map_ranks(
+    pattern: str | Path,
+    *,
+    network: str | Path | None = None,
+    hosts: str | Path | Sequence[str] | None = None,
+    ranks_per_node: int = _RANKS_PER_NODE,
+    gbit_s: float | None = None,
+    oversubscription: float = 1.0,
+    proposals: int = 200_000,
+    seed: int = 1,
+    progress: Callable[[int], None] | None = None,
+) -> RankMapping:
+    """Return the order of hosts in which a pattern has no hot link, with the times of the listed order and random ones.
+
+    Consecutive ranks are on one node. The time is that of the busiest link: a lower bound of the time of the pattern,
+    without latencies and without what a node does inside.
+
+    Parameters
+    ----------
+    pattern : str or Path
+        ``halo:4x8x2``, ``all_to_all:64`` or ``ring:64`` with ``,SIZE`` (1 MiB), or a file of bytes between ranks:
+        square .csv, .csv or .parquet with the columns source,target,size_bytes, .mtx, or output of Open MPI's
+        monitoring.
+    network : str or Path, optional
+        ``fat_tree:LEVELS,PORTS,UP[,PLANES]``, ``dragonfly:GROUPS,ROUTERS,HOSTS,GLOBAL``, both with ``@GBIT_S``; or a
+        ``topology.conf`` of Slurm, or the output of ``ibnetdiscover`` or ``ibnetdiscover -p``. By default the smallest
+        non-blocking fat tree of 40-port switches.
+    hosts : str, Path or sequence of str, optional
+        Hosts of the job, in the order of the launcher: a file, a node list of Slurm, or names. By default the first
+        hosts of the network.
+    ranks_per_node : int, default 8
+        Ranks (GPUs) of a node.
+    gbit_s : float, optional
+        Rate of each port in Gbit/s, if the network has none.
+    oversubscription : float, default 1.0
+        For files of Slurm: rate of the hosts below a switch, divided by that of its links upwards.
+    proposals : int, default 200000
+        Number of swaps to try.
+    seed : int, default 1
+        Seed of the search and of the random orders.
+    progress : callable, optional
+        Called with the number of swaps tried since the previous call.
+
+    Returns
+    -------
+    RankMapping
+        Hosts of the nodes, and times of the busiest link.
+
+    Raises
+    ------
+    InputError
+        If the network has too few hosts, or a name is unknown.
+
+    Examples
+    --------
+    >>> import fabricast as fc
+    >>> found = fc.map_ranks("halo:8x8x8", network="fat_tree:2,16,4@200", proposals=20_000)
+    >>> found.times.query("routing == 'static'").set_index("order")["time_s"].map("{:.2e}".format).to_dict()
+    {'listed': '1.68e-03', 'random': '4.03e-03', 'searched': '1.34e-03'}
+    """
+    check_count("ranks_per_node", ranks_per_node, 65_536)
+    check_count("proposals", proposals, 1_000_000_000, least=0)
+    check_seed(seed)
+    pairs = rank_pairs(pattern)
+    nodes = -(-pairs.ranks // ranks_per_node)
+    flows = node_pairs(pairs, ranks_per_node)
+    if not flows[0].size:
+        raise InputError(
+            f"'{pattern}' has no bytes between nodes of {ranks_per_node} ranks: all mappings are equal",
+            argument="pattern",
+        )
+    built, names, places = _hosts(network, hosts, nodes, gbit_s, oversubscription)
+    search = search_hosts(built, flows, nodes, places, proposals=proposals, seed=seed, progress=progress)
+    times, host_s = _times(built, flows, {"listed": [places[:nodes]], "searched": [search.host]}, places, nodes, seed)
+    name_of = dict(zip(places.tolist(), names, strict=True))
+    first = np.arange(nodes) * ranks_per_node
+    table = pd.DataFrame(
+        {
+            "node": np.arange(nodes),
+            "host": [name_of[host] for host in search.host.tolist()],
+            "first_rank": first,
+            "last_rank": np.minimum(first + ranks_per_node, pairs.ranks) - 1,
+        }
+    )
+    title = f"{pairs.title} on {nodes:,} nodes of {ranks_per_node} ranks"
+    return RankMapping(title, built.title, table, times, host_s, ranks_per_node, built.assumptions)
+
+
+@with_checked_types
+def network_loads(
+    pattern: str | Path,
+    *,
+    network: str | Path | None = None,
+    hosts: str | Path | Sequence[str] | None = None,
+    ranks_per_node: int = _RANKS_PER_NODE,
+    routing: str = "static",
+    gbit_s: float | None = None,
+    oversubscription: float = 1.0,
+) -> pd.DataFrame:
+    """Return the load of each link of a network of switches under a pattern, busiest links first.
+
+    Parameters
+    ----------
+    pattern, network, hosts, ranks_per_node, gbit_s, oversubscription
+        See `map_ranks`.
+    routing : {'static', 'adaptive', 'indirect'}, default 'static'
+        Routes by destination (InfiniBand's default for fat trees), split evenly over minimal routes (which adaptive
+        routing approaches), or over a random leaf switch (Valiant).
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row per link with bytes: link, bytes, capacity_bytes_per_s, time_s. ``attrs["network"]`` has the network in
+        words, ``attrs["assumptions"]`` what was assumed.
+
+    Examples
+    --------
+    >>> import fabricast as fc
+    >>> fc.network_loads("ring:32,1 GB", network="fat_tree:2,4,2@80", ranks_per_node=4).iloc[0].to_dict()
+    {'link': 'host0 to leaf0', 'bytes': 1000000000.0, 'capacity_bytes_per_s': 10000000000.0, 'time_s': 0.1}
+    """
+    check_count("ranks_per_node", ranks_per_node, 65_536)
+    if routing not in ROUTINGS:
+        raise unknown_name("routing", routing, ROUTINGS)
+    pairs = rank_pairs(pattern)
+    nodes = -(-pairs.ranks // ranks_per_node)
+    source, target, size = node_pairs(pairs, ranks_per_node)
+    built, _, places = _hosts(network, hosts, nodes, gbit_s, oversubscription)
+    load = link_loads(built, places[source], places[target], size, routing).bytes
+    used = np.flatnonzero(load)
+    time_s = load[used] / built.capacity[used]
+    # Host ports of equal load come first, because their numbers are the highest.
+    order = np.lexsort((used < built.neighbour.size, -time_s))
+    table = pd.DataFrame(
+        {
+            "link": [built.link_name(int(link)) for link in used[order]],
+            "bytes": load[used][order],
+            "capacity_bytes_per_s": built.capacity[used][order],
+            "time_s": time_s[order],
+        }
+    )
+    table.attrs["network"], table.attrs["assumptions"] = built.title, built.assumptions
+    return table
+
+
+def _hosts(
+    network: str | Path | None,
+    hosts: str | Path | Sequence[str] | None,
+    nodes: int,
+    gbit_s: float | None,
+    oversubscription: float,
+) -> tuple[SwitchNetwork, list[str], NDArray[np.int64]]:
+    """Return the network, the names of the hosts that may be used, and their numbers."""
+    if gbit_s is not None and not 0.01 <= gbit_s <= 1e5:
+        raise InputError(f"is {gbit_s:g}, expected 0.01 to 100,000", argument="gbit_s")
+    listed = None if hosts is None else read_hosts(hosts) if isinstance(hosts, str | Path) else list(hosts)
+    if network is None:
+        built = default_network(max(nodes, len(listed or ())))
+    else:
+        rate = None if gbit_s is None else gbit_s * 1e9 / 8
+        built = switch_network(str(network), bytes_per_s=rate, oversubscription=oversubscription)
+    if listed is None:
+        places = np.arange(len(built.hosts), dtype=np.int64)
+        names = list(built.hosts)
+    elif network is None or not Path(network).is_file():
+        # Generated networks have no names of their own: the hosts have the first places, in their order.
+        if len(listed) > len(built.hosts):
+            raise InputError(f"has {len(listed):,} hosts, expected at most {len(built.hosts):,}", argument="hosts")
+        places, names = np.arange(len(listed), dtype=np.int64), listed
+    else:
+        places, names = built.host_numbers(listed), listed
+    if len(set(names)) < len(names):
+        raise InputError("has a host twice, expected each host once", argument="hosts")
+    if places.size < nodes:
+        raise InputError(f"has {places.size:,} hosts, expected at least {nodes:,} for the pattern", argument="hosts")
+    return built, names, places
+
+
+def _times(
+    network: SwitchNetwork,
+    flows: tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]],
+    orders: dict[str, list[NDArray[np.int64]]],
+    places: NDArray[np.int64],
+    nodes: int,
+    seed: int,
+) -> tuple[pd.DataFrame, float]:
+    """Return the times of orders of hosts and of the median of random ones, and that of the busiest port of a host."""
+    source, target, size = flows
+    generator = np.random.default_rng(seed)
+    random = [generator.permutation(places)[:nodes] for _ in range(_RANDOM_ORDERS)]
+    rows, host_s = [], 0.0
+    for name, chosen in {"listed": orders["listed"], "random": random, "searched": orders["searched"]}.items():
+        for routing in ROUTINGS:
+            loads = [link_loads(network, host[source], host[target], size, routing) for host in chosen]
+            loads.sort(key=lambda one: one.time_s)
+            middle = loads[len(loads) // 2]
+            host_s = middle.host_s
+            busiest = network.link_name(middle.busiest)
+            rows.append((name, routing, middle.time_s, busiest, float(middle.bytes[middle.busiest])))
+    return pd.DataFrame(rows, columns=["order", "routing", "time_s", "busiest_link", "bytes"]), host_s

@@ -1,0 +1,46 @@
+"""Lines of the commands about networks of switches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pandas as pd
+
+from fabricast.api.networks import RankMapping
+from fabricast.networks.loads import ROUTINGS
+
+__all__ = ["link_lines", "mapping_lines"]
+
+#: Gain below which two times are the same.
+_SAME = 1.01
+_ORDERS = {"listed": "listed order", "random": "random order", "searched": "best order"}
+
+
+def mapping_lines(found: RankMapping) -> Iterator[str]:
+    """Yield the times of the orders of hosts, what limits them, and what the best order gains."""
+    yield f"{found.pattern}; {found.network}"
+    yield f"{'busiest link':14}" + "".join(f"{routing + ' ms':>13}" for routing in ROUTINGS) + "  with static routes"
+    for order, rows in found.times.groupby("order", sort=False):
+        times = rows.set_index("routing")["time_s"]
+        link = rows.loc[rows["routing"] == "static", "busiest_link"].iloc[0]
+        yield f"{_ORDERS[str(order)]:14}" + "".join(f"{times[one] * 1e3:13.4g}" for one in ROUTINGS) + f"  {link}"
+    static = found.times[found.times["routing"] == "static"].set_index("order")["time_s"]
+    yield f"port of a host {found.host_s * 1e3:.4g} ms, with every order"
+    gain = float(static["listed"] / static["searched"])
+    if gain < _SAME:
+        limit = "the ports of hosts limit it" if static["listed"] <= found.host_s * _SAME else "no better one was found"
+        yield f"the listed order is kept: {limit}"
+    else:
+        yield f"the best order is {gain:.2f} times as fast as the listed one where links limit"
+        yield "-o NAME writes it for launchers"
+
+
+def link_lines(table: pd.DataFrame, pattern: str, routing: str, most: int) -> Iterator[str]:
+    """Yield the busiest links."""
+    yield f"{pattern}, {routing} routes; {table.attrs['network']}"
+    yield f"{'ms':>10} {'MiB':>10} {'GB/s':>7}  link"
+    for row in table.head(most).to_dict("records"):
+        rate = row["capacity_bytes_per_s"] / 1e9
+        yield f"{row['time_s'] * 1e3:10.4g} {row['bytes'] / 2**20:10.4g} {rate:7.4g}  {row['link']}"
+    if len(table) > most:
+        yield f"and {len(table) - most:,} more links with bytes"

@@ -1,0 +1,249 @@
+"""Networks from words, from topology files of Slurm, and from the output of ibnetdiscover."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from fabricast.core.errors import InputError
+from fabricast.inputs.files import read_text
+from fabricast.inputs.log_lines import clean_text
+from fabricast.networks.generators import dragonfly, fat_tree
+from fabricast.networks.launcher_files import is_slurm_topology, slurm_switches
+from fabricast.networks.network import Cable, SwitchNetwork, network_of_cables
+
+__all__ = ["DEFAULT_BYTES_PER_S", "default_network", "is_description", "switch_network"]
+
+#: Rate of one port in bytes/s without another statement: 200 Gbit/s (HDR InfiniBand). [assumed]
+DEFAULT_BYTES_PER_S = 25e9
+_WORDS = re.compile(r"(fat_tree|dragonfly):([0-9,]+)(?:@([0-9.]+))?")
+#: Rates of a lane of InfiniBand in bits/s, without the line code.
+_LANES = {
+    "SDR": 2e9,
+    "DDR": 4e9,
+    "QDR": 8e9,
+    "FDR10": 10e9,
+    "FDR": 13.64e9,
+    "EDR": 25e9,
+    "HDR": 50e9,
+    "NDR": 100e9,
+    "XDR": 200e9,
+}
+_SWITCH = re.compile(r'^Switch\s+\d+\s+"S-([0-9a-fA-F]+)"\s*#\s*"([^"]*)"', re.MULTILINE)
+_CARD = re.compile(r'^(?:Ca|Rt)\s+\d+\s+"[HR]-([0-9a-fA-F]+)"')
+_PORT = re.compile(
+    r'^\[(\d+)\](?:\([0-9a-fA-F]+\))?\s+"([SHR])-([0-9a-fA-F]+)"\[(\d+)\](?:\([0-9a-fA-F]+\))?\s*'
+    r'#\s*"([^"]*)".*?(?:\s(\d+)x([A-Z0-9]+))?\s*$'
+)
+#: Line of `ibnetdiscover -p`: both ends of a cable, with their descriptions.
+_CABLE = re.compile(
+    r"^(CA|SW|RT)\s+\d+\s+(\d+)\s+0x([0-9a-fA-F]+)\s+(\d+)x\s+(\S+)\s+-\s+(CA|SW|RT)\s+\d+\s+(\d+)\s+0x([0-9a-fA-F]+)\s+"
+    r"\(\s*'(.*?)'\s+-\s+'(.*?)'\s*\)",
+    re.MULTILINE,
+)
+
+
+def is_description(network: str) -> bool:
+    """Return whether a text or file describes a network of switches, not a two-level direct one.
+
+    >>> is_description("fat_tree:2,36,18"), is_description("no_such_file.yaml")
+    (True, False)
+    """
+    path = Path(network)
+    if network.partition(":")[0] in ("fat_tree", "dragonfly") or (":" in network and not path.exists()):
+        return True
+    if path.suffix.lower() in (".yaml", ".yml") or not path.is_file():
+        return False
+    text = clean_text(read_text(path, strict=True))
+    return is_slurm_topology(text) or _is_discovery(text)
+
+
+def _is_discovery(text: str) -> bool:
+    return _SWITCH.search(text) is not None or _CABLE.search(text) is not None
+
+
+def switch_network(
+    network: str, *, bytes_per_s: float | None = None, oversubscription: float = 1.0, rails: int = 1
+) -> SwitchNetwork:
+    """Return a network from words such as ``fat_tree:2,36,18``, a file of Slurm or the output of ibnetdiscover.
+
+    Parameters
+    ----------
+    network : str
+        ``fat_tree:LEVELS,PORTS,UP[,PLANES]``, ``dragonfly:GROUPS,ROUTERS,HOSTS,GLOBAL``, both with ``@GBIT_S``; or
+        the name of a file.
+    bytes_per_s : float, optional
+        Rate of a port, if the words and the file have none.
+    oversubscription : float, default 1.0
+        For files of Slurm, which do not count cables: bytes/s of the hosts below a switch divided by those of its
+        links to the switch above.
+    rails : int, default 1
+        For files of Slurm: end points of each host.
+    """
+    rate = DEFAULT_BYTES_PER_S if bytes_per_s is None else bytes_per_s
+    if network.partition(":")[0] in ("fat_tree", "dragonfly"):
+        return _of_words(network, rate, is_assumed=bytes_per_s is None)
+    path = Path(network)
+    if ":" in network and not path.exists():
+        return _of_words(network, rate, is_assumed=True)
+    text = clean_text(read_text(path, strict=True))
+    if is_slurm_topology(text):
+        return _of_slurm(path, text, rate * rails, oversubscription, is_assumed=bytes_per_s is None)
+    if _is_discovery(text):
+        return _of_discovery(path, text)
+    raise InputError(
+        "describes no network of switches, expected fat_tree:LEVELS,PORTS,UP, dragonfly:GROUPS,ROUTERS,HOSTS,GLOBAL, a "
+        "topology.conf of Slurm or the output of ibnetdiscover",
+        path=path,
+    )
+
+
+def default_network(hosts: int) -> SwitchNetwork:
+    """Return the smallest non-blocking fat tree of switches with 40 ports for some hosts."""
+    for levels in (1, 2, 3):
+        if hosts <= (40 if levels == 1 else 2 * 20**levels):
+            words = f"fat_tree:{levels},40,20"
+            return _of_words(words, DEFAULT_BYTES_PER_S, is_assumed=True)
+    raise InputError(f"has {hosts:,} hosts, expected at most 16,000 without a network", argument="network")
+
+
+def _of_words(text: str, rate: float, *, is_assumed: bool) -> SwitchNetwork:
+    match = _WORDS.fullmatch(text)
+    expected = "expected fat_tree:LEVELS,PORTS,UP[,PLANES] or dragonfly:GROUPS,ROUTERS,HOSTS,GLOBAL, and @GBIT_S"
+    if match is None:
+        raise InputError(f"is '{text}', {expected}", argument="network")
+    numbers = [int(word) for word in match[2].split(",") if word and len(word) < 7]
+    if match[3]:
+        rate, is_assumed = float(match[3]) * 1e9 / 8, False
+    if not 1e6 <= rate <= 1e14:
+        raise InputError(f"is '{text}', expected a rate of 0.01 to 100,000 Gbit/s", argument="network")
+    if match[1] == "fat_tree" and len(numbers) in (3, 4):
+        network = fat_tree(*numbers[:3], bytes_per_s=rate, planes=numbers[3] if len(numbers) == 4 else 1)
+    elif match[1] == "dragonfly" and len(numbers) == 4:
+        network = dragonfly(*numbers, bytes_per_s=rate)
+    else:
+        raise InputError(f"is '{text}', {expected}", argument="network")
+    return _with(network, _rate_assumed(rate) if is_assumed else ())
+
+
+def _rate_assumed(rate: float) -> tuple[str, ...]:
+    return (f"each port has {rate * 8e-9:g} Gbit/s; state yours with @GBIT_S after the words, or --gbit-s",)
+
+
+def _with(network: SwitchNetwork, assumptions: tuple[str, ...]) -> SwitchNetwork:
+    from dataclasses import replace
+
+    return replace(network, assumptions=(*network.assumptions, *assumptions))
+
+
+def _of_slurm(path: Path, text: str, rate: float, oversubscription: float, *, is_assumed: bool) -> SwitchNetwork:
+    """Return the tree of switches of Slurm, which does not count the cables between them."""
+    if not 1 <= oversubscription <= 1000:
+        raise InputError(f"is {oversubscription:g}, expected 1 to 1,000", argument="oversubscription")
+    switches = slurm_switches(text, path)
+    names = list(switches)
+    number = {name: place for place, name in enumerate(names)}
+    hosts = [host for one in switches.values() for host in one.nodes]
+    place = {host: number_of for number_of, host in enumerate(hosts)}
+    below = {name: len(one.nodes) for name, one in switches.items()}
+    # Children follow their parents, so that the sums of subtrees are complete from the end.
+    for name in reversed(names):
+        below[name] += sum(below[child] for child in switches[name].switches)
+    cables = [Cable(number[name], -1 - place[host], rate) for name, one in switches.items() for host in one.nodes]
+    cables += [
+        Cable(number[name], number[child], max(below[child], 1) * rate / oversubscription)
+        for name, one in switches.items()
+        for child in one.switches
+    ]
+    title = f"{path.name}: {len(names)} switches, {len(hosts):,} hosts"
+    stated = (
+        f"Slurm counts no cables: the links above a switch have {1 / oversubscription:.3g} of the rate of its hosts"
+    )
+    assumed = (f"{stated}; state yours with --oversubscription", *(_rate_assumed(rate) if is_assumed else ()))
+    return network_of_cables(title, hosts, names, cables, assumed)
+
+
+def _of_discovery(path: Path, text: str) -> SwitchNetwork:
+    """Return the switches and hosts of ibnetdiscover; a host is the first word of the description of its cards."""
+    switches: dict[str, str] = {}
+    cables: dict[frozenset[tuple[str, int]], tuple[str, str, str, float]] = {}
+    described: dict[str, str] = {}
+    for kind, guid, port, other_kind, other, other_port, names, rate in _cables_of(path, text):
+        ends = frozenset(((guid, port), (other, other_port)))
+        for one, one_kind, name in ((guid, kind, names[0]), (other, other_kind, names[1])):
+            if one_kind == "S":
+                switches.setdefault(one, name or one)
+            else:
+                described.setdefault(one, name)
+        if ends not in cables and (kind, other_kind) != ("H", "H"):
+            first, second = (guid, other) if kind == "S" else (other, guid)
+            cables[ends] = (first, second, "S" if kind == other_kind else "H", rate)
+    host_of = {guid: (name.split() or [guid])[0].strip("'\"") for guid, name in described.items()}
+    hosts = list(dict.fromkeys(host_of[other] for _, other, kind, _ in cables.values() if kind == "H"))
+    number = {guid: place for place, guid in enumerate(switches)}
+    place = {host: number_of for number_of, host in enumerate(hosts)}
+    if not switches or not hosts:
+        raise InputError("has no switch with a host, expected the output of ibnetdiscover", path=path)
+    built = [
+        Cable(number[first], number[second] if kind == "S" else -1 - place[host_of[second]], rate)
+        for first, second, kind, rate in cables.values()
+    ]
+    unique = _unique(list(switches.values()))
+    title = f"{path.name}: {len(unique)} switches, {len(hosts):,} hosts, {len(built):,} cables"
+    try:
+        return network_of_cables(title, hosts, unique, built)
+    except InputError as error:
+        raise InputError(error.reason, path=path) from error
+
+
+def _unique(names: list[str]) -> list[str]:
+    """Return names with a number where switches share one.
+
+    >>> _unique(["a", "b", "a"])
+    ['a', 'b', 'a#2']
+    """
+    seen: dict[str, int] = {}
+    unique = []
+    for name in names:
+        seen[name] = seen.get(name, 0) + 1
+        unique.append(name if seen[name] == 1 else f"{name}#{seen[name]}")
+    return unique
+
+
+_Cable = tuple[str, str, int, str, str, int, tuple[str, str], float]
+
+
+def _cables_of(path: Path, text: str) -> Iterator[_Cable]:
+    """Yield kind, identifier and port of both ends of each cable, their descriptions, and the rate."""
+    kind = guid = name = ""
+    ports: set[int] = set()
+    for number, line in enumerate(text.splitlines(), start=1):
+        if (found := _CABLE.match(line)) is not None:
+            ends = ["S" if word == "SW" else "H" for word in (found[1], found[6])]
+            rate = _rate(path, number, found[4], found[5])
+            # The report has the GUID of the port, which differs between the ports of a card.
+            yield ends[0], found[3], int(found[2]), ends[1], found[8], int(found[7]), (found[9], found[10]), rate
+        elif (found := _SWITCH.match(line)) is not None:
+            kind, guid, name, ports = "S", found[1].lower(), found[2], set()
+        elif (found := _CARD.match(line)) is not None:
+            # The ports of cards repeat those of switches.
+            kind = ""
+        elif kind == "S" and (found := _PORT.match(line)) is not None:
+            if int(found[1]) in ports:
+                raise InputError(
+                    f"is port {found[1]} of '{name}' a second time: the line of a switch is missing above",
+                    path=path,
+                    line=number,
+                )
+            ports.add(int(found[1]))
+            rate = _rate(path, number, found[6] or "4", found[7] or "")
+            other = "S" if found[2] == "S" else "H"
+            yield kind, guid, int(found[1]), other, found[3].lower(), int(found[4]), (name, found[5]), rate
+
+
+def _rate(path: Path, line: int, width: str, speed: str) -> float:
+    """Return the rate of a port such as 4xHDR in bytes/s."""
+    if speed not in _LANES:
+        raise InputError(f"speed is '{speed}', expected one of {', '.join(_LANES)}", path=path, line=line)
+    return int(width) * _LANES[speed] / 8

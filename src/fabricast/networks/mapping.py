@@ -1,0 +1,139 @@
+"""Search for hosts of nodes that avoid hot links."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fabricast.core.errors import InputError
+from fabricast.networks.loads import NetworkLoads, link_loads
+from fabricast.networks.network import SwitchNetwork
+
+__all__ = ["HostSearch", "search_hosts"]
+
+_EPOCHS = 12
+_WARM, _COLD = 3.0, 0.03
+#: Target time of a link as a multiple of the even-load time; only its order of magnitude matters.
+_TARGET_OVER_FLOOR = 1.3
+#: Most links of one search: each proposal looks at all of them.
+_MOST_LINKS = 200_000
+
+
+@dataclass(frozen=True)
+class HostSearch:
+    """Result of a search.
+
+    Parameters
+    ----------
+    host : ndarray of int64, shape (nodes,)
+        Host of each node.
+    time_s, start_s : float
+        Time of the busiest link with static routes in s after and before the search.
+    proposals, kept : int
+        Number of proposed and accepted swaps.
+    """
+
+    host: NDArray[np.int64]
+    time_s: float
+    start_s: float
+    proposals: int
+    kept: int
+
+
+def search_hosts(
+    network: SwitchNetwork,
+    pairs: tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]],
+    nodes: int,
+    hosts: NDArray[np.int64],
+    *,
+    proposals: int,
+    seed: int,
+    progress: Callable[[int], None] | None = None,
+) -> HostSearch:
+    """Minimise the time of the busiest link with static routes by simulated annealing.
+
+    Parameters
+    ----------
+    network : SwitchNetwork
+        Network.
+    pairs : tuple of ndarray
+        Source node, target node and bytes of each pair of nodes.
+    nodes : int
+        Number of nodes of the job.
+    hosts : ndarray of int64, shape (at least nodes,)
+        Hosts that may be used; the job starts on the first ones, in this order.
+    proposals : int
+        Number of swaps to propose.
+    seed : int
+        Seed of the proposals.
+    progress : callable, optional
+        Called with the number of swaps proposed since the previous call.
+
+    Returns
+    -------
+    HostSearch
+        The best of the start and the ends of all epochs; never slower than the start.
+
+    Raises
+    ------
+    InputError
+        If there are fewer hosts than nodes, or too many links.
+    """
+    from fabricast.networks.kernels.search import anneal
+
+    if hosts.size < nodes:
+        raise InputError(f"has {hosts.size:,} hosts, expected at least {nodes:,} for the nodes of the pattern")
+    if network.capacity.size > _MOST_LINKS:
+        raise InputError(
+            f"has {network.capacity.size:,} links, expected at most {_MOST_LINKS:,} for a search", argument="network"
+        )
+    offset, other, sent, received = _neighbours(pairs, nodes)
+    slot_of, node_in = np.arange(nodes), np.full(hosts.size, -1, dtype=np.int64)
+    node_in[:nodes] = slot_of
+    source, target, size = pairs
+
+    def loads_of(slots: NDArray[np.int64]) -> NetworkLoads:
+        return link_loads(network, hosts[slots[source]], hosts[slots[target]], size)
+
+    start = loads_of(slot_of)
+    load, best_s, best = start.bytes, start.time_s, slot_of.copy()
+    if start.time_s <= start.host_s:
+        # The ports of the hosts limit, whose loads no swap changes.
+        return HostSearch(hosts[best], best_s, best_s, 0, 0)
+    links = network.neighbour.size
+    even_s = float(load[:links].sum() / network.capacity[:links].sum())
+    scale = 1 / network.capacity / max(_TARGET_OVER_FLOOR * even_s, start.host_s)
+    temperatures = np.geomspace(_WARM, _COLD, _EPOCHS + 1)
+    state, kept = np.array([np.uint64(seed) * np.uint64(2654435769) + np.uint64(88172645463325252)]), 0
+    tables = (network.begin, network.neighbour, network.leaf, network.leaf_number, network.distance, network.number)
+    for epoch in range(_EPOCHS):
+        steps = proposals // _EPOCHS + (1 if epoch < proposals % _EPOCHS else 0)
+        flows = (offset, other, sent, received, network.rails, network.host_begin)
+        warm, cold = temperatures[epoch], temperatures[epoch + 1]
+        kept += int(anneal(steps, warm, cold, state, load, scale, hosts, slot_of, node_in, *flows, *tables))
+        # Recomputed, so that rounding errors do not accumulate.
+        now = loads_of(slot_of)
+        load = now.bytes
+        if now.time_s < best_s * (1 - 1e-12):
+            best_s, best = now.time_s, slot_of.copy()
+        if progress is not None:
+            progress(steps)
+        if best_s <= start.host_s:
+            break
+    return HostSearch(hosts[best], best_s, start.time_s, proposals, kept)
+
+
+def _neighbours(
+    pairs: tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]], nodes: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64], NDArray[np.float64]]:
+    """Return the nodes with which each node exchanges bytes, and the bytes sent and received."""
+    source, target, size = pairs
+    keys = np.unique(np.concatenate([source * nodes + target, target * nodes + source]))
+    sent, received = np.zeros(keys.size), np.zeros(keys.size)
+    np.add.at(sent, np.searchsorted(keys, source * nodes + target), size)
+    np.add.at(received, np.searchsorted(keys, target * nodes + source), size)
+    offset = np.searchsorted(keys // nodes, np.arange(nodes + 1)).astype(np.int64)
+    return offset, keys % nodes, sent, received

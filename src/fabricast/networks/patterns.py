@@ -1,0 +1,101 @@
+"""Bytes between ranks: patterns in words, and files."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fabricast.core.errors import InputError
+from fabricast.core.units import parse_bytes
+from fabricast.networks.matrices import read_matrix
+
+__all__ = ["RankPairs", "is_pattern", "node_pairs", "rank_pairs"]
+
+_WORDS = re.compile(r"(halo|all_to_all|ring):([0-9x]+)(?:,(.+))?")
+_DEFAULT_BYTES = 1 << 20
+#: Most pairs of a pattern in words; all_to_all has the square of its ranks.
+_MOST_PAIRS = 20_000_000
+
+
+class RankPairs(NamedTuple):
+    """Bytes between ranks.
+
+    Shapes: source, target (pairs,) of int64, size_bytes (pairs,) of float64.
+    """
+
+    title: str
+    ranks: int
+    source: NDArray[np.int64]
+    target: NDArray[np.int64]
+    size_bytes: NDArray[np.float64]
+
+
+def is_pattern(text: str) -> bool:
+    """Return whether a text is a pattern in words.
+
+    >>> is_pattern("halo:4x8"), is_pattern("matrix.csv")
+    (True, False)
+    """
+    return text.partition(":")[0] in ("halo", "all_to_all", "ring")
+
+
+def rank_pairs(pattern: str | Path) -> RankPairs:
+    """Return the bytes between ranks of ``halo:4x8x2``, ``all_to_all:64`` or ``ring:64``, with ``,SIZE``, or of a file.
+
+    >>> ring = rank_pairs("ring:3,1 KiB")
+    >>> ring.source.tolist(), ring.target.tolist(), ring.size_bytes.tolist()
+    ([0, 1, 2], [1, 2, 0], [1024.0, 1024.0, 1024.0])
+    """
+    if not is_pattern(str(pattern)):
+        source, target, size, ranks = read_matrix(pattern)
+        return RankPairs(str(pattern), ranks, source, target, size)
+    match = _WORDS.fullmatch(str(pattern))
+    sides = [int(word) for word in match[2].split("x") if word and len(word) < 8] if match else []
+    if match is None or not sides or min(sides) < 1 or (match[1] != "halo" and len(sides) != 1):
+        raise InputError(
+            f"is '{pattern}', expected halo:4x8x2, all_to_all:64 or ring:64, and ',SIZE' such as ',1 MiB'",
+            argument="pattern",
+        )
+    size_bytes = parse_bytes(match[3], "pattern") if match[3] else float(_DEFAULT_BYTES)
+    ranks = int(np.prod(np.array(sides, dtype=np.float64)))
+    if not 2 <= ranks <= _MOST_PAIRS or (match[1] == "all_to_all" and ranks**2 > _MOST_PAIRS):
+        raise InputError(
+            f"has {ranks:,} ranks, expected 2 or more, and at most {_MOST_PAIRS:,} pairs", argument="pattern"
+        )
+    if match[1] == "halo":
+        source, target = _halo(tuple(sides))
+    elif match[1] == "ring":
+        source = np.arange(ranks)
+        target = (source + 1) % ranks
+    else:
+        source, target = np.divmod(np.arange(ranks * ranks), ranks)
+        source, target = source[source != target], target[source != target]
+    title = f"{match[1]} of {match[2]} ranks"
+    return RankPairs(title, ranks, source, target, np.full(source.size, size_bytes))
+
+
+def _halo(sides: tuple[int, ...]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the pairs of neighbours on a torus; the last side varies fastest, as in MPI_Cart_create."""
+    ranks = np.arange(int(np.prod(sides))).reshape(sides)
+    sources, targets = [], []
+    for axis, side in enumerate(sides):
+        for step in dict.fromkeys((1, side - 1)) if side > 1 else ():
+            sources.append(ranks.ravel())
+            targets.append(np.roll(ranks, -step, axis=axis).ravel())
+    return np.concatenate(sources).astype(np.int64), np.concatenate(targets).astype(np.int64)
+
+
+def node_pairs(
+    pairs: RankPairs, ranks_per_node: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
+    """Return the bytes between nodes of consecutive ranks; bytes within a node are left out."""
+    source, target = pairs.source // ranks_per_node, pairs.target // ranks_per_node
+    apart = source != target
+    nodes = -(-pairs.ranks // ranks_per_node)
+    keys, inverse = np.unique(source[apart] * nodes + target[apart], return_inverse=True)
+    size_bytes: NDArray[np.float64] = np.bincount(inverse, pairs.size_bytes[apart], keys.size).astype(np.float64)
+    return keys // nodes, keys % nodes, size_bytes
