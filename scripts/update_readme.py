@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""update_readme.py [DATABASE]: write the claims of a default study to docs, and the errors of forecasts to README.md.
+"""update_readme.py [DATABASE]: write the claims of a default study and the errors of forecasts to docs and README.md.
 
 The claims of a finished run go to docs/default_claims.csv and docs/studies/results.md. Without a database, the pages
 are rewritten from docs/default_claims.csv and config/published; a test compares them.
@@ -27,7 +27,18 @@ CLAIMS = REPOSITORY / "docs" / "default_claims.csv"
 README = REPOSITORY / "README.md"
 RESULTS = REPOSITORY / "docs" / "studies" / "results.md"
 BEGIN_STUDIES, END_STUDIES = "<!-- studies: written by scripts/update_readme.py -->\n", "<!-- end of studies -->\n"
+BEGIN_MACHINES, END_MACHINES = "<!-- machines: written by scripts/update_readme.py -->\n", "<!-- end of machines -->\n"
 BEGIN, END = "<!-- errors: written by scripts/update_readme.py -->\n", "<!-- end of errors -->\n"
+ERRORS = REPOSITORY / "docs" / "reference" / "forecast_errors.md"
+#: First lines of the page of errors.
+_ABOUT_ERRORS = """# Errors of forecasts
+
+This page lists the errors of forecasts by class of machine and copies. Others published these measurements, except
+those of the H100 and H200. A case is a set of copies, or one size of a collective. Sets are excluded if a limit that
+they need was not measured, or if their publisher states that the rates collapsed. NCCL's estimate is the time of its
+cost table. For few copies, fair sharing of links is as good; the model helps where a GPU has many copies at a time.
+
+"""
 #: Studies of README.md: publication, DOI, and a sentence with the value of a claim and its range over readings.
 STUDIES = {
     "pcie": (
@@ -216,10 +227,64 @@ def errors(claims: list[dict[str, str]]) -> str:
     return _with_blanks("\n".join(lines)) + "\n"
 
 
+def machines() -> str:
+    """Return the table of supported machines with the median errors of their forecasts."""
+    names = ["graph_class", "model", "median"]
+    copies = {
+        row["graph_class"]: row.number("median")
+        for row in read_csv(
+            published() / "forecast_errors.csv", names, ("graphs", "within_band", "worst", "sharing_median")
+        )
+        if row["model"] == "ports_and_engines"
+    }
+    nominal = {name: default_errors()[name].median for name in UNMEASURED}
+    clusters = {
+        row["machine_class"]: row.number("median")
+        for row in recorded_cluster_errors()
+        if row["operations"] == "collectives" and row["size_class"] == LARGEST
+    }
+    switched = "GPUs behind PCIe switches or root ports (workstations, RTX, L40S, A100 PCIe)"
+    of_copies = (
+        f"{copies[FEW_COPIES]:.1%} of measured copies ({copies[MANY_COPIES]:.1%} if a GPU has many); not measured: "
+        f"{nominal['direct copies']:.1%} direct, {nominal['staged copies']:.1%} through host memory"
+    )
+    both, bound = "copies, NCCL collectives", "unknown: the time is a lower bound"
+    between = "copies at nominal rates; collectives between public measurements"
+    rows = [
+        (switched, both, of_copies),
+        ("one node with NVLink or NVSwitch (HGX, DGX, GH200)", both, f"{clusters['one node']:.1%} from 1 MiB"),
+        (
+            "several such nodes with InfiniBand or RoCE (`collective --node hgx_h100 --nodes 4 --nic 8x400`)",
+            "NCCL collectives",
+            f"{clusters['InfiniBand or RoCE']:.1%} from 1 MiB",
+        ),
+        (
+            "several such nodes with Slingshot",
+            "NCCL collectives",
+            f"{clusters['Slingshot']:.1%} from 1 MiB, up to 64 nodes",
+        ),
+        ("MI300X and others with xGMI; nodes over TCP", between, "unknown"),
+        ("fat trees, dragonflies, two-level networks", "link loads, order of hosts", bound),
+    ]
+    lines = ["| your machine | forecasts | median error |", "|---|---|---|"]
+    lines += [f"| {' | '.join(row)} |" for row in rows]
+    return _with_blanks("\n".join(lines)) + "\n"
+
+
+#: Figure of each study in README.md.
+_FIGURES = {
+    "pcie": "pcie.error_distribution",
+    "breakdown": "breakdown.latency_shares",
+    "maxrate": "maxrate.rates",
+    "gpucentric": "gpucentric.curves",
+    "percs": "percs.times_small",
+}
+
+
 def studies(claims: list[dict[str, str]]) -> str:
-    """Return the table of publications with one result of the default study each."""
+    """Return the table of publications with one result of the default study each, and the command of a figure."""
     of = {row["claim"]: row for row in claims}
-    lines = ["| study | publication | result of the default study |", "|---|---|---|"]
+    lines = ["| paper | what it states, and what holds here | a figure |", "|---|---|---|"]
     for study, (publication, doi, sentence) in STUDIES.items():
         row = of[stories()[study].claim]
         value = (
@@ -228,7 +293,9 @@ def studies(claims: list[dict[str, str]]) -> str:
         low, high = (_rounded(row[end], row["unit"]) if row[end] else "" for end in ("observed_low", "observed_high"))
         link = f", [doi:{doi}](https://doi.org/{doi})" if doi else ""
         result = sentence.format(value=value, low=low, high=high)
-        lines.append(f"| `{study}` | {publication}{link} | {_with_blanks(result)} |")
+        lines.append(
+            f"| {publication}{link} | {_with_blanks(result)} | `snakemake reports/figures/{_FIGURES[study]}.svg` |"
+        )
     return "\n".join(lines) + "\n"
 
 
@@ -243,11 +310,16 @@ def _rounded(number: str, unit: str) -> str:
 
 
 def with_tables(readme: str, claims: list[dict[str, str]]) -> str:
-    """Return README.md with updated tables of errors and studies."""
-    for begin, end, text in ((BEGIN, END, errors(claims)), (BEGIN_STUDIES, END_STUDIES, studies(claims))):
+    """Return README.md with updated tables of machines and studies."""
+    for begin, end, text in ((BEGIN_MACHINES, END_MACHINES, machines()), (BEGIN_STUDIES, END_STUDIES, studies(claims))):
         before, rest = readme.split(begin)
         readme = before + begin + "\n" + text + end + rest.split(end)[1]
     return readme
+
+
+def error_page(claims: list[dict[str, str]]) -> str:
+    """Return the page of the errors of forecasts."""
+    return f"{_ABOUT_ERRORS}{BEGIN}\n{errors(claims)}{END}"
 
 
 def read_claims() -> list[dict[str, str]]:
@@ -261,6 +333,7 @@ def main() -> None:
     if len(sys.argv) > 1:
         export(Path(sys.argv[1]))
     RESULTS.write_text(results(read_claims()), encoding="utf-8")
+    ERRORS.write_text(error_page(read_claims()), encoding="utf-8")
     README.write_text(with_tables(README.read_text(encoding="utf-8"), read_claims()), encoding="utf-8")
 
 

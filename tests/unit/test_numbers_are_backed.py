@@ -31,7 +31,7 @@ def value(text):
 def prose(text):
     """Remove code, addresses, formulas and generated results from Markdown text."""
     for pattern in (
-        r"<!-- (errors|studies):.*?<!-- end of \1 -->",
+        r"<!-- (errors|studies|machines):.*?<!-- end of \1 -->",
         _VERSION,
         r"```.*?```",
         r"`[^`]*`",
