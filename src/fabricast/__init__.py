@@ -1,6 +1,13 @@
-"""Performance models of PCIe, GPU, MPI and network communication.
+"""Performance models of copies, collectives, messages and networks between GPUs and nodes.
 
-The functions of this module return topologies, congestion graphs and data frames of predictions.
+Machines      load_machine, load_topology, calibrate, validate_machine, diagnose
+Copies        predict, simulate, graph, all_to_all, halo_exchange, host_copies, fastest_schedule
+Collectives   collective, cluster_collective, reference, diagnose_collective
+Networks      map_ranks, network_loads, link_loads
+Messages      fit_max_rate, what_if, compare_breakdown, select_method
+Finished runs open_run
+
+Results are data frames with units in the names of columns, and warnings in ``attrs``; wrong input raises `InputError`.
 
 >>> import fabricast as fc
 >>> tree = fc.load_topology("storm8")
