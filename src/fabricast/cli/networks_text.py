@@ -28,7 +28,8 @@ def mapping_lines(found: RankMapping) -> Iterator[str]:
     yield f"port of a host {found.host_s * 1e3:.4g} ms, with every order"
     gain = float(static["listed"] / static["searched"])
     if gain < _SAME:
-        limit = "the ports of hosts limit it" if static["listed"] <= found.host_s * _SAME else "the search has no better one"
+        is_port = static["listed"] <= found.host_s * _SAME
+        limit = "the ports of hosts limit it" if is_port else "the search has no better one"
         yield f"the listed order is kept: {limit}"
     else:
         yield f"the best order is {gain:.2f} times as fast as the listed one where links limit"
