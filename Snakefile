@@ -50,6 +50,7 @@ rule all:
         "<results>/run_config.yaml",
         "<reports>/report.html",
         figure_files(*settings.figure_formats),
+        all_your_figures(*settings.figure_formats),
 
 
 rule your_machine:

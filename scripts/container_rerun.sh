@@ -11,6 +11,7 @@ folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 cp -r Snakefile workflow config envs profiles src CITATION.cff "$folder/"
 mkdir "$folder/containers"
+cp "$repository/containers/missing_capabilities.py" "$folder/containers/"
 ln "$repository/containers/fabricast.sif" "$folder/containers/" 2> /dev/null ||
   cp "$repository/containers/fabricast.sif" "$folder/containers/"
 cd "$folder"

@@ -30,6 +30,8 @@ CALLS = {
     "link_loads": {"pattern": "2D-64"},
     "load_machine": {"files": "storm8"},
     "load_topology": {"source": "storm8"},
+    "map_ranks": {"pattern": "ring:16", "proposals": 10},
+    "network_loads": {"pattern": "ring:16"},
     "predict": {"tree": TREE, "graphs": PAIRS, "size": 1e6, "bandwidth": 1e10},
     "read_graphs": {"path": "graphs.csv", "tree": TREE},
     "reference": {"gpu": "H100"},

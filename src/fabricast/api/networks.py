@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -14,9 +14,9 @@ from fabricast.core.arguments import with_checked_types
 from fabricast.core.errors import InputError, unknown_name
 from fabricast.core.quantities import check_count, check_seed
 from fabricast.networks.descriptions import default_network, switch_network
-from fabricast.networks.launcher_files import read_hosts, write_rank_files
+from fabricast.networks.launcher_files import is_host_name, read_hosts, write_rank_files
 from fabricast.networks.loads import ROUTINGS, link_loads
-from fabricast.networks.mapping import search_hosts
+from fabricast.networks.mapping import has_equal_ports, search_hosts
 from fabricast.networks.network import SwitchNetwork
 from fabricast.networks.patterns import node_pairs, rank_pairs
 
@@ -41,7 +41,9 @@ class RankMapping:
         One row per order of hosts (listed, random, searched) and routing: time_s of the busiest link, its name in
         busiest_link, and the bytes on it.
     host_s : float
-        Time of the busiest port of a host in s, which no order changes.
+        Time of the busiest port of a host in s in the searched order.
+    same_ports : bool
+        Whether all ports of hosts have one rate, so that no order changes `host_s`.
     ranks_per_node : int
         Ranks of a node.
     assumptions : tuple of str
@@ -53,6 +55,7 @@ class RankMapping:
     table: pd.DataFrame
     times: pd.DataFrame
     host_s: float
+    same_ports: bool
     ranks_per_node: int
     assumptions: tuple[str, ...]
 
@@ -95,8 +98,8 @@ def map_ranks(
         ``topology.conf`` of Slurm, or the output of ``ibnetdiscover`` or ``ibnetdiscover -p``. By default the smallest
         non-blocking fat tree of 40-port switches.
     hosts : str, Path or sequence of str, optional
-        Hosts of the job, in the order of the launcher: a file, a node list of Slurm, or names. By default the first
-        hosts of the network.
+        Hosts of the job, in the order of the launcher: a file, a node list of Slurm, or names. By default all hosts of
+        the network with the usual number of cards; the listed order uses the first ones.
     ranks_per_node : int, default 8
         Ranks (GPUs) of a node.
     gbit_s : float, optional
@@ -123,7 +126,7 @@ def map_ranks(
     Examples
     --------
     >>> import fabricast as fc
-    >>> found = fc.map_ranks("halo:8x8x8", network="fat_tree:2,16,4@200", proposals=20_000)
+    >>> found = fc.map_ranks("halo:8x8x8", network="fat_tree:2,16,4@200", proposals=50_000)
     >>> found.times.query("routing == 'static'").set_index("order")["time_s"].map("{:.2e}".format).to_dict()
     {'listed': '1.68e-03', 'random': '4.03e-03', 'searched': '1.34e-03'}
     """
@@ -138,8 +141,9 @@ def map_ranks(
             f"'{pattern}' has no bytes between nodes of {ranks_per_node} ranks: all mappings are equal",
             argument="pattern",
         )
-    built, names, places = _hosts(network, hosts, nodes, gbit_s, oversubscription)
+    built, names, places = _hosts(network, hosts, nodes, gbit_s, oversubscription, ranks_per_node)
     search = search_hosts(built, flows, nodes, places, proposals=proposals, seed=seed, progress=progress)
+    same_ports = has_equal_ports(built, places)
     times, host_s = _times(built, flows, {"listed": [places[:nodes]], "searched": [search.host]}, places, nodes, seed)
     name_of = dict(zip(places.tolist(), names, strict=True))
     first = np.arange(nodes) * ranks_per_node
@@ -152,7 +156,7 @@ def map_ranks(
         }
     )
     title = f"{pairs.title} on {nodes:,} nodes of {ranks_per_node} ranks"
-    return RankMapping(title, built.title, table, times, host_s, ranks_per_node, built.assumptions)
+    return RankMapping(title, built.title, table, times, host_s, same_ports, ranks_per_node, built.assumptions)
 
 
 @with_checked_types
@@ -194,8 +198,8 @@ def network_loads(
     pairs = rank_pairs(pattern)
     nodes = -(-pairs.ranks // ranks_per_node)
     source, target, size = node_pairs(pairs, ranks_per_node)
-    built, _, places = _hosts(network, hosts, nodes, gbit_s, oversubscription)
-    load = link_loads(built, places[source], places[target], size, routing).bytes
+    built, _, places = _hosts(network, hosts, nodes, gbit_s, oversubscription, ranks_per_node)
+    load = link_loads(built, places[source], places[target], size, routing, built.rails(places[:nodes])).bytes
     used = np.flatnonzero(load)
     time_s = load[used] / built.capacity[used]
     # Host ports of equal load come first, because their numbers are the highest.
@@ -218,19 +222,29 @@ def _hosts(
     nodes: int,
     gbit_s: float | None,
     oversubscription: float,
+    ranks_per_node: int,
 ) -> tuple[SwitchNetwork, list[str], NDArray[np.int64]]:
     """Return the network, the names of the hosts that may be used, and their numbers."""
     if gbit_s is not None and not 0.01 <= gbit_s <= 1e5:
         raise InputError(f"is {gbit_s:g}, expected 0.01 to 100,000", argument="gbit_s")
-    listed = None if hosts is None else read_hosts(hosts) if isinstance(hosts, str | Path) else list(hosts)
+    if not 1 <= oversubscription <= 1000:
+        raise InputError(f"is {oversubscription:g}, expected 1 to 1,000", argument="oversubscription")
+    rate = None if gbit_s is None else gbit_s * 1e9 / 8
+    listed: list[str] | None = None
+    if isinstance(hosts, str | Path):
+        listed = read_hosts(hosts, ranks_per_node=ranks_per_node)
+    elif hosts is not None:
+        listed = list(hosts)
+    for name in listed or ():
+        if not is_host_name(name):
+            raise InputError(f"has {name!r}, expected names of letters, digits, '.', '-' and '_'", argument="hosts")
     if network is None:
-        built = default_network(max(nodes, len(listed or ())))
+        built = default_network(max(nodes, len(listed or ())), rate)
     else:
-        rate = None if gbit_s is None else gbit_s * 1e9 / 8
         built = switch_network(str(network), bytes_per_s=rate, oversubscription=oversubscription)
     if listed is None:
-        places = np.arange(len(built.hosts), dtype=np.int64)
-        names = list(built.hosts)
+        places = _usual_hosts(built)
+        names = [built.hosts[place] for place in places.tolist()]
     elif network is None or not Path(network).is_file():
         # Generated networks have no names of their own: the hosts have the first places, in their order.
         if len(listed) > len(built.hosts):
@@ -241,8 +255,29 @@ def _hosts(
     if len(set(names)) < len(names):
         raise InputError("has a host twice, expected each host once", argument="hosts")
     if places.size < nodes:
-        raise InputError(f"has {places.size:,} hosts, expected at least {nodes:,} for the pattern", argument="hosts")
+        raise InputError(
+            f"has {places.size:,} hosts, expected at least {nodes:,} for the pattern",
+            argument="network" if listed is None else "hosts",
+        )
+    built = replace(built, assumptions=(*built.assumptions, *_rails_assumed(built, places)))
     return built, names, places
+
+
+def _usual_hosts(network: SwitchNetwork) -> NDArray[np.int64]:
+    """Return the hosts with the usual number of end points: others, such as those of storage, run no ranks."""
+    rails = np.diff(network.host_begin)
+    counts = np.bincount(rails)
+    return np.flatnonzero(rails == int(counts.argmax())).astype(np.int64)
+
+
+def _rails_assumed(network: SwitchNetwork, hosts: NDArray[np.int64]) -> Iterator[str]:
+    """Yield what is assumed about hosts with other numbers of end points."""
+    rails = np.diff(network.host_begin)
+    if np.ptp(rails[hosts]):
+        text = f"hosts have {rails[hosts].min()} to {rails[hosts].max()} cards: each uses {rails[hosts].min()} of them"
+        yield text
+    elif np.ptp(rails) and hosts.size == int((rails == rails[hosts[0]]).sum()):
+        yield f"{rails.size - hosts.size} hosts with another number of cards than {rails[hosts[0]]} run no ranks"
 
 
 def _times(
@@ -257,10 +292,10 @@ def _times(
     source, target, size = flows
     generator = np.random.default_rng(seed)
     random = [generator.permutation(places)[:nodes] for _ in range(_RANDOM_ORDERS)]
-    rows, host_s = [], 0.0
+    rows, host_s, rails = [], 0.0, network.rails(places)
     for name, chosen in {"listed": orders["listed"], "random": random, "searched": orders["searched"]}.items():
         for routing in ROUTINGS:
-            loads = [link_loads(network, host[source], host[target], size, routing) for host in chosen]
+            loads = [link_loads(network, host[source], host[target], size, routing, rails) for host in chosen]
             loads.sort(key=lambda one: one.time_s)
             middle = loads[len(loads) // 2]
             host_s = middle.host_s

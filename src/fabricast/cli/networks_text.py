@@ -25,10 +25,11 @@ def mapping_lines(found: RankMapping) -> Iterator[str]:
         link = rows.loc[rows["routing"] == "static", "busiest_link"].iloc[0]
         yield f"{_ORDERS[str(order)]:14}" + "".join(f"{times[one] * 1e3:13.4g}" for one in ROUTINGS) + f"  {link}"
     static = found.times[found.times["routing"] == "static"].set_index("order")["time_s"]
-    yield f"port of a host {found.host_s * 1e3:.4g} ms, with every order"
+    orders = "with every order" if found.same_ports else "in the best order"
+    yield f"port of a host {found.host_s * 1e3:.4g} ms, {orders}"
     gain = float(static["listed"] / static["searched"])
     if gain < _SAME:
-        is_port = static["listed"] <= found.host_s * _SAME
+        is_port = found.same_ports and static["listed"] <= found.host_s * _SAME
         limit = "the ports of hosts limit it" if is_port else "the search has no better one"
         yield f"the listed order is kept: {limit}"
     else:

@@ -64,6 +64,15 @@ def _is_switched(pattern: str, network: str | None, groups: int | None) -> bool:
     return is_pattern(pattern) or (groups is None and pattern not in WORKLOADS and is_file)
 
 
+def _refuse_options(**used: object) -> None:
+    """Raise an error if an option is used that belongs to the other kind of network."""
+    from fabricast.core.errors import InputError
+
+    for name, value in used.items():
+        if value:
+            raise InputError("is not an option of this kind of network", argument=name)
+
+
 def _print_switched(lines: Iterator[str], assumptions: Sequence[str]) -> None:
     for line in lines:
         typer.echo(line)
@@ -120,6 +129,8 @@ def network_loads(
 ) -> None:
     """Print the link loads of a mapped pattern; on two-level networks for direct and indirect routing."""
     if _is_switched(pattern, network, groups):
+        _refuse_options(mapping=mapping != "DEF", groups=groups, gateway=gateway != "mod", tiles=tiles != 1)
+        _refuse_options(multiplicity=multiplicity != 1)
         from fabricast.api.networks import network_loads as loads_of
         from fabricast.cli.networks_text import link_lines
 
@@ -134,6 +145,7 @@ def network_loads(
         )
         _print_switched(link_lines(table, pattern, routing, _MOST_LINKS_SHOWN), table.attrs["assumptions"])
         return
+    _refuse_options(hosts=hosts, routing=routing != "static", gbit_s=gbit_s, oversubscription=oversubscription != 1)
     from fabricast.cli.percs_text import loads_lines
 
     check_seed(seed)
@@ -154,7 +166,7 @@ def network_simulate(
     groups: Annotated[int | None, _GROUPS] = None,
     gateway: Annotated[str, _GATEWAY] = "mod",
     multiplicity: Annotated[int, _MULTIPLICITY] = 1,
-    network: Annotated[str | None, _NETWORK] = None,
+    network: Annotated[str | None, typer.Option(help="YAML file of a two-level direct network.")] = None,
     tiles: Annotated[int, _TILES] = 1,
     ranks_per_node: Annotated[int | None, _RANKS] = None,
     seed: Annotated[int, typer.Option(help="Seed of random mappings and routes.")] = 1,
@@ -212,6 +224,7 @@ def map_pattern(
         check_range("--proposals", proposals, 1000, 1e10)
     check_seed(seed)
     if _is_switched(pattern, network, groups):
+        _refuse_options(groups=groups, gateway=gateway != "mod", multiplicity=multiplicity != 1, tiles=tiles != 1)
         from fabricast.api.networks import map_ranks
         from fabricast.cli.networks_text import mapping_lines
         from fabricast.runtime.jobs import progress_of
@@ -233,6 +246,7 @@ def map_pattern(
         for path in found.write(output) if output is not None else ():
             typer.echo(f"written: {path}")
         return
+    _refuse_options(gbit_s=gbit_s, oversubscription=oversubscription != 1)
     from fabricast.cli.percs_text import map_lines
     from fabricast.networks.launcher_files import read_hosts
 

@@ -44,8 +44,8 @@ def with_checked_types(function: Callable[_P, _R]) -> Callable[_P, _R]:
     """Decorate a function so that arguments of other types than its annotations raise `InputError`.
 
     Numbers may be numpy or decimal ones, but not truth values; integers may be floats without a fraction. Text, sets
-    and mappings are no sequences; any other iterable is one. The function gets Python's numbers and lists: elements of
-    sequences and values of mappings are checked and converted, too, except for pairs.
+    of numbers and dictionaries are no sequences; any other iterable is one. The function gets Python's numbers and
+    lists: elements of sequences and values of mappings are checked and converted, too, except for pairs.
 
     >>> @with_checked_types
     ... def half(size: float) -> float:
@@ -91,7 +91,7 @@ def _converted(name: str, value: object, annotation: Any, verb: str = "is") -> A
     if origin is float or origin is int:
         number: Any = _plain(value)
         return origin(number)
-    if isinstance(value, str) and not value.isprintable() and _has_surrogates(value):
+    if isinstance(value, str) and Path not in kinds and not value.isprintable() and _has_surrogates(value):
         raise InputError(f"{verb} {reprlib.repr(value)}, expected text of Unicode characters", argument=name)
     if origin is Mapping and isinstance(value, Mapping) and inner:
         return {
@@ -144,9 +144,12 @@ def _is_sequence(value: object, kind: Any) -> bool:
     """Return whether a value is a sequence: an iterable with an order, an array of one dimension, or one of pairs."""
     if isinstance(value, np.ndarray):
         of_pairs = [one for one in get_args(kind) if get_origin(one) is tuple]
-        return value.ndim == 1 + len(of_pairs) and not np.ma.is_masked(value)
-    # A data frame iterates over the names of its columns.
-    is_other = isinstance(value, str | bytes | Path | Mapping | set | frozenset) or hasattr(value, "columns")
+        is_flat = value.ndim == 1 and (not of_pairs or value.dtype == object)
+        return (is_flat or value.ndim == 1 + len(of_pairs)) and not np.ma.is_masked(value)
+    # A data frame iterates over the names of its columns; the order of a set of pairs does not matter.
+    is_other = isinstance(value, str | bytes | Path | dict) or hasattr(value, "columns")
+    if isinstance(value, set | frozenset):
+        return any(get_origin(one) is tuple for one in get_args(kind))
     return isinstance(value, Iterable) and not is_other
 
 

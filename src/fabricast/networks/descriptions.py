@@ -10,14 +10,14 @@ from fabricast.core.errors import InputError
 from fabricast.inputs.files import read_text
 from fabricast.inputs.log_lines import clean_text
 from fabricast.networks.generators import dragonfly, fat_tree
-from fabricast.networks.launcher_files import is_slurm_topology, slurm_switches
+from fabricast.networks.launcher_files import is_host_name, is_slurm_topology, slurm_switches
 from fabricast.networks.network import Cable, SwitchNetwork, network_of_cables
 
 __all__ = ["DEFAULT_BYTES_PER_S", "default_network", "is_description", "switch_network"]
 
 #: Rate of one port in bytes/s without another statement: 200 Gbit/s (HDR InfiniBand). [assumed]
 DEFAULT_BYTES_PER_S = 25e9
-_WORDS = re.compile(r"(fat_tree|dragonfly):([0-9,]+)(?:@([0-9.]+))?")
+_WORDS = re.compile(r"(fat_tree|dragonfly):([0-9,]+)(?:@([0-9]{1,9}(?:\.[0-9]{1,9})?))?")
 #: Rates of a lane of InfiniBand in bits/s, without the line code.
 _LANES = {
     "SDR": 2e9,
@@ -33,8 +33,8 @@ _LANES = {
 _SWITCH = re.compile(r'^Switch\s+\d+\s+"S-([0-9a-fA-F]+)"\s*#\s*"([^"]*)"', re.MULTILINE)
 _CARD = re.compile(r'^(?:Ca|Rt)\s+\d+\s+"[HR]-([0-9a-fA-F]+)"')
 _PORT = re.compile(
-    r'^\[(\d+)\](?:\([0-9a-fA-F]+\))?\s+"([SHR])-([0-9a-fA-F]+)"\[(\d+)\](?:\([0-9a-fA-F]+\))?\s*'
-    r'#\s*"([^"]*)".*?(?:\s(\d+)x([A-Z0-9]+))?\s*$'
+    r'^\[(\d+)\](?:\[ext \d+\])?(?:\([0-9a-fA-F]+\))?\s+"([SHR])-([0-9a-fA-F]+)"\[(\d+)\](?:\([0-9a-fA-F]+\))?\s*'
+    r'(?:\[ext \d+\]\s*)?#\s*"([^"]*)".*?(?:\s(\d+)x([A-Z0-9]+)(?:\s+[sw]=\d+)*)?\s*$'
 )
 #: Line of `ibnetdiscover -p`: both ends of a cable, with their descriptions.
 _CABLE = re.compile(
@@ -63,9 +63,7 @@ def _is_discovery(text: str) -> bool:
     return _SWITCH.search(text) is not None or _CABLE.search(text) is not None
 
 
-def switch_network(
-    network: str, *, bytes_per_s: float | None = None, oversubscription: float = 1.0, rails: int = 1
-) -> SwitchNetwork:
+def switch_network(network: str, *, bytes_per_s: float | None = None, oversubscription: float = 1.0) -> SwitchNetwork:
     """Return a network from words such as ``fat_tree:2,36,18``, a file of Slurm or the output of ibnetdiscover.
 
     Parameters
@@ -78,8 +76,6 @@ def switch_network(
     oversubscription : float, default 1.0
         For files of Slurm, which do not count cables: bytes/s of the hosts below a switch divided by those of its
         links to the switch above.
-    rails : int, default 1
-        For files of Slurm: end points of each host.
     """
     rate = DEFAULT_BYTES_PER_S if bytes_per_s is None else bytes_per_s
     if network.partition(":")[0] in ("fat_tree", "dragonfly"):
@@ -89,7 +85,7 @@ def switch_network(
         return _of_words(network, rate, is_assumed=True)
     text = clean_text(read_text(path, strict=True))
     if is_slurm_topology(text):
-        return _of_slurm(path, text, rate * rails, oversubscription, is_assumed=bytes_per_s is None)
+        return _of_slurm(path, text, rate, oversubscription, is_assumed=bytes_per_s is None)
     if _is_discovery(text):
         return _of_discovery(path, text)
     raise InputError(
@@ -99,12 +95,13 @@ def switch_network(
     )
 
 
-def default_network(hosts: int) -> SwitchNetwork:
+def default_network(hosts: int, bytes_per_s: float | None = None) -> SwitchNetwork:
     """Return the smallest non-blocking fat tree of switches with 40 ports for some hosts."""
+    rate = DEFAULT_BYTES_PER_S if bytes_per_s is None else bytes_per_s
     for levels in (1, 2, 3):
         if hosts <= (40 if levels == 1 else 2 * 20**levels):
             words = f"fat_tree:{levels},40,20"
-            return _of_words(words, DEFAULT_BYTES_PER_S, is_assumed=True)
+            return _of_words(words, rate, is_assumed=bytes_per_s is None)
     raise InputError(f"has {hosts:,} hosts, expected at most 16,000 without a network", argument="network")
 
 
@@ -113,7 +110,8 @@ def _of_words(text: str, rate: float, *, is_assumed: bool) -> SwitchNetwork:
     expected = "expected fat_tree:LEVELS,PORTS,UP[,PLANES] or dragonfly:GROUPS,ROUTERS,HOSTS,GLOBAL, and @GBIT_S"
     if match is None:
         raise InputError(f"is '{text}', {expected}", argument="network")
-    numbers = [int(word) for word in match[2].split(",") if word and len(word) < 7]
+    words = match[2].split(",")
+    numbers = [int(word) for word in words] if all(0 < len(word) < 7 for word in words) else []
     if match[3]:
         rate, is_assumed = float(match[3]) * 1e9 / 8, False
     if not 1e6 <= rate <= 1e14:
@@ -169,8 +167,15 @@ def _of_discovery(path: Path, text: str) -> SwitchNetwork:
     switches: dict[str, str] = {}
     cables: dict[frozenset[tuple[str, int]], tuple[str, str, str, float]] = {}
     described: dict[str, str] = {}
+    peers: dict[tuple[str, int], frozenset[tuple[str, int]]] = {}
     for kind, guid, port, other_kind, other, other_port, names, rate in _cables_of(path, text):
         ends = frozenset(((guid, port), (other, other_port)))
+        for end in ends:
+            if kind == other_kind == "S" and peers.setdefault(end, ends) != ends:
+                raise InputError(f"port {end[1]} of switch {end[0]} has two cables, expected one", path=path)
+        if any("Aggregation Node" in name for name in names):
+            # SHARP: a port within a switch, no host.
+            continue
         for one, one_kind, name in ((guid, kind, names[0]), (other, other_kind, names[1])):
             if one_kind == "S":
                 switches.setdefault(one, name or one)
@@ -179,15 +184,17 @@ def _of_discovery(path: Path, text: str) -> SwitchNetwork:
         if ends not in cables and (kind, other_kind) != ("H", "H"):
             first, second = (guid, other) if kind == "S" else (other, guid)
             cables[ends] = (first, second, "S" if kind == other_kind else "H", rate)
-    host_of = {guid: (name.split() or [guid])[0].strip("'\"") for guid, name in described.items()}
+    host_of = {guid: _host_name(guid, name) for guid, name in described.items()}
     hosts = list(dict.fromkeys(host_of[other] for _, other, kind, _ in cables.values() if kind == "H"))
     number = {guid: place for place, guid in enumerate(switches)}
     place = {host: number_of for number_of, host in enumerate(hosts)}
     if not switches or not hosts:
         raise InputError("has no switch with a host, expected the output of ibnetdiscover", path=path)
+    # The cards of a host in the order of their names are its rails.
+    ordered = sorted(cables.values(), key=lambda cable: described.get(cable[1], "") if cable[2] == "H" else "")
     built = [
         Cable(number[first], number[second] if kind == "S" else -1 - place[host_of[second]], rate)
-        for first, second, kind, rate in cables.values()
+        for first, second, kind, rate in ordered
     ]
     unique = _unique(list(switches.values()))
     title = f"{path.name}: {len(unique)} switches, {len(hosts):,} hosts, {len(built):,} cables"
@@ -195,6 +202,17 @@ def _of_discovery(path: Path, text: str) -> SwitchNetwork:
         return network_of_cables(title, hosts, unique, built)
     except InputError as error:
         raise InputError(error.reason, path=path) from error
+
+
+def _host_name(guid: str, description: str) -> str:
+    """Return the host of a card: the first word of its description, or its identifier if it has the default one.
+
+    >>> _host_name("0c42", "node01 mlx5_0"), _host_name("0c42", "MT4123 ConnectX6 Mellanox Technologies")
+    ('node01', 'card-0c42')
+    """
+    name = (description.split() or [""])[0].strip("'\"")
+    is_default = "Mellanox Technologies" in description or re.fullmatch(r"MT\d+", name) is not None
+    return f"card-{guid}" if is_default or not is_host_name(name) else name
 
 
 def _unique(names: list[str]) -> list[str]:
@@ -244,6 +262,8 @@ def _cables_of(path: Path, text: str) -> Iterator[_Cable]:
 
 def _rate(path: Path, line: int, width: str, speed: str) -> float:
     """Return the rate of a port such as 4xHDR in bytes/s."""
+    if int(width) not in (1, 2, 4, 8, 12):
+        raise InputError(f"width is {width}x, expected 1x, 2x, 4x, 8x or 12x", path=path, line=line)
     if speed not in _LANES:
         raise InputError(f"speed is '{speed}', expected one of {', '.join(_LANES)}", path=path, line=line)
     return int(width) * _LANES[speed] / 8

@@ -10,6 +10,9 @@ from fabricast.networks.network import Cable, SwitchNetwork, network_of_cables
 
 __all__ = ["dragonfly", "fat_tree"]
 
+#: Most cables of a generated network.
+_MOST_CABLES = 2_000_000
+
 
 def fat_tree(levels: int, ports: int, up: int, *, bytes_per_s: float, planes: int = 1) -> SwitchNetwork:
     """Return a fat tree of equal switches.
@@ -46,6 +49,8 @@ def fat_tree(levels: int, ports: int, up: int, *, bytes_per_s: float, planes: in
     for level in range(levels - 1, -1, -1):
         subtrees[level] = subtrees[level + 1] * (down[level] if level < levels else 1)
     hosts = subtrees[0]
+    cables_of_levels = [subtrees[level] * up**level for level in range(1, levels)]
+    _check_size(planes * (hosts + sum(cables_of_levels)))
     names: list[str] = []
     cables: list[Cable] = []
     for plane in range(planes):
@@ -64,6 +69,11 @@ def fat_tree(levels: int, ports: int, up: int, *, bytes_per_s: float, planes: in
     words = f"fat tree of {levels} levels, {ports} ports, {up} up" if levels > 1 else f"one switch of {ports} ports"
     title = f"{words}{f', {planes} planes' if planes > 1 else ''}: {hosts:,} hosts"
     return network_of_cables(title, [f"host{number}" for number in range(hosts)], names, cables)
+
+
+def _check_size(cables: int) -> None:
+    if cables > _MOST_CABLES:
+        raise InputError(f"has {cables:,} cables, expected at most {_MOST_CABLES:,}", argument="network")
 
 
 def _level_name(level: int, levels: int) -> str:
@@ -108,6 +118,7 @@ def dragonfly(groups: int, routers: int, hosts: int, global_links: int, *, bytes
             f"each of the {groups - 1} other groups",
             argument="network",
         )
+    _check_size(groups * routers * (hosts + (routers - 1) // 2 + global_links))
     names = [f"group{group}.router{router}" for group in range(groups) for router in range(routers)]
     cables = [
         Cable(group * routers + one, group * routers + other, bytes_per_s)

@@ -16,7 +16,15 @@ from fabricast.core.errors import InputError
 from fabricast.inputs.files import read_text, write_text
 from fabricast.inputs.log_lines import clean_text
 
-__all__ = ["SlurmSwitch", "is_slurm_topology", "node_names", "read_hosts", "slurm_switches", "write_rank_files"]
+__all__ = [
+    "SlurmSwitch",
+    "is_host_name",
+    "is_slurm_topology",
+    "node_names",
+    "read_hosts",
+    "slurm_switches",
+    "write_rank_files",
+]
 
 _LONGEST_HOST = 253
 _MOST_HOSTS = 1_000_000
@@ -123,6 +131,15 @@ def _range(text: str, part: str) -> Iterator[str]:
             yield f"{number:0{len(match[1])}}"
 
 
+def is_host_name(name: str) -> bool:
+    """Return whether a name can be that of a host in the files of launchers.
+
+    >>> is_host_name("node-01.site"), is_host_name("a b")
+    (True, False)
+    """
+    return _HOST.fullmatch(name) is not None and len(name) <= _LONGEST_HOST
+
+
 def is_slurm_topology(text: str) -> bool:
     """Return whether a text is a ``topology.conf`` of Slurm.
 
@@ -148,7 +165,8 @@ def slurm_switches(text: str, path: Path) -> dict[str, SlurmSwitch]:
     """Return the switches of a ``topology.conf`` by name; each follows the one above it."""
     members: dict[str, list[str]] = {}
     nodes: dict[str, list[str]] = {}
-    lines = re.sub(r"\\\s*\n", " ", text).splitlines()
+    # A list of nodes may continue on the next line.
+    lines = re.sub(r"\\\s*\n", " ", re.sub(r",\s*\\\s*\n\s*", ",", text)).splitlines()
     for number, line in enumerate(lines, start=1):
         switch = _SWITCH.match(line.partition("#")[0])
         if switch is None:
@@ -162,6 +180,11 @@ def slurm_switches(text: str, path: Path) -> dict[str, SlurmSwitch]:
                 table[switch[1]] += node_names(names)
             except InputError as error:
                 raise InputError(error.reason, path=path, line=number) from error
+    # `scontrol show topology` repeats the nodes at each level; they belong to the switches without others below.
+    at_leaves = {host for name, hosts_of in nodes.items() if not members[name] for host in hosts_of}
+    for name in members:
+        if members[name]:
+            nodes[name] = [host for host in nodes[name] if host not in at_leaves]
     below = {name for names in members.values() for name in names}
     roots = [name for name in members if name not in below]
     hosts: dict[str, str] = {}
@@ -200,7 +223,9 @@ def write_rank_files(router: NDArray[np.int64], ranks_per_node: int, hosts: Sequ
         slot = slots.get(owner, 0)
         slots[owner] = slot + 1
         lines.append(f"rank {rank}={hosts[owner]} slot={slot}\n")
-    rankfile, hostfile = stem.with_suffix(".rankfile"), stem.with_suffix(".hosts")
+    if not stem.name:
+        raise InputError(f"is '{stem}', expected the first part of file names", argument="output")
+    rankfile, hostfile = (stem.with_name(f"{stem.name}{ending}") for ending in (".rankfile", ".hosts"))
     write_text(rankfile, "".join(lines))
     write_text(hostfile, "".join(f"{hosts[owner]}\n" for owner in router.tolist()))
     return [rankfile, hostfile]

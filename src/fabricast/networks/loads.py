@@ -40,10 +40,13 @@ class NetworkLoads:
 
 
 def end_point_pairs(
-    network: SwitchNetwork, source: NDArray[np.int64], target: NDArray[np.int64], size_bytes: NDArray[np.float64]
+    network: SwitchNetwork,
+    source: NDArray[np.int64],
+    target: NDArray[np.int64],
+    size_bytes: NDArray[np.float64],
+    rails: int,
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
     """Return the bytes between end points: those of a pair of hosts are split evenly over their rails."""
-    rails = network.rails
     rail = np.tile(np.arange(rails), source.size)
     first, second = (np.repeat(network.host_begin[ends], rails) + rail for ends in (source, target))
     return first, second, np.repeat(size_bytes / rails, rails)
@@ -55,6 +58,7 @@ def link_loads(
     target: NDArray[np.int64],
     size_bytes: NDArray[np.float64],
     routing: str = "static",
+    rails: int | None = None,
 ) -> NetworkLoads:
     """Return the loads of bytes between hosts.
 
@@ -68,6 +72,8 @@ def link_loads(
         Bytes of each pair.
     routing : {'static', 'adaptive', 'indirect'}, default 'static'
         Routes.
+    rails : int, optional
+        Number of end points of each host that messages use; by default that of the host with the fewest.
 
     Returns
     -------
@@ -88,12 +94,12 @@ def link_loads(
     if routing not in ROUTINGS:
         raise unknown_name("routing", routing, ROUTINGS)
     load = np.zeros(network.capacity.size)
-    tables = (network.begin, network.neighbour, network.leaf, network.leaf_number, network.distance, network.number)
-    one, other, size = end_point_pairs(network, source, target, size_bytes)
+    used = network.rails(np.concatenate([source, target])) if rails is None else rails
+    one, other, size = end_point_pairs(network, source, target, size_bytes, used)
     if routing == "indirect":
         _add_indirect(load, network, one, other, size)
     else:
-        add_traffic(load, one, other, size, routing == "adaptive", *tables)
+        add_traffic(load, one, other, size, routing == "adaptive", *network.tables)
     time, links = load / network.capacity, network.neighbour.size
     busiest, port = int(time.argmax()), links + int(time[links:].argmax())
     if time[port] >= time[busiest] * (1 - 1e-9):
@@ -110,20 +116,13 @@ def _add_indirect(
     size: NDArray[np.float64],
 ) -> None:
     """Add expected loads of routes over a random leaf switch of the same plane: minimal to it, and minimal from it."""
-    from fabricast.networks.kernels.routes import add_leaf_traffic
+    from fabricast.networks.kernels.routes import add_indirect
 
     links = network.neighbour.size
     np.add.at(load, links + 2 * one, size)
     np.add.at(load, links + 2 * other + 1, size)
-    count = network.leaves.size
-    sent, received = np.zeros(count), np.zeros(count)
+    sent, received = np.zeros(network.leaves.size), np.zeros(network.leaves.size)
     apart = network.leaf[one] != network.leaf[other]
     np.add.at(sent, network.leaf_number[network.leaf[one[apart]]], size[apart])
     np.add.at(received, network.leaf_number[network.leaf[other[apart]]], size[apart])
-    reached = network.distance[network.leaves] >= 0
-    each = reached.sum(axis=1)
-    pairs = np.nonzero(reached)
-    phases = (sent / each)[pairs[0]] + (received / each)[pairs[1]]
-    add_leaf_traffic(
-        load, network.leaves[pairs[0]], pairs[1], phases, network.begin, network.neighbour, network.distance
-    )
+    add_indirect(load, sent, received, network.leaves, network.begin, network.neighbour, network.distance)

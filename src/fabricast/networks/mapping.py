@@ -12,7 +12,7 @@ from fabricast.core.errors import InputError
 from fabricast.networks.loads import NetworkLoads, link_loads
 from fabricast.networks.network import SwitchNetwork
 
-__all__ = ["HostSearch", "search_hosts"]
+__all__ = ["HostSearch", "has_equal_ports", "search_hosts"]
 
 _EPOCHS = 12
 _WARM, _COLD = 3.0, 0.03
@@ -95,25 +95,29 @@ def search_hosts(
     node_in[:nodes] = slot_of
     source, target, size = pairs
 
+    rails = network.rails(hosts)
+
     def loads_of(slots: NDArray[np.int64]) -> NetworkLoads:
-        return link_loads(network, hosts[slots[source]], hosts[slots[target]], size)
+        return link_loads(network, hosts[slots[source]], hosts[slots[target]], size, rails=rails)
 
     start = loads_of(slot_of)
     load, best_s, best = start.bytes, start.time_s, slot_of.copy()
-    if start.time_s <= start.host_s:
-        # The ports of the hosts limit, whose loads no swap changes.
+    # No swap changes what the ports of hosts need, if they have one rate.
+    fixed_s = start.host_s if has_equal_ports(network, hosts) else 0.0
+    if start.time_s <= fixed_s:
         return HostSearch(hosts[best], best_s, best_s, 0, 0)
     links = network.neighbour.size
     even_s = float(load[:links].sum() / network.capacity[:links].sum())
     scale = 1 / network.capacity / max(_TARGET_OVER_FLOOR * even_s, start.host_s)
     temperatures = np.geomspace(_WARM, _COLD, _EPOCHS + 1)
-    state, kept = np.array([np.uint64(seed) * np.uint64(2654435769) + np.uint64(88172645463325252)]), 0
-    tables = (network.begin, network.neighbour, network.leaf, network.leaf_number, network.distance, network.number)
+    state = np.array([np.uint64(seed % (1 << 31)) * np.uint64(2654435769) + np.uint64(88172645463325252)])
+    kept = tried = 0
     for epoch in range(_EPOCHS):
         steps = proposals // _EPOCHS + (1 if epoch < proposals % _EPOCHS else 0)
-        flows = (offset, other, sent, received, network.rails, network.host_begin)
+        flows = (offset, other, sent, received, rails, network.host_begin)
         warm, cold = temperatures[epoch], temperatures[epoch + 1]
-        kept += int(anneal(steps, warm, cold, state, load, scale, hosts, slot_of, node_in, *flows, *tables))
+        kept += int(anneal(steps, warm, cold, state, load, scale, hosts, slot_of, node_in, *flows, *network.tables))
+        tried += steps
         # Recomputed, so that rounding errors do not accumulate.
         now = loads_of(slot_of)
         load = now.bytes
@@ -121,9 +125,17 @@ def search_hosts(
             best_s, best = now.time_s, slot_of.copy()
         if progress is not None:
             progress(steps)
-        if best_s <= start.host_s:
+        if best_s <= fixed_s:
             break
-    return HostSearch(hosts[best], best_s, start.time_s, proposals, kept)
+    return HostSearch(hosts[best], best_s, start.time_s, tried, kept)
+
+
+def has_equal_ports(network: SwitchNetwork, hosts: NDArray[np.int64]) -> bool:
+    """Return whether all ports of some hosts have one rate."""
+    first = network.neighbour.size + 2 * network.host_begin[hosts]
+    last = network.neighbour.size + 2 * network.host_begin[hosts + 1]
+    rates = {float(rate) for one, other in zip(first, last, strict=True) for rate in network.capacity[one:other]}
+    return len(rates) == 1
 
 
 def _neighbours(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +16,8 @@ __all__ = ["Cable", "SwitchNetwork", "network_of_cables"]
 
 #: Most hosts and switches of a network.
 _MOST_HOSTS, _MOST_SWITCHES = 1_000_000, 60_000
+#: Most pairs of a switch and a leaf whose distance is kept, 2 bytes each.
+_MOST_DISTANCES = 400_000_000
 _UNREACHED = np.int16(-1)
 
 
@@ -72,10 +75,9 @@ class SwitchNetwork:
     capacity: NDArray[np.float64]
     assumptions: tuple[str, ...] = ()
 
-    @property
-    def rails(self) -> int:
-        """Number of end points that every host has."""
-        return int(np.diff(self.host_begin).min())
+    def rails(self, hosts: NDArray[np.int64]) -> int:
+        """Return the number of end points that every one of some hosts has."""
+        return int(np.diff(self.host_begin)[hosts].min())
 
     @property
     def end_points(self) -> int:
@@ -107,8 +109,35 @@ class SwitchNetwork:
         """Number of links from each switch to each leaf, shape (switches, leaves); -1 if they are not connected."""
         from fabricast.networks.kernels.routes import distances
 
+        if len(self.switches) * self.leaves.size > _MOST_DISTANCES:
+            raise InputError(
+                f"{self.title} has {len(self.switches):,} switches, {self.leaves.size:,} of them with hosts: expected "
+                f"a product of at most {_MOST_DISTANCES:,}"
+            )
         found: NDArray[np.int16] = distances(self.begin, self.neighbour, self.leaves)
         return found
+
+    @cached_property
+    def divisor(self) -> NDArray[np.int64]:
+        """Number of routes that the levels below each switch distinguish, for routes by destination."""
+        from fabricast.networks.kernels.routes import distances, divisors
+
+        joined = np.concatenate([self.neighbour, self.leaves])
+        # One more switch, next to all leaves: a switch is one link farther from it than from its nearest leaf.
+        begin = np.append(self.begin, joined.size)
+        ends = np.repeat(np.arange(begin.size - 1), np.diff(begin))
+        both = np.concatenate([ends, self.leaves]), np.concatenate([joined, np.full(self.leaves.size, begin.size - 2)])
+        order = np.lexsort((both[1], both[0]))
+        starts = np.searchsorted(both[0][order], np.arange(begin.size))
+        far = distances(starts, both[1][order], np.array([begin.size - 2]))[:-1, 0]
+        found: NDArray[np.int64] = divisors(self.begin, self.neighbour, np.maximum(far - 1, 0).astype(np.int64))
+        return found
+
+    @cached_property
+    def tables(self) -> tuple[NDArray[Any], ...]:
+        """Arrays of the kernels of routes."""
+        ways = (self.begin, self.neighbour, self.leaf, self.leaf_number, self.distance)
+        return (*ways, self.number, self.divisor)
 
     def link_name(self, link: int) -> str:
         """Return the ends of a link in words."""
@@ -176,11 +205,14 @@ def network_of_cables(
 
 def _check_connected(network: SwitchNetwork) -> None:
     """Raise an error if end points with the same place in their hosts cannot reach each other."""
+    from fabricast.networks.kernels.routes import distances
+
     rails = np.diff(network.host_begin)
     for rail in range(int(rails.max())):
         hosts = np.flatnonzero(rails > rail)
         leaf = network.leaf[network.host_begin[hosts] + rail]
-        apart = np.flatnonzero(network.distance[leaf, network.leaf_number[leaf[0]]] == _UNREACHED)
+        far = distances(network.begin, network.neighbour, leaf[:1])[:, 0]
+        apart = np.flatnonzero(far[leaf] == _UNREACHED)
         if apart.size:
             raise InputError(
                 f"{network.title}: {network.hosts[hosts[int(apart[0])]]} and {network.hosts[hosts[0]]} are not "

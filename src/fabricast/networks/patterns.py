@@ -54,7 +54,8 @@ def rank_pairs(pattern: str | Path) -> RankPairs:
         source, target, size, ranks = read_matrix(pattern)
         return RankPairs(str(pattern), ranks, source, target, size)
     match = _WORDS.fullmatch(str(pattern))
-    sides = [int(word) for word in match[2].split("x") if word and len(word) < 8] if match else []
+    words = match[2].split("x") if match else [""]
+    sides = [int(word) for word in words] if all(0 < len(word) < 8 for word in words) else []
     if match is None or not sides or min(sides) < 1 or (match[1] != "halo" and len(sides) != 1):
         raise InputError(
             f"is '{pattern}', expected halo:4x8x2, all_to_all:64 or ring:64, and ',SIZE' such as ',1 MiB'",

@@ -150,11 +150,9 @@ YOURS = {
           SELECT 'breakdown_latency_within_five_percent' AS claim, system, 'the sum of the measured parts' AS what,
             abs(relative_error) AS error FROM breakdown_total
           WHERE system LIKE 'this_machine%' AND observed_ns IS NOT NULL
-          UNION ALL SELECT 'maxrate_typical_error', dataset, 'the fitted refined model, median', median_error
-          FROM maxrate_fit WHERE dataset LIKE 'this_machine%' AND model = 'refined' AND protocol = 'all'
           UNION ALL SELECT 'pcie_precise_for_large_messages', origin, case_id, abs(relative_error) FROM comparison
           WHERE study = 'pcie' AND kind = 'measured' AND quantity = 'rate' AND model = 'congestion_factor'
-            AND origin LIKE 'this_machine%')
+            AND origin LIKE 'this_machine%' AND case_id LIKE '%both_directions%')
         SELECT statement, here.system AS machine, what AS compared, printf('at most %g %%', high) AS published,
         printf('%.1f %%', 100 * error) AS error_here,
         CASE WHEN 100 * error <= high THEN 'holds here' ELSE 'does not hold here' END AS verdict_here,

@@ -210,8 +210,8 @@ def verify_files(connection: duckdb.DuckDBPyConnection, paths: Sequence[Path | s
         is_other = written.partition(":")[0] != found.partition(":")[0] and _VERSION.match(written) is not None
         if written != found and not is_other:
             raise InputError(
-                "holds other rows than were written to it: the file was changed; delete it and run snakemake to "
-                "recreate it",
+                "holds other rows than were written to it, or was written by another version: delete it and run "
+                "snakemake to recreate it",
                 path=path,
             )
 

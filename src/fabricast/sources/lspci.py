@@ -44,7 +44,7 @@ _CARD = re.compile(r"(Ethernet|Infiniband|Network) controller|\[02(00|07|80)\]|^
 _FAST_CARD = re.compile(
     r"Mellanox|ConnectX|BlueField|Infiniband|Omni-Path|Slingshot|Elastic Fabric|Thor|BCM57[5-9]|\b15b3:", re.IGNORECASE
 )
-_PORT = re.compile(r"Express (?:\(v\d\) )?(Root Port|Upstream Port|Downstream Port|Endpoint|Legacy Endpoint)")
+_PORT = re.compile(r"\] Express (?:\(v\d\) )?(Root Port|Upstream Port|Downstream Port|Endpoint|Legacy Endpoint)")
 #: Fields that are read, by the name in messages.
 _FIELDS = (
     ("Bus", _BUS),
@@ -138,9 +138,9 @@ def _is_verbose(text: Text) -> bool:
 def _is_tree(text: Text) -> bool:
     # Most texts have neither, and the patterns are slow.
     raw = text.raw
-    if "-[" not in raw and ("]-" not in raw or re.search(r"\[[0-9a-f]{4}:[0-9a-f]{2}\]-", raw) is None):
+    if "-[" not in raw and ("]-" not in raw or re.search(r"\[[0-9a-f]{4,8}:[0-9a-f]{2}\]-", raw) is None):
         return False
-    return re.search(r"^[ |]*[-+\\]+-?\[[0-9a-f]{4}:[0-9a-f]{2}\]-|^-\[", text.clean, re.MULTILINE) is not None
+    return re.search(r"^[ |]*[-+\\]+-?\[[0-9a-f]{4,8}:[0-9a-f]{2}\]-|^-\[", text.clean, re.MULTILINE) is not None
 
 
 def _devices(text: Text) -> list[_PciDevice]:
@@ -268,8 +268,10 @@ def _bridges_missing(devices: Sequence[_PciDevice]) -> list[CodedWarning]:
     return [CodedWarning(WarningCode.TOPOLOGY_NOTE, text)]
 
 
-_TOKEN = re.compile(r"\[([0-9a-f]{4}):([0-9a-f]{2})\]|([0-9a-f]{2})\.([0-7])(?:-\[([0-9a-f]{2})(?:-([0-9a-f]{2}))?\])?")
-_START_OF_TREE = re.compile(r"-(?:\+-)?\[[0-9a-f]{4}:[0-9a-f]{2}\]")
+_TOKEN = re.compile(
+    r"\[([0-9a-f]{4,8}):([0-9a-f]{2})\]|([0-9a-f]{2})\.([0-7])(?:-\[([0-9a-f]{2})(?:-([0-9a-f]{2}))?\])?"
+)
+_START_OF_TREE = re.compile(r"-(?:\+-)?\[([0-9a-f]{4,8}:[0-9a-f]{2})\]")
 
 
 def _devices_of_tree(text: Text) -> list[_PciDevice]:
@@ -278,6 +280,8 @@ def _devices_of_tree(text: Text) -> list[_PciDevice]:
     # Device from which the branch of a column descends: '+' and '\\' continue it on later lines.
     branch: dict[int, _PciDevice] = {}
     for number, line in _lines_of_tree(text):
+        if _START_OF_TREE.match(line):
+            branch.clear()
         start = re.match(r"^[ |]*", line)
         position = start.end() if start is not None else 0
         current = branch.get(position) if line[position : position + 1] in ("+", "\\") else None
@@ -309,32 +313,37 @@ def _devices_of_tree(text: Text) -> list[_PciDevice]:
 
 
 def _lines_of_tree(text: Text) -> Iterator[tuple[int, str]]:
-    """Yield the lines of the first tree of a text.
+    """Yield the lines of the trees of a text, one for each PCI domain or one for all.
 
     Each branch ends with a backslash; a branch that is open where its column ends shows that lines are missing.
     """
     branches: set[int] = set()
-    first = last = indentation = 0
+    first = indentation = 0
+    roots: set[str] = set()
     for number, printed in text.lines():
         if not printed.strip():
             continue
         # A tree in a document may be indented.
         line = printed[indentation:] if first else printed.lstrip()
-        if _START_OF_TREE.match(line):
+        if first and _START_OF_TREE.match(printed.lstrip()):
+            line = printed.lstrip()
+        if (match := _START_OF_TREE.match(line)) is not None:
             if branches:
                 raise text.error("begins another tree within a tree: lines are missing or changed", number)
-            if first:
-                # A second tree is the same machine again.
+            if match[1] in roots:
+                # The same machine again.
                 return
+            roots.add(match[1])
             first, indentation = number, len(printed) - len(line)
-        elif first == 0:
+        elif first <= 0:
             continue
         start = re.match(r"^[ |]*", line)
         column = start.end() if start is not None else 0
         connector = line[column : column + 1]
         if number != first:
             if connector not in ("+", "\\") and not branches:
-                return
+                first = -1
+                continue
             if connector not in ("+", "\\") or column not in branches or any(one > column for one in branches):
                 raise text.error("continues no open branch of the tree: lines are missing or changed", number)
             if any(line[one] != "|" for one in branches if one < column):
@@ -342,10 +351,20 @@ def _lines_of_tree(text: Text) -> Iterator[tuple[int, str]]:
             branches.discard(column)
             column += connector == "\\"
         branches |= _branches_of(line, column)
-        last = number
         yield number, line
-    if branches:
-        raise text.error("is the last line of a tree with open branches: lines are missing", last)
+
+
+def _is_open(text: Text) -> bool:
+    """Return whether the last tree has branches without an end, as in cut files and with -d of pciutils 3.9."""
+    open_columns: set[int] = set()
+    for _, line in _lines_of_tree(text):
+        start = re.match(r"^[ |]*", line)
+        column = start.end() if start is not None else 0
+        if line[column : column + 1] == "\\":
+            open_columns.discard(column)
+            column += 1
+        open_columns |= _branches_of(line, column)
+    return bool(open_columns)
 
 
 def _branches_of(line: str, column: int) -> set[int]:
@@ -485,8 +504,10 @@ def _gpu_facts(text: Text, devices: Sequence[_PciDevice], program: str) -> Itera
             yield text.fact(Quantity.PAYLOAD, gpu.payload_bytes, gpu.line, program, subject=subject, unit="bytes")
 
 
-def _reading(text: Text, devices: Sequence[_PciDevice], program: str) -> Reading:
-    tree = text.fact(Quantity.TOPOLOGY, _forest(devices, program), devices[0].line, program)
+def _reading(text: Text, devices: Sequence[_PciDevice], program: str, notes: Sequence[CodedWarning] = ()) -> Reading:
+    forest = _forest(devices, program)
+    forest.warnings += notes
+    tree = text.fact(Quantity.TOPOLOGY, forest, devices[0].line, program)
     return Reading([tree, *_gpu_facts(text, devices, program)])
 
 
@@ -495,7 +516,11 @@ def _read_verbose(text: Text) -> Iterator[Reading]:
 
 
 def _read_tree(text: Text) -> Iterator[Reading]:
-    yield _reading(text, _devices_of_tree(text), "lspci -tv")
+    notes = []
+    if _is_open(text):
+        note = "the last branches of the tree have no end: lines may be missing"
+        notes.append(CodedWarning(WarningCode.TOPOLOGY_NOTE, note))
+    yield _reading(text, _devices_of_tree(text), "lspci -tv", notes)
 
 
 FORMATS = (

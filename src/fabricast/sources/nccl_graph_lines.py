@@ -12,11 +12,11 @@ from fabricast.sources.text import Format, Reading, Text
 __all__ = ["FORMAT"]
 
 _START, _END = re.compile(r"=== System : maxBw"), re.compile(r"={20,}\s*$")
-_CPU = re.compile(r"^CPU/(?:\d+-)?([0-9a-fA-F]{1,16})")
-_SYSTEM_LINK = re.compile(r"\+ \w+\[[\d.]+\] - CPU/(?:\d+-)?([0-9a-fA-F]{1,16})")
-_PATHS = re.compile(r"^GPU/(?:\d+-)?([0-9a-fA-F]{1,16}) :")
+_CPU = re.compile(r"^CPU/(?:([0-9a-fA-F]{1,16})-)?([0-9a-fA-F]{1,16})")
+_SYSTEM_LINK = re.compile(r"\+ \w+\[[\d.]+\] - CPU/(?:([0-9a-fA-F]{1,16})-)?([0-9a-fA-F]{1,16})")
+_PATHS = re.compile(r"^GPU/(?:([0-9a-fA-F]{1,16})-)?([0-9a-fA-F]{1,16}) :")
 _NUMBER = re.compile(r"[0-9]{1,4}")
-_LINK = re.compile(r"^( *)\+ PCI\[([\d.]+)\] - (PCI|GPU|NIC)/(?:\d+-)?([0-9a-fA-F]{1,16})(?: \((\w+)\))?")
+_LINK = re.compile(r"^( *)\+ PCI\[([\d.]+)\] - (PCI|GPU|NIC)/(?:[0-9a-fA-F]{1,16}-)?([0-9a-fA-F]{1,16})(?: \((\w+)\))?")
 #: NCCL prints an unknown NUMA node, -1 on many virtual machines, as a large number.
 _LARGEST_NODE = 0xFFFF
 #: Raw rate of PCIe Gen3 x16 in bytes/s, which NCCL counts as 12 GB/s.
@@ -33,7 +33,7 @@ def _forest(text: Text) -> tuple[DeviceForest, int]:
     starts: set[int] = set()
     named: dict[int, int] = {}
     own: set[int] = set()
-    inside, ended, prefix = False, False, ""
+    inside, ended, is_other, prefix, system = False, False, False, "", ""
     for number, line in text.lines():
         if not inside:
             match = _START.search(line)
@@ -48,18 +48,26 @@ def _forest(text: Text) -> tuple[DeviceForest, int]:
             # After the machine, each GPU has a line with its paths to all others.
             if (match := _PATHS.match(body)) is None:
                 break
-            _expect_gpu(text, sockets, match[1], number)
+            if (match[1] or "") == system:
+                _expect_gpu(text, sockets, match[2], number)
             continue
         if _END.match(body):
             ended = True
             continue
         if (match := _CPU.match(body)) is not None:
-            node = int(match[1], 16)
+            # With NVLink between nodes, the machine holds the processors of other systems.
+            is_other = bool(sockets) and (match[1] or "") != system
+            if is_other:
+                continue
+            system, node = match[1] or "", int(match[2], 16)
             sockets.append(Device("", None, number, numa_nodes=(node,) if node <= _LARGEST_NODE else ()))
             above, starts = {-1: sockets[-1]}, {0}
             own.add(node)
         elif (match := _SYSTEM_LINK.search(body)) is not None:
-            named.setdefault(int(match[1], 16), number)
+            if not is_other and (match[1] or "") == system:
+                named.setdefault(int(match[2], 16), number)
+        elif is_other:
+            continue
         elif (match := _LINK.match(body)) is not None and sockets:
             column = len(match[1])
             rate = float(match[2])

@@ -19,7 +19,7 @@ _ROCM_NODE = re.compile(r"GPU\[(\d{1,15})\]\s*:\s*\(Topology\) Numa (?:Node|Affi
 
 def _matrix(text: Text) -> tuple[ClassMatrix, int]:
     """Return the link types and NUMA nodes, and the line of their title."""
-    title, last, in_types, columns = 0, 0, False, 0
+    title, in_types, columns = 0, False, 0
     rows: dict[int, tuple[int, list[str]]] = {}
     nodes: dict[int, int] = {}
     for number, line in text.lines():
@@ -29,7 +29,6 @@ def _matrix(text: Text) -> tuple[ClassMatrix, int]:
             in_types = False
         elif (match := _ROCM_NODE.search(line)) is not None:
             nodes[int(match[1])] = int(match[2])
-            last = number
         elif in_types and (words := line.split()):
             if all(_GPU.fullmatch(word) for word in words):
                 columns = len(words)
@@ -41,8 +40,6 @@ def _matrix(text: Text) -> tuple[ClassMatrix, int]:
         [f"GPU{number}" for number in range(columns)], columns, {}, kind="xGMI", program="rocm-smi --showtopo"
     )
     matrix.has_switches = False
-    if nodes and sorted(nodes) != list(range(columns)):
-        raise text.error(f"has NUMA nodes of {len(nodes)} GPUs, expected those of {columns}: the output is cut", last)
     # A node of -1 is unknown.
     known = {gpu: node for gpu, node in nodes.items() if node >= 0}
     matrix.has_sockets = len(known) == columns
@@ -66,8 +63,10 @@ def _matrix(text: Text) -> tuple[ClassMatrix, int]:
                 raise text.error(f"cell GPU{one} GPU{other} is '{cell}', expected PCIE or XGMI", line_number)
             same = matrix.numa_nodes[one] is not None and matrix.numa_nodes[one] == matrix.numa_nodes[other]
             matrix.classes[one, other] = "PHB" if same else "SYS"
-    if not nodes:
-        text_of_nodes = "the output has no NUMA nodes: which GPUs share a socket is unknown; print it with --showtopo"
+    if len(known) < columns:
+        text_of_nodes = (
+            f"the output has the NUMA nodes of {len(known)} of {columns} GPUs: which others share a socket is unknown"
+        )
         matrix.warnings.append(CodedWarning(WarningCode.TOPOLOGY_NOTE, text_of_nodes))
     matrix.warnings.append(
         CodedWarning(

@@ -15,8 +15,8 @@ from fabricast.core.errors import InputError
 from fabricast.inputs import csv_columns
 from fabricast.maxrate import measurements
 from fabricast.maxrate.measurements import read_measurements
+from fabricast.networks import matrices
 from fabricast.networks.matrices import read_matrix
-from fabricast.percs import matrices
 from fabricast.sources import tables
 from tests.machines import read_copies
 

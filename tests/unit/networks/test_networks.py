@@ -14,6 +14,7 @@ from fabricast.networks.descriptions import default_network, switch_network
 from fabricast.networks.generators import dragonfly, fat_tree
 from fabricast.networks.loads import ROUTINGS, link_loads
 from fabricast.networks.mapping import search_hosts
+from fabricast.networks.network import Cable, network_of_cables
 from fabricast.networks.patterns import node_pairs, rank_pairs
 from tests.network_files import discovery
 
@@ -70,24 +71,75 @@ def test_two_level_tree_has_the_contention_of_a_bad_permutation():
     assert (static, adaptive) == (pytest.approx(4.0), pytest.approx(1.0))
 
 
-def reference_route(network, source, target):
-    """Return the links of the static route in plain Python: breadth-first distances, then quotient and remainder."""
-    ends = [network.neighbour[network.begin[s] : network.begin[s + 1]].tolist() for s in range(len(network.switches))]
-    goal = int(network.leaf[target])
-    far, waiting = {goal: 0}, deque([goal])
+def breadth_first(ends, start):
+    """Return the distance of each switch from some switches, in plain Python."""
+    far, waiting = dict.fromkeys(start, 0), deque(start)
     while waiting:
         switch = waiting.popleft()
         for other in ends[switch]:
             if other not in far:
                 far[other] = far[switch] + 1
                 waiting.append(other)
-    switch, quotient, links = int(network.leaf[source]), int(network.number[target]), []
+    return far
+
+
+def reference_divisors(ends, leaves):
+    """Return the number of routes that the levels below each switch distinguish, in plain Python."""
+    level = breadth_first(ends, leaves)
+    found = dict.fromkeys(level, 1)
+    for switch in sorted(level, key=level.get):
+        above = {other for other in ends[switch] if level[other] == level[switch] + 1}
+        for other in above:
+            found[other] = max(found[other], found[switch] * len(above))
+    return found
+
+
+def reference_route(network, source, target):
+    """Return the links of the static route in plain Python."""
+    ends = [network.neighbour[network.begin[s] : network.begin[s + 1]].tolist() for s in range(len(network.switches))]
+    divisor = reference_divisors(ends, network.leaves.tolist())
+    goal, destination = int(network.leaf[target]), int(network.number[target])
+    far = breadth_first(ends, [goal])
+    switch, links = int(network.leaf[source]), []
     while switch != goal:
-        nearer = [place for place, other in enumerate(ends[switch]) if far[other] == far[switch] - 1]
-        quotient, chosen = divmod(quotient, len(nearer))
-        links.append(int(network.begin[switch]) + nearer[chosen])
-        switch = ends[switch][nearer[chosen]]
+        nearer = sorted({other for other in ends[switch] if far[other] == far[switch] - 1})
+        following = nearer[destination // divisor[switch] % len(nearer)]
+        cables = [place for place, other in enumerate(ends[switch]) if other == following]
+        cable = destination // max(divisor[switch], divisor[following]) % len(cables)
+        links.append(int(network.begin[switch]) + cables[cable])
+        switch = following
     return links
+
+
+def with_parallel_cables(leaves, hosts, spines, cables):
+    """Return a tree of two levels with several cables between a leaf and a spine."""
+    ends = [Cable(host // hosts, -1 - host, RATE) for host in range(leaves * hosts)]
+    ends += [
+        Cable(leaf, leaves + spine, RATE) for leaf in range(leaves) for spine in range(spines) for _ in range(cables)
+    ]
+    names = [f"host{number}" for number in range(leaves * hosts)], [f"switch{n}" for n in range(leaves + spines)]
+    return network_of_cables(f"{leaves} leaves, {spines} spines, {cables} cables each", *names, ends)
+
+
+@pytest.mark.parametrize("shape", [(4, 4, 2, 2), (8, 4, 1, 4), (6, 6, 3, 2)])
+def test_parallel_cables_share_a_shift_evenly(shape):
+    network = with_parallel_cables(*shape)
+    for step in range(1, len(network.hosts)):
+        assert shift_s(network, step) == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize(
+    "network",
+    [*TREES, dragonfly(9, 4, 2, 2, bytes_per_s=RATE), dragonfly(5, 4, 2, 2, bytes_per_s=RATE)],
+    ids=lambda network: network.title,
+)
+def test_each_switch_has_one_link_to_a_destination(network):
+    """Routes by destination are those of forwarding tables: independent of the source."""
+    link_of = {}
+    for source, target in itertools.permutations(range(0, len(network.hosts), 3), 2):
+        for link in reference_route(network, source, target):
+            switch = int(np.searchsorted(network.begin, link, side="right")) - 1
+            assert link_of.setdefault((switch, target), link) == link
 
 
 @pytest.mark.parametrize(
@@ -109,10 +161,10 @@ def test_loads_are_those_of_the_plain_reference(network):
     expected = np.zeros(network.capacity.size)
     links = network.neighbour.size
     for one, other, amount in zip(source, target, size, strict=True):
-        for rail in range(network.rails):
+        for rail in range(network.rails(np.arange(hosts))):
             first, last = network.host_begin[one] + rail, network.host_begin[other] + rail
             for link in (*reference_route(network, first, last), links + 2 * first, links + 2 * last + 1):
-                expected[link] += amount / network.rails
+                expected[link] += amount / network.rails(np.arange(hosts))
     np.testing.assert_allclose(link_loads(network, source, target, size).bytes, expected)
 
 
@@ -148,6 +200,7 @@ def test_a_tree_of_65_536_hosts_fits_into_memory():
     "text, message",
     [
         ("fat_tree:2,36", "expected fat_tree:LEVELS,PORTS,UP"),
+        ("fat_tree:2,8,4,1000000", "expected fat_tree:LEVELS,PORTS,UP"),
         ("fat_tree:9,36,18", "levels is 9"),
         ("fat_tree:2,36,36", "expected 2 to 1,024 and 1 to 35"),
         ("dragonfly:9,2,2,2", "expected at least one to each of the 8 other groups"),
@@ -161,7 +214,53 @@ def test_other_words_are_refused(text, message):
         switch_network(text)
 
 
-@pytest.mark.parametrize("text", ["halo:", "halo:0x4", "ring:1", "ring:2x2", "all_to_all:9999999", "halo:4,no"])
+def test_a_host_of_storage_halves_no_rails_and_runs_no_ranks(tmp_path):
+    path = tmp_path / "network.txt"
+    lines = discovery(rails=2).splitlines()
+    path.write_text("\n".join(line for line in lines if "node15 mlx5_1" not in line))
+    found = fc.map_ranks("ring:30,1 GB", network=path, ranks_per_node=2, proposals=0)
+    assert found.host_s == pytest.approx(1e9 / 2 / 25e9)
+    assert "node15" not in set(found.table["host"])
+    assert any("1 hosts with another number of cards" in text for text in found.assumptions)
+
+
+def test_ports_within_switches_are_no_hosts(tmp_path):
+    path = tmp_path / "network.txt"
+    extra = '[9]\t"H-00000000000000ff"[1](ff)\t\t# "Mellanox Technologies Aggregation Node" lid 255 4xHDR'
+    lines = discovery().splitlines()
+    path.write_text("\n".join([*lines[:4], extra, *lines[4:]]))
+    assert switch_network(str(path)).hosts[0] == "node00"
+
+
+def test_slower_ports_of_a_host_are_avoided(tmp_path):
+    path = tmp_path / "network.txt"
+    path.write_text(discovery().replace('"node00 mlx5_0" lid 4096 4xHDR', '"node00 mlx5_0" lid 4096 1xHDR'))
+    found = fc.map_ranks("ring:8,1 GB", network=path, ranks_per_node=1, proposals=2000)
+    static = found.times[found.times["routing"] == "static"].set_index("order")["time_s"]
+    assert static["listed"] == pytest.approx(0.16)
+    assert static["searched"] == pytest.approx(0.04)
+
+
+def test_topology_as_scontrol_prints_it(tmp_path):
+    """The command repeats the nodes of all switches below."""
+    path = tmp_path / "topology.txt"
+    path.write_text(
+        "SwitchName=a Level=0 LinkSpeed=1 Nodes=n[0-3]\nSwitchName=b Level=0 LinkSpeed=1 Nodes=n[4-7]\n"
+        "SwitchName=root Level=1 LinkSpeed=1 Nodes=n[0-7] Switches=a,b\n"
+    )
+    assert switch_network(str(path)).hosts == tuple(f"n{number}" for number in range(8))
+
+
+@pytest.mark.parametrize("text", ["fat_tree:4,1024,512", "fat_tree:3,400,200", "dragonfly:4096,64,64,64"])
+def test_networks_that_are_too_large_are_refused_at_once(text):
+    with pytest.raises(InputError, match=r"cables, expected at most 2,000,000"):
+        switch_network(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["halo:", "halo:0x4", "halo:12345678x4", "halo:8xx8", "ring:1", "ring:2x2", "all_to_all:9999999", "halo:4,no"],
+)
 def test_other_patterns_are_refused(text):
     with pytest.raises(InputError):
         rank_pairs(text)
@@ -188,7 +287,7 @@ def test_cards_of_one_host_are_rails(tmp_path):
     path = tmp_path / "network.txt"
     path.write_text(discovery(rails=2, speed="NDR"))
     network = switch_network(str(path))
-    assert (len(network.hosts), network.rails, network.end_points) == (16, 2, 32)
+    assert (len(network.hosts), network.rails(np.arange(16)), network.end_points) == (16, 2, 32)
     assert link_loads(network, np.array([0]), np.array([1]), np.array([100e9])).time_s == pytest.approx(1.0)
 
 
@@ -264,7 +363,8 @@ def test_links_of_a_pattern_are_listed_with_their_names():
     [
         ({"hosts": ["a", "b"]}, "hosts has 2 hosts, expected at least 4"),
         ({"hosts": ["a", "a", "b", "c"]}, "has a host twice"),
-        ({"network": "fat_tree:1,2,1"}, "has 2 hosts, expected at least 4"),
+        ({"network": "fat_tree:1,2,1"}, "network has 2 hosts, expected at least 4"),
+        ({"oversubscription": -7.0}, "oversubscription is -7"),
         ({"ranks_per_node": 32}, "all mappings are equal"),
         ({"gbit_s": 0.0}, "gbit_s is 0"),
     ],
@@ -285,5 +385,7 @@ def test_commands_state_orders_limits_and_assumptions(tmp_path):
     assert run.exit_code == 0, run.output
     assert "static routes; dragonfly of 9 groups" in run.output
     assert "assumed" not in run.output
+    run = CliRunner().invoke(app, ["network", "loads", "ring:64", "--mapping", "RNM"])
+    assert str(run.exception) == "mapping is not an option of this kind of network"
     run = CliRunner().invoke(app, ["map", "halo:4x4x4", "--network", "torus:4"])
     assert run.exit_code != 0 and "expected fat_tree" in str(run.exception)

@@ -14,7 +14,6 @@ def run():
         connection.execute("CREATE TABLE claim (claim VARCHAR, statement VARCHAR, high DOUBLE, verdict VARCHAR)")
         connection.execute(
             "INSERT INTO claim VALUES ('breakdown_latency_within_five_percent', 'latency', 5, 'follows_from_inputs'), "
-            "('maxrate_typical_error', 'rates', 10, 'reproduced'), "
             "('pcie_precise_for_large_messages', 'copies', 15, 'depends_on_reading')"
         )
         connection.execute(
@@ -22,13 +21,9 @@ def run():
             "-0.087 AS relative_error UNION ALL SELECT 'thunderx2', 400.0, 0.5"
         )
         connection.execute(
-            "CREATE TABLE maxrate_fit AS SELECT 'this_machine.shared_memory' AS dataset, 'refined' AS model, "
-            "'all' AS protocol, 0.04 AS median_error UNION ALL SELECT 'csd3_ib', 'refined', 'all', 0.5"
-        )
-        connection.execute(
             "CREATE TABLE comparison AS SELECT 'pcie' AS study, 'measured' AS kind, 'rate' AS quantity, "
-            "'congestion_factor' AS model, 'this_machine NVIDIA X' AS origin, 'both' AS case_id, 0.2 AS relative_error "
-            "UNION ALL SELECT 'pcie', 'measured', 'rate', 'congestion_factor', 'fabricast H100', 'both', 0.9"
+            "'congestion_factor' AS model, 'this_machine NVIDIA X' AS origin, 'x_both_directions_256' AS case_id, 0.2 AS relative_error "
+            "UNION ALL SELECT 'pcie', 'measured', 'rate', 'congestion_factor', 'fabricast H100', 'x_both_directions_256', 0.9"
         )
         yield connection
 
@@ -37,15 +32,14 @@ def test_each_measurement_has_its_verdict_beside_that_of_the_study(run):
     rows = {row["statement"]: row for row in run.sql(QUERY).df().to_dict("records")}
     assert {name: row["verdict_here"] for name, row in rows.items()} == {
         "latency": "does not hold here",
-        "rates": "holds here",
         "copies": "does not hold here",
     }
     assert rows["latency"]["error_here"] == "8.7 %"
     assert rows["copies"]["verdict_in_the_study"] == "depends on reading"
-    assert rows["rates"]["published"] == "at most 10 %"
+    assert rows["copies"]["published"] == "at most 15 %"
 
 
 def test_a_run_without_measurements_has_no_row(run):
-    for table in ("breakdown_total", "maxrate_fit", "comparison"):
+    for table in ("breakdown_total", "comparison"):
         run.execute(f"DELETE FROM {table}")
     assert run.sql(QUERY).df().empty

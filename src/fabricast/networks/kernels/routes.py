@@ -1,9 +1,11 @@
 """Routes and link loads of networks of switches.
 
-Routes are minimal. A static route depends on the destination: at each switch with `n` links on minimal routes, the
-link with the number `q mod n` is used, and `q` becomes `q / n`, where `q` is the number of the destination at first.
-On a fat tree this is destination-mod-k routing (Zahavi, "Fat-trees routing and node ordering providing contention
-free traffic for MPI global collectives", IPDPS workshops 2011). Adaptive routes split bytes evenly at each switch.
+Routes are minimal. The static link of a switch depends on the destination only: of `n` neighbours on minimal routes,
+that with the number `q / d mod n` is used, where `q` is the number of the destination and `d` the number of routes that
+lower levels distinguish; of `m` cables to it, that with the number `q / d mod m`, with the `d` of the upper switch, so
+that both directions spread in the same order. On a fat tree this is destination-mod-k routing (Zahavi, "Fat-trees
+routing and node ordering providing contention free traffic for MPI global collectives", IPDPS workshops 2011).
+Adaptive routes split bytes evenly at each switch.
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ import numpy as np
 
 from fabricast.runtime.compilation import allocation_free, njit
 
-__all__ = ["add_even", "add_leaf_traffic", "add_static", "add_traffic", "distances"]
+__all__ = ["add_even", "add_indirect", "add_static", "add_traffic", "distances", "divisors", "static_link"]
 
 
 @njit
@@ -52,24 +54,41 @@ def _next_links(begin, neighbour, distance, switch, leaf):
 
 
 @allocation_free
-def add_static(load, amount, source, target, begin, neighbour, leaf, leaf_number, distance, number):
+def static_link(switch, goal, destination, begin, neighbour, distance, divisor):
+    """Return the link of a switch to a destination at a leaf; cables to one neighbour follow each other."""
+    nearer = distance[switch, goal] - 1
+    count, before = 0, -1
+    for link in range(begin[switch], begin[switch + 1]):
+        other = neighbour[link]
+        if distance[other, goal] == nearer and other != before:
+            count += 1
+            before = other
+    chosen = destination // divisor[switch] % count
+    before = -1
+    for link in range(begin[switch], begin[switch + 1]):
+        other = neighbour[link]
+        if distance[other, goal] == nearer and other != before:
+            before = other
+            if chosen == 0:
+                cables = 1
+                while link + cables < begin[switch + 1] and neighbour[link + cables] == other:
+                    cables += 1
+                return link + destination // max(divisor[switch], divisor[other]) % cables
+            chosen -= 1
+    return -1
+
+
+@allocation_free
+def add_static(load, amount, source, target, begin, neighbour, leaf, leaf_number, distance, number, divisor):
     """Add bytes on the static route between two end points."""
     links = neighbour.size
     load[links + 2 * source] += amount
     load[links + 2 * target + 1] += amount
-    switch, goal, quotient = leaf[source], leaf_number[leaf[target]], number[target]
+    switch, goal = leaf[source], leaf_number[leaf[target]]
     while distance[switch, goal] > 0:
-        count = _next_links(begin, neighbour, distance, switch, goal)
-        chosen = quotient % count
-        quotient //= count
-        nearer = distance[switch, goal] - 1
-        for link in range(begin[switch], begin[switch + 1]):
-            if distance[neighbour[link], goal] == nearer:
-                if chosen == 0:
-                    load[link] += amount
-                    switch = neighbour[link]
-                    break
-                chosen -= 1
+        link = static_link(switch, goal, number[target], begin, neighbour, distance, divisor)
+        load[link] += amount
+        switch = neighbour[link]
 
 
 @allocation_free
@@ -100,7 +119,7 @@ def add_even(load, amount, first, goal, begin, neighbour, distance, share, waiti
 
 
 @njit
-def add_traffic(load, source, target, amount, adaptive, begin, neighbour, leaf, leaf_number, distance, number):
+def add_traffic(load, source, target, amount, adaptive, begin, neighbour, leaf, leaf_number, distance, number, divisor):
     """Add the bytes of pairs of end points to the load of each link.
 
     Shapes: load (links,), source, target, amount (pairs,).
@@ -117,17 +136,66 @@ def add_traffic(load, source, target, amount, adaptive, begin, neighbour, leaf, 
                 goal = leaf_number[leaf[other]]
                 add_even(load, amount[pair], leaf[one], goal, begin, neighbour, distance, share, waiting)
         else:
-            add_static(load, amount[pair], one, other, begin, neighbour, leaf, leaf_number, distance, number)
+            add_static(load, amount[pair], one, other, begin, neighbour, leaf, leaf_number, distance, number, divisor)
 
 
 @njit
-def add_leaf_traffic(load, first, goal, amount, begin, neighbour, distance):
-    """Add bytes between leaf switches, split evenly over minimal routes.
+def add_indirect(load, sent, received, leaves, begin, neighbour, distance):
+    """Add the expected bytes of routes over a random leaf of the same plane, split evenly over minimal routes.
 
-    Shapes: first, goal, amount (pairs,); `goal` has places among the leaves.
+    Shapes: sent, received (leaves,), the bytes between different leaves.
+    """
+    switches, count = begin.size - 1, leaves.size
+    reached = np.zeros(count)
+    for one in range(count):
+        for other in range(count):
+            reached[one] += distance[leaves[one], other] >= 0
+    share, order = np.zeros(switches), np.empty(switches, dtype=np.int64)
+    for goal in range(count):
+        farthest = 0
+        for switch in range(switches):
+            farthest = max(farthest, distance[switch, goal])
+        for one in range(count):
+            if distance[leaves[one], goal] >= 0:
+                # To the leaf as the random one, and from the random one to it.
+                share[leaves[one]] += sent[one] / reached[one] + received[goal] / reached[goal]
+        filled = 0
+        for far in range(farthest, 0, -1):
+            for switch in range(switches):
+                if distance[switch, goal] == far:
+                    order[filled] = switch
+                    filled += 1
+        for place in range(filled):
+            switch = order[place]
+            if share[switch] > 0.0:
+                nearer = distance[switch, goal] - 1
+                part = share[switch] / _next_links(begin, neighbour, distance, switch, goal)
+                for link in range(begin[switch], begin[switch + 1]):
+                    if distance[neighbour[link], goal] == nearer:
+                        load[link] += part
+                        share[neighbour[link]] += part
+        share[:] = 0.0
+
+
+@njit
+def divisors(begin, neighbour, level):
+    """Return the number of routes that the levels below each switch distinguish.
+
+    Shapes: level (switches,), the number of links to the nearest leaf; result (switches,).
     """
     switches = begin.size - 1
-    share, waiting = np.zeros(switches), np.empty(switches, dtype=np.int64)
-    for pair in range(first.size):
-        if amount[pair] > 0.0:
-            add_even(load, amount[pair], first[pair], goal[pair], begin, neighbour, distance, share, waiting)
+    found = np.ones(switches, dtype=np.int64)
+    for height in range(level.max() if switches else 0):
+        for switch in range(switches):
+            if level[switch] != height:
+                continue
+            above, before = 0, -1
+            for link in range(begin[switch], begin[switch + 1]):
+                if level[neighbour[link]] == height + 1 and neighbour[link] != before:
+                    before = neighbour[link]
+                    above += 1
+            for link in range(begin[switch], begin[switch + 1]):
+                other = neighbour[link]
+                if level[other] == height + 1:
+                    found[other] = max(found[other], min(found[switch] * above, 1 << 40))
+    return found

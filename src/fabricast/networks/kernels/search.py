@@ -41,7 +41,7 @@ def cost_of(load, scale):
 @allocation_free
 def _add_node(load, sign, node, skipped, slot_host, slot_of, offset, other, sent, received, rails, host_begin, tables):
     """Add or remove the bytes of a node with all others but one."""
-    begin, neighbour, leaf, leaf_number, distance, number = tables
+    begin, neighbour, leaf, leaf_number, distance, number, divisor = tables
     here = host_begin[slot_host[slot_of[node]]]
     for place in range(offset[node], offset[node + 1]):
         if other[place] == skipped:
@@ -51,12 +51,32 @@ def _add_node(load, sign, node, skipped, slot_host, slot_of, offset, other, sent
             if sent[place] > 0.0:
                 amount = sign * sent[place] / rails
                 add_static(
-                    load, amount, here + rail, there + rail, begin, neighbour, leaf, leaf_number, distance, number
+                    load,
+                    amount,
+                    here + rail,
+                    there + rail,
+                    begin,
+                    neighbour,
+                    leaf,
+                    leaf_number,
+                    distance,
+                    number,
+                    divisor,
                 )
             if received[place] > 0.0:
                 amount = sign * received[place] / rails
                 add_static(
-                    load, amount, there + rail, here + rail, begin, neighbour, leaf, leaf_number, distance, number
+                    load,
+                    amount,
+                    there + rail,
+                    here + rail,
+                    begin,
+                    neighbour,
+                    leaf,
+                    leaf_number,
+                    distance,
+                    number,
+                    divisor,
                 )
 
 
@@ -83,13 +103,14 @@ def anneal(
     leaf_number,
     distance,
     number,
+    divisor,
 ):
     """Propose swaps of a node with another node or an empty host; return the number of accepted ones.
 
     Shapes: load, scale (links,), slot_host (slots,), slot_of (nodes,), node_in (slots,) with -1 for empty hosts,
     offset (nodes + 1,), other, sent, received (neighbours,).
     """
-    tables = (begin, neighbour, leaf, leaf_number, distance, number)
+    tables = (begin, neighbour, leaf, leaf_number, distance, number, divisor)
     nodes, slots = slot_of.size, slot_host.size
     before = load.copy()
     now, kept = cost_of(load, scale), 0

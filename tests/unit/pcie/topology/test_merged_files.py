@@ -107,9 +107,9 @@ def test_the_network_between_hosts_is_named_beside_the_machine(tmp_path):
     (tmp_path / "topology.conf").write_text("SwitchName=s1 Nodes=node[0-3]\n")
     tree = import_machine([tmp_path / "topo.txt", tmp_path / "topology.conf"])
     (note,) = [one.text for one in tree.warnings if "network between hosts" in one.text]
-    assert note.startswith(f"{tmp_path}/topology.conf") and "'fabricast map --hosts' reads it" in note
+    assert note.startswith(f"{tmp_path}/topology.conf") and "'fabricast map --network' reads it" in note
     assert replace(tree, warnings=()) == replace(import_machine([tmp_path / "topo.txt"]), warnings=())
     with pytest.raises(
-        InputError, match=r"has no topology beside network between hosts: 'fabricast map --hosts' reads it"
+        InputError, match=r"has no topology beside network between hosts: 'fabricast map --network' reads it"
     ):
         import_machine([tmp_path / "topology.conf"])
