@@ -124,7 +124,7 @@ def _networks(facts: Facts) -> list[CodedWarning]:
         CodedWarning(
             WarningCode.TOPOLOGY_NOTE,
             f"{block.place.path} describes the network between hosts, no part of this topology; "
-            "'fabricast map --hosts' reads it",
+            "'fabricast map --network' reads it",
         )
         for block in facts.blocks_of(Content.NETWORK)
     ]

@@ -51,8 +51,8 @@ def test_files_of_other_commands_are_named_and_the_others_used(tmp_path):
     for name, text in texts.items():
         (tmp_path / name).write_text(text)
     sources = fc.diagnose([tmp_path / name for name in texts], link="gen4x16").sources
-    assert sources[1].endswith("topology.conf of Slurm, not used: 'fabricast map --hosts' reads it")
-    with pytest.raises(InputError, match=r"\(topology\.conf of Slurm\): 'fabricast map --hosts' reads it"):
+    assert sources[1].endswith("topology.conf of Slurm, not used: 'fabricast map --network' reads it")
+    with pytest.raises(InputError, match=r"\(topology\.conf of Slurm\): 'fabricast map --network' reads it"):
         fc.diagnose([tmp_path / "topology.conf"])
 
 
