@@ -34,7 +34,7 @@ _SWITCH = re.compile(r'^Switch\s+\d+\s+"S-([0-9a-fA-F]+)"\s*#\s*"([^"]*)"', re.M
 _CARD = re.compile(r'^(?:Ca|Rt)\s+\d+\s+"[HR]-([0-9a-fA-F]+)"')
 _PORT = re.compile(
     r'^\[(\d+)\](?:\[ext \d+\])?(?:\([0-9a-fA-F]+\))?\s+"([SHR])-([0-9a-fA-F]+)"\[(\d+)\](?:\([0-9a-fA-F]+\))?\s*'
-    r'(?:\[ext \d+\]\s*)?#\s*"([^"]*)".*?(?:\s(\d+)x([A-Z0-9]+)(?:\s+[sw]=\d+)*)?\s*$'
+    r'(?:\[ext \d+\]\s*)?#\s*"([^"]*)".*?(?:\s(\d+)x([A-Z0-9]+)(?:\s+[a-z]=\d+)*)?\s*$'
 )
 #: Line of `ibnetdiscover -p`: both ends of a cable, with their descriptions.
 _CABLE = re.compile(

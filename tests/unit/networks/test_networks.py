@@ -389,3 +389,28 @@ def test_commands_state_orders_limits_and_assumptions(tmp_path):
     assert str(run.exception) == "mapping is not an option of this kind of network"
     run = CliRunner().invoke(app, ["map", "halo:4x4x4", "--network", "torus:4"])
     assert run.exit_code != 0 and "expected fat_tree" in str(run.exception)
+
+
+def test_full_and_grouped_output_of_ibnetdiscover_is_read(tmp_path):
+    """Option -f adds numbers to each line, option -g the ports outside a chassis."""
+    path = tmp_path / "network.txt"
+    path.write_text(discovery().replace("4xHDR", "4xHDR s=4 w=2 e=32"))
+    full = switch_network(str(path))
+    path.write_text(discovery().replace('[1]\t"H', '[1][ext 1]\t"H'))
+    grouped = switch_network(str(path))
+    assert full.hosts == grouped.hosts == tuple(f"node{number:02d}" for number in range(16))
+
+
+def test_cards_with_the_description_of_their_maker_are_different_hosts(tmp_path):
+    path = tmp_path / "network.txt"
+    path.write_text(discovery().replace("node03 mlx5_0", "MT4123 ConnectX6   Mellanox Technologies"))
+    assert "card-0000000000001003" in switch_network(str(path)).hosts
+
+
+def test_names_that_launchers_cannot_have_are_refused(tmp_path):
+    with pytest.raises(InputError, match="expected names of letters"):
+        fc.map_ranks("ring:32", hosts=["a\nrank 9=evil", "b", "c", "d"])
+    found = fc.map_ranks("ring:32", hosts=["a", "b", "c", "d"], proposals=0)
+    with pytest.raises(InputError, match="expected the first part of file names"):
+        found.write("")
+    assert [path.name for path in found.write(tmp_path / "run1.5")] == ["run1.5.rankfile", "run1.5.hosts"]
