@@ -109,6 +109,9 @@ def check_notebook(site):
         "own_machine": "limited_by",
         "claim_checked": "without_head_of_line",
         "fastest_schedule": "saved",
+        "ddp": "for each step, unless backward computation hides it",
+        "four_nodes": "searched",
+        "own_model": "default_s",
     }
     pages = sorted(path.stem for path in (REPOSITORY / "docs" / "notebooks").glob("*.md") if path.stem != "index")
     assert pages == sorted(results)

@@ -122,13 +122,13 @@ def gpucentric_card(statement: pd.DataFrame) -> Figure:
     figure, axes = plt.subplots(figsize=(COLUMN_WIDTH_IN, _HEIGHT_IN))
     y = 0.0
     for text, share, colour in bars:
-        lines = textwrap.wrap(text.rstrip("."), 60)
+        lines = textwrap.wrap(text.rstrip("."), 52)
         y += 0.6 + 0.5 * len(lines)
         axes.barh(y, 100 * share, height=0.35, color=colour)
         # The name is above its bar, where the whole width of the card is free.
-        axes.text(0, y - 0.2, "\n".join(lines), va="bottom", fontsize=6.5)
+        axes.text(0, y - 0.2, "\n".join(lines), va="bottom", fontsize=7)
         least = "at least " if colour == COLOURS[0] else ""
-        axes.text(100 * share + 1, y, f"{least}{100 * share:.0f} %", va="center", fontsize=6.5)
+        axes.text(100 * share + 1, y, f"{least}{100 * share:.0f} %", va="center", fontsize=7)
     axes.set(xlim=(0, 128), ylim=(y + 0.4, 0), yticks=[], xticks=range(0, 101, 25))
     axes.set_xlabel("samples in which it holds (%)")
     axes.grid(visible=False, axis="y")

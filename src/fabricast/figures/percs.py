@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import textwrap
 from itertools import pairwise
 
 import matplotlib.pyplot as plt
@@ -204,7 +203,7 @@ def plot_sensitivity(case: pd.DataFrame) -> Figure:
     mappings = [mapping for mapping in _ORDER if mapping in table.columns]
     table = table[mappings].dropna(how="all").sort_index()
     relative = table.div(table.min(axis=1), axis=0)
-    figure, axes = plt.subplots(figsize=(PAGE_WIDTH_IN, 0.22 * len(relative) + 0.7))
+    figure, axes = plt.subplots(figsize=(PAGE_WIDTH_IN, 0.22 * len(relative) + 1.7))
     shown = axes.imshow(relative.to_numpy(), cmap="cividis_r", norm=LogNorm(1, 32), aspect="auto")
     for row in range(len(relative)):
         for column in range(len(mappings)):
@@ -215,9 +214,9 @@ def plot_sensitivity(case: pd.DataFrame) -> Figure:
             axes.text(
                 column, row, f"{value:.1f}", ha="center", va="center", fontsize=7, color=colour, fontweight=weight
             )
-    names = [textwrap.fill(_MAPPINGS[mapping], 11) for mapping in mappings]
-    axes.set_xticks(range(len(mappings)), names, fontsize=6)
-    axes.tick_params(axis="x", labeltop=True)
+    names = [_MAPPINGS[mapping] for mapping in mappings]
+    axes.set_xticks(range(len(mappings)), names, fontsize=7, rotation=30, ha="left")
+    axes.tick_params(axis="x", labeltop=True, labelbottom=False)
     axes.set_yticks(range(len(relative)), relative.index.tolist())
     axes.set_title("time with direct routes / best of the row (bold: best)", fontsize=8)
     axes.grid(visible=False)
