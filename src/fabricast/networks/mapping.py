@@ -12,7 +12,7 @@ from fabricast.core.errors import InputError
 from fabricast.networks.loads import NetworkLoads, link_loads
 from fabricast.networks.network import SwitchNetwork
 
-__all__ = ["HostSearch", "has_equal_ports", "search_hosts"]
+__all__ = ["HostSearch", "has_equal_ports", "neighbours_of", "search_hosts"]
 
 _EPOCHS = 12
 _WARM, _COLD = 3.0, 0.03
@@ -90,7 +90,7 @@ def search_hosts(
         raise InputError(
             f"has {network.capacity.size:,} links, expected at most {_MOST_LINKS:,} for a search", argument="network"
         )
-    offset, other, sent, received = _neighbours(pairs, nodes)
+    offset, other, sent, received = neighbours_of(pairs, nodes)
     slot_of, node_in = np.arange(nodes), np.full(hosts.size, -1, dtype=np.int64)
     node_in[:nodes] = slot_of
     source, target, size = pairs
@@ -116,7 +116,7 @@ def search_hosts(
         steps = proposals // _EPOCHS + (1 if epoch < proposals % _EPOCHS else 0)
         flows = (offset, other, sent, received, rails, network.host_begin)
         warm, cold = temperatures[epoch], temperatures[epoch + 1]
-        kept += int(anneal(steps, warm, cold, state, load, scale, hosts, slot_of, node_in, *flows, *network.tables))
+        kept += int(anneal(steps, warm, cold, state, load, scale, hosts, slot_of, node_in, *flows, network.tables))
         tried += steps
         # Recomputed, so that rounding errors do not accumulate.
         now = loads_of(slot_of)
@@ -138,7 +138,7 @@ def has_equal_ports(network: SwitchNetwork, hosts: NDArray[np.int64]) -> bool:
     return len(rates) == 1
 
 
-def _neighbours(
+def neighbours_of(
     pairs: tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]], nodes: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64], NDArray[np.float64]]:
     """Return the nodes with which each node exchanges bytes, and the bytes sent and received."""

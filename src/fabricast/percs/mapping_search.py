@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fabricast.core.errors import InputError
+from fabricast.networks.mapping import neighbours_of
 from fabricast.percs.loads import count_traffic, route
 from fabricast.percs.network import TwoLevelNetwork
 from fabricast.percs.packets import Pairs
@@ -191,7 +192,7 @@ def _tables(
     position = np.array(start, dtype=np.int64)
     if np.unique(position).size != position.size or position.min() < 0 or position.max() >= network.routers:
         raise InputError(f"blocks share routers or are out of range, expected distinct routers below {network.routers}")
-    offset, neighbour, flows = _neighbours(pairs, position.size)
+    offset, neighbour, *flows = neighbours_of(pairs, position.size)
     inverse = 1 / network.link_capacities(1)
     group, number = np.divmod(np.arange(network.routers), network.group_routers)
     first_link = np.arange(network.routers) * network.group_routers
@@ -202,18 +203,11 @@ def _tables(
     undo, undo_index = np.zeros((2, touched)), np.zeros(touched, dtype=np.int64)
     links = np.zeros((inverse.size, 4))
     links[:, SCALE] = inverse
-    return position, (offset, neighbour, flows, position, network.gateways, lanes, links, undo, undo_index), inverse
-
-
-def _neighbours(pairs: Pairs, blocks: int) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
-    """Return the neighbours of every block with the bytes sent and received."""
-    source, target, size = pairs
-    keys = np.unique(np.concatenate([source * blocks + target, target * blocks + source]))
-    flows = np.zeros((2, keys.size))
-    np.add.at(flows[0], np.searchsorted(keys, source * blocks + target), size)
-    np.add.at(flows[1], np.searchsorted(keys, target * blocks + source), size)
-    offset = np.searchsorted(keys // blocks, np.arange(blocks + 1)).astype(np.int64)
-    return offset, keys % blocks, flows
+    return (
+        position,
+        (offset, neighbour, np.stack(flows), position, network.gateways, lanes, links, undo, undo_index),
+        inverse,
+    )
 
 
 def _even_load_s(load: NDArray[np.float64], network: TwoLevelNetwork) -> float:

@@ -7,7 +7,7 @@ import numpy as np
 from fabricast.networks.kernels.routes import add_static
 from fabricast.runtime.compilation import allocation_free, njit
 
-__all__ = ["anneal", "cost_of"]
+__all__ = ["anneal", "cost_of", "eighth_power"]
 
 
 @allocation_free(inline="always")
@@ -22,7 +22,7 @@ def _random(state):
 
 
 @allocation_free(inline="always")
-def _power(x):
+def eighth_power(x):
     """Return the eighth power: large enough that the busiest links dominate, small enough that others contribute."""
     square = x * x
     fourth = square * square
@@ -34,14 +34,13 @@ def cost_of(load, scale):
     """Return the sum of the eighth powers of scaled loads."""
     total = 0.0
     for link in range(load.size):
-        total += _power(load[link] * scale[link])
+        total += eighth_power(load[link] * scale[link])
     return total
 
 
 @allocation_free
 def _add_node(load, sign, node, skipped, slot_host, slot_of, offset, other, sent, received, rails, host_begin, tables):
     """Add or remove the bytes of a node with all others but one."""
-    begin, neighbour, leaf, leaf_number, distance, number, divisor = tables
     here = host_begin[slot_host[slot_of[node]]]
     for place in range(offset[node], offset[node + 1]):
         if other[place] == skipped:
@@ -49,35 +48,9 @@ def _add_node(load, sign, node, skipped, slot_host, slot_of, offset, other, sent
         there = host_begin[slot_host[slot_of[other[place]]]]
         for rail in range(rails):
             if sent[place] > 0.0:
-                amount = sign * sent[place] / rails
-                add_static(
-                    load,
-                    amount,
-                    here + rail,
-                    there + rail,
-                    begin,
-                    neighbour,
-                    leaf,
-                    leaf_number,
-                    distance,
-                    number,
-                    divisor,
-                )
+                add_static(load, sign * sent[place] / rails, here + rail, there + rail, *tables)
             if received[place] > 0.0:
-                amount = sign * received[place] / rails
-                add_static(
-                    load,
-                    amount,
-                    there + rail,
-                    here + rail,
-                    begin,
-                    neighbour,
-                    leaf,
-                    leaf_number,
-                    distance,
-                    number,
-                    divisor,
-                )
+                add_static(load, sign * received[place] / rails, there + rail, here + rail, *tables)
 
 
 @njit
@@ -97,20 +70,13 @@ def anneal(
     received,
     rails,
     host_begin,
-    begin,
-    neighbour,
-    leaf,
-    leaf_number,
-    distance,
-    number,
-    divisor,
+    tables,
 ):
     """Propose swaps of a node with another node or an empty host; return the number of accepted ones.
 
     Shapes: load, scale (links,), slot_host (slots,), slot_of (nodes,), node_in (slots,) with -1 for empty hosts,
-    offset (nodes + 1,), other, sent, received (neighbours,).
+    offset (nodes + 1,), other, sent, received (neighbours,); tables as of `SwitchNetwork.tables`.
     """
-    tables = (begin, neighbour, leaf, leaf_number, distance, number, divisor)
     nodes, slots = slot_of.size, slot_host.size
     before = load.copy()
     now, kept = cost_of(load, scale), 0

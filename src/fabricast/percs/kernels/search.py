@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from fabricast.networks.kernels.search import eighth_power
 from fabricast.percs.kernels.common import mix
 from fabricast.runtime.compilation import allocation_free, njit
 
@@ -13,17 +14,6 @@ __all__ = ["COST", "LOAD", "SCALE", "anneal", "put_flows"]
 LOAD, SCALE, COST = range(3)
 # Rows of `lanes`: group, index within the group, first link, and first link to other groups of each router.
 GROUP, NUMBER, LINKS, LINKS_BETWEEN = range(4)
-
-
-@allocation_free(inline="always")
-def _power(x):
-    """Return the eighth power of `x`.
-
-    The exponent is large enough that the busiest links dominate and small enough that other links contribute.
-    """
-    square = x * x
-    fourth = square * square
-    return fourth * fourth
 
 
 @allocation_free(inline="always")
@@ -40,7 +30,7 @@ def _change(links, undo, undo_index, index, amount):
     undo[1, n] = links[index, COST]
     after = links[index, LOAD] + amount
     links[index, LOAD] = after
-    cost = _power(after * links[index, SCALE])
+    cost = eighth_power(after * links[index, SCALE])
     change = cost - links[index, COST]
     links[index, COST] = cost
     return change
