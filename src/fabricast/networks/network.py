@@ -120,17 +120,12 @@ class SwitchNetwork:
     @cached_property
     def divisor(self) -> NDArray[np.int64]:
         """Number of routes that the levels below each switch distinguish, for routes by destination."""
-        from fabricast.networks.kernels.routes import distances, divisors
+        from fabricast.networks.kernels.routes import divisors
 
-        joined = np.concatenate([self.neighbour, self.leaves])
-        # One more switch, next to all leaves: a switch is one link farther from it than from its nearest leaf.
-        begin = np.append(self.begin, joined.size)
-        ends = np.repeat(np.arange(begin.size - 1), np.diff(begin))
-        both = np.concatenate([ends, self.leaves]), np.concatenate([joined, np.full(self.leaves.size, begin.size - 2)])
-        order = np.lexsort((both[1], both[0]))
-        starts = np.searchsorted(both[0][order], np.arange(begin.size))
-        far = distances(starts, both[1][order], np.array([begin.size - 2]))[:-1, 0]
-        found: NDArray[np.int64] = divisors(self.begin, self.neighbour, np.maximum(far - 1, 0).astype(np.int64))
+        # The level of a switch is its distance to the nearest leaf. As unsigned numbers, unreached leaves are farthest.
+        nearest = self.distance.view(np.uint16).min(axis=1)
+        level = np.where(nearest == _UNREACHED.view(np.uint16), 0, nearest).astype(np.int64)
+        found: NDArray[np.int64] = divisors(self.begin, self.neighbour, level)
         return found
 
     @cached_property
