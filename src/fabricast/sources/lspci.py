@@ -274,12 +274,12 @@ _TOKEN = re.compile(
 _START_OF_TREE = re.compile(r"-(?:\+-)?\[([0-9a-f]{4,8}:[0-9a-f]{2})\]")
 
 
-def _devices_of_tree(text: Text) -> list[_PciDevice]:
-    """Return the devices of ``lspci -tv``, which prints no link speeds."""
+def _devices_of_tree(text: Text, lines: Sequence[tuple[int, str]]) -> list[_PciDevice]:
+    """Return the devices of the trees of ``lspci -tv``, which prints no link speeds."""
     roots: list[_PciDevice] = []
     # Device from which the branch of a column descends: '+' and '\\' continue it on later lines.
     branch: dict[int, _PciDevice] = {}
-    for number, line in _lines_of_tree(text):
+    for number, line in lines:
         if _START_OF_TREE.match(line):
             branch.clear()
         start = re.match(r"^[ |]*", line)
@@ -312,11 +312,13 @@ def _devices_of_tree(text: Text) -> list[_PciDevice]:
     return roots
 
 
-def _lines_of_tree(text: Text) -> Iterator[tuple[int, str]]:
-    """Yield the lines of the trees of a text, one for each PCI domain or one for all.
+def _lines_of_tree(text: Text) -> tuple[list[tuple[int, str]], bool]:
+    """Return the lines of the trees of a text, one for each PCI domain or one for all, and whether the last is open.
 
-    Each branch ends with a backslash; a branch that is open where its column ends shows that lines are missing.
+    Each branch ends with a backslash; a branch that is open where its column ends shows that lines are missing. The
+    last tree has branches without an end in cut files and with -d of pciutils 3.9.
     """
+    lines: list[tuple[int, str]] = []
     branches: set[int] = set()
     first = indentation = 0
     roots: set[str] = set()
@@ -332,7 +334,7 @@ def _lines_of_tree(text: Text) -> Iterator[tuple[int, str]]:
                 raise text.error("begins another tree within a tree: lines are missing or changed", number)
             if match[1] in roots:
                 # The same machine again.
-                return
+                break
             roots.add(match[1])
             first, indentation = number, len(printed) - len(line)
         elif first <= 0:
@@ -351,20 +353,8 @@ def _lines_of_tree(text: Text) -> Iterator[tuple[int, str]]:
             branches.discard(column)
             column += connector == "\\"
         branches |= _branches_of(line, column)
-        yield number, line
-
-
-def _is_open(text: Text) -> bool:
-    """Return whether the last tree has branches without an end, as in cut files and with -d of pciutils 3.9."""
-    open_columns: set[int] = set()
-    for _, line in _lines_of_tree(text):
-        start = re.match(r"^[ |]*", line)
-        column = start.end() if start is not None else 0
-        if line[column : column + 1] == "\\":
-            open_columns.discard(column)
-            column += 1
-        open_columns |= _branches_of(line, column)
-    return bool(open_columns)
+        lines.append((number, line))
+    return lines, bool(branches)
 
 
 def _branches_of(line: str, column: int) -> set[int]:
@@ -517,10 +507,11 @@ def _read_verbose(text: Text) -> Iterator[Reading]:
 
 def _read_tree(text: Text) -> Iterator[Reading]:
     notes = []
-    if _is_open(text):
+    lines, is_open = _lines_of_tree(text)
+    if is_open:
         note = "the last branches of the tree have no end: lines may be missing"
         notes.append(CodedWarning(WarningCode.TOPOLOGY_NOTE, note))
-    yield _reading(text, _devices_of_tree(text), "lspci -tv", notes)
+    yield _reading(text, _devices_of_tree(text, lines), "lspci -tv", notes)
 
 
 FORMATS = (
