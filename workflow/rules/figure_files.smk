@@ -26,13 +26,21 @@ def your_figures(graph_set):
     ]
 
 
+def your_figure_paths(graph_set, entry, *formats):
+    """Return the files of one figure of a graph set of the user."""
+    return [
+        f"<reports>/figures/your_machine.{graph_set}.{entry.name}.{ending}"
+        for ending in formats
+    ]
+
+
 def your_figure_files(graph_set, simulated, *formats):
     """Return the figure files of a graph set of the user that need, or do not need, the simulated reference."""
     return [
-        f"<reports>/figures/your_machine.{graph_set}.{entry.name}.{ending}"
+        path
         for entry in YOUR_FIGURES
         if entry.needs_simulation == simulated
-        for ending in formats
+        for path in your_figure_paths(graph_set, entry, *formats)
     ]
 
 
@@ -41,8 +49,8 @@ def all_your_figures(*formats):
     return [
         path
         for name in YOUR_STUDIED
-        for simulated in sorted({False, name in YOUR_SIMULATED})
-        for path in your_figure_files(name, simulated, *formats)
+        for entry in your_figures(name)
+        for path in your_figure_paths(name, entry, *formats)
     ]
 
 

@@ -129,8 +129,13 @@ def network_loads(
 ) -> None:
     """Print the link loads of a mapped pattern; on two-level networks for direct and indirect routing."""
     if _is_switched(pattern, network, groups):
-        _refuse_options(mapping=mapping != "DEF", groups=groups, gateway=gateway != "mod", tiles=tiles != 1)
-        _refuse_options(multiplicity=multiplicity != 1)
+        _refuse_options(
+            mapping=mapping != "DEF",
+            groups=groups,
+            gateway=gateway != "mod",
+            tiles=tiles != 1,
+            multiplicity=multiplicity != 1,
+        )
         from fabricast.api.networks import network_loads as loads_of
         from fabricast.cli.networks_text import link_lines
 

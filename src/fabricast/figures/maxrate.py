@@ -249,15 +249,25 @@ def plot_time_surfaces(
     figure, axes = plt.subplots(1, 1 + len(models), figsize=(PAGE_WIDTH_IN, 2.7), sharey=True)
     shown = _surface(axes[0], measured, norm, "measured")
     for panel_axes, (title, panel) in zip(axes[1:], modelled.items(), strict=True):
-        both = panel.merge(measured, on=["processes", "size_bytes"], suffixes=("", "_measured"))
-        both["value"] = 100 * (both["value"] / both["value_measured"] - 1)
-        error = _surface(panel_axes, both, _ERROR_BANDS, f"error of {title}".replace(", with", ",\nwith"), "PuOr")
+        error = _surface(
+            panel_axes,
+            _error_percent(panel, measured),
+            _ERROR_BANDS,
+            f"error of {title}".replace(", with", ",\nwith"),
+            "PuOr",
+        )
     axes[0].set_ylabel("processes on the node")
     figure.suptitle(dataset_title(dataset), fontsize=8)
     # The unit is above the bar: next to the bar it would overlap the axis of the next panel.
     for mesh, panel_axes, name in ((shown, axes[:1], "µs"), (error, axes[1:], "%")):
         figure.colorbar(mesh, ax=list(panel_axes)).ax.set_title(name, fontsize=7)
     return figure
+
+
+def _error_percent(modelled: pd.DataFrame, measured: pd.DataFrame) -> pd.DataFrame:
+    """Return the signed errors of modelled times in %."""
+    both = modelled.merge(measured, on=["processes", "size_bytes"], suffixes=("", "_measured"))
+    return both.assign(value=100 * (both["value"] / both["value_measured"] - 1))
 
 
 #: The independent run of the default study, and the one that reproduces the slides' rates.
@@ -273,9 +283,8 @@ def plot_slides_estimate(measurement: pd.DataFrame, prediction: pd.DataFrame) ->
         rows = measurement[measurement["dataset"] == run]
         measured = rows[["processes", "size_bytes"]].assign(value=rows["time_s"] * 1e6)
         modelled = _modelled(prediction, run, "slides")
-        both = modelled.merge(measured, on=["processes", "size_bytes"], suffixes=("", "_measured"))
         times |= {(run, "measured"): measured, (run, "modelled"): modelled}
-        errors[run] = both.assign(value=100 * (both["value"] / both["value_measured"] - 1))
+        errors[run] = _error_percent(modelled, measured)
     values = pd.concat([panel["value"] for panel in times.values()])
     norm = LogNorm(values.min(), values.max())
     size = (PAGE_WIDTH_IN, 0.5 + 2.0 * len(runs))

@@ -51,12 +51,16 @@ def is_description(network: str) -> bool:
     (True, False)
     """
     path = Path(network)
-    if network.partition(":")[0] in ("fat_tree", "dragonfly") or (":" in network and not path.exists()):
+    if _is_words(network):
         return True
     if path.suffix.lower() in (".yaml", ".yml") or not path.is_file():
         return False
     text = clean_text(read_text(path, strict=True))
     return is_slurm_topology(text) or _is_discovery(text)
+
+
+def _is_words(network: str) -> bool:
+    return network.partition(":")[0] in ("fat_tree", "dragonfly") or (":" in network and not Path(network).exists())
 
 
 def _is_discovery(text: str) -> bool:
@@ -78,11 +82,9 @@ def switch_network(network: str, *, bytes_per_s: float | None = None, oversubscr
         links to the switch above.
     """
     rate = DEFAULT_BYTES_PER_S if bytes_per_s is None else bytes_per_s
-    if network.partition(":")[0] in ("fat_tree", "dragonfly"):
+    if _is_words(network):
         return _of_words(network, rate, is_assumed=bytes_per_s is None)
     path = Path(network)
-    if ":" in network and not path.exists():
-        return _of_words(network, rate, is_assumed=True)
     text = clean_text(read_text(path, strict=True))
     if is_slurm_topology(text):
         return _of_slurm(path, text, rate, oversubscription, is_assumed=bytes_per_s is None)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from functools import lru_cache
 
@@ -83,21 +83,19 @@ def memory_limit(tree: PcieTree, memory: str, reads: Sequence[bool]) -> Limit:
 @lru_cache(maxsize=64)  # forecasts of one machine share the tree and its routes
 def with_inter_socket_capacity(tree: PcieTree, capacity: float) -> PcieTree:
     """Return a tree with another capacity of the links between root complexes, if any."""
-    vertices = tuple(
-        replace(vertex, capacity=capacity)
-        if vertex.parent is not None and tree.vertex(vertex.parent).kind == "system"
-        else vertex
-        for vertex in tree.vertices
-    )
-    return replace(tree, vertices=vertices)
+    below = {one.name for one in tree.vertices if one.parent is not None and tree.vertex(one.parent).kind == "system"}
+    return _with_capacity(tree, below, capacity)
 
 
 def with_host_bridge_capacity(tree: PcieTree, capacity: float) -> PcieTree:
     """Return a tree with another capacity of the links above root complexes."""
-    vertices = tuple(
-        replace(vertex, capacity=capacity) if vertex.kind == "root_complex" and vertex.parent is not None else vertex
-        for vertex in tree.vertices
-    )
+    bridges = {one.name for one in tree.vertices if one.kind == "root_complex" and one.parent is not None}
+    return _with_capacity(tree, bridges, capacity)
+
+
+def _with_capacity(tree: PcieTree, names: Collection[str], capacity: float) -> PcieTree:
+    """Return a tree with another capacity of the links above some vertices."""
+    vertices = tuple(replace(one, capacity=capacity) if one.name in names else one for one in tree.vertices)
     return replace(tree, vertices=vertices)
 
 
