@@ -106,7 +106,7 @@ def _converted(name: str, value: object, annotation: Any, verb: str = "is") -> A
 
 
 def _listed(name: str, values: Iterable[object]) -> list[object]:
-    """Return the elements of an iterable, of which there may not be too many."""
+    """Return the elements of an iterable; too many of them, as of an endless one, are an error."""
     if isinstance(values, np.ndarray):
         return list(values.tolist())
     elements = list(itertools.islice(values, _MOST_ELEMENTS + 1))
