@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
 from fabricast.api.machine_inputs import Files, paths_of
 from fabricast.collectives.calibration import is_calibration
-from fabricast.collectives.clusters.cluster import Cluster, node_names, node_of
+from fabricast.collectives.clusters.cluster import Cluster, is_builtin_node, node_names, node_of
 from fabricast.collectives.clusters.forecast import ClusterForecast, forecast_cluster
 from fabricast.collectives.clusters.of_machine import cluster_of_machine
 from fabricast.collectives.clusters.question import ClusterOptions, cluster_of
+from fabricast.collectives.clusters.statement import kinds_of, names_linked_gpus, node_of_tables
+from fabricast.collectives.clusters.unequal import slowest_forecast
 from fabricast.collectives.forecast import DEFAULT_SIZES
 from fabricast.collectives.question import table_of
 from fabricast.collectives.reference import gpu_family
@@ -24,12 +27,12 @@ from fabricast.machine.build import MACHINE_CONTENTS, load_facts, machine_from
 from fabricast.machine.machine import Machine
 from fabricast.machine.options import MachineOptions
 
-__all__ = ["Cluster", "ClusterForecast", "cluster_collective", "collected_rows", "node_names"]
+__all__ = ["Cluster", "ClusterForecast", "cluster_collective", "collected_rows", "node_names", "open_nodes"]
 
 
 @with_checked_types
 def cluster_collective(
-    node: str | Path | Sequence[str | Path] | Machine,
+    node: str | Path | Sequence[str | Path] | Machine | Facts | None,
     operation: str | None = None,
     *,
     nodes: int | None = None,
@@ -39,10 +42,10 @@ def cluster_collective(
     log: Files | None = None,
     gpus: int | None = None,
     gpu: str | None = None,
-    oversubscription: float = 1.0,
-    gpus_per_process: int = 1,
-    gpudirect: bool = True,
-    nvls: bool = True,
+    oversubscription: float | None = None,
+    gpus_per_process: int | None = None,
+    gpudirect: bool | None = None,
+    nvls: bool | None = None,
     nccl_version: str | None = None,
     env: Mapping[str, str] | None = None,
     table: int | None = None,
@@ -54,8 +57,10 @@ def cluster_collective(
 
     Parameters
     ----------
-    node : str, Path, Machine or sequence of these
-        Name of a node that is built in, such as ``"hgx_h100"``, or files that describe one node and its links.
+    node : str, Path, Machine, Facts, sequence of str or Path, or None
+        Name of a node that is built in, such as ``"hgx_h100"``; files that describe one node and its links; or a YAML
+        file with the key ``cluster``, which states nodes (also unequal ones), cards and network. None chooses the
+        built-in node with the GPUs that the log names.
     operation : str, optional
         all_reduce, all_gather, reduce_scatter, broadcast, reduce, alltoall or sendrecv; by default that of the log,
         otherwise all_reduce.
@@ -74,12 +79,12 @@ def cluster_collective(
         GPUs of each node that are used; by default all.
     gpu : str, optional
         GPU model, if no file names it.
-    oversubscription : float, default 1
-        Ratio of the rate of the cards of a node to that of the network above them.
-    gpus_per_process : int, default 1
-        GPUs of each process (``-g`` of nccl-tests).
-    gpudirect, nvls : bool, default True
-        Whether cards use GPUDirect RDMA, and whether NVLink SHARP is available.
+    oversubscription : float, optional
+        Ratio of the rate of the cards of a node to that of the network above them; by default 1.
+    gpus_per_process : int, optional
+        GPUs of each process (``-g`` of nccl-tests); by default 1.
+    gpudirect, nvls : bool, optional
+        By default True. Whether cards use GPUDirect RDMA, and whether NVLink SHARP is available.
     nccl_version : str, optional
         Version of NCCL; by default that of the log, otherwise 2.30.7.
     env : mapping of str to str, optional
@@ -109,7 +114,10 @@ def cluster_collective(
     >>> forecast.table["algorithm"].tolist(), bool(300 < forecast.table["bus_gb_per_s"].iloc[-1] < 400)
     (['tree', 'ring'], True)
     """
-    machine, facts = _read(node, paths_of(log), gpu)
+    options = ClusterOptions(
+        nodes, nic, network, gpus, oversubscription, gpus_per_process, gpudirect, nvls, nccl_version, env
+    )
+    kinds, facts = _read(node, paths_of(log), gpu, options)
     tables, runs = list(facts.of(Quantity.COLLECTIVE)), [fact.value for fact in facts.of(Quantity.NCCL_RUN)]
     wanted, measured = table_of(tables, operation, table)
     own = None
@@ -117,19 +125,27 @@ def cluster_collective(
         # With sizes of the user, the log calibrates the forecast.
         own, measured = measured or next((one for one in tables if is_calibration(one)), None), None
     run = next(iter(runs), None)
-    options = ClusterOptions(
-        nodes, nic, network, gpus, oversubscription, gpus_per_process, gpudirect, nvls, nccl_version, env
-    )
-    named = [gpu for one in tables for gpu in one.value.gpus]
-    one_node = node_of(str(node)) if machine is None else cluster_of_machine(machine, next(iter(named), None))
-    return forecast_cluster(
-        cluster_of(one_node, options, own or measured, run),
-        wanted,
-        DEFAULT_SIZES if sizes is None else increasing_sizes(sizes),
-        log=None if measured is None else measured.value,
-        own=None if own is None else own.value,
-        stated=None if run is None else run.choices_of(wanted),
-    )
+    forecasts = [
+        forecast_cluster(
+            cluster_of(one_node, stated, own or measured, run),
+            wanted,
+            DEFAULT_SIZES if sizes is None else increasing_sizes(sizes),
+            log=None if measured is None else measured.value,
+            own=None if own is None else own.value,
+            stated=None if run is None else run.choices_of(wanted),
+        )
+        for one_node, stated, _ in kinds
+    ]
+    return slowest_forecast(forecasts, [count for _, _, count in kinds])
+
+
+def open_nodes(files: Sequence[str], *, network_cards: bool = False, **options: Any) -> Machine | Facts:
+    """Return the machine of files; their facts if they describe a cluster, or only name GPUs with direct links."""
+    facts = load_facts(files, *MACHINE_CONTENTS, Content.CLUSTER)
+    is_log = not facts.blocks_of(Content.TOPOLOGY) and names_linked_gpus(facts.values(Quantity.COLLECTIVE))
+    if facts.values(Quantity.CLUSTER) or is_log:
+        return facts
+    return machine_from(facts, MachineOptions(network_cards=network_cards, **options))
 
 
 def collected_rows(files: Sequence[str | Path], machine: str, setting: str = "") -> pd.DataFrame:
@@ -183,16 +199,35 @@ def collected_rows(files: Sequence[str | Path], machine: str, setting: str = "")
     return found
 
 
+#: Each kind of nodes, what is stated about the whole cluster, and the number of nodes of this kind.
+_Kinds = list[tuple[Cluster, ClusterOptions, int]]
+
+
 def _read(
-    node: str | Path | Sequence[str | Path] | Machine, logs: Sequence[str], gpu: str | None
-) -> tuple[Machine | None, Facts]:
-    """Return the machine of files, None for a node that is built in, and all facts."""
+    node: str | Path | Sequence[str | Path] | Machine | Facts | None,
+    logs: Sequence[str],
+    gpu: str | None,
+    options: ClusterOptions,
+) -> tuple[_Kinds, Facts]:
+    """Return each kind of nodes with what is stated about the cluster, and all facts."""
     if isinstance(node, Machine):
-        return node, node.facts
-    is_file = not isinstance(node, str) or Path(node).exists() or Path(node).suffix
-    if isinstance(node, str) and (node.lower().replace("-", "_").replace(" ", "_") in node_names() or not is_file):
-        # An unknown name is an error that lists the known ones.
-        node_of(node)
-        return None, load_facts(logs, Content.COLLECTIVES, Content.NCCL_LOG) if logs else Facts()
-    facts = load_facts([*paths_of(node), *logs], *MACHINE_CONTENTS)
-    return machine_from(facts, MachineOptions(gpu=gpu, network_cards=True)), facts
+        return [(cluster_of_machine(node, _named_gpu(node.facts)), options, 1)], node.facts
+    if node is None or (isinstance(node, str) and is_builtin_node(node)):
+        facts = load_facts(logs, Content.COLLECTIVES, Content.NCCL_LOG) if logs else Facts()
+        one = node_of_tables(facts.values(Quantity.COLLECTIVE)) if node is None else node_of(node)
+        return [(one, options, 1)], facts
+    facts = (
+        node if isinstance(node, Facts) else load_facts([*paths_of(node), *logs], *MACHINE_CONTENTS, Content.CLUSTER)
+    )
+    statement = next(iter(facts.values(Quantity.CLUSTER)), None)
+    if statement is not None:
+        return kinds_of(statement, options, gpu), facts
+    if not facts.blocks_of(Content.TOPOLOGY) and names_linked_gpus(facts.values(Quantity.COLLECTIVE)):
+        return [(node_of_tables(facts.values(Quantity.COLLECTIVE)), options, 1)], facts
+    machine = machine_from(facts, MachineOptions(gpu=gpu, network_cards=True))
+    return [(cluster_of_machine(machine, _named_gpu(facts)), options, 1)], facts
+
+
+def _named_gpu(facts: Facts) -> str | None:
+    """Return the GPU that the tables of nccl-tests name first."""
+    return next((gpu for table in facts.values(Quantity.COLLECTIVE) for gpu in table.gpus), None)

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from fabricast.api.clusters import ClusterForecast
     from fabricast.collectives.forecast import CollectiveForecast
+    from fabricast.core.facts import Facts
     from fabricast.core.findings import Finding
     from fabricast.machine.machine import Machine
 
@@ -55,10 +56,14 @@ NODE = typer.Option(help="Node that is built in, such as hgx_h100 or gh200x4, in
 NODES = typer.Option(help="Number of equal nodes; by default that of the log, otherwise 1.", show_default=False)
 NIC = typer.Option(help="Network cards of a node and Gbit/s of each, such as 8x400.", show_default=False)
 NETWORK = typer.Option(help="Kind of network: InfiniBand, RoCE, Slingshot, EFA or Ethernet.", show_default=False)
-OVERSUBSCRIPTION = typer.Option(help="Ratio of the rate of the cards to that of the network above them.")
+OVERSUBSCRIPTION = typer.Option(
+    help="Ratio of the rate of the cards to that of the network above them; by default 1.", show_default=False
+)
 GPUS = typer.Option(help="GPUs of each node that are used; by default all.", show_default=False)
-GPUDIRECT = typer.Option(help="Whether cards use GPUDirect RDMA; a log states it.")
-PROCESS = typer.Option("--gpus-per-process", help="GPUs of each process (-g of nccl-tests).")
+GPUDIRECT = typer.Option(help="Whether cards use GPUDirect RDMA; by default as a log states.", show_default=False)
+PROCESS = typer.Option(
+    "--gpus-per-process", help="GPUs of each process (-g of nccl-tests); by default 1.", show_default=False
+)
 OUTPUT = typer.Option("--output", "-o", help="Write the table to this .csv or .parquet file.", show_default=False)
 FORMAT = typer.Option(
     "--format", help="Format of printed results: table (on a terminal), csv (on a pipe) or json.", show_default=False
@@ -78,10 +83,10 @@ def collective(
     nodes: Annotated[int | None, NODES] = None,
     nic: Annotated[str | None, NIC] = None,
     network: Annotated[str | None, NETWORK] = None,
-    oversubscription: Annotated[float, OVERSUBSCRIPTION] = 1.0,
+    oversubscription: Annotated[float | None, OVERSUBSCRIPTION] = None,
     gpus: Annotated[int | None, GPUS] = None,
-    gpus_per_process: Annotated[int, PROCESS] = 1,
-    gpudirect: Annotated[bool, GPUDIRECT] = True,
+    gpus_per_process: Annotated[int | None, PROCESS] = None,
+    gpudirect: Annotated[bool | None, GPUDIRECT] = None,
     operation: Annotated[str | None, OPERATION] = None,
     log: Annotated[list[str] | None, LOG] = None,
     sizes: Annotated[str | None, SIZES] = None,
@@ -104,11 +109,12 @@ def collective(
     verbose: Annotated[bool, VERBOSE] = False,
 ) -> None:
     """Forecast NCCL's collective operations on PCIe machines, NVLink nodes and clusters, and what limits them."""
+    from fabricast.api.clusters import open_nodes
     from fabricast.api.collectives import collective as forecast_collective
     from fabricast.api.collectives import diagnose_collective, graph_file_text, tuner_file_text
-    from fabricast.api.machine_inputs import open_files
     from fabricast.cli.output import printed_format, write_elapsed
     from fabricast.core.errors import InputError
+    from fabricast.core.facts import Facts
     from fabricast.inputs.files import atomic_write
 
     every = [*(files or []), *(measurements or []), *(log or [])]
@@ -145,7 +151,7 @@ def collective(
         return
     if not every:
         raise InputError("expected files of a machine, or --node with the name of a node that is built in")
-    machine, _ = open_files(
+    machine = open_nodes(
         every,
         gpu=gpu,
         cpu=cpu,
@@ -154,14 +160,14 @@ def collective(
         include_display=include_display,
         network_cards=bool(nodes or nic),
     )
-    if machine.tree.peer_links:
+    if isinstance(machine, Facts) or machine.tree.peer_links:
         _refuse(of_pcie, "GPUs with direct links")
         _print_cluster(machine, [], on_nodes, output, shown, verbose)
         return
     of_nodes: dict[str, object] = {"--nodes": nodes, "--nic": nic, "--network": network, "--gpus": gpus}
-    of_nodes["--oversubscription"] = None if oversubscription == 1 else oversubscription
-    of_nodes["--gpus-per-process"] = None if gpus_per_process == 1 else gpus_per_process
-    _refuse({**of_nodes, "--no-gpudirect": None if gpudirect else True}, "GPUs that only PCIe connects; add --node")
+    of_nodes["--oversubscription"], of_nodes["--gpus-per-process"] = oversubscription, gpus_per_process
+    of_nodes["--gpudirect" if gpudirect else "--no-gpudirect"] = gpudirect
+    _refuse(of_nodes, "GPUs that only PCIe connects; add --node")
     forecast = forecast_collective(
         machine,
         operation,
@@ -201,7 +207,12 @@ def _refuse(options: dict[str, object], where: str) -> None:
 
 
 def _print_cluster(
-    node: Machine | str, logs: list[str], options: dict[str, Any], output: Path | None, shown: str, verbose: bool
+    node: Machine | Facts | str,
+    logs: list[str],
+    options: dict[str, Any],
+    output: Path | None,
+    shown: str,
+    verbose: bool,
 ) -> None:
     """Print or write the forecast of an operation on NVLink nodes or a cluster."""
     from fabricast.api.clusters import cluster_collective
@@ -226,11 +237,12 @@ def _cluster_lines(forecast: ClusterForecast) -> list[str]:
     from fabricast.core.number_text import size_text
 
     table = forecast.table
-    columns = {
-        "size": [size_text(size) for size in table["size_bytes"]],
-        "us": [_time_text(time) for time in table["time_us"]],
-        "bus GB/s": ["-" if rate != rate else f"{rate:.3g}" for rate in table["bus_gb_per_s"]],
-    }
+    columns = {"size": [size_text(size) for size in table["size_bytes"]]}
+    if not forecast.is_range_only:
+        columns["us"] = [_time_text(time) for time in table["time_us"]]
+        columns["bus GB/s"] = ["-" if rate != rate else f"{rate:.3g}" for rate in table["bus_gb_per_s"]]
+    if "node" in table:
+        columns["slowest nodes"] = table["node"].tolist()
     if "algorithm" in table:
         columns["NCCL's choice"] = [f"{row.algorithm} {row.protocol}, {row.channels} ch" for row in table.itertuples()]
         columns["limited by"] = table["limit"].tolist()
@@ -250,7 +262,7 @@ def _cluster_lines(forecast: ClusterForecast) -> list[str]:
     if "gain" in table and (table["gain"] > 1).any():
         best = zip(table["best_algorithm"], table["best_protocol"], table["gain"], strict=True)
         columns["better"] = [f"{a} {p} ({gain:.2f})" if gain > 1 else "" for a, p, gain in best]
-    lines = [f"{forecast.operation}, {forecast.cluster.words}"]
+    lines = [f"{forecast.operation}, {forecast.words}"]
     lines += pd.DataFrame(columns).to_string(index=False).split("\n")
     lines.append(forecast.source)
     if forecast.reference is not None:
@@ -265,7 +277,7 @@ def _cluster_document(forecast: ClusterForecast) -> dict[str, object]:
     calibration = forecast.calibration
     return {
         "operation": str(forecast.operation),
-        "cluster": forecast.cluster.words,
+        "cluster": forecast.words,
         "source": forecast.source,
         "sizes": json.loads(forecast.table.to_json(orient="records")),
         "calibration": None if calibration is None else calibration._asdict(),

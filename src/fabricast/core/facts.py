@@ -36,6 +36,7 @@ class Content(StrEnum):
     GRAPHS = "congestion graphs"
     PARAMETERS = "parameters"
     NETWORK = "network between hosts"
+    CLUSTER = "cluster"
 
 
 class Quantity(StrEnum):
@@ -43,6 +44,8 @@ class Quantity(StrEnum):
 
     #: Description of the tree: `PcieTree`, `ClassMatrix` or `DeviceForest`.
     TOPOLOGY = "topology"
+    #: `ClusterStatement`.
+    CLUSTER = "cluster"
     #: Text. The subject is the number of the GPU in its block.
     GPU_ADDRESS = "PCI address"
     GPU_MODEL = "GPU model"

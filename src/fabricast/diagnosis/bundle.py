@@ -13,7 +13,8 @@ from fabricast.core.errors import InputError
 from fabricast.core.facts import Content, Fact, Facts, Kind, Quantity
 from fabricast.core.findings import Finding
 from fabricast.core.warnings import CodedWarning, CopyWarning, WarningCode
-from fabricast.diagnosis.clusters import compare_with_public
+from fabricast.diagnosis.cluster_forecasts import compare_with_forecast
+from fabricast.diagnosis.clusters import ComparedTable, compare_with_public
 from fabricast.diagnosis.measured import below_public_machines, compared_rates
 from fabricast.diagnosis.source_texts import source_text
 from fabricast.diagnosis.statements import gpu_states, log_findings, nccl_problems, stated, wrong_results
@@ -247,10 +248,15 @@ def _table_problem(fact: Fact) -> str:
 
 
 def _compare_with_public(fact: Fact, facts: Facts, answers: _Answers) -> bool:
-    """Add what a table says, compared with public machines of its class; return whether there are some."""
+    """Add what a table says beside public machines of its class, or a forecast; return whether there is either."""
     try:
-        compared = compare_with_public(fact, facts)
+        compared: ComparedTable | None = compare_with_public(fact, facts)
     except InputError:
+        compared = None
+    if compared is None or compared.is_neighbour:
+        # Models come last: a forecast is asked only where nothing of the class was measured.
+        compared = compare_with_forecast(fact, facts) or compared
+    if compared is None:
         return False
     answers.findings += compared.findings
     answers.statements += compared.notes

@@ -16,7 +16,7 @@ from fabricast.diagnosis.weights import CONTRADICTION, SYMPTOM
 from fabricast.nccl.costs import Operation
 from fabricast.nccl.records import NcclLog, NcclTestsTable
 
-__all__ = ["ComparedTable", "compare_with_public"]
+__all__ = ["ComparedTable", "compare_with_public", "log_of"]
 
 #: Ratio to the slowest public machine above which a table is slower, and to its latency.
 _SLOWER, _LATE = 1.15, 2.4
@@ -66,7 +66,7 @@ def compare_with_public(fact: Fact, facts: Facts) -> ComparedTable:
     table: NcclTestsTable = fact.value
     if table.operation is None or table.ranks is None or not table.gpus:
         raise InputError("does not name operation, ranks and GPUs")
-    log = _log_of(fact, facts)
+    log = log_of(fact, facts)
     nodes = max(table.hosts, 1 if log is None or log.ranks != table.ranks else log.nodes)
     network = None if log is None else _network(log)
     sizes = np.array([row.size_bytes for row in table.rows], dtype=float)
@@ -90,7 +90,7 @@ def compare_with_public(fact: Fact, facts: Facts) -> ComparedTable:
     return ComparedTable(text, bool(slow or nvls), found.is_neighbour, tuple(findings), tuple(notes))
 
 
-def _log_of(fact: Fact, facts: Facts) -> NcclLog | None:
+def log_of(fact: Fact, facts: Facts) -> NcclLog | None:
     """Return the statements of NCCL in the file of a table, or the only ones of other files."""
     runs = list(facts.of(Quantity.NCCL_RUN))
     same = [run.value for run in runs if run.place.path == fact.place.path]

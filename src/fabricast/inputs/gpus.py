@@ -24,6 +24,8 @@ _COLUMNS = [
     "source",
 ]
 #: Series of GeForce cards, which some write together with their number.
+#: NVLinks of a GPU by generation: Pascal, Volta, Ampere, Hopper, Blackwell.
+_NVLINKS = {6: 4, 7: 6, 8: 12, 9: 18, 10: 18}
 _SERIES = re.compile(r"\b(rtx|gtx)(?=\d)")
 _WORD = re.compile(r"[a-z0-9]+")
 
@@ -60,6 +62,12 @@ class GpuModel(NamedTuple):
     is_always_linked: bool
     host_bytes_per_s: float | None
     source: str
+
+    @property
+    def most_nvlinks(self) -> int:
+        """Number of NVLinks of a GPU of this generation; 0 without NVLink."""
+        generation = int(self.capability or 0)
+        return 0 if self.nvlink_bytes_per_s is None else _NVLINKS.get(generation, _NVLINKS[10])
 
 
 @lru_cache(maxsize=1)

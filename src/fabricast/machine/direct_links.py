@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -11,14 +12,31 @@ from fabricast.core.warnings import CodedWarning, WarningCode
 from fabricast.inputs.gpus import gpu_model, is_known_gpu
 from fabricast.machine.descriptions import Described
 from fabricast.machine.options import MachineOptions
+from fabricast.pcie.topology.parts import PeerLink
 from fabricast.pcie.topology.tree import PcieTree
 
-__all__ = ["with_direct_links_checked"]
+__all__ = ["links_without_switch", "with_direct_links_checked"]
 
 #: Links of a pair from which they cannot be those of a bridge between few cards.
 _SWITCHED_LINKS = 13
 #: Models whose meshes have pairs with one and with two links.
 _MESHES = ("v100 sxm2", "v100 sxm3", "p100 sxm2", "v100", "p100")
+
+
+def links_without_switch(link: PeerLink, model: str) -> tuple[PeerLink, ...]:
+    """Return the links of pairs if a GPU has enough NVLinks for equal ones to all others; otherwise the link itself.
+
+    `nvidia-smi topo -m` prints the same matrix for both: NV6 of four H100 with 18 links each needs no NVSwitch.
+
+    >>> link = PeerLink("NVSwitch", ("0", "1", "2", "3"), links=6)
+    >>> len(links_without_switch(link, "H100 SXM5")), len(links_without_switch(link, "V100-SXM3"))
+    (6, 1)
+    """
+    if link.kind != "NVSwitch" or link.links is None or not is_known_gpu(model):
+        return (link,)
+    if link.links * (len(link.endpoints) - 1) > gpu_model(model).most_nvlinks:
+        return (link,)
+    return tuple(replace(link, kind="NVLink", endpoints=pair) for pair in itertools.combinations(link.endpoints, 2))
 
 
 def with_direct_links_checked(

@@ -13,6 +13,7 @@ from fabricast.core.warnings import CodedWarning, WarningCode
 from fabricast.inputs.gpus import GpuModel, gpu_model, is_known_gpu
 from fabricast.machine.addresses import endpoints_of_block, same_address
 from fabricast.machine.descriptions import Described
+from fabricast.machine.direct_links import links_without_switch
 from fabricast.machine.options import MachineOptions
 from fabricast.nccl.records import NcclTestsTable
 from fabricast.pcie.topology.parts import PeerLink, Vertex, pci_address
@@ -345,4 +346,6 @@ def _with_rates(links: Sequence[PeerLink], models: Mapping[str, str]) -> tuple[P
             return link
         return replace(link, bytes_per_s=rate * link.links)
 
-    return tuple(map(rated, links))
+    names = set(models.values())
+    of_pairs = [pair for link in links for pair in (links_without_switch(link, *names) if len(names) == 1 else (link,))]
+    return tuple(map(rated, of_pairs))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from fabricast.core.facts import Content
 from fabricast.sources import (
     benchpress,
+    cluster_yaml,
     hwloc_xml,
     ibnetdiscover,
     imb,
@@ -38,6 +39,7 @@ __all__ = ["FORMATS", "names_of"]
 #: Formats in the order in which their blocks are read. The first description of a machine determines its tree.
 FORMATS: tuple[Format, ...] = (
     topology_yaml.FORMAT,
+    cluster_yaml.FORMAT,
     hwloc_xml.FORMAT,
     nccl_xml.FORMAT,
     *lspci.FORMATS,

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from fabricast.core.facts import Content, Quantity
 from fabricast.pcie.topology.files import read_tree
+from fabricast.sources.cluster_yaml import is_cluster
 from fabricast.sources.text import Format, Reading, Text
 
 __all__ = ["FORMAT"]
@@ -15,6 +16,10 @@ _VERTICES = re.compile(r"^vertices:", re.MULTILINE)
 
 
 def _is_topology(text: Text) -> bool:
+    return not is_cluster(text) and _has_vertices(text)
+
+
+def _has_vertices(text: Text) -> bool:
     return text.path.lower().endswith((".yaml", ".yml")) or _VERTICES.search(text.raw) is not None
 
 

@@ -473,3 +473,97 @@ def test_links_that_a_gpu_does_not_have_are_refused(tmp_path, gpu):
     matrix.write_text("\n".join([header, *rows]) + "\n")
     with pytest.raises(InputError):
         fc.cluster_collective(str(matrix), gpu=gpu)
+
+
+CLUSTER = "cluster: pool\nnode: hgx_h100\nnodes: 4\nnic: 8x400\nnetwork: InfiniBand\n"
+
+
+def written(path, text):
+    path.write_text(text)
+    return str(path)
+
+
+def test_a_file_describes_a_cluster_and_options_precede_it(tmp_path):
+    path = written(tmp_path / "pool.yaml", CLUSTER)
+    by_words = fc.cluster_collective("hgx_h100", nodes=4, nic="8x400", network="InfiniBand", sizes=["8 B", "1 GiB"])
+    by_file = fc.cluster_collective(path, sizes=["8 B", "1 GiB"])
+    pd.testing.assert_frame_equal(by_file.table, by_words.table)
+    assert fc.cluster_collective(path, nodes=2, sizes=["8 B"]).cluster.nodes == 2
+    result = CliRunner().invoke(app, ["collective", path, "--sizes", "1GiB", "--format", "json"])
+    assert json.loads(result.stdout)["cluster"] == by_file.words
+
+
+def test_the_node_of_a_cluster_may_be_a_file_beside_it(tmp_path):
+    matrix = "\n".join(
+        ["\tGPU0\tGPU1\tGPU2\tGPU3\tNIC0\tCPU Affinity\tNUMA Affinity"]
+        + [
+            f"GPU{one}\t" + "\t".join("X" if one == other else "NV6" for other in range(4)) + "\tPIX\t0-31\t0"
+            for one in range(4)
+        ]
+        + ["NIC0\tPIX\tPIX\tPIX\tPIX\tX"]
+    )
+    (tmp_path / "topo.txt").write_text(matrix + "\n")
+    path = written(tmp_path / "pool.yaml", "cluster: p\nnode: topo.txt\nnodes: 2\nnic: 1x200\ngpu: H100 SXM5\n")
+    found = fc.cluster_collective(path, sizes=["1 GiB"])
+    assert (found.cluster.fabric, found.cluster.gpus, found.cluster.links) == ("mesh", 4, 18)
+    assert found.table["limit"].tolist() == ["network cards (1 for 4 GPUs)"]
+
+
+def test_unequal_nodes_are_as_slow_as_the_slowest(tmp_path):
+    nodes = "nodes:\n  - {node: hgx_h100, count: 3, nic: 8x400}\n  - {node: hgx_a100, count: 1, nic: 8x200}\n"
+    path = written(tmp_path / "pool.yaml", f"cluster: pool\nnetwork: InfiniBand\n{nodes}")
+    found = fc.cluster_collective(path, sizes=["1 GiB"])
+    slow = fc.cluster_collective("hgx_a100", nodes=4, nic="8x200", network="InfiniBand", sizes=["1 GiB"])
+    assert found.table["time_us"].tolist() == slow.table["time_us"].tolist()
+    assert found.table["node"].tolist() == ["hgx_a100"]
+    assert "3 nodes of 8 x H100" in found.words and "8 x A100" in found.words
+    assert "earliest_us" not in found.table
+    assert any("unequal" in str(one) for one in found.warnings)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("cluster: a\nnodes: 2\n", "pool.yaml: .*node"),
+        ("cluster: a\nnode: hgx_h100\nnodes: 0\n", "pool.yaml:3: .*greater"),
+        ("cluster: a\nnode: hgx_h100\nnodes: []\n", "pool.yaml:3"),
+        ("cluster: a\nnode: hgx_h100\nnodes:\n  - node: hgx_a100\n", "pool.yaml:2: .*node"),
+        ("cluster: a\nnodes:\n  - {node: hgx_h100, count: -1}\n", "pool.yaml:3"),
+        ("cluster: a\nnode: hgx_h1000\nnodes: 2\n", "hgx_h100"),
+        ("cluster: a\nnode: no.xml\nnodes: 2\n", "no.xml"),
+        ("cluster: a\nnode: hgx_h100\nnodes: 2\ncards: 8\n", "pool.yaml:4: .*cards"),
+        ("cluster: a\nnode: hgx_h100\nnodes: 2\noversubscription: .nan\n", "pool.yaml:4"),
+        ("cluster: a\nnodes:\n  - {node: hgx_h100}\n  - {node: h100x4}\nnic: 4x400\n", "4 and 8 GPUs"),
+    ],
+)
+def test_bad_files_of_clusters_have_one_line(tmp_path, text, message):
+    path = written(tmp_path / "pool.yaml", text)
+    with pytest.raises(InputError, match=message) as error:
+        fc.cluster_collective(path, sizes=["1 GiB"])
+    assert "\n" not in str(error.value)
+
+
+def test_a_log_alone_names_the_node(tmp_path):
+    log = nccl_tests(tmp_path / "all_reduce.log", [(8, 40.0), (2**30, 6500.0)])
+    result = CliRunner().invoke(app, ["collective", str(log), "--format", "json"])
+    found = json.loads(result.stdout)
+    assert found["cluster"].startswith("4 nodes of 8 x H100")
+    assert [row["measured_us"] for row in found["sizes"]] == [40.0, 6500.0]
+    assert any("hgx_h100 is assumed" in one["text"] for one in found["warnings"])
+    unknown = nccl_tests(tmp_path / "odd.log", [(8, 40.0)], ranks=24, hosts=4)
+    # Six of the GPUs of each node are in use, which no built-in node of several hosts has.
+    assert "no built-in node" in str(CliRunner().invoke(app, ["collective", str(unknown)]).exception)
+
+
+def test_above_64_nodes_a_range_is_printed_in_place_of_a_number():
+    words = ["--node", "hgx_h100", "--nodes", "128", "--nic", "8x400", "--sizes", "8 1GiB", "--format", "table"]
+    lines = CliRunner().invoke(app, ["collective", *words]).stdout.splitlines()
+    assert "range us" in lines[1] and " us " not in lines[1].replace("range us", "")
+    table = fc.cluster_collective("hgx_h100", nodes=128, nic="8x400", sizes=["1 GiB"]).table
+    assert table["latest_us"].iloc[0] > 2 * table["earliest_us"].iloc[0]
+
+
+def test_cards_that_their_pcie_link_limits_are_named():
+    model = ClusterModel(replace(HGX, nodes=2, cards=8, card_gbit_s=800.0), Operation.ALLTOALL)
+    limits, _ = model.limits(model.pairs, np.array([64.0 * GIB]))
+    assert limits == ["PCIe link of the network cards"]

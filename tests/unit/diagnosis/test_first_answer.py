@@ -8,6 +8,7 @@ from fabricast.core.facts import Quantity
 from fabricast.core.warnings import WarningCode
 from fabricast.diagnosis.nccl_problems import known_problem
 from fabricast.sources.reading import read
+from tests.nccl_tests_logs import nccl_tests as nccl_tests_log
 from tests.unit.diagnosis.pasted import nccl_tests, peer_test
 from tests.unit.pcie.topology.test_listings import groups, matrix
 
@@ -461,3 +462,12 @@ def test_errors_of_a_gpu_are_no_measured_rate(diagnosed):
     )
     found = diagnosed({"gpu": "L40S"}, topo=TWO, p2p=peer_test([[0, 26.0], [26.0, 0]]), smi=report)
     assert str(found.verdict).startswith("within the expected range") and "also: GPU 0" in str(found.verdict)
+
+
+def test_clusters_without_public_machines_are_compared_with_a_forecast(tmp_path):
+    within = nccl_tests_log(tmp_path / "within.log", [(2**20, 110.0), (2**30, 6500.0)])
+    assert str(fc.diagnose([within]).verdict).startswith("within the expected range: all_reduce of 1 GiB on 32 GPUs")
+    slow = nccl_tests_log(tmp_path / "slow.log", [(2**20, 600.0), (2**30, 36500.0)])
+    verdict = str(fc.diagnose([slow]).verdict)
+    # The cards are assumed, so that slower ones would explain it.
+    assert verdict.startswith("not supported") and "if the cards are these" in verdict

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field, replace
 from functools import cache
+from pathlib import Path
 
 from fabricast.core.errors import InputError, unknown_name
 from fabricast.core.resources import published
@@ -15,7 +16,18 @@ from fabricast.nccl.hosts import Hosts
 from fabricast.nccl.settings import NcclSettings, cpu_of
 from fabricast.nccl.system import Cpu, PathType
 
-__all__ = ["EFA", "ETHERNET", "NETWORKS", "SLINGSHOT", "VERBS", "Cluster", "node_names", "node_of", "with_cards"]
+__all__ = [
+    "EFA",
+    "ETHERNET",
+    "NETWORKS",
+    "SLINGSHOT",
+    "VERBS",
+    "Cluster",
+    "is_builtin_node",
+    "node_names",
+    "node_of",
+    "with_cards",
+]
 
 _COLUMNS = (
     "name",
@@ -81,6 +93,8 @@ class Cluster:
         Whether the multicasts of NVSwitch are available.
     is_network_assumed : bool
         Whether no input states the kind of network.
+    is_node_assumed : bool
+        Whether the node is the built-in one with the GPUs that a log names.
     settings : NcclSettings
         Version and settings of NCCL.
     """
@@ -102,6 +116,7 @@ class Cluster:
     has_gpudirect: bool = True
     has_nvls: bool = True
     is_network_assumed: bool = False
+    is_node_assumed: bool = False
     settings: NcclSettings = field(default_factory=NcclSettings)
 
     @property
@@ -197,7 +212,7 @@ def node_of(name: str) -> Cluster:
     >>> node.gpus, node.fabric, node.nvlink_bytes_per_s, node.cards
     (8, 'NVSwitch', 450000000000.0, 8)
     """
-    key = name.lower().replace("-", "_").replace(" ", "_")
+    key = _key(name)
     if key not in _nodes():
         raise unknown_name("node", name, node_names())
     row = _nodes()[key]
@@ -214,6 +229,20 @@ def node_of(name: str) -> Cluster:
         cpu=row["cpu"],
         network=row["network"],
     )
+
+
+def is_builtin_node(name: str) -> bool:
+    """Return whether a name is that of a built-in node, or no file, so that an error lists the known names.
+
+    >>> is_builtin_node("HGX H100"), is_builtin_node("topology.xml")
+    (True, False)
+    """
+    path = Path(name)
+    return _key(name) in _nodes() or not (path.exists() or path.suffix)
+
+
+def _key(name: str) -> str:
+    return name.lower().replace("-", "_").replace(" ", "_")
 
 
 def with_cards(cluster: Cluster, text: str) -> Cluster:

@@ -7,13 +7,19 @@ from dataclasses import dataclass
 from functools import cache
 
 from fabricast.collectives.clusters.cluster import Cluster
-from fabricast.collectives.clusters.evidence import ERROR_COLUMNS, cluster_class, operation_class
+from fabricast.collectives.clusters.evidence import (
+    ERROR_COLUMNS,
+    MANY_NODES,
+    MANY_NODES_WORDS,
+    cluster_class,
+    operation_class,
+)
 from fabricast.collectives.expected import size_class
 from fabricast.core.resources import published
 from fabricast.inputs.csv_files import CsvRow, read_csv
 from fabricast.nccl.costs import Operation
 
-__all__ = ["ClusterError", "cluster_error", "interpolation_error_text", "recorded_cluster_errors"]
+__all__ = ["ClusterError", "cluster_error", "interpolation_error_text", "many_nodes_range", "recorded_cluster_errors"]
 
 
 @dataclass(frozen=True)
@@ -92,3 +98,13 @@ def interpolation_error_text(cluster: Cluster, sizes: Sequence[float]) -> str:
 def cluster_error(cluster: Cluster, operation: Operation, size_bytes: float) -> ClusterError | None:
     """Return the error of a class; None if no public machine has it."""
     return _errors().get((cluster_class(cluster), operation_class(operation), size_class(size_bytes)))
+
+
+def many_nodes_range(cluster: Cluster, operation: Operation, size_bytes: float) -> ClusterError | None:
+    """Return the range of measured to forecast times above 64 nodes: of the network, else of any public network."""
+    own = cluster_error(cluster, operation, size_bytes)
+    if own is not None or cluster.nodes <= MANY_NODES:
+        return own
+    wanted = operation_class(operation), size_class(size_bytes)
+    found = [one for (name, *rest), one in _errors().items() if MANY_NODES_WORDS in name and tuple(rest) == wanted]
+    return found[0] if found else None

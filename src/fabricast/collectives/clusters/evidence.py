@@ -23,6 +23,8 @@ from fabricast.nccl.system import parse_version
 
 __all__ = [
     "ERROR_COLUMNS",
+    "MANY_NODES",
+    "MANY_NODES_WORDS",
     "PublicCase",
     "cluster_class",
     "cluster_errors",
@@ -46,6 +48,7 @@ _SETTINGS = {
 }
 #: Number of nodes above which networks are congested by others: not fitted.
 MANY_NODES = 64
+MANY_NODES_WORDS = f"more than {MANY_NODES} nodes"
 ERROR_COLUMNS = (
     "machine_class", "operations", "size_class", "machines", "rows", "median", "within_band", "within_thirty", "worst",
     "shortest", "longest", "coverage", "with_two_rows", "nccl", "nccl_with_two_rows", "alpha_beta",
@@ -62,7 +65,7 @@ def cluster_class(cluster: Cluster) -> str:
     if cluster.nodes == 1:
         return "one node"
     if cluster.nodes > MANY_NODES:
-        return f"{cluster.network}, more than {MANY_NODES} nodes"
+        return f"{cluster.network}, {MANY_NODES_WORDS}"
     return cluster.network
 
 

@@ -10,7 +10,13 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from fabricast.collectives.clusters.cluster import EFA, SLINGSHOT, Cluster
-from fabricast.collectives.clusters.errors import ClusterError, cluster_error, interpolation_error_text
+from fabricast.collectives.clusters.errors import (
+    ClusterError,
+    cluster_error,
+    interpolation_error_text,
+    many_nodes_range,
+)
+from fabricast.collectives.clusters.evidence import MANY_NODES
 from fabricast.collectives.clusters.model import Calibration, ClusterModel, refusal_of
 from fabricast.collectives.clusters.times import Pair
 from fabricast.collectives.forecast import LEAST_GAIN
@@ -25,8 +31,6 @@ from fabricast.nccl.system import PathType
 __all__ = ["ClusterForecast", "forecast_cluster"]
 
 _Array = NDArray[np.float64]
-#: Nodes from which a forecast is not compared with machines whose constants were fitted.
-_MANY_NODES = 64
 #: Most GPUs of a node of the public machines, and of one host.
 _MOST_GPUS, _MOST_OF_HOST = 8, 16
 #: Factor beyond known sizes up to which an interpolation has a time; relative error of a row that calibrates.
@@ -62,6 +66,8 @@ class ClusterForecast:
         Public machines of the class.
     warnings : tuple of CodedWarning
         Assumptions.
+    title : str
+        All kinds of nodes in words, if they are unequal; column `node` of the table names the slowest kind.
     """
 
     table: pd.DataFrame
@@ -71,6 +77,17 @@ class ClusterForecast:
     calibration: Calibration | None
     reference: Reference | None
     warnings: tuple[CodedWarning, ...]
+    title: str = ""
+
+    @property
+    def words(self) -> str:
+        """The cluster in words; unequal nodes one after the other."""
+        return self.title or self.cluster.words
+
+    @property
+    def is_range_only(self) -> bool:
+        """Whether only the range of the times is a statement: above 64 nodes, without public runs of the class."""
+        return self.cluster.nodes > MANY_NODES and "earliest_us" in self.table
 
     def _repr_html_(self) -> str:
         return str(self.table._repr_html_())  # type: ignore[operator]  # hidden from stubs
@@ -210,8 +227,9 @@ def _emulated(
     if nccl is not None:
         table["nccl_time_us"] = nccl * 1e6
     errors = [cluster_error(cluster, operation, one) for one in size.tolist()]
-    if calibration is None and all(error is not None for error in errors):
-        known = [error for error in errors if error is not None]
+    ranges = [many_nodes_range(cluster, operation, one) for one in size.tolist()]
+    if (calibration is None or cluster.nodes > MANY_NODES) and all(error is not None for error in ranges):
+        known = [error for error in ranges if error is not None]
         table["earliest_us"] = table["time_us"] * [min(error.shortest, 1.0) for error in known]
         table["latest_us"] = table["time_us"] * [max(error.longest, 1.0) for error in known]
     if operation in _SENDS and calibration is None:
@@ -296,6 +314,10 @@ def _notes(
     else:
         text = f"the expected error of {model.operation} on {cluster.words} is unknown: no public machine"
     notes.append(CodedWarning(WarningCode.EXPECTED_ERROR, text))
+    if cluster.is_node_assumed:
+        text = f"no file describes the node: the built-in node {cluster.name} is assumed"
+        text += f", with {cluster.cards} x {cluster.card_gbit_s:g} Gbit/s" if cluster.nodes > 1 else ""
+        notes.append(CodedWarning(WarningCode.NCCL_SETTING_ASSUMED, f"{text}; specify node or nic"))
     if cluster.is_network_assumed:
         text = f"no input names the network between nodes: {cluster.network} is assumed; specify network"
         notes.append(CodedWarning(WarningCode.NCCL_SETTING_ASSUMED, text))
@@ -305,8 +327,11 @@ def _notes(
             "rows, with which small sizes are too fast; measured rows calibrate them"
         )
         notes.append(CodedWarning(WarningCode.NOT_VALIDATED, text))
-    if cluster.nodes > _MANY_NODES:
-        text = f"more than {_MANY_NODES} nodes: other jobs congest such networks, and public times vary by a factor"
+    if cluster.nodes > MANY_NODES:
+        text = (
+            f"more than {MANY_NODES} nodes: other jobs congest such networks; the range is that of public runs on "
+            "Slingshot, and the number within it is no forecast"
+        )
         notes.append(CodedWarning(WarningCode.NOT_VALIDATED, text))
     if cluster.nodes > 1 and cluster.attach > PathType.PXB and cluster.network != SLINGSHOT:
         text = "GPUs and cards meet at a processor: such nodes are 10 to 30 % slower than the forecast for large sizes"

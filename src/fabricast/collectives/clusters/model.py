@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from fabricast.collectives.clusters.cluster import EFA, ETHERNET, Cluster
 from fabricast.collectives.clusters.constants import known_constants
-from fabricast.collectives.clusters.times import ClusterTimes, Pair
+from fabricast.collectives.clusters.times import PCIE_FACTOR, ClusterTimes, Pair
 from fabricast.core.errors import InputError
 from fabricast.inputs.gpus import gpu_model
 from fabricast.nccl.costs import Algorithm, CostTable, Operation, Protocol
@@ -38,6 +38,7 @@ _GROUPS = {
     "chunks of NVLS": ("nvls_chunk",),
     "NVLink": ("switch_share", "mesh_share", "nvls_share", "pair_share"),
     "network cards": ("verbs_share", "slingshot_share", "card_pair_share"),
+    "PCIe link of the network cards": (PCIE_FACTOR,),
     "flags of LL": ("ll_share_one", "ll_share"),
     "LL128 in trees": ("tree_ll128_share",),
     "channels of a pair": ("network_channel", "nvlink_channel"),
@@ -181,17 +182,27 @@ class ClusterModel:
         base = self.chosen_s(choices, size)
         shares = {}
         for group, names in _GROUPS.items():
-            changed = {name: value * _STEP if name in names else value for name, value in self.known.items()}
+            known = {PCIE_FACTOR: 1.0, **self.known}
+            changed = {name: value * _STEP if name in names else value for name, value in known.items()}
             times = ClusterTimes(self.cluster, self.operation, changed)
             shares[group] = np.abs(np.log(self.chosen_s(choices, size, times) / base)) / np.log(_STEP)
         groups = list(shares)
         matrix = np.array([shares[group] for group in groups])
         largest = matrix.argmax(axis=0)
         limits = [groups[place] for place in largest.tolist()]
-        if self.cluster.oversubscription > 1:
-            limits = ["oversubscribed network" if limit == "network cards" else limit for limit in limits]
+        limits = [self._card_limit if limit == "network cards" else limit for limit in limits]
         found: _Array = matrix.max(axis=0)
         return limits, found
+
+    @cached_property
+    def _card_limit(self) -> str:
+        """Return what limits the cards: the network above them, fewer cards than GPUs, or their rate."""
+        cluster = self.cluster
+        if cluster.oversubscription > 1:
+            return "oversubscribed network"
+        if cluster.cards < cluster.gpus:
+            return f"network cards ({cluster.cards} for {cluster.gpus} GPUs)"
+        return "network cards"
 
     def calibrated(self, size: _Array, measured_s: _Array) -> tuple[ClusterModel, Calibration]:
         """Return the model and its factors for a machine with measured rows of the operation.

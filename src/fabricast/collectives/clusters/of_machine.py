@@ -7,14 +7,13 @@ from collections import Counter
 from fabricast.collectives.clusters.cluster import Cluster
 from fabricast.core.errors import InputError
 from fabricast.inputs.gpus import gpu_model
+from fabricast.machine.direct_links import links_without_switch
 from fabricast.machine.machine import Machine
 from fabricast.nccl.system import PathType
 from fabricast.pcie.topology.tree import PcieTree
 
 __all__ = ["cluster_of_machine"]
 
-#: NVLinks of a GPU by generation: Pascal, Volta, Ampere, Hopper, Blackwell.
-_MOST_LINKS = {6: 4, 7: 6, 8: 12, 9: 18, 10: 18}
 #: Path classes of a GPU and its network card; NODE is a path over host bridges of one NUMA node.
 _ATTACH = {"PIX": PathType.PIX, "PXB": PathType.PXB, "PHB": PathType.PHB, "NODE": PathType.PHB, "SYS": PathType.SYS}
 
@@ -39,7 +38,7 @@ def cluster_of_machine(machine: Machine, gpu: str | None = None) -> Cluster:
         raise InputError(f"'{tree.name}' has no direct links between its GPUs: expected NVLink, NVSwitch or xGMI")
     if gpu is None:
         raise InputError(f"'{tree.name}' does not name the model of its GPUs; specify gpu")
-    fabric, links = _fabric(tree)
+    fabric, links = _fabric(tree, gpu)
     _check_links(gpu, fabric, links)
     cards = [name for name in tree.endpoint_names if tree.vertex(name).network_card]
     attach, per_switch = _attach(tree, cards)
@@ -60,33 +59,32 @@ def _check_links(gpu: str, fabric: str, links: int) -> None:
     """Raise an error if GPUs of a model cannot have such links."""
     model = gpu_model(gpu)
     is_amd = model.capability is None
-    most = 0 if model.nvlink_bytes_per_s is None else _MOST_LINKS.get(int(model.capability or 0), _MOST_LINKS[10])
+    most = model.most_nvlinks
     if is_amd != (fabric == "xGMI") or (not is_amd and not 0 < links <= most):
         found = "xGMI" if fabric == "xGMI" else f"{links} NVLinks of a GPU"
         raise InputError(f"the topology has {found}, which {gpu} does not have; specify another gpu")
 
 
-def _fabric(tree: PcieTree) -> tuple[str, int]:
+def _fabric(tree: PcieTree, gpu: str) -> tuple[str, int]:
     """Return the kind of direct links and the number of links of a GPU."""
-    kinds = Counter(link.kind for link in tree.peer_links)
+    links = [one for link in tree.peer_links for one in links_without_switch(link, gpu)]
+    kinds = Counter(link.kind for link in links)
     gpus = tree.accelerator_names
     kind = kinds.most_common(1)[0][0]
     counts = dict.fromkeys(gpus, 0)
     pairs = set()
     of_pair = []
-    for link in tree.peer_links:
+    for link in links:
         others = len(link.endpoints) - 1
         for end in link.endpoints:
             counts[end] = counts.get(end, 0) + (link.links or 0) * (1 if kind == "NVSwitch" else others)
         pairs |= {frozenset((a, b)) for a in link.endpoints for b in link.endpoints if a != b}
         of_pair.append(link.links)
-    links = min(counts[gpu] for gpu in gpus)
-    if kind == "xGMI":
-        return "xGMI", links
-    if kind == "NVSwitch":
-        return "NVSwitch", links
+    fewest = min(counts[name] for name in gpus)
+    if kind in ("xGMI", "NVSwitch"):
+        return kind, fewest
     is_complete = len(pairs) == len(gpus) * (len(gpus) - 1) // 2 and len(set(of_pair)) == 1
-    return ("mesh" if is_complete else "cube mesh"), links
+    return ("mesh" if is_complete else "cube mesh"), fewest
 
 
 def _attach(tree: PcieTree, cards: list[str]) -> tuple[PathType, int]:

@@ -27,10 +27,10 @@ class ClusterOptions:
     nic: str | None = None
     network: str | None = None
     gpus: int | None = None
-    oversubscription: float = 1.0
-    gpus_per_process: int = 1
-    gpudirect: bool = True
-    nvls: bool = True
+    oversubscription: float | None = None
+    gpus_per_process: int | None = None
+    gpudirect: bool | None = None
+    nvls: bool | None = None
     nccl_version: str | None = None
     env: Mapping[str, str] | None = None
 
@@ -61,8 +61,8 @@ def cluster_of(node: Cluster, options: ClusterOptions, table: Fact | None, run: 
     cluster = replace(
         _with_gpus(node, gpus),
         nodes=count,
-        oversubscription=float(options.oversubscription),
-        process_gpus=options.gpus_per_process,
+        oversubscription=1.0 if options.oversubscription is None else float(options.oversubscription),
+        process_gpus=1 if options.gpus_per_process is None else options.gpus_per_process,
     )
     if options.nic is not None:
         cluster = with_cards(cluster, options.nic)
@@ -82,8 +82,8 @@ def cluster_of(node: Cluster, options: ClusterOptions, table: Fact | None, run: 
     settings = with_environment(settings, environment)
     if settings.disabled_by or (settings.p2p_level is not None and settings.p2p_level < PathType.NVB):
         raise InputError("disables copies over NVLink: NCCL through host memory is not emulated", argument="env")
-    has_gpudirect = options.gpudirect and not _lacks_gpudirect(run)
-    has_nvls = options.nvls and nvls != "0"
+    has_gpudirect = options.gpudirect is not False and not _lacks_gpudirect(run)
+    has_nvls = options.nvls is not False and nvls != "0"
     return replace(cluster, settings=settings, has_nvls=has_nvls, has_gpudirect=has_gpudirect).checked()
 
 
@@ -92,7 +92,7 @@ def _refuse_network_of_one_node(options: ClusterOptions, nodes: int) -> None:
     for name in ("nic", "network"):
         if nodes == 1 and getattr(options, name) is not None:
             raise InputError("is of the network between nodes, but there is one node: specify nodes", argument=name)
-    if nodes == 1 and options.oversubscription != 1:
+    if nodes == 1 and options.oversubscription not in (None, 1):
         raise InputError("is of several nodes, but there is one: specify nodes", argument="oversubscription")
 
 

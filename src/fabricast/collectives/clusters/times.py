@@ -20,8 +20,10 @@ from fabricast.nccl.costs import Algorithm, Operation, Protocol
 from fabricast.nccl.hosts import Graphs, channels_for_use, host_graphs, ll128_limits, ll_limit
 from fabricast.nccl.schedule import channels_in_use, ring_chunks
 
-__all__ = ["ClusterTimes", "Pair"]
+__all__ = ["PCIE_FACTOR", "ClusterTimes", "Pair"]
 
+#: Name of a factor of the PCIe links of cards.
+PCIE_FACTOR = "pcie_factor"
 #: Algorithm and protocol.
 Pair = tuple[Algorithm, Protocol]
 _Array = NDArray[np.float64]
@@ -111,7 +113,12 @@ class ClusterTimes:
             return math.inf
         share = self.known["slingshot_share" if self._is_libfabric else "verbs_share"]
         wire = cluster.card_gbit_s / 8 * _GB / cluster.oversubscription
-        return cluster.cards * min(share * wire, cluster.pcie_bytes_per_s)
+        return cluster.cards * min(share * wire, self._card_pcie_bytes_per_s)
+
+    @property
+    def _card_pcie_bytes_per_s(self) -> float:
+        """Return the rate of the PCIe link of a card; the factor tells whether it limits (`ClusterModel.limits`)."""
+        return self.known.get(PCIE_FACTOR, 1.0) * self.cluster.pcie_bytes_per_s
 
     def channels(self, pair: Pair, size: _Array) -> NDArray[np.int64]:
         """Return the channels in use at each size."""
@@ -298,7 +305,7 @@ class ClusterTimes:
         far = np.zeros(size.shape)
         if cluster.nodes > 1:
             wire = cluster.card_gbit_s / 8 * _GB / cluster.oversubscription
-            card = min(known["card_pair_share"] * wire, cluster.pcie_bytes_per_s)
+            card = min(known["card_pair_share"] * wire, self._card_pcie_bytes_per_s)
             far = (ranks - gpus) / ranks * size * gpus / (cluster.cards * card)
         rounds = math.ceil((ranks - 1) / _PEERS)
         whole: _Array = start + rounds * self._hop() + np.maximum(near, far)

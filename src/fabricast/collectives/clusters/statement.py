@@ -1,0 +1,83 @@
+"""Kinds of nodes of a cluster that a file describes, and the built-in node that fits the GPUs of a log."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import fields, replace
+from typing import Any
+
+from fabricast.collectives.clusters.cluster import Cluster, is_builtin_node, node_names, node_of
+from fabricast.collectives.clusters.of_machine import cluster_of_machine
+from fabricast.collectives.clusters.question import ClusterOptions
+from fabricast.collectives.reference import gpu_family
+from fabricast.core.errors import InputError
+from fabricast.inputs.cluster_files import ClusterStatement
+from fabricast.machine.build import MACHINE_CONTENTS, load_facts, machine_from
+from fabricast.machine.options import MachineOptions
+from fabricast.nccl.records import NcclTestsTable
+
+#: Statements that a file and a user can make.
+_OF_BOTH = ("nodes", "network", "gpus", "oversubscription", "gpus_per_process", "gpudirect", "nvls", "nccl_version")
+
+__all__ = ["kinds_of", "names_linked_gpus", "node_of_tables", "options_of"]
+
+
+def kinds_of(
+    statement: ClusterStatement, options: ClusterOptions, gpu: str | None = None
+) -> list[tuple[Cluster, ClusterOptions, int]]:
+    """Return each kind of nodes, what is stated about the whole cluster, and the number of nodes of this kind."""
+    whole = options_of(statement, options)
+    found = []
+    for kind in statement.kinds:
+        if is_builtin_node(kind.node):
+            node = node_of(kind.node)
+        else:
+            facts = load_facts([kind.node], *MACHINE_CONTENTS)
+            node = cluster_of_machine(machine_from(facts, MachineOptions(gpu=gpu or statement.gpu, network_cards=True)))
+        found.append((node, replace(whole, nic=options.nic or kind.nic), kind.count))
+    used = {min(whole.gpus or node.gpus, node.gpus) for node, _, _ in found}
+    if len(used) > 1:
+        text = f"is unspecified, but the nodes have {' and '.join(map(str, sorted(used)))} GPUs: specify those in use"
+        raise InputError(text, argument="gpus")
+    return found
+
+
+def options_of(statement: ClusterStatement, options: ClusterOptions) -> ClusterOptions:
+    """Return the statements of a file; those of the user precede them."""
+    of_file: dict[str, Any] = {name: getattr(statement, name) for name in _OF_BOTH}
+    of_user = {one.name: getattr(options, one.name) for one in fields(options)}
+    known = {name: value for name, value in of_user.items() if value is not None}
+    return ClusterOptions(**{**of_file, **known, "env": {**statement.env, **(options.env or {})}})
+
+
+def names_linked_gpus(tables: Sequence[NcclTestsTable]) -> bool:
+    """Return whether a table names GPUs of which nodes with direct links are built in."""
+    families = {gpu_family(node_of(name).gpu) for name in node_names()}
+    return any(gpu_family(gpu) in families for table in tables for gpu in table.gpus[:1])
+
+
+def node_of_tables(tables: Sequence[NcclTestsTable]) -> Cluster:
+    """Return the built-in node with the GPUs that tables of nccl-tests name, and as many of them on each host.
+
+    Raises
+    ------
+    InputError
+        If no table names GPUs and ranks, or no built-in node or several of them have such GPUs.
+    """
+    named = [table for table in tables if table.gpus and table.ranks]
+    if not named:
+        raise InputError("expected files of a machine, or the name of a node that is built in", argument="node")
+    table = named[0]
+    count, family = len(table.gpus) // max(table.hosts, 1), gpu_family(table.gpus[0])
+    fitting = [
+        node
+        for node in map(node_of, node_names())
+        if gpu_family(node.gpu) == family and (node.gpus == count or (node.gpus > count and table.hosts <= 1))
+    ]
+    exact = [node for node in fitting if node.gpus == count] or fitting
+    if len(exact) != 1:
+        raise InputError(
+            f"{count} x {table.gpus[0]} on each host is {'no' if not exact else 'not only one'} built-in node: add "
+            "'nvidia-smi topo -m' or another description of the machine, or name a node"
+        )
+    return replace(exact[0], gpus=count, cards=max(1, exact[0].cards * count // exact[0].gpus), is_node_assumed=True)

@@ -1,0 +1,39 @@
+"""Forecast of an operation on a cluster of unequal nodes: that of the slowest nodes at each size."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pandas as pd
+
+from fabricast.collectives.clusters.forecast import ClusterForecast
+from fabricast.core.warnings import CodedWarning, WarningCode
+
+__all__ = ["slowest_forecast"]
+
+
+def slowest_forecast(forecasts: Sequence[ClusterForecast], counts: Sequence[int]) -> ClusterForecast:
+    """Return the forecast of a cluster from those of clusters that have only one of its kinds of nodes each.
+
+    The ranks of NCCL agree on the smallest number of channels and the slowest rates that any node found, and a ring
+    passes all nodes, so that all are as slow as the slowest ones. Column `node` names these.
+    """
+    if len(forecasts) == 1:
+        return forecasts[0]
+    tables = [one.table.assign(node=one.cluster.name) for one in forecasts]
+    whole = pd.concat(tables, ignore_index=True)
+    slowest = whole.groupby("size_bytes", sort=False)["time_us"].transform(lambda time: time.fillna(0.0).idxmax())
+    rows = slowest.drop_duplicates().tolist()
+    table = whole.loc[rows].reset_index(drop=True)
+    # No public machine has several kinds of nodes.
+    table = table.drop(columns=["earliest_us", "latest_us", "public_us", "public_machines"], errors="ignore")
+    first = forecasts[0]
+    names = ", ".join(one.cluster.name for one in forecasts)
+    text = f"the nodes are unequal ({names}): times are those of the slowest kind, and no public machine is like this"
+    source = "; ".join(f"{one.cluster.name}: {one.source}" for one in forecasts)
+    kept = [one for forecast in forecasts for one in forecast.warnings if one.code is not WarningCode.EXPECTED_ERROR]
+    unknown = CodedWarning(WarningCode.EXPECTED_ERROR, "the expected error for unequal nodes is unknown")
+    warnings = dict.fromkeys([unknown, CodedWarning(WarningCode.NOT_VALIDATED, text), *kept])
+    title = "; ".join(replace(one.cluster, nodes=count).words for one, count in zip(forecasts, counts, strict=True))
+    return replace(first, table=table, source=source, reference=None, warnings=tuple(warnings), title=title)
