@@ -2,6 +2,10 @@
 from .api.breakdown import WhatIf as WhatIf
 from .api.breakdown import compare_breakdown as compare_breakdown
 from .api.breakdown import what_if as what_if
+from .api.cluster_copies import ClusterCopies as ClusterCopies
+from .api.cluster_copies import ClusterMachine as ClusterMachine
+from .api.cluster_copies import load_cluster as load_cluster
+from .api.cluster_copies import predict_cluster as predict_cluster
 from .api.clusters import cluster_collective as cluster_collective
 from .api.collectives import collective as collective
 from .api.collectives import diagnose as diagnose

@@ -12,11 +12,13 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from fabricast.api.cluster_copies import describes_cluster, predict_cluster
 from fabricast.api.graphs import graphs_of
 from fabricast.api.machine_inputs import Files, MachineLike, machine_of, paths_of
 from fabricast.api.methods import DEFAULT_MODEL, Method, Progress, check_question
 from fabricast.api.prediction_table import Prediction, communications, makespans
 from fabricast.api.predictor import Predictor, check_explanation
+from fabricast.clusters.machine import ClusterMachine
 from fabricast.core.arguments import with_checked_types
 from fabricast.core.errors import InputError, near_names
 from fabricast.core.quantities import to_bytes_per_s
@@ -24,6 +26,7 @@ from fabricast.core.warnings import CodedWarning, WarningCode
 from fabricast.machine.machine import Machine
 from fabricast.machine.options import MachineOptions
 from fabricast.machine.staging import StagedRate, StagedRates
+from fabricast.networks.patterns import is_pattern
 from fabricast.pcie.graphs.congestion_graphs import CongestionGraphs, from_pairs
 from fabricast.pcie.graphs.staged import TRANSPORTS, chunk_overhead_s, staged_copies, staged_graphs
 from fabricast.pcie.machines.engine_model import ENGINE_MODELS
@@ -41,7 +44,7 @@ _SAME = 1e-9
 
 @with_checked_types
 def predict(
-    tree: MachineLike,
+    tree: MachineLike | ClusterMachine,
     graphs: CongestionGraphs | str | Path | Iterable[tuple[int | str, int | str]],
     *,
     size: float | str = "300 MiB",
@@ -70,9 +73,10 @@ def predict(
 
     Parameters
     ----------
-    tree : PcieTree, Machine, str, Path or sequence of these
+    tree : PcieTree, Machine, ClusterMachine, str, Path or sequence of these
         Machine or topology, as returned by `load_machine` and `load_topology`, the name of a built-in topology, or
-        files that describe and measure one machine.
+        files that describe and measure one machine. For a cluster (`load_cluster`, or a YAML file with the key
+        ``cluster``), only `size` applies, and the result is the table of `predict_cluster`.
     graphs : CongestionGraphs, str, Path or iterable of (int or str, int or str)
         Graphs, as returned by `graph`, `halo_exchange`, `all_to_all` or `read_graphs`; a file of graphs; or pairs of
         source and target that copy at the same time.
@@ -155,6 +159,15 @@ def predict(
     if unknown:
         names = [parameter for parameter in signature(predict).parameters if parameter != "unknown"]
         raise TypeError(f"predict() has no argument '{min(unknown)}'{near_names(min(unknown), names)}")
+    if isinstance(tree, ClusterMachine) or (
+        not isinstance(tree, Machine | PcieTree) and describes_cluster(paths_of(tree))
+    ):
+        others = (bandwidth, tau, crossing_cost, parameters, limited_by, program, measurements, system, gpu, link)
+        if model != DEFAULT_MODEL or pcie_only or transport != "auto" or any(one is not None for one in others):
+            raise InputError(
+                "has copies in a cluster, for which only size applies; see predict_cluster", argument="tree"
+            )
+        return _predict_cluster(tree, graphs, size)
     method = Method(model, program, pcie_only)
     options = MachineOptions(
         gpu=gpu,
@@ -174,6 +187,23 @@ def predict(
         limited_by = explain and chosen.source.size <= method.most_explained
     is_staged = staged_copies(machine.tree, chosen, transport)
     return predict_graphs(machine, chosen, method, is_staged, explain=explain, limited_by=limited_by, threads=threads)
+
+
+def _predict_cluster(
+    cluster: ClusterMachine | Files,
+    copies: CongestionGraphs | str | Path | Iterable[tuple[int | str, int | str]],
+    size: float | str,
+) -> Prediction:
+    """Return the table of copies in a cluster, with the tables of layers and choices in `attrs`."""
+    if isinstance(copies, CongestionGraphs):
+        raise InputError("are of one machine, expected pairs such as ('node0.gpu3', 'node1.gpu3')", argument="graphs")
+    is_sized = isinstance(copies, str | Path) and (not is_pattern(str(copies)) or "," in str(copies))
+    found = predict_cluster(cluster, copies, size=None if is_sized else size)
+    table = Prediction(found.table)
+    table.attrs["warnings"] = list(found.warnings)
+    table.attrs["layers"] = found.layers.to_dict("records")
+    table.attrs["choices"] = found.choices.to_dict("records")
+    return table
 
 
 def predict_graphs(

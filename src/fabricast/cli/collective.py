@@ -19,6 +19,7 @@ from fabricast.cli.options import (
     check_output,
     print_warnings,
     print_wrapped,
+    refuse_options,
 )
 
 if TYPE_CHECKING:
@@ -146,7 +147,7 @@ def collective(
         "--write-graph": write_graph,
     }
     if node is not None:
-        _refuse({**of_pcie, "--gpu": gpu, "--cpu": cpu, "--link": link, "--system": system}, "built-in nodes")
+        refuse_options({**of_pcie, "--gpu": gpu, "--cpu": cpu, "--link": link, "--system": system}, "built-in nodes")
         _print_cluster(node, every, on_nodes, output, shown, verbose)
         return
     if not every:
@@ -161,13 +162,13 @@ def collective(
         network_cards=bool(nodes or nic),
     )
     if isinstance(machine, Facts) or machine.tree.peer_links:
-        _refuse(of_pcie, "GPUs with direct links")
+        refuse_options(of_pcie, "GPUs with direct links")
         _print_cluster(machine, [], on_nodes, output, shown, verbose)
         return
     of_nodes: dict[str, object] = {"--nodes": nodes, "--nic": nic, "--network": network, "--gpus": gpus}
     of_nodes["--oversubscription"], of_nodes["--gpus-per-process"] = oversubscription, gpus_per_process
     of_nodes["--gpudirect" if gpudirect else "--no-gpudirect"] = gpudirect
-    _refuse(of_nodes, "GPUs that only PCIe connects; add --node")
+    refuse_options(of_nodes, "GPUs that only PCIe connects; add --node")
     forecast = forecast_collective(
         machine,
         operation,
@@ -195,15 +196,6 @@ def collective(
     if output is None:
         typer.echo(_shown_text(forecast, findings, shown), nl=False)
     print_warnings(forecast.warnings, verbose=verbose)
-
-
-def _refuse(options: dict[str, object], where: str) -> None:
-    """Raise an error about the first option that has no effect."""
-    from fabricast.core.errors import InputError
-
-    used = next((name for name, value in options.items() if value is not None), None)
-    if used is not None:
-        raise InputError(f"{used} has no effect on {where}")
 
 
 def _print_cluster(

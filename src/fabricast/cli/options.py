@@ -7,7 +7,7 @@ import re
 import shutil
 import sys
 import textwrap
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import typer
@@ -225,3 +225,10 @@ def _shortened(text: str) -> str:
         return text
     ends = [match.start() for match in re.finditer(r"[;:,] ", text) if _SHORTEST <= match.start() <= _LONGEST]
     return text[: ends[-1]] if ends else f"{text[:_LONGEST].rsplit(' ', 1)[0]}..."
+
+
+def refuse_options(options: Mapping[str, object], where: str) -> None:
+    """Raise an error about the first option that has no effect."""
+    used = next((name for name, value in options.items() if value is not None), None)
+    if used is not None:
+        raise InputError(f"{used} has no effect on {where}")

@@ -13,7 +13,7 @@ from fabricast.core.errors import InputError
 from fabricast.core.units import parse_bytes
 from fabricast.networks.matrices import read_matrix
 
-__all__ = ["RankPairs", "is_pattern", "node_pairs", "rank_pairs"]
+__all__ = ["RankPairs", "compact_block", "grid_of", "is_pattern", "node_pairs", "rank_pairs", "slots_of_blocks"]
 
 _WORDS = re.compile(r"(halo|all_to_all|ring):([0-9x]+)(?:,(.+))?")
 _DEFAULT_BYTES = 1 << 20
@@ -100,3 +100,45 @@ def node_pairs(
     keys, inverse = np.unique(source[apart] * nodes + target[apart], return_inverse=True)
     size_bytes: NDArray[np.float64] = np.bincount(inverse, pairs.size_bytes[apart], keys.size).astype(np.float64)
     return keys // nodes, keys % nodes, size_bytes
+
+
+def grid_of(pattern: str | Path) -> tuple[int, ...] | None:
+    """Return the process grid of a halo pattern in words; None for other patterns.
+
+    >>> grid_of("halo:4x8,1 MiB"), grid_of("ring:8")
+    ((4, 8), None)
+    """
+    match = _WORDS.fullmatch(str(pattern))
+    return tuple(map(int, match[2].split("x"))) if match and match[1] == "halo" else None
+
+
+def compact_block(sides: tuple[int, ...], ranks_per_node: int) -> tuple[int, ...] | None:
+    """Return the block of a grid with the ranks of one node that has the fewest neighbours outside; None without one.
+
+    >>> compact_block((4, 4, 4, 8), 8), compact_block((3, 3), 4)
+    ((1, 2, 2, 2), None)
+    """
+    blocks: list[tuple[int, ...]] = [()]
+    for side in sides:
+        divisors = [size for size in range(1, min(side, ranks_per_node) + 1) if side % size == 0]
+        blocks = [(*block, size) for block in blocks for size in divisors if ranks_per_node % size == 0]
+    fitting = [block for block in blocks if int(np.prod(block)) == ranks_per_node]
+
+    def outside(block: tuple[int, ...]) -> float:
+        return sum(2 / size for side, size in zip(sides, block, strict=True) if size < side)
+
+    return min(fitting, key=outside, default=None)
+
+
+def slots_of_blocks(sides: tuple[int, ...], block: tuple[int, ...]) -> NDArray[np.int64]:
+    """Return the place of each rank if nodes hold blocks of a grid in place of consecutive ranks.
+
+    >>> slots_of_blocks((2, 4), (2, 2)).tolist()
+    [0, 1, 4, 5, 2, 3, 6, 7]
+    """
+    coordinates = np.indices(sides).reshape(len(sides), -1)
+    size, counts = np.array(block)[:, None], [side // one for side, one in zip(sides, block, strict=True)]
+    node = np.ravel_multi_index(tuple(coordinates // size), counts)
+    inner = np.ravel_multi_index(tuple(coordinates % size), block)
+    slots: NDArray[np.int64] = (node * int(np.prod(block)) + inner).astype(np.int64)
+    return slots

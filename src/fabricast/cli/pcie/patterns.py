@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from fabricast.pcie.graphs.congestion_graphs import CongestionGraphs
     from fabricast.pcie.topology.tree import PcieTree
 
-__all__ = ["Patterns"]
+__all__ = ["Patterns", "pairs_of"]
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ class Patterns:
             return patterns.collective_step(tree, "ring", size=size_bytes)
         assert self.copies is not None
         try:
-            return patterns.graph(_pairs(self.copies), size=size_bytes, name="copies", tree=tree)
+            return patterns.graph(pairs_of(self.copies), size=size_bytes, name="copies", tree=tree)
         except InputError as error:
             # The option that specifies the argument `pairs` has another name.
             if error.argument == "pairs":
@@ -87,7 +87,7 @@ class Patterns:
             raise
 
 
-def _pairs(text: str) -> list[tuple[str, str]]:
+def pairs_of(text: str) -> list[tuple[str, str]]:
     """Return the names of source and target of each copy of a list such as ``0>3 1>3``."""
     pairs = []
     for word in text.replace(",", " ").split():

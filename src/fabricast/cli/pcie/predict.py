@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from fabricast.cli.cluster_copies import print_cluster_copies
 from fabricast.cli.options import (
     ALL_TO_ALL,
     BANDWIDTH,
@@ -31,6 +32,7 @@ from fabricast.cli.options import (
     check_threads,
     print_warnings,
     rate_of,
+    refuse_options,
     size_of,
 )
 from fabricast.core.errors import InputError
@@ -64,6 +66,54 @@ SIZE_OF_COPIES = typer.Option(
 TRANSPORT = typer.Option(
     help="auto (staged through host memory for pairs without peer access), p2p, staged, or both side by side."
 )
+CLUSTER = "Several nodes"
+NODES = typer.Option(help="Number of equal nodes.", show_default=False, rich_help_panel=CLUSTER)
+NIC = typer.Option(
+    help="Network cards of a node and Gbit/s of each, such as 8x400.", show_default=False, rich_help_panel=CLUSTER
+)
+NETWORK = typer.Option(
+    help="Kind of network: InfiniBand, RoCE, Slingshot, EFA or Ethernet.", show_default=False, rich_help_panel=CLUSTER
+)
+SWITCHES = typer.Option(
+    help="Switches, as 'fabricast map --network' reads them; by default none limits a copy.",
+    show_default=False,
+    rich_help_panel=CLUSTER,
+)
+HOSTS = typer.Option(
+    help="Host of each node in the network of switches: a node list of Slurm, or a file.",
+    show_default=False,
+    rich_help_panel=CLUSTER,
+)
+OVERSUBSCRIPTION = typer.Option(
+    help="Ratio of the rate of the cards to that of the network above them.",
+    show_default=False,
+    rich_help_panel=CLUSTER,
+)
+GPUDIRECT = typer.Option(
+    help="Whether cards use GPUDirect RDMA; otherwise copies pass through host memory.",
+    show_default=False,
+    rich_help_panel=CLUSTER,
+)
+LATENCY = typer.Option(
+    "--latency-us",
+    help="Time of a small message between nodes; by default that of a file of osu_latency.",
+    show_default=False,
+    rich_help_panel=CLUSTER,
+)
+PROCESS = typer.Option(
+    "--process-gbyte-s",
+    help="Largest rate of one process over the network in GB/s (max-rate model).",
+    show_default=False,
+    rich_help_panel=CLUSTER,
+)
+ROUTING = typer.Option(
+    help="static (by destination, the default) or adaptive.", show_default=False, rich_help_panel=CLUSTER
+)
+PATTERN = typer.Option(
+    help="halo:4x4x8, all_to_all:64 or ring:64 of ranks, or a file of bytes between ranks.",
+    show_default=False,
+    rich_help_panel=CLUSTER,
+)
 DRAW = typer.Option(help="Draw the tree with the links at which copies wait to this .svg file.", show_default=False)
 FORMAT = typer.Option(
     "--format", help="Format of printed results: table (on a terminal), csv (on a pipe) or json.", show_default=False
@@ -72,7 +122,8 @@ FORMAT = typer.Option(
 
 @app.command(
     epilog="Example: fabricast predict storm8 --halo 4x2 --size 64MiB | fabricast predict topo.txt p2p.txt --copies "
-    "'0>3 1>3' | fabricast predict machine.xml graphs.csv -o elapsed.parquet"
+    "'0>3 1>3' | fabricast predict machine.xml graphs.csv -o elapsed.parquet | fabricast predict hgx_h100 "
+    "--nodes 4 --nic 8x400 --halo 4x8"
 )
 def predict(
     files: Annotated[list[str], FILES_WITH_GRAPHS],
@@ -102,14 +153,67 @@ def predict(
     threads: Annotated[int | None, THREADS] = None,
     include_display: Annotated[bool, DISPLAY] = False,
     verbose: Annotated[bool, VERBOSE] = False,
+    nodes: Annotated[int | None, NODES] = None,
+    nic: Annotated[str | None, NIC] = None,
+    network: Annotated[str | None, NETWORK] = None,
+    switches: Annotated[str | None, SWITCHES] = None,
+    hosts: Annotated[str | None, HOSTS] = None,
+    oversubscription: Annotated[float | None, OVERSUBSCRIPTION] = None,
+    gpudirect: Annotated[bool | None, GPUDIRECT] = None,
+    latency_us: Annotated[float | None, LATENCY] = None,
+    process_gbyte_s: Annotated[float | None, PROCESS] = None,
+    routing: Annotated[str | None, ROUTING] = None,
+    pattern: Annotated[str | None, PATTERN] = None,
 ) -> None:
     """Predict the completion time of each of several concurrent copies, and why it waits."""
+    from fabricast.api.cluster_copies import describes_cluster
     from fabricast.api.machine_inputs import open_files
     from fabricast.api.methods import Method, check_question
     from fabricast.api.prediction_files import graphs_of_file, predict_file, predict_with_progress, staged_beside
     from fabricast.cli.output import print_elapsed, printed_format, write_elapsed
     from fabricast.cli.pcie.patterns import Patterns
 
+    of_cluster: dict[str, Any] = {
+        "nodes": nodes,
+        "nic": nic,
+        "network": network,
+        "switches": switches,
+        "hosts": hosts,
+        "oversubscription": oversubscription,
+        "gpudirect": gpudirect,
+        "latency_us": latency_us,
+        "process_gbyte_s": process_gbyte_s,
+    }
+    every = [*files, *(measurements or [])]
+    if nodes is not None or describes_cluster(every):
+        check_output(output, ".csv", ".parquet", inputs=every)
+        of_node: dict[str, object] = {
+            "--model": None if model == "ports_and_engines" else model,
+            "--parameters": parameters,
+        }
+        of_node |= {"--bandwidth": bandwidth, "--tau": tau, "--crossing-cost": crossing_cost, "--program": program}
+        of_node |= {"--system": system, "--draw": draw, "--transport": None if transport == "auto" else transport}
+        of_node |= {"--limited-by": limited_by, "--host-to-all": host_to_all or None, "--pcie-only": pcie_only or None}
+        refuse_options(of_node, "copies in a cluster")
+        print_cluster_copies(
+            every,
+            {**of_cluster, "gpu": gpu, "link": link},
+            {"pattern": pattern, "all_to_all": all_to_all, "halo": halo, "ring": ring, "copies": copies},
+            size=size,
+            routing=routing or "static",
+            output=output,
+            shown=printed_format(format_, output),
+            verbose=verbose,
+        )
+        return
+    refuse_options(
+        {
+            **{f"--{name.replace('_', '-')}": value for name, value in of_cluster.items()},
+            "--routing": routing,
+            "--pattern": pattern,
+        },
+        "one machine; add --nodes or a file with the key 'cluster'",
+    )
     check_model_parameters(tau, crossing_cost)
     size_bytes = _size_bytes(size, all_to_all)
     measured = measurements or []

@@ -15,6 +15,7 @@ from fabricast.inputs.gpus import gpu_model
 from fabricast.nccl.hosts import Hosts
 from fabricast.nccl.settings import NcclSettings, cpu_of
 from fabricast.nccl.system import Cpu, PathType
+from fabricast.pcie.topology.files import builtin_names
 
 __all__ = [
     "EFA",
@@ -232,13 +233,13 @@ def node_of(name: str) -> Cluster:
 
 
 def is_builtin_node(name: str) -> bool:
-    """Return whether a name is that of a built-in node, or no file, so that an error lists the known names.
+    """Return whether a name is that of a built-in node, or of nothing known, so that an error lists the known names.
 
     >>> is_builtin_node("HGX H100"), is_builtin_node("topology.xml")
     (True, False)
     """
     path = Path(name)
-    return _key(name) in _nodes() or not (path.exists() or path.suffix)
+    return _key(name) in _nodes() or not (path.exists() or path.suffix or name in builtin_names())
 
 
 def _key(name: str) -> str:

@@ -14,7 +14,16 @@ import numpy as np
 
 from fabricast.runtime.compilation import allocation_free, njit
 
-__all__ = ["add_even", "add_indirect", "add_static", "add_traffic", "distances", "divisors", "static_link"]
+__all__ = [
+    "add_even",
+    "add_indirect",
+    "add_static",
+    "add_traffic",
+    "distances",
+    "divisors",
+    "static_link",
+    "static_routes",
+]
 
 
 @njit
@@ -89,6 +98,31 @@ def add_static(load, amount, source, target, begin, neighbour, leaf, leaf_number
         link = static_link(switch, goal, number[target], begin, neighbour, distance, divisor)
         load[link] += amount
         switch = neighbour[link]
+
+
+@njit
+def static_routes(source, target, begin, neighbour, leaf, leaf_number, distance, number, divisor):
+    """Return the links of the static routes between pairs of end points: first index of each pair, and the links.
+
+    Shapes: source, target (pairs,); result (pairs + 1,) and (links of all routes,).
+    """
+    links = neighbour.size
+    offset = np.zeros(source.size + 1, dtype=np.int64)
+    for pair in range(source.size):
+        hops = distance[leaf[source[pair]], leaf_number[leaf[target[pair]]]]
+        offset[pair + 1] = offset[pair] + hops + 2
+    route = np.empty(offset[-1], dtype=np.int64)
+    for pair in range(source.size):
+        one, other = source[pair], target[pair]
+        place = offset[pair]
+        route[place] = links + 2 * one
+        switch, goal = leaf[one], leaf_number[leaf[other]]
+        while distance[switch, goal] > 0:
+            place += 1
+            route[place] = static_link(switch, goal, number[other], begin, neighbour, distance, divisor)
+            switch = neighbour[route[place]]
+        route[place + 1] = links + 2 * other + 1
+    return offset, route
 
 
 @allocation_free

@@ -1,0 +1,138 @@
+"""Copies between GPUs of several nodes on the terminal."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from fabricast.cli.options import print_warnings
+from fabricast.core.errors import InputError
+
+if TYPE_CHECKING:
+    from fabricast.api.cluster_copies import ClusterCopies
+
+__all__ = ["cluster_pattern", "copies_lines", "print_cluster_copies"]
+
+#: Copies that are printed, and smallest gain of another choice that is worth a line.
+_MOST_LINES, _LEAST_GAIN = 10, 1.01
+
+
+def cluster_pattern(
+    pattern: str | None, all_to_all: str | None, halo: str | None, ring: bool, copies: str | None, gpus: int
+) -> tuple[str | list[tuple[str, str]], str | None]:
+    """Return the copies of options, and the size that one of them states."""
+    from fabricast.cli.pcie.patterns import pairs_of
+
+    given = {
+        "--pattern": pattern,
+        "--all-to-all": all_to_all,
+        "--halo": halo,
+        "--ring": ring or None,
+        "--copies": copies,
+    }
+    used = [name for name, value in given.items() if value is not None]
+    if len(used) != 1:
+        found = f"{' and '.join(used)} exclude each other" if used else "no copies are specified"
+        raise InputError(f"{found}, expected one of {', '.join(given)}")
+    if pattern is not None:
+        return pattern, None
+    if all_to_all is not None:
+        return f"all_to_all:{gpus}", all_to_all
+    if halo is not None:
+        return f"halo:{halo}", None
+    return (f"ring:{gpus}" if ring else pairs_of(copies or "")), None
+
+
+def print_cluster_copies(
+    files: list[str],
+    options: dict[str, Any],
+    pattern: dict[str, Any],
+    *,
+    size: str | None,
+    routing: str,
+    output: Path | None,
+    shown: str,
+    verbose: bool,
+) -> None:
+    """Print or write the times of copies in a cluster."""
+    from fabricast.api.cluster_copies import load_cluster, predict_cluster
+    from fabricast.cli.output import write_elapsed
+
+    cluster = load_cluster(files, **options)
+    copies, stated = cluster_pattern(gpus=cluster.gpus, **pattern)
+    if size is not None and stated is not None:
+        raise InputError("cannot be combined with --all-to-all SIZE", argument="size")
+    found = predict_cluster(cluster, copies, size=size or stated, routing=routing)
+    if output is not None:
+        write_elapsed(found.table, output)
+        typer.echo("\n".join(copies_lines(found)), err=True)
+    elif shown == "csv":
+        found.table.to_csv(sys.stdout, index=False, lineterminator="\n")
+    elif shown == "json":
+        typer.echo(json.dumps(_document(found), indent=1, ensure_ascii=False))
+    else:
+        typer.echo("\n".join(copies_lines(found)))
+    print_warnings(found.warnings, verbose=verbose)
+
+
+def _document(found: ClusterCopies) -> dict[str, Any]:
+    """Return a forecast as a JSON document."""
+    records = {name: json.loads(table.to_json(orient="records")) for name, table in _tables(found).items()}
+    return {
+        "cluster": found.cluster.words,
+        "time_s": found.time_s,
+        "is_lower_bound": not found.is_simulated,
+        "layer": found.layer,
+        "bottleneck": found.bottleneck,
+        **records,
+        "warnings": [{"code": str(one.code), "text": one.text} for one in found.warnings],
+    }
+
+
+def _tables(found: ClusterCopies) -> dict[str, Any]:
+    return {"layers": found.layers, "choices": found.choices, "copies": found.table}
+
+
+def copies_lines(found: ClusterCopies) -> list[str]:
+    """Return the time of all copies, the slowest ones, what each layer costs, and choices that are faster."""
+    import pandas as pd
+
+    lines = [found.cluster.words]
+    bound = "" if found.is_simulated else "at least "
+    lines.append(
+        f"{len(found.table):,} copies complete after {bound}{_ms(found.time_s)} ms; limited by {found.layer}: "
+        f"{found.bottleneck}"
+    )
+    if found.is_simulated:
+        slowest = found.table.nlargest(_MOST_LINES, "elapsed_s")
+        columns = {
+            "copy": [f"{one}>{other}" for one, other in zip(slowest["source"], slowest["target"], strict=True)],
+            "MiB": [f"{size / 2**20:.3g}" for size in slowest["size_bytes"]],
+            "ms": [_ms(time) for time in slowest["elapsed_s"]],
+            "limited by": slowest["bottleneck"].tolist(),
+        }
+        lines += pd.DataFrame(columns).to_string(index=False).split("\n")
+        if len(found.table) > _MOST_LINES:
+            lines.append(f"the slowest {_MOST_LINES} of {len(found.table):,} copies; --output FILE writes all")
+    layers = found.layers
+    for layer, share, without_s, gain in zip(
+        layers["layer"], layers["share_of_copies"], layers["time_without_s"], layers["gain"], strict=True
+    ):
+        words = f"{gain:.2f} times as fast" if gain > _LEAST_GAIN else "no gain"
+        limits = f"limits {100 * share:.0f} % of the copies; " if found.is_simulated else ""
+        lines.append(f"{layer}: {limits}without this limit {_ms(without_s)} ms ({words})")
+    choices = found.choices
+    tried = list(zip(choices["choice"], choices["time_s"], choices["gain"], strict=True))
+    better = [one for one in tried if one[2] > _LEAST_GAIN]
+    lines += [f"better: {choice}: {_ms(time_s)} ms ({gain:.2f} times as fast)" for choice, time_s, gain in better]
+    if tried and not better:
+        lines.append(f"no gain from: {'; '.join(choice for choice, _, _ in tried)}")
+    return lines
+
+
+def _ms(seconds: float) -> str:
+    return f"{seconds * 1e3:.3g}" if seconds < 1 else f"{seconds * 1e3:,.0f}"

@@ -1,0 +1,266 @@
+"""Forecast of copies in a cluster: times, the layer that limits them, and what other choices would gain."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from fabricast.clusters.latency import Latency, message_latency
+from fabricast.clusters.machine import ClusterMachine
+from fabricast.clusters.routes import LAYERS, ClusterLinks, Layer, cluster_links
+from fabricast.clusters.times import busiest_link, is_simulated, run_copies
+from fabricast.core.errors import InputError, unknown_name
+from fabricast.core.warnings import CodedWarning, WarningCode
+from fabricast.networks.mapping import search_hosts
+from fabricast.networks.patterns import compact_block, slots_of_blocks
+
+__all__ = ["ClusterCopies", "forecast_copies"]
+
+_Ints = NDArray[np.int64]
+_Floats = NDArray[np.float64]
+#: Copies up to which a table has one row for each.
+_MOST_COPIES = 5_000_000
+_ROUTINGS = ("static", "adaptive")
+#: Swaps of the search for another order of hosts.
+_PROPOSALS = 20_000
+
+
+@dataclass(frozen=True)
+class ClusterCopies:
+    """Times of copies in a cluster that start together.
+
+    Parameters
+    ----------
+    table : pandas.DataFrame
+        One row per copy: source, target, size_bytes, elapsed_s, layer and bottleneck. Patterns that are too large for a
+        simulation have no times of single copies.
+    layers : pandas.DataFrame
+        One row per layer: share of the copies that it limits, time_without_s of all copies if it limited nothing, and
+        gain, the ratio of both times.
+    choices : pandas.DataFrame
+        One row per other choice that was tried: time_s of all copies and gain.
+    time_s : float
+        Time of all copies in s; a lower bound if they were not simulated.
+    is_simulated : bool
+        Whether the times are those of a simulation, not of the busiest link.
+    bottleneck : str
+        Link that limits the last copy, or the busiest link.
+    layer : str
+        Layer of that link: node, card, network, process, or latency.
+    latency : Latency
+        Time of a small message and its origin.
+    cluster : ClusterMachine
+        Cluster.
+    warnings : tuple of CodedWarning
+        Assumptions.
+    """
+
+    table: pd.DataFrame
+    layers: pd.DataFrame
+    choices: pd.DataFrame
+    time_s: float
+    is_simulated: bool
+    bottleneck: str
+    layer: str
+    latency: Latency
+    cluster: ClusterMachine
+    warnings: tuple[CodedWarning, ...]
+
+    def _repr_html_(self) -> str:
+        return str(self.table._repr_html_())  # type: ignore[operator]  # hidden from stubs
+
+
+def forecast_copies(
+    cluster: ClusterMachine,
+    source: _Ints,
+    target: _Ints,
+    size_bytes: _Floats,
+    *,
+    routing: str = "static",
+    grid: tuple[int, ...] | None = None,
+    alternatives: bool = True,
+) -> ClusterCopies:
+    """Return the times of copies between ranks that start together; `grid` is the process grid of a halo exchange.
+
+    Shapes: source, target, size_bytes (copies,).
+    """
+    if routing not in _ROUTINGS:
+        raise unknown_name("routing", routing, _ROUTINGS)
+    _check(cluster, source, target, size_bytes)
+    links = cluster_links(cluster, source, target, routing=routing)
+    latency = message_latency(cluster, links.switches)
+    start_s = np.where(links.crosses, latency.time_s, 0.0)
+    columns: dict[str, object] = {
+        "source": cluster.names_of(source.tolist()),
+        "target": cluster.names_of(target.tolist()),
+        "size_bytes": size_bytes,
+    }
+    simulated = is_simulated(links)
+    if simulated:
+        run = run_copies(links, size_bytes)
+        elapsed = run.end_s + start_s
+        layer = run.limited_s.argmax(axis=1)
+        words = [LAYERS[Layer(one)] for one in layer.tolist()]
+        is_latency = start_s > run.end_s
+        columns |= {
+            "elapsed_s": elapsed,
+            "layer": ["latency" if late else word for late, word in zip(is_latency.tolist(), words, strict=True)],
+            "bottleneck": [
+                f"latency ({latency.source})" if late else links.names[link]
+                for late, link in zip(is_latency.tolist(), run.bottleneck.tolist(), strict=True)
+            ],
+        }
+        last = int(elapsed.argmax())
+        time_s, of_layers = float(elapsed[last]), pd.Series(columns["layer"])
+        bottleneck, limiting = str(columns["bottleneck"][last]), str(columns["layer"][last])  # type: ignore[index]
+    else:
+        transfer_s, busiest = busiest_link(links, size_bytes)
+        time_s = transfer_s + float(start_s.max())
+        bottleneck, limiting = links.names[busiest], LAYERS[Layer(int(links.layer[busiest]))]
+        of_layers = pd.Series([limiting])
+    layers = _layers(links, size_bytes, start_s, time_s, of_layers, simulated)
+    choices = pd.DataFrame(columns=["choice", "time_s", "gain"])
+    if alternatives:
+        tried = _other_choices(cluster, source, target, size_bytes, routing, grid)
+        choices = _compared(cluster, tried, size_bytes, time_s, simulated=simulated)
+    return ClusterCopies(
+        pd.DataFrame(columns),
+        layers,
+        choices,
+        time_s,
+        simulated,
+        bottleneck,
+        limiting,
+        latency,
+        cluster,
+        tuple(_notes(cluster, links, latency, simulated=simulated)),
+    )
+
+
+def _check(cluster: ClusterMachine, source: _Ints, target: _Ints, size_bytes: _Floats) -> None:
+    if not source.size:
+        raise InputError("is empty, expected one or more copies", argument="copies")
+    if source.size > _MOST_COPIES:
+        raise InputError(f"has {source.size:,} copies, expected at most {_MOST_COPIES:,}", argument="copies")
+    most = int(max(source.max(), target.max())) + 1
+    if most > cluster.gpus:
+        raise InputError(f"has {most:,} ranks, expected at most the {cluster.gpus:,} GPUs", argument="copies")
+    if (source == target).any():
+        raise InputError("contains a copy of a GPU to itself, expected two different ones", argument="copies")
+    if not (np.isfinite(size_bytes).all() and (size_bytes > 0).all()):
+        raise InputError("is not a positive number of bytes", argument="size")
+
+
+def _time_s(links: ClusterLinks, size_bytes: _Floats, start_s: _Floats, simulated: bool) -> float:
+    """Return the time of all copies in s."""
+    if simulated:
+        return float((run_copies(links, size_bytes).end_s + start_s).max())
+    return busiest_link(links, size_bytes)[0] + float(start_s.max())
+
+
+def _layers(
+    links: ClusterLinks, size_bytes: _Floats, start_s: _Floats, time_s: float, limiting: pd.Series, simulated: bool
+) -> pd.DataFrame:
+    """Return how many copies each layer limits, and the time of all copies if it limited nothing."""
+    rows = []
+    for layer, word in LAYERS.items():
+        if (links.layer == layer).any():
+            without_s = _time_s(links.without(layer), size_bytes, start_s, simulated)
+            rows.append((word, float((limiting == word).mean()), without_s, time_s / max(without_s, 1e-12)))
+    without_s = _time_s(links, size_bytes, 0.0 * start_s, simulated)
+    rows.append(("latency", float((limiting == "latency").mean()), without_s, time_s / without_s))
+    return pd.DataFrame(rows, columns=["layer", "share_of_copies", "time_without_s", "gain"])
+
+
+def _other_choices(
+    cluster: ClusterMachine,
+    source: _Ints,
+    target: _Ints,
+    size_bytes: _Floats,
+    routing: str,
+    grid: tuple[int, ...] | None,
+) -> Iterator[tuple[str, ClusterLinks]]:
+    """Yield the links with other cards, ranks in blocks, other routes, and another order of hosts."""
+    if any(kind.spread_cards != kind.card_of for kind in cluster.kinds if kind.cards):
+        yield (
+            "GPUs use all cards in turn, whatever their distance",
+            cluster_links(cluster, source, target, routing=routing, spread=True),
+        )
+    counts = {len(kind.gpus) for kind in cluster.kinds}
+    if grid is not None and len(counts) == 1 and (block := compact_block(grid, counts.pop())) is not None:
+        slots = slots_of_blocks(grid, block)
+        if (slots != np.arange(slots.size)).any():
+            words = f"each node has a block of {'x'.join(map(str, block))} of the grid"
+            yield words, cluster_links(cluster, slots[source], slots[target], routing=routing)
+    if cluster.network is not None:
+        other = "adaptive" if routing == "static" else "static"
+        yield f"{other} routes", cluster_links(cluster, source, target, routing=other)
+        ordered = _with_searched_hosts(cluster, source, target, size_bytes)
+        if ordered is not None:
+            yield (
+                "another order of the hosts ('fabricast map')",
+                cluster_links(ordered, source, target, routing=routing),
+            )
+
+
+def _compared(
+    cluster: ClusterMachine,
+    tried: Iterable[tuple[str, ClusterLinks]],
+    size_bytes: _Floats,
+    time_s: float,
+    *,
+    simulated: bool,
+) -> pd.DataFrame:
+    """Return the times of other choices, fastest first."""
+    rows = []
+    for words, links in tried:
+        start_s = np.where(links.crosses, message_latency(cluster, links.switches).time_s, 0.0)
+        other_s = _time_s(links, size_bytes, start_s, simulated and is_simulated(links))
+        rows.append((words, other_s, time_s / other_s))
+    table = pd.DataFrame(rows, columns=["choice", "time_s", "gain"])
+    return table.sort_values("time_s", kind="stable", ignore_index=True)
+
+
+def _with_searched_hosts(
+    cluster: ClusterMachine, source: _Ints, target: _Ints, size_bytes: _Floats
+) -> ClusterMachine | None:
+    """Return the cluster with the order of the same hosts in which the busiest link is the least busy."""
+    assert cluster.network is not None
+    one, other = cluster.place_of(source)[0], cluster.place_of(target)[0]
+    apart = one != other
+    if not apart.any() or len(cluster.kinds) > 1:
+        return None
+    keys, inverse = np.unique(one[apart] * cluster.nodes + other[apart], return_inverse=True)
+    bytes_of = np.bincount(inverse, size_bytes[apart], keys.size).astype(np.float64)
+    flows = (keys // cluster.nodes, keys % cluster.nodes, bytes_of)
+    found = search_hosts(
+        cluster.network, flows, cluster.nodes, cluster.hosts, proposals=_PROPOSALS, seed=1, progress=None
+    )
+    return replace(cluster, hosts=found.host)
+
+
+def _notes(cluster: ClusterMachine, links: ClusterLinks, latency: Latency, *, simulated: bool) -> list[CodedWarning]:
+    """Return the expected error and the assumptions of a forecast."""
+    notes = [*cluster.warnings]
+    if links.crosses.any():
+        notes.append(CodedWarning(WarningCode.EXPECTED_ERROR, _error_text(cluster)))
+        if latency.is_assumed:
+            text = (
+                f"the time of a small message is assumed: {latency.source}; state latency_us or a file of osu_latency"
+            )
+            notes.append(CodedWarning(WarningCode.LATENCY_ASSUMED, text))
+    if not simulated:
+        text = "the pattern is too large for a simulation: the time is that of the busiest link, a lower bound"
+        notes.append(CodedWarning(WarningCode.TOPOLOGY_NOTE, text))
+    return notes
+
+
+def _error_text(cluster: ClusterMachine) -> str:
+    """Return the expected error by what was compared with public measurements."""
+    from fabricast.clusters.errors import error_text
+
+    return error_text(cluster)
