@@ -58,9 +58,9 @@ def tree_of_node(node: Cluster) -> PcieTree:
         parent = f"X{group}" if node.attach < PathType.PHB else f"R{group}"
         below += [Vertex(f"nic{card}", "endpoint", parent, network_card=True) for card in cards]
     model = gpu_model(node.gpu)
-    text = (
-        f"the PCIe tree of {node.name} is assumed: {node.per_switch} GPUs and their cards below one switch or root port"
-    )
+    gpus_below = "one GPU" if node.per_switch == 1 else f"{node.per_switch} GPUs"
+    place = "root port" if node.attach >= PathType.PHB else "switch"
+    text = f"the PCIe tree of {node.name} is assumed: {gpus_below} with the nearest cards below each {place}"
     return PcieTree(
         node.name,
         (*vertices, *below),

@@ -264,7 +264,7 @@ def test_the_command_prints_what_limits_and_what_helps(tmp_path):
     document = json.loads(run(path, "--halo", "4x8", "--size", "1MiB", "--format", "json").stdout)
     assert document["layer"] in ("card", "network", "node")
     assert {"layers", "choices", "copies", "warnings"} <= document.keys()
-    table = fc.predict(path, [("node0.gpu3", "node1.gpu3")], size="64 MiB")
+    table = fc.predict(path, [("node0.gpu3", "node3.gpu3")], size="64 MiB")
     assert table["bottleneck"].tolist() == ["node0: card nic3 sends"]
     assert {one["layer"] for one in table.attrs["layers"]} == {"node", "card", "network", "latency"}
     output = tmp_path / "copies.csv"
