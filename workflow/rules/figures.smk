@@ -227,6 +227,28 @@ rule plot_collectives:
         "../scripts/collectives/plot_collectives.py"
 
 
+rule plot_clusters:
+    input:
+        **{
+            table: f"<results>/clusters/patterns.{table}.parquet"
+            for table in ("cluster_layer", "cluster_choice", "cluster_copy")
+        },
+    output:
+        figure_outputs("clusters", STUDY_FIGURES["clusters"]),
+    log:
+        "<logs>/plot_clusters.log",
+    benchmark:
+        "<logs>/benchmarks/plot_clusters.tsv"
+    conda:
+        "../../envs/environment.yaml"
+    params:
+        figures=STUDY_FIGURES["clusters"],
+        values={},
+        code=code("figures", "config"),
+    script:
+        "../scripts/clusters/plot_clusters.py"
+
+
 rule plot_maxrate:
     input:
         **{

@@ -142,6 +142,9 @@ OUTPUTS = {
             "parameter",
         ),
     ),
+    "evaluate_clusters": Shards(
+        "clusters", "patterns", ("cluster_layer", "cluster_choice", "cluster_copy")
+    ),
     "search_percs_mappings": Shards("percs", "searched", ("network_search",)),
 }
 

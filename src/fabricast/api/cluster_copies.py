@@ -24,6 +24,7 @@ from fabricast.inputs.files import read_text
 from fabricast.machine.build import MACHINE_CONTENTS, load_facts
 from fabricast.machine.options import MachineOptions
 from fabricast.networks.patterns import grid_of, is_pattern, rank_pairs
+from fabricast.pcie.topology.files import builtin_names
 from fabricast.sources.cluster_yaml import is_cluster
 from fabricast.sources.text import Text
 
@@ -173,8 +174,8 @@ def _resized(statement: ClusterStatement, nodes: int | None, nic: str | None) ->
 
 
 def describes_cluster(files: Sequence[str]) -> bool:
-    """Return whether the first of some files is a built-in node, or one of them a cluster in YAML."""
-    if files and files[0] in node_names():
+    """Return whether files are a cluster in YAML, or start with a built-in node that is no built-in topology."""
+    if files and files[0] in node_names() and files[0] not in builtin_names():
         return True
     yaml = [path for path in files if path.lower().endswith((".yaml", ".yml")) and Path(path).is_file()]
     return any(is_cluster(Text(path, read_text(path))) for path in yaml)
@@ -191,8 +192,8 @@ def predict_cluster(
 ) -> ClusterCopies:
     """Return the times of copies between GPUs of a cluster, what limits them, and what other choices would gain.
 
-    A copy uses its route to the card (over the GPU beside the card if it is linked directly, or through host memory
-    without GPUDirect), the card, the links of the network, and the way down. Rates are max-min fair, and small messages
+    A copy uses its route to the card (over the GPU nearest to the card if it is linked directly, or through host memory
+    without GPUDirect), the card, the links of the network, and the same parts at the target. Rates are max-min fair, and small messages
     have the latency of the network.
 
     Parameters

@@ -27,7 +27,7 @@ def error_text(cluster: ClusterMachine) -> str:
         count = "1 machine" if machines == 1 else f"{machines} machines"
         parts.append(f"{100 * row.number('median'):.2g} % {row['pattern']} ({count})")
     text = (
-        f"expected error of copies between nodes, from 1 MiB (median): {', '.join(parts)}; few channels limit sendrecv, "
-        "which 'collective' forecasts"
+        f"expected error of copies between nodes, from 1 MiB (median): {', '.join(parts)}; few channels limit "
+        "sendrecv, which 'collective' forecasts"
     )
     return text if cluster.network is None else f"{text}; links of the network were not compared with measurements"

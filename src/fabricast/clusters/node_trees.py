@@ -103,7 +103,7 @@ def _peer_links(node: Cluster) -> tuple[PeerLink, ...]:
 def with_cards_placed(tree: PcieTree, count: int) -> PcieTree:
     """Return a tree with a number of network cards: the nearest ones of a description, or assumed ones.
 
-    A description without cards gets one beside every GPU in turn, which is stated as an assumption.
+    Cards of a description without any are placed next to one GPU after the other, which is stated as an assumption.
     """
     cards = card_names(tree)
     if len(cards) == count:
@@ -137,7 +137,7 @@ def _with_assumed_cards(tree: PcieTree, count: int) -> PcieTree:
     for card in range(count):
         gpu = gpus[card * len(gpus) // count]
         added.append(Vertex(f"nic{card}", "endpoint", tree.vertex(gpu).parent, network_card=True))
-    text = f"no file shows the network cards: {count} beside GPUs are assumed; add 'nvidia-smi topo -m' with its NICs"
+    text = f"no file shows the network cards: {count} next to GPUs are assumed; add 'nvidia-smi topo -m' with its NICs"
     return replace(
         tree,
         vertices=(*tree.vertices, *added),

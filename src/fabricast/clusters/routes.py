@@ -93,9 +93,9 @@ class _Table:
         self.names.append(name)
         return len(self.capacity) - 1
 
-    def add_node(self, node: int, links: Links, names: Sequence[str], pieces: Sequence[int]) -> None:
-        """Add the links that the legs of a node use, and set the piece of each leg."""
-        first = len(self.capacity)
+    def add_node(self, node: int, found: _NodeLinks, pieces: Sequence[int]) -> None:
+        """Add the links that the legs of a node use, and set its pieces."""
+        first, links = len(self.capacity), found.links
         used = np.unique(links.link)
         # Links of the reverse direction and markers of shared limits stay, even if no leg uses them.
         kept = np.unique(np.concatenate([used, links.opposite[used], links.needs[used].ravel()]))
@@ -107,47 +107,36 @@ class _Table:
         # The last entry of `number` is that of a link that is not needed.
         self.needs += [(one, other) for one, other in number[links.needs[kept]].tolist()]
         self.layer += [Layer.NODE] * kept.size
-        self.names += [f"node{node}: {names[link]}" for link in kept.tolist()]
+        self.names += [f"node{node}: {found.names[link]}" for link in kept.tolist()]
         self.duplex_cost = max(self.duplex_cost, links.duplex_cost)
-        for leg, piece in enumerate(pieces):
-            self.pieces[piece] = number[links.link[links.offset[leg] : links.offset[leg + 1]]].tolist()
+        for piece, of_piece in zip(pieces, found.pieces, strict=True):
+            self.pieces[piece] = number[of_piece].tolist()
 
     def add_piece(self, links: list[int]) -> int:
         """Add a piece of routes and return its number."""
         self.pieces.append(links)
         return len(self.pieces) - 1
 
-    def links(self, routes: Sequence[Sequence[int]]) -> Links:
-        """Return the links with routes that are given by their pieces."""
+    def links(self, routes: _Ints) -> Links:
+        """Return the links with routes that are given by their pieces, -1 for none. Shapes: routes (copies, pieces)."""
         dummy = self.add(1.0, Layer.NODE, "")
         opposite = [dummy if other < 0 else other for other in self.opposite]
         of_piece = np.array([len(piece) for piece in self.pieces], dtype=np.int64)
         begin = np.cumsum(of_piece) - of_piece
         every = np.array([link for piece in self.pieces for link in piece], dtype=np.int64)
-        pieces = np.array([piece for route in routes for piece in route], dtype=np.int64)
+        lengths_of = np.where(routes >= 0, of_piece[routes], 0)
+        pieces = routes[routes >= 0]
         lengths = of_piece[pieces]
         ends = np.cumsum(lengths)
         places = np.arange(int(lengths.sum())) + np.repeat(begin[pieces] - (ends - lengths), lengths)
-        of_route = np.cumsum([len(route) for route in routes])
-        offset = np.concatenate([[0], ends[of_route - 1]]).astype(np.int64)
         return Links(
-            offset,
+            np.concatenate([[0], np.cumsum(lengths_of.sum(axis=1))]).astype(np.int64),
             every[places],
             np.array(opposite, dtype=np.int64),
             np.array(self.capacity),
             np.array(self.needs, dtype=np.int64),
             self.duplex_cost,
         )
-
-
-class _Crossing(NamedTuple):
-    """Copy between nodes: number of the copy, and node and card at both ends."""
-
-    copy: int
-    node: int
-    card: int
-    other_node: int
-    other_card: int
 
 
 def cluster_links(
@@ -166,69 +155,102 @@ def cluster_links(
     spread : bool, default False
         Whether GPUs use cards in turn in place of the nearest ones.
     """
-    nodes, gpus = cluster.place_of(source)
-    other_nodes, other_gpus = cluster.place_of(target)
-    table, paths = _Table(), _Paths(cluster, spread)
-    routes: list[list[int]] = []
-    legs: dict[int, dict[_Leg, int]] = {}
-    crossing: list[_Crossing] = []
+    (node, gpu), (other, other_gpu) = cluster.place_of(source), cluster.place_of(target)
+    crosses = node != other
+    # Copies between GPUs with the same numbers on nodes of the same kinds have the same legs within their nodes.
+    keys = np.stack([crosses.astype(np.int64), cluster.kind_of[node], gpu, cluster.kind_of[other], other_gpu])
+    kinds_of_paths, path = _unique(keys)
+    paths = [_path(cluster, *row, spread=spread) for row in kinds_of_paths.T.tolist()]
+    table = _Table()
+    out, back = _node_pieces(table, cluster, paths, (node, other), path, crosses)
+    pieces = [out, back]
+    card, other_card = (np.array([getattr(one, name) for one in paths])[path] for name in ("card", "other_card"))
+    crossing = _Crossing(np.flatnonzero(crosses), node[crosses], card[crosses], other[crosses], other_card[crosses])
+    switches = np.zeros(source.size, dtype=np.int64)
+    if crossing.copy.size:
+        pieces += [_of_crossing(source.size, crossing, one) for one in _card_pieces(table, cluster, crossing)]
+        network, switches[crosses] = _network_pieces(table, cluster, crossing, routing)
+        pieces += [_of_crossing(source.size, crossing, one) for one in network]
+        if cluster.process_bytes_per_s is not None:
+            rate = cluster.process_bytes_per_s
+            own = [table.add_piece([table.add(rate, Layer.PROCESS, "rate of one process")]) for _ in crossing.copy]
+            pieces.append(_of_crossing(source.size, crossing, np.array(own)))
+    links = table.links(np.stack(pieces, axis=1))
+    return ClusterLinks(links, np.array(table.layer, dtype=np.int64), table.names, crosses, switches)
 
-    def piece_of(node: int, leg: _Leg) -> int:
-        known = legs.setdefault(node, {})
-        if leg not in known:
-            known[leg] = table.add_piece([])
-        return known[leg]
 
-    ends = zip(nodes.tolist(), gpus.tolist(), other_nodes.tolist(), other_gpus.tolist(), strict=True)
-    for copy, (node, gpu, other_node, other_gpu) in enumerate(ends):
-        if node == other_node:
-            routes.append([piece_of(node, leg) for leg in paths.within(node, gpu, other_gpu)])
-            continue
-        card, other_card, out, back = paths.between(node, gpu, other_node, other_gpu)
-        routes.append([*(piece_of(node, leg) for leg in out), *(piece_of(other_node, leg) for leg in back)])
-        crossing.append(_Crossing(copy, node, card, other_node, other_card))
-    known_links: dict[tuple[int, tuple[_Leg, ...]], tuple[Links, list[str]]] = {}
-    for node, of_node in legs.items():
+def _unique(columns: _Ints) -> tuple[_Ints, _Ints]:
+    """Return the different columns of a table of small numbers, and the place of each column among them."""
+    sides = columns.max(axis=1, initial=0) + 1
+    keys, inverse = np.unique(np.ravel_multi_index(tuple(columns), tuple(sides)), return_inverse=True)
+    return np.stack(np.unravel_index(keys, tuple(sides))).astype(np.int64), inverse
+
+
+def _of_crossing(copies: int, crossing: _Crossing, pieces: _Ints) -> _Ints:
+    """Return the piece of every copy; -1 for copies within a node."""
+    found = np.full(copies, -1, dtype=np.int64)
+    found[crossing.copy] = pieces
+    return found
+
+
+class _Crossing(NamedTuple):
+    """Copies between nodes: their numbers, and node and card at both ends. Shapes: (copies between nodes,)."""
+
+    copy: _Ints
+    node: _Ints
+    card: _Ints
+    other: _Ints
+    other_card: _Ints
+
+
+class _Path(NamedTuple):
+    """Cards of copies between two kinds of nodes, and their legs in the nodes of source and target."""
+
+    card: int
+    other_card: int
+    out: list[_Leg]
+    back: list[_Leg]
+
+
+def _path(
+    cluster: ClusterMachine, crosses: int, kind: int, gpu: int, other_kind: int, other_gpu: int, *, spread: bool
+) -> _Path:
+    first, other = cluster.kinds[kind], cluster.kinds[other_kind]
+    if not crosses:
+        return _Path(0, 0, _within(first, gpu, other_gpu), [])
+    card, other_card = _cards(first, gpu, other, other_gpu, spread, cluster.has_separate_rails)
+    out = _to_card(first, gpu, card, cluster.has_gpudirect, spread)
+    return _Path(card, other_card, out, _from_card(other, other_card, other_gpu, cluster.has_gpudirect))
+
+
+def _node_pieces(
+    table: _Table,
+    cluster: ClusterMachine,
+    paths: Sequence[_Path],
+    nodes: tuple[_Ints, _Ints],
+    path: _Ints,
+    crosses: NDArray[np.bool_],
+) -> tuple[_Ints, _Ints]:
+    """Add the links of all nodes; return the pieces of copies in the node of the source and in that of the target."""
+    sides = [(0, np.ones(path.size, dtype=bool)), (1, crosses)]
+    wanted: dict[int, dict[tuple[int, int], int]] = {}
+    found = []
+    for side, is_used in sides:
+        pairs, place = _unique(np.stack([nodes[side][is_used], path[is_used]]))
+        numbers = np.array([table.add_piece([]) for _ in range(pairs.shape[1])], dtype=np.int64)
+        for (node, of_path), number in zip(pairs.T.tolist(), numbers.tolist(), strict=True):
+            wanted.setdefault(node, {})[side, of_path] = number
+        pieces = np.full(path.size, -1, dtype=np.int64)
+        pieces[is_used] = numbers[place] if numbers.size else -1
+        found.append(pieces)
+    known: dict[tuple[int, tuple[tuple[int, int], ...]], _NodeLinks] = {}
+    for node, of_node in sorted(wanted.items()):
         key = int(cluster.kind_of[node]), tuple(of_node)
-        if key not in known_links:
-            known_links[key] = _node_links(cluster.kind(node), key[1])
-        table.add_node(node, *known_links[key], list(of_node.values()))
-    _add_cards(table, cluster, crossing, routes)
-    switches = _add_network(table, cluster, crossing, routes, routing)
-    if cluster.process_bytes_per_s is not None:
-        for one in crossing:
-            link = table.add(cluster.process_bytes_per_s, Layer.PROCESS, "rate of one process")
-            routes[one.copy].append(table.add_piece([link]))
-    links = table.links(routes)
-    return ClusterLinks(links, np.array(table.layer, dtype=np.int64), table.names, nodes != other_nodes, switches)
-
-
-class _Paths:
-    """Legs of copies within nodes, by kinds of nodes and GPUs."""
-
-    def __init__(self, cluster: ClusterMachine, spread: bool) -> None:
-        self._cluster, self._spread = cluster, spread
-        self._within: dict[tuple[int, int, int], list[_Leg]] = {}
-        self._between: dict[tuple[int, int, int, int], tuple[int, int, list[_Leg], list[_Leg]]] = {}
-
-    def within(self, node: int, gpu: int, other: int) -> list[_Leg]:
-        """Return the legs of a copy within a node."""
-        key = int(self._cluster.kind_of[node]), gpu, other
-        if key not in self._within:
-            self._within[key] = _within(self._cluster.kind(node), gpu, other)
-        return self._within[key]
-
-    def between(self, node: int, gpu: int, other_node: int, other_gpu: int) -> tuple[int, int, list[_Leg], list[_Leg]]:
-        """Return the cards of a copy between nodes, and its legs in both nodes."""
-        cluster, spread = self._cluster, self._spread
-        key = int(cluster.kind_of[node]), gpu, int(cluster.kind_of[other_node]), other_gpu
-        if key not in self._between:
-            kind, other = cluster.kind(node), cluster.kind(other_node)
-            card, other_card = _cards(kind, gpu, other, other_gpu, spread, cluster.has_separate_rails)
-            out = _to_card(kind, gpu, card, cluster.has_gpudirect, spread)
-            back = _from_card(other, other_card, other_gpu, cluster.has_gpudirect)
-            self._between[key] = card, other_card, out, back
-        return self._between[key]
+        if key not in known:
+            legs = [list(paths[of_path].back if side else paths[of_path].out) for side, of_path in key[1]]
+            known[key] = _node_links(cluster.kind(node), legs)
+        table.add_node(node, known[key], list(of_node.values()))
+    return found[0], found[1]
 
 
 def _memory(kind: NodeMachine, gpu: str) -> str:
@@ -260,7 +282,7 @@ def _cards(
 
 
 def _to_card(kind: NodeMachine, gpu: int, card: int, has_gpudirect: bool, spread: bool) -> list[_Leg]:
-    """Return the legs from a GPU to a card: over the GPU beside it if that is linked directly."""
+    """Return the legs from a GPU to a card: over the GPU that is nearest to it if that is linked directly."""
     names, cards = kind.gpus, kind.spread_cards if spread else kind.card_of
     beside = gpu if cards[gpu] == card else next((place for place, own in enumerate(cards) if own == card), gpu)
     legs = []
@@ -281,57 +303,59 @@ def _from_card(kind: NodeMachine, card: int, gpu: int, has_gpudirect: bool) -> l
     return [(kind.cards[card], memory), (memory, kind.gpus[gpu])]
 
 
-def _node_links(kind: NodeMachine, legs: tuple[_Leg, ...]) -> tuple[Links, list[str]]:
-    """Return the links of copies within a node, and their names."""
+class _NodeLinks(NamedTuple):
+    """Links of copies within a node, their names, and the links of each wanted sequence of legs."""
+
+    links: Links
+    names: list[str]
+    pieces: list[list[int]]
+
+
+def _node_links(kind: NodeMachine, wanted: Sequence[Sequence[_Leg]]) -> _NodeLinks:
+    """Return the links of sequences of legs within a node."""
     engines = kind.engines
+    legs = list(dict.fromkeys(leg for one in wanted for leg in one))
     tree, limits = limits_of(engines.rates, engines.tree, legs)
     number = tree.endpoint_number
     flows = [(number[source], number[target]) for source, target in legs]
     links, names = named_links_of(tree, flows, engines.rates, True, limits)
     labels = dict(enumerate(link_labels(tree))) | dict(names.names)
-    return links, [labels.get(link, "") for link in range(links.capacity.size)]
+    of_leg = {leg: links.link[links.offset[place] : links.offset[place + 1]].tolist() for place, leg in enumerate(legs)}
+    pieces = [[link for leg in one for link in of_leg[leg]] for one in wanted]
+    return _NodeLinks(links, [labels.get(link, "") for link in range(links.capacity.size)], pieces)
 
 
-def _add_cards(
-    table: _Table, cluster: ClusterMachine, crossing: Sequence[_Crossing], routes: Sequence[list[int]]
-) -> None:
-    """Add the cards that copies use, one link for each direction."""
-    peers: dict[tuple[int, int, str], set[int]] = {}
-    for one in crossing:
-        peers.setdefault((one.node, one.card, "sends"), set()).add(one.other_node)
-        peers.setdefault((one.other_node, one.other_card, "receives"), set()).add(one.node)
-    known = {}
-    for (node, card, way), nodes in peers.items():
-        kind = cluster.kind(node)
-        rate = kind.card_to_many_bytes_per_s if len(nodes) > 1 else kind.card_bytes_per_s
-        link = table.add(rate, Layer.CARD, f"node{node}: card {kind.cards[card]} {way}")
-        known[node, card, way] = table.add_piece([link])
-    for one in crossing:
-        routes[one.copy] += [known[one.node, one.card, "sends"], known[one.other_node, one.other_card, "receives"]]
+def _card_pieces(table: _Table, cluster: ClusterMachine, crossing: _Crossing) -> Iterator[_Ints]:
+    """Add the cards that copies use, one link for each direction, and yield the pieces of both ends of copies."""
+    ends = (crossing.node, crossing.card, crossing.other), (crossing.other, crossing.other_card, crossing.node)
+    for (node, card, peer), way in zip(ends, ("sends", "receives"), strict=True):
+        cards, place = _unique(np.stack([node, card]))
+        peers = np.bincount(_unique(np.stack([node, card, peer]))[0][:2].T.dot([1 << 20, 1]))
+        counts = peers[cards[0] * (1 << 20) + cards[1]]
+        pieces = []
+        for number, (one, own) in enumerate(cards.T.tolist()):
+            kind = cluster.kind(one)
+            rate = kind.card_to_many_bytes_per_s if counts[number] > 1 else kind.card_bytes_per_s
+            pieces.append(table.add_piece([table.add(rate, Layer.CARD, f"node{one}: card {kind.cards[own]} {way}")]))
+        yield np.array(pieces, dtype=np.int64)[place]
 
 
-def _add_network(
-    table: _Table, cluster: ClusterMachine, crossing: Sequence[_Crossing], routes: Sequence[list[int]], routing: str
-) -> _Ints:
-    """Add the links of the network on the routes of copies; return the number of switches on each route."""
-    switches = np.zeros(len(routes), dtype=np.int64)
+def _network_pieces(
+    table: _Table, cluster: ClusterMachine, crossing: _Crossing, routing: str
+) -> tuple[list[_Ints], _Ints]:
+    """Add the links of the network; return the pieces of copies between nodes, and the switches on their routes."""
     if cluster.network is None:
-        _add_uplinks(table, cluster, crossing, routes)
-        return switches
-    if not crossing:
-        return switches
+        return _uplink_pieces(table, cluster, crossing), np.zeros(crossing.copy.size, dtype=np.int64)
     network, known = cluster.network, dict[tuple[int, int], int]()
     rails, ports = network.rails(cluster.hosts), network.neighbour.size
-    copies = np.array(crossing, dtype=np.int64)
     # Cards beyond the ports of a host in the network are equal planes of it.
-    one = network.host_begin[cluster.hosts[copies[:, 1]]] + copies[:, 2] % rails
-    other = network.host_begin[cluster.hosts[copies[:, 3]]] + copies[:, 4] % rails
-    ways, of_copy = np.unique(np.stack([copies[:, 2] // rails, one, other]), axis=1, return_inverse=True)
-    pieces = np.zeros(ways.shape[1], dtype=np.int64)
-    counts = np.zeros(ways.shape[1], dtype=np.int64)
-    found = _static_routes(network, ways) if routing == "static" else _adaptive_routes(network, ways)
+    one = network.host_begin[cluster.hosts[crossing.node]] + crossing.card % rails
+    other = network.host_begin[cluster.hosts[crossing.other]] + crossing.other_card % rails
+    routes, of_copy = _unique(np.stack([crossing.card // rails, one, other]))
+    pieces, counts = np.zeros(routes.shape[1], dtype=np.int64), np.zeros(routes.shape[1], dtype=np.int64)
+    found = _static_routes(network, routes) if routing == "static" else _adaptive_routes(network, routes)
     for way, links in enumerate(found):
-        plane = int(ways[0, way])
+        plane = int(routes[0, way])
         numbers = []
         for link, bytes_per_s, name in links:
             key = (plane, link)
@@ -341,24 +365,20 @@ def _add_network(
                 known[key] = table.add(bytes_per_s, layer, f"{name}{f' (plane {plane})' if plane else ''}")
             numbers.append(known[key])
         pieces[way], counts[way] = table.add_piece(numbers), max(len(links) - 1, 1)
-    of_copy = of_copy.reshape(-1)
-    switches[copies[:, 0]] = counts[of_copy]
-    for copy, piece in zip(copies[:, 0].tolist(), pieces[of_copy].tolist(), strict=True):
-        routes[copy].append(piece)
-    return switches
+    return [pieces[of_copy]], counts[of_copy]
 
 
 #: Number, capacity and name of a link.
 _NetworkLink = tuple[int, float, str]
 
 
-def _static_routes(network: SwitchNetwork, ways: _Ints) -> Iterator[list[_NetworkLink]]:
-    """Yield the links of the static routes between end points. Shapes: ways (3, routes)."""
+def _static_routes(network: SwitchNetwork, routes: _Ints) -> Iterator[list[_NetworkLink]]:
+    """Yield the links of the static routes between end points. Shapes: routes (3, number)."""
     from fabricast.networks.kernels.routes import static_routes
 
-    offset, route = static_routes(ways[1], ways[2], *network.tables)
+    offset, route = static_routes(routes[1], routes[2], *network.tables)
     names: dict[int, _NetworkLink] = {}
-    for way in range(ways.shape[1]):
+    for way in range(routes.shape[1]):
         links = route[offset[way] : offset[way + 1]].tolist()
         for link in links:
             if link not in names:
@@ -366,11 +386,11 @@ def _static_routes(network: SwitchNetwork, ways: _Ints) -> Iterator[list[_Networ
         yield [names[link] for link in links]
 
 
-def _adaptive_routes(network: SwitchNetwork, ways: _Ints) -> Iterator[list[_NetworkLink]]:
+def _adaptive_routes(network: SwitchNetwork, routes: _Ints) -> Iterator[list[_NetworkLink]]:
     """Yield the ports of end points, and all links of their leaf switches as one in each direction."""
     up = np.add.reduceat(np.append(network.capacity[: network.neighbour.size], 0.0), network.begin[:-1])
     ports, last = network.neighbour.size, network.capacity.size
-    for one, other in ways[1:].T.tolist():
+    for one, other in routes[1:].T.tolist():
         leaves = int(network.leaf[one]), int(network.leaf[other])
         ends = (ports + 2 * one, ports + 2 * other + 1)
         found = [(link, float(network.capacity[link]), network.link_name(link)) for link in ends]
@@ -381,18 +401,18 @@ def _adaptive_routes(network: SwitchNetwork, ways: _Ints) -> Iterator[list[_Netw
         yield found
 
 
-def _add_uplinks(
-    table: _Table, cluster: ClusterMachine, crossing: Sequence[_Crossing], routes: Sequence[list[int]]
-) -> None:
-    """Add the share of an oversubscribed network that a node has in each direction."""
+def _uplink_pieces(table: _Table, cluster: ClusterMachine, crossing: _Crossing) -> list[_Ints]:
+    """Add the share of an oversubscribed network that a node has in each direction; return the pieces of copies."""
     if cluster.oversubscription <= 1:
-        return
-    known: dict[tuple[int, str], int] = {}
-    for one in crossing:
-        for place, way in ((one.node, "to the network"), (one.other_node, "from the network")):
-            if (place, way) not in known:
-                kind = cluster.kind(place)
-                rate = len(kind.cards) * kind.card_bytes_per_s / cluster.oversubscription
-                link = table.add(rate, Layer.NETWORK, f"node{place}: oversubscribed link {way}")
-                known[place, way] = table.add_piece([link])
-            routes[one.copy].append(known[place, way])
+        return []
+    found = []
+    for nodes, way in ((crossing.node, "to the network"), (crossing.other, "from the network")):
+        used, place = np.unique(nodes, return_inverse=True)
+        pieces = []
+        for node in used.tolist():
+            kind = cluster.kind(node)
+            rate = len(kind.cards) * kind.card_bytes_per_s / cluster.oversubscription
+            link = table.add(rate, Layer.NETWORK, f"node{node}: oversubscribed link {way}")
+            pieces.append(table.add_piece([link]))
+        found.append(np.array(pieces, dtype=np.int64)[place])
+    return found

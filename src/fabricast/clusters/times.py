@@ -75,7 +75,7 @@ def run_copies(cluster_links: ClusterLinks, size_bytes: _Floats) -> CopyRun:
 def busiest_link(cluster_links: ClusterLinks, size_bytes: _Floats) -> tuple[float, int]:
     """Return the time of the busiest link in s, a lower bound of the time of all copies, and the link.
 
-    Traffic of the reverse direction takes `duplex_cost` of the capacity of a link.
+    Traffic of the reverse direction reduces the capacity of a link by `duplex_cost` of its load.
     """
     links = cluster_links.links
     load = np.bincount(links.link, np.repeat(size_bytes, np.diff(links.offset)), links.capacity.size)

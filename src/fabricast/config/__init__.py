@@ -9,6 +9,7 @@ from typing import Any, Literal, get_args
 from pydantic import Field, field_validator
 
 from fabricast.config.breakdown import BreakdownConfig
+from fabricast.config.clusters import ClustersConfig
 from fabricast.config.collectives import CollectivesConfig
 from fabricast.config.gpucentric import GpuCentricConfig
 from fabricast.config.maxrate import MaxRateConfig
@@ -43,6 +44,9 @@ class Config(Section):
     collectives: CollectivesConfig = Field(
         default_factory=CollectivesConfig, description="The study of NCCL's collective operations."
     )
+    clusters: ClustersConfig = Field(
+        default_factory=ClustersConfig, description="The study of copies from GPU to network."
+    )
     pathvars: dict[Literal["results", "reports", "logs"], str] = Field(
         default_factory=dict,
         description="Folders of results, reports and logs, so that studies do not overwrite each other.",
@@ -51,7 +55,7 @@ class Config(Section):
     @property
     def has_other_measurements(self) -> bool:
         """True if the user measures, or supplies files, for studies other than the graph sets of the PCIe study."""
-        files = self.maxrate.measurements or self.collectives.machines
+        files = self.maxrate.measurements or self.collectives.machines or self.clusters.machines
         files = files or [name for name in self.breakdown.systems if name.endswith((".yaml", ".yml"))]
         sections = self.pcie, self.breakdown, self.maxrate, self.gpucentric, self.collectives
         return bool(files) or any(section.measured for section in sections)

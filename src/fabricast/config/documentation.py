@@ -10,6 +10,7 @@ from pydantic import BaseModel
 
 from fabricast.config import Config
 from fabricast.config.breakdown import BreakdownConfig
+from fabricast.config.clusters import ClusterPatternConfig, ClustersConfig
 from fabricast.config.collectives import CollectiveMachineConfig, CollectivesConfig
 from fabricast.config.gpucentric import GpuCentricConfig, GpuRunConfig
 from fabricast.config.maxrate import MaxRateConfig, PairsConfig
@@ -50,6 +51,8 @@ def config_markdown() -> str:
         (PercsConfig, "`percs`"),
         (CollectivesConfig, "`collectives`"),
         (CollectiveMachineConfig, "`collectives.machines.NAME`"),
+        (ClustersConfig, "`clusters`"),
+        (ClusterPatternConfig, "`clusters.machines.NAME`"),
     ):
         lines += [
             "",

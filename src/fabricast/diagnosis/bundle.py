@@ -248,14 +248,18 @@ def _table_problem(fact: Fact) -> str:
 
 
 def _compare_with_public(fact: Fact, facts: Facts, answers: _Answers) -> bool:
-    """Add what a table says beside public machines of its class, or a forecast; return whether there is either."""
+    """Add what a table says, compared with public machines of its class or a forecast; return whether one exists."""
     try:
         compared: ComparedTable | None = compare_with_public(fact, facts)
     except InputError:
         compared = None
     if compared is None or compared.is_neighbour:
         # Models come last: a forecast is asked only where nothing of the class was measured.
-        compared = compare_with_forecast(fact, facts) or compared
+        forecast = compare_with_forecast(fact, facts)
+        if compared is None or (forecast is not None and not forecast.is_neighbour):
+            compared = forecast
+        elif forecast is not None:
+            answers.statements.append(forecast.text)
     if compared is None:
         return False
     answers.findings += compared.findings

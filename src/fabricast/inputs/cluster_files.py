@@ -36,7 +36,7 @@ class NodeKind:
 
 @dataclass(frozen=True)
 class ClusterStatement:
-    """What a file states about a cluster; None where it states nothing.
+    """Statements of a file about a cluster; None for what it does not state.
 
     Parameters
     ----------
@@ -159,6 +159,6 @@ def read_cluster(path: Path | str, text: str | None = None) -> ClusterStatement:
 
 
 def _beside(folder: Path, name: str) -> str:
-    """Return the path of a file beside the description; other names are unchanged."""
+    """Return the path of a file in the folder of the description; other names are unchanged."""
     beside = folder / name
     return str(beside) if not Path(name).is_absolute() and beside.is_file() else name

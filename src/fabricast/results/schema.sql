@@ -522,6 +522,41 @@ CREATE TABLE cluster_error (
   alpha_beta DOUBLE, -- median error of an alpha-beta model of the other machines
   PRIMARY KEY (machine_class, operations, size_class)
 );
+-- Patterns of applications on clusters: what each layer costs.
+CREATE TABLE cluster_layer (
+  cluster VARCHAR NOT NULL, -- cluster: a network of the study, or a cluster of the user
+  pattern VARCHAR NOT NULL, -- pattern of copies
+  layer VARCHAR NOT NULL, -- node, card, network, process or latency
+  share_of_copies DOUBLE NOT NULL, -- share of the copies that the layer limits for the longest time
+  time_without_s DOUBLE NOT NULL, -- time of all copies if the layer limited nothing
+  gain DOUBLE NOT NULL, -- ratio of both times
+  copies BIGINT NOT NULL, -- number of copies
+  time_s DOUBLE NOT NULL, -- time of all copies
+  is_lower_bound BOOLEAN NOT NULL, -- whether the time is that of the busiest link, not simulated
+  limits_last BOOLEAN NOT NULL, -- whether the layer limits the last copy or is that of the busiest link
+  user_supplied BOOLEAN NOT NULL, -- whether the cluster is that of the user
+  PRIMARY KEY (cluster, pattern, layer)
+);
+-- Patterns of applications on clusters: times with other choices.
+CREATE TABLE cluster_choice (
+  cluster VARCHAR NOT NULL, -- cluster
+  pattern VARCHAR NOT NULL, -- pattern of copies
+  choice VARCHAR NOT NULL, -- unchanged, or another mapping, order, card or routing
+  time_s DOUBLE NOT NULL, -- time of all copies
+  gain DOUBLE NOT NULL, -- ratio of the unchanged time to it
+  user_supplied BOOLEAN NOT NULL, -- whether the cluster is that of the user
+  PRIMARY KEY (cluster, pattern, choice)
+);
+-- Public measurements of copies between nodes with their forecasts.
+CREATE TABLE cluster_copy (
+  pattern VARCHAR NOT NULL, -- all-to-all or sendrecv of NCCL, or messages of MPI
+  system VARCHAR NOT NULL, -- machine
+  row BIGINT NOT NULL, -- number of the row of the pattern
+  size_bytes DOUBLE NOT NULL, -- size of a buffer of a rank, or of a message
+  measured_s DOUBLE NOT NULL, -- measured time
+  forecast_s DOUBLE NOT NULL, -- forecast time
+  PRIMARY KEY (pattern, system, row)
+);
 -- Measurements with several processes per node.
 CREATE TABLE maxrate_measurement (
   dataset VARCHAR NOT NULL, -- data set

@@ -117,7 +117,7 @@ class ClusterTimes:
 
     @property
     def _card_pcie_bytes_per_s(self) -> float:
-        """Return the rate of the PCIe link of a card; the factor tells whether it limits (`ClusterModel.limits`)."""
+        """Return the rate of the PCIe link of a card; `ClusterModel.limits` changes the factor."""
         return self.known.get(PCIE_FACTOR, 1.0) * self.cluster.pcie_bytes_per_s
 
     def channels(self, pair: Pair, size: _Array) -> NDArray[np.int64]:

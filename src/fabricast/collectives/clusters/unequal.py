@@ -16,8 +16,8 @@ __all__ = ["slowest_forecast"]
 def slowest_forecast(forecasts: Sequence[ClusterForecast], counts: Sequence[int]) -> ClusterForecast:
     """Return the forecast of a cluster from those of clusters that have only one of its kinds of nodes each.
 
-    The ranks of NCCL agree on the smallest number of channels and the slowest rates that any node found, and a ring
-    passes all nodes, so that all are as slow as the slowest ones. Column `node` names these.
+    The ranks of NCCL agree on the smallest number of channels and the slowest rates of all nodes, and a ring passes
+    all nodes, so that all are as slow as the slowest ones. Column `node` names these.
     """
     if len(forecasts) == 1:
         return forecasts[0]
