@@ -12,6 +12,7 @@ from pathlib import Path
 
 import duckdb
 
+from fabricast.clusters.errors import recorded_errors as recorded_errors_of_copies
 from fabricast.collectives.clusters.errors import recorded_cluster_errors
 from fabricast.collectives.evidence.errors import recorded_errors
 from fabricast.collectives.expected import STATE_COLUMNS
@@ -212,6 +213,11 @@ def errors(claims: list[dict[str, str]]) -> str:
         for row in recorded_cluster_errors()
         if row["machine_class"] in CLUSTERS and row["operations"] == "collectives" and row["size_class"] == LARGEST
     ]
+    lines += [
+        f"| copies between nodes: {row['pattern']}, from 1 MiB | {row['rows']} | {row.number('median'):.1%} | | "
+        f"{row.number('worst'):.0%} | | {row['fitted']} |"
+        for row in recorded_errors_of_copies()
+    ]
     estimates = {
         row["transport"]: row.number("median")
         for row in recorded_errors()
@@ -243,6 +249,7 @@ def machines() -> str:
         for row in recorded_cluster_errors()
         if row["operations"] == "collectives" and row["size_class"] == LARGEST
     }
+    between_nodes = {row["pattern"]: row.number("median") for row in recorded_errors_of_copies()}
     switched = "GPUs behind PCIe switches or root ports (workstations, RTX, L40S, A100 PCIe)"
     of_copies = (
         f"{copies[FEW_COPIES]:.1%} of measured copies ({copies[MANY_COPIES]:.1%} if a GPU has many); not measured: "
@@ -254,15 +261,12 @@ def machines() -> str:
         (switched, both, of_copies),
         ("one node with NVLink or NVSwitch (HGX, DGX, GH200)", both, f"{clusters['one node']:.1%} from 1 MiB"),
         (
-            "several such nodes with InfiniBand or RoCE (`collective --node hgx_h100 --nodes 4 --nic 8x400`)",
-            "NCCL collectives",
-            f"{clusters['InfiniBand or RoCE']:.1%} from 1 MiB",
+            "several nodes with InfiniBand or RoCE (`collective --node hgx_h100 --nodes 4 --nic 8x400`, `predict`)",
+            "NCCL collectives, copies between nodes",
+            f"{clusters['InfiniBand or RoCE']:.1%} from 1 MiB; copies {between_nodes['all-to-all']:.1%} (all-to-all), "
+            f"{between_nodes['MPI messages of several processes']:.1%} (MPI)",
         ),
-        (
-            "several such nodes with Slingshot",
-            "NCCL collectives",
-            f"{clusters['Slingshot']:.1%} from 1 MiB, up to 64 nodes",
-        ),
+        ("several nodes with Slingshot", "NCCL collectives", f"{clusters['Slingshot']:.1%} from 1 MiB, up to 64 nodes"),
         ("MI300X and others with xGMI; nodes over TCP", between, "unknown"),
         ("fat trees, dragonflies, two-level networks", "link loads, order of hosts", bound),
     ]

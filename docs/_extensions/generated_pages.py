@@ -19,6 +19,7 @@ import yaml
 from sphinx.application import Sphinx
 
 from fabricast.breakdown.components import read_systems
+from fabricast.clusters.errors import recorded_errors
 from fabricast.collectives.clusters.constants import fitted_constants
 from fabricast.collectives.clusters.errors import recorded_cluster_errors
 from fabricast.collectives.clusters.evidence import ERROR_COLUMNS
@@ -130,6 +131,22 @@ def _collective_errors() -> str:
             cells.append(f"{error.median():.1%} of {len(error)}" if len(error) else "")
         rows.append(tuple(cells))
     return _markdown_table(["machine", "transport", *SIZE_CLASSES], rows)
+
+
+def _cluster_copy_errors() -> str:
+    """Errors of copies between nodes by pattern."""
+    rows = [
+        (
+            row["pattern"],
+            row["machines"],
+            row["rows"],
+            f"{row.number('median'):.1%}",
+            f"{row.number('worst'):.0%}",
+            row["fitted"],
+        )
+        for row in recorded_errors()
+    ]
+    return _markdown_table(["pattern", "machines", "times", "median", "worst", "fitted on the same machine"], rows)
 
 
 def _state_errors() -> str:
@@ -560,6 +577,7 @@ def _generate(app: Sphinx) -> None:
     (generated / "collectives_errors.md").write_text(_collective_errors(), encoding="utf-8")
     (generated / "paper_figures.md").write_text(_paper_figures(), encoding="utf-8")
     (generated / "slide_items.md").write_text(_slide_items(), encoding="utf-8")
+    (generated / "cluster_copy_errors.md").write_text(_cluster_copy_errors(), encoding="utf-8")
     (generated / "cluster_errors.md").write_text(_cluster_errors(), encoding="utf-8")
     (generated / "cluster_constants.md").write_text(_cluster_constants(), encoding="utf-8")
     (generated / "nodes.md").write_text(_nodes(), encoding="utf-8")

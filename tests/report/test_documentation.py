@@ -85,7 +85,7 @@ def check_accessibility(site, browser):
 
 def check_rows_and_drawings(site, browser):
     """Rows of parameter tables are at most 60 px high, and each explanation has a drawing of its model."""
-    for study in ("pcie", "breakdown", "maxrate", "gpucentric", "percs", "collectives"):
+    for study in ("pcie", "breakdown", "maxrate", "gpucentric", "percs", "collectives", "clusters"):
         page, _ = open_page(browser, site / "studies" / f"{study}.html", viewport={"width": 1280, "height": 900})
         drawings = page.locator("img[src*='/models/'], img[src*='_images/']")
         assert drawings.count() >= 1, study

@@ -193,8 +193,8 @@ def predict_cluster(
     """Return the times of copies between GPUs of a cluster, what limits them, and what other choices would gain.
 
     A copy uses its route to the card (over the GPU nearest to the card if it is linked directly, or through host memory
-    without GPUDirect), the card, the links of the network, and the same parts at the target. Rates are max-min fair, and small messages
-    have the latency of the network.
+    without GPUDirect), the card, the links of the network, and the same parts at the target. Rates are max-min fair,
+    and small messages have the latency of the network.
 
     Parameters
     ----------

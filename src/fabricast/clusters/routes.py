@@ -118,7 +118,7 @@ class _Table:
         return len(self.pieces) - 1
 
     def links(self, routes: _Ints) -> Links:
-        """Return the links with routes that are given by their pieces, -1 for none. Shapes: routes (copies, pieces)."""
+        """Return the links with routes by the numbers of their pieces, -1 for none. Shapes: routes (copies, pieces)."""
         dummy = self.add(1.0, Layer.NODE, "")
         opposite = [dummy if other < 0 else other for other in self.opposite]
         of_piece = np.array([len(piece) for piece in self.pieces], dtype=np.int64)

@@ -1,7 +1,7 @@
 -- Tables of results/fabricast.duckdb. Comments after columns and above tables become COMMENTs
 -- in the database. Column names contain the units (SI).
 
-CREATE TYPE study_name AS ENUM ('pcie', 'breakdown', 'maxrate', 'gpucentric', 'percs', 'collectives');
+CREATE TYPE study_name AS ENUM ('pcie', 'breakdown', 'maxrate', 'gpucentric', 'percs', 'collectives', 'clusters');
 CREATE TYPE reference_kind AS ENUM ('measured', 'simulated', 'published');
 CREATE TYPE provenance_tag AS ENUM ('published', 'quoted', 'recalled', 'derived', 'assumed', 'measured');
 CREATE TYPE claim_verdict AS ENUM ('reproduced', 'decided_by_tolerance', 'source_contradicted', 'model_differs', 'depends_on_reading', 'follows_from_inputs', 'does_not_discriminate', 'not_testable');
