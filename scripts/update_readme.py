@@ -250,6 +250,8 @@ def machines() -> str:
         if row["operations"] == "collectives" and row["size_class"] == LARGEST
     }
     between_nodes = {row["pattern"]: row.number("median") for row in recorded_errors_of_copies()}
+    messages = between_nodes["MPI messages of several processes"]
+    copied = f"{between_nodes['all-to-all']:.1%} (all-to-all), {messages:.1%} (MPI)"
     switched = "GPUs behind PCIe switches or root ports (workstations, RTX, L40S, A100 PCIe)"
     of_copies = (
         f"{copies[FEW_COPIES]:.1%} of measured copies ({copies[MANY_COPIES]:.1%} if a GPU has many); not measured: "
@@ -263,8 +265,7 @@ def machines() -> str:
         (
             "several nodes with InfiniBand or RoCE (`collective --node hgx_h100 --nodes 4 --nic 8x400`, `predict`)",
             "NCCL collectives, copies between nodes",
-            f"{clusters['InfiniBand or RoCE']:.1%} from 1 MiB; copies {between_nodes['all-to-all']:.1%} (all-to-all), "
-            f"{between_nodes['MPI messages of several processes']:.1%} (MPI)",
+            f"{clusters['InfiniBand or RoCE']:.1%} from 1 MiB; copies {copied}",
         ),
         ("several nodes with Slingshot", "NCCL collectives", f"{clusters['Slingshot']:.1%} from 1 MiB, up to 64 nodes"),
         ("MI300X and others with xGMI; nodes over TCP", between, "unknown"),
