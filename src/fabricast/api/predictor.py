@@ -63,18 +63,22 @@ def _has_reverse(graphs: CongestionGraphs) -> NDArray[np.bool_]:
 def _with_earlier_copies(engines: EngineModel, graphs: CongestionGraphs, found: CopyTimes) -> CopyTimes:
     """Return times whose bottleneck names the earlier copy of the same GPU for which a copy waits."""
     names, labels = engines.tree.endpoint_names, list(found.bottleneck)
+    is_memory = [engines.tree.vertex(name).host_memory for name in names]
+    sends = [f"endpoint {name} sends" for name in names]
+    offset, sources, targets = (one.tolist() for one in (graphs.offset, graphs.source, graphs.target))
     for number in range(len(graphs)) if labels else ():
         if engines.program_of(graphs, number).name != "listed_order":
             continue
         order = ", assumed order" if engines.assumes_program(graphs, number) else ""
-        previous: dict[int, str] = {}
-        for copy in range(int(graphs.offset[number]), int(graphs.offset[number + 1])):
-            source, target = int(graphs.source[copy]), int(graphs.target[copy])
-            if engines.tree.vertex(names[source]).host_memory or engines.tree.vertex(names[target]).host_memory:
+        previous: dict[int, int] = {}
+        for copy in range(offset[number], offset[number + 1]):
+            source = sources[copy]
+            if is_memory[source] or is_memory[targets[copy]]:
                 continue
-            if source in previous and labels[copy] == f"endpoint {names[source]} sends":
-                labels[copy] = f"waits for {previous[source]} of GPU {names[source]}{order}"
-            previous[source] = f"{names[source]}>{names[target]}"
+            if source in previous and labels[copy] == sends[source]:
+                before = f"{names[source]}>{names[targets[previous[source]]]}"
+                labels[copy] = f"waits for {before} of GPU {names[source]}{order}"
+            previous[source] = copy
     return replace(found, bottleneck=tuple(labels))
 
 
@@ -202,7 +206,7 @@ class Predictor:
     def elapsed_s(self, graphs: CongestionGraphs, progress: Progress | None = None) -> NDArray[np.float64]:
         """Return the elapsed time of each copy in s (models with engines)."""
         assert self._engines is not None
-        return self._engines.times(graphs, progress=progress).times.end_s - graphs.start_s
+        return self._engines.times(graphs, progress=progress, threads=self._threads).times.end_s - graphs.start_s
 
     def slow_removals(self, graphs: CongestionGraphs) -> int:
         """Return the number of copies without which a graph is evaluated with many draws of a random order."""
@@ -211,10 +215,10 @@ class Predictor:
     def predict_parts(self, parts: Iterable[CongestionGraphs]) -> Iterator[Predicted]:
         """Yield the times of blocks of graphs, in their order.
 
-        Several threads evaluate one block each, except for models with engines.
+        Several threads evaluate one block each; models with engines distribute the graphs of a block over threads.
         """
         if self._engines is not None:
-            # Models with engines do not release the interpreter lock.
+            # Each block knows what the blocks before it compared.
             known = Notes()
             for graphs in parts:
                 found = self.predict(graphs, known=known)
@@ -230,7 +234,7 @@ class Predictor:
     def _of_engines(
         self, engines: EngineModel, graphs: CongestionGraphs, progress: Progress | None, known: Notes
     ) -> Predicted:
-        found, assumptions = engines.times(graphs, explain=self._explain)
+        found, assumptions = engines.times(graphs, explain=self._explain, threads=self._threads)
         elapsed_s = found.end_s - graphs.start_s
         isolated_s = engines.isolated_s(graphs)
         shortest, longest = self._spread(engines, graphs)

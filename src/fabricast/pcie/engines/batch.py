@@ -11,12 +11,22 @@ from fabricast.pcie.graphs.rates import CopyTimes, Rates
 from fabricast.pcie.models.evaluation import piece_payload
 from fabricast.pcie.topology.paths import link_labels, reverse_links
 from fabricast.pcie.topology.tree import PcieTree
+from fabricast.runtime.threads import over_blocks
 
 __all__ = ["graph_times"]
 
+#: Graphs of a block, one of which each thread evaluates at a time.
+_BLOCK = 512
+
 
 def graph_times(
-    tree: PcieTree, graphs: CongestionGraphs, program: CopyProgram, rates: Rates, *, explain: bool = False
+    tree: PcieTree,
+    graphs: CongestionGraphs,
+    program: CopyProgram,
+    rates: Rates,
+    *,
+    explain: bool = False,
+    threads: int = 1,
 ) -> CopyTimes:
     """Predict the completion times of all copies with ports and engines.
 
@@ -64,7 +74,12 @@ def graph_times(
     end_s = np.empty(graphs.source.size)
     bottleneck = np.zeros(graphs.source.size if explain else 0, dtype=np.int64)
     caused_by = bottleneck.copy()
-    run_graphs(0, len(graphs), arrays, rules, end_s, bottleneck, caused_by)
+    over_blocks(
+        lambda first, last: run_graphs(first, last, arrays, rules, end_s, bottleneck, caused_by),
+        len(graphs),
+        threads=threads,
+        block=_BLOCK if threads > 1 else max(len(graphs), 1),
+    )
     labels = np.array([*link_labels(tree), ""], dtype=object)
     return CopyTimes(end_s, end_s, end_s, _texts(labels, bottleneck), _texts(labels, caused_by))
 

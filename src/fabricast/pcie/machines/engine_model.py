@@ -177,12 +177,17 @@ class EngineModel:
         self._alone: dict[tuple[int, int], float] = {}
 
     def times(
-        self, graphs: CongestionGraphs, *, explain: bool = False, progress: Callable[[int], None] | None = None
+        self,
+        graphs: CongestionGraphs,
+        *,
+        explain: bool = False,
+        progress: Callable[[int], None] | None = None,
+        threads: int = 1,
     ) -> EngineTimes:
-        """Return the completion times of the copies of some graphs."""
+        """Return the completion times of the copies of some graphs; machines without other limits use threads."""
         program = self._common_program(graphs)
         if program is not None:
-            times = graph_times(self.tree, graphs, program, self.rates, explain=explain)
+            times = graph_times(self.tree, graphs, program, self.rates, explain=explain, threads=threads)
             return EngineTimes(times, self._default_program(graphs))
         found = []
         for number in range(len(graphs)):
