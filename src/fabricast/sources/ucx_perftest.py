@@ -21,6 +21,9 @@ _TEST = re.compile(r"\| Test:\s+(.*?)\s*\|?\s*$")
 _SIZE = re.compile(r"\| Message size:\s+(\d{1,15})\b")
 _COMMAND = re.compile(r"ucx_perftest\b.{0,400}?\s-t\s{0,9}(\w+)")
 _ROW = re.compile(r"\s*(?:\[thread \d+\]|Final:)?((?:\s+[\d.]{1,24}){8})\s*$")
+#: Factor up to which time and number of messages of a thread agree.
+_ALIKE = 3.0
+_THREAD = re.compile(r"\[thread (\d{1,4})\]")
 #: Words of tests that are no message from one side to the other.
 _NOT_ONE_WAY = ("get", "atomic", "add", "swap", "fadd", "cswap", "stream")
 
@@ -47,6 +50,10 @@ def _times(lines: Sequence[str]) -> Iterator[MessageTime | InputError]:
             run = _Run(command[1].lower())
         elif (row := _ROW.match(line)) is not None and run.quantity:
             run.line, run.row = number, [float(word) for word in row[1].split()]
+            thread = _THREAD.search(line)
+            run.threads = max(run.threads, int(thread[1]) + 1 if thread else 1)
+        elif line.lstrip().startswith("Final") and run.quantity:
+            run.damaged_line = number
     yield from _readings(run)
 
 
@@ -73,9 +80,12 @@ class _Run:
         self.command, self.quantity, self.test = command, quantity, ""
         self.size_bytes: float | None = None
         self.line, self.row, self.is_new = 0, list[float](), False
+        self.damaged_line, self.threads = 0, 1
 
     def readings(self) -> Iterator[MessageTime]:
         """Yield the reading of the run, if it has a row."""
+        if self.damaged_line:
+            raise InputError("the row of all messages is damaged, expected eight numbers", line=self.damaged_line)
         if not self.row:
             return
         name = self.test or self.command.replace("_", " ")
@@ -84,6 +94,11 @@ class _Run:
         if words & set(_NOT_ONE_WAY):
             raise InputError(f"test is '{name}', expected puts, active messages or tagged messages", line=self.line)
         _, _, _, time_us, _, rate_mib_s, _, messages_per_s = self.row
+        if time_us > 0 and messages_per_s > 0 and not 1 / _ALIKE < time_us * 1e-6 * messages_per_s < _ALIKE * self.threads:
+            raise InputError(
+                f"has {messages_per_s:g} messages/s of {time_us:g} us each, which contradict each other: a number is cut",
+                line=self.line,
+            )
         size = _size(rate_mib_s, time_us) if self.size_bytes is None else self.size_bytes
         layer = "tag" if "tag" in words else "ucp" if "ucp" in words else "transport" if words else "ucx"
         if is_latency:

@@ -9,6 +9,9 @@ import fabricast as fc
 from fabricast.api.breakdown import load_system
 from fabricast.cli.main import app
 from fabricast.core.errors import InputError
+from fabricast.core.facts import Quantity
+from fabricast.sources.reading import facts_of_text
+from tests.conftest import REPOSITORY
 from tests.messages import read_output
 
 UCX_LATENCY = """[1741244344.655540] [node01:1963139:0]        perftest.c:800  UCX  WARN  CPU affinity is not set.
@@ -196,3 +199,18 @@ def test_tests_of_several_pairs_are_no_message_between_two_processes(tmp_path):
         fc.compare_breakdown("thunderx2", [tmp_path / "multi.txt"])
     (tmp_path / "one.txt").write_text("# OSU MPI Latency Test v5.9\n# Size          Latency (us)\n8      1.40\n")
     assert fc.compare_breakdown("thunderx2", [tmp_path / "one.txt"])["measured_ns"].tolist() == pytest.approx([1400])
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("830801", "nan", "expected eight numbers"),
+        ("      829187      830801", "", "expected eight numbers"),
+        ("830801", "8308", "a number is cut"),
+    ],
+)
+def test_a_damaged_last_row_of_ucx_perftest_is_refused(old, new, message):
+    path = REPOSITORY / "src" / "fabricast" / "sources" / "examples" / "ucx_perftest.out"
+    facts = facts_of_text(path.read_text().replace(old, new), "ucx.out")
+    assert [problem for problem in facts.problems if message in str(problem) and "ucx.out:8" in str(problem)]
+    assert not list(facts.of(Quantity.MESSAGE_TIME))
