@@ -238,6 +238,7 @@ def _cables_of(path: Path, text: str) -> Iterator[_Cable]:
     """Yield kind, identifier and port of both ends of each cable, their descriptions, and the rate."""
     kind = guid = name = ""
     ports: set[int] = set()
+    blocks, named = set[str](), dict[str, str]()
     for number, line in enumerate(text.splitlines(), start=1):
         if (found := _CABLE.match(line)) is not None:
             ends = ["S" if word == "SW" else "H" for word in (found[1], found[6])]
@@ -246,6 +247,7 @@ def _cables_of(path: Path, text: str) -> Iterator[_Cable]:
             yield ends[0], found[3], int(found[2]), ends[1], found[8], int(found[7]), (found[9], found[10]), rate
         elif (found := _SWITCH.match(line)) is not None:
             kind, guid, name, ports = "S", found[1].lower(), found[2], set()
+            blocks.add(guid)
         elif (found := _CARD.match(line)) is not None:
             # The ports of cards repeat those of switches.
             kind = ""
@@ -259,7 +261,13 @@ def _cables_of(path: Path, text: str) -> Iterator[_Cable]:
             ports.add(int(found[1]))
             rate = _rate(path, number, found[6] or "4", found[7] or "")
             other = "S" if found[2] == "S" else "H"
+            if other == "S":
+                named.setdefault(found[3].lower(), found[5])
             yield kind, guid, int(found[1]), other, found[3].lower(), int(found[4]), (name, found[5]), rate
+    # Blocks of cards only repeat the ports of switches.
+    missing = next((one for one in named if one not in blocks), None) if blocks else None
+    if missing is not None:
+        raise InputError(f"lacks the block of switch {missing} ('{named[missing]}'): the file is cut", path=path)
 
 
 def _rate(path: Path, line: int, width: str, speed: str) -> float:

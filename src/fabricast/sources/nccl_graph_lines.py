@@ -15,6 +15,7 @@ _START, _END = re.compile(r"=== System : maxBw"), re.compile(r"={20,}\s*$")
 _CPU = re.compile(r"^CPU/(?:([0-9a-fA-F]{1,16})-)?([0-9a-fA-F]{1,16})")
 _SYSTEM_LINK = re.compile(r"\+ \w+\[[\d.]+\] - CPU/(?:([0-9a-fA-F]{1,16})-)?([0-9a-fA-F]{1,16})")
 _PATHS = re.compile(r"^GPU/(?:([0-9a-fA-F]{1,16})-)?([0-9a-fA-F]{1,16}) :")
+_INFO = "NCCL INFO "
 _NUMBER = re.compile(r"[0-9]{1,4}")
 _LINK = re.compile(r"^( *)\+ PCI\[([\d.]+)\] - (PCI|GPU|NIC)/(?:[0-9a-fA-F]{1,16}-)?([0-9a-fA-F]{1,16})(?: \((\w+)\))?")
 #: NCCL prints an unknown NUMA node, -1 on many virtual machines, as a large number.
@@ -35,15 +36,14 @@ def _forest(text: Text) -> tuple[DeviceForest, int]:
     own: set[int] = set()
     inside, ended, is_other, prefix, system = False, False, False, "", ""
     for number, line in text.lines():
+        rank, body = _rank_and_body(line)
         if not inside:
-            match = _START.search(line)
-            if match is not None:
-                start, inside, prefix = number, True, line[: match.start()]
+            if _START.search(body) is not None:
+                start, inside, prefix = number, True, rank
             continue
         # Lines of other ranks repeat the machine.
-        if prefix and not line.startswith(prefix):
+        if rank != prefix:
             continue
-        body = line[len(prefix) :]
         if ended:
             # After the machine, each GPU has a line with its paths to all others.
             if (match := _PATHS.match(body)) is None:
@@ -94,6 +94,16 @@ def _forest(text: Text) -> tuple[DeviceForest, int]:
     if not ended:
         raise text.error("ends within the machine of NCCL, expected its last line '=====': the log is cut")
     return DeviceForest("NCCL log", sockets, 0, 1, has_maximum_speeds=True), start
+
+
+def _rank_and_body(line: str) -> tuple[str, str]:
+    """Return the process that printed a line of NCCL, without a time before it, and what it printed.
+
+    >>> _rank_and_body("12:00:01 node1:7:9 [0] NCCL INFO CPU/0 (1/2/-1)")
+    ('node1:7:9 [0]', 'CPU/0 (1/2/-1)')
+    """
+    before, mark, body = line.partition(_INFO)
+    return (" ".join(before.split()[-2:]), body) if mark else ("", line)
 
 
 def _expect_gpu(text: Text, sockets: Sequence[Device], busid: str, line: int) -> None:

@@ -94,7 +94,11 @@ class _Run:
         if words & set(_NOT_ONE_WAY):
             raise InputError(f"test is '{name}', expected puts, active messages or tagged messages", line=self.line)
         _, _, _, time_us, _, rate_mib_s, _, messages_per_s = self.row
-        if time_us > 0 and messages_per_s > 0 and not 1 / _ALIKE < time_us * 1e-6 * messages_per_s < _ALIKE * self.threads:
+        if (
+            time_us > 0
+            and messages_per_s > 0
+            and not 1 / _ALIKE < time_us * 1e-6 * messages_per_s < _ALIKE * self.threads
+        ):
             raise InputError(
                 f"has {messages_per_s:g} messages/s of {time_us:g} us each, which contradict each other: a number is cut",
                 line=self.line,

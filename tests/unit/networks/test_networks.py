@@ -16,6 +16,7 @@ from fabricast.networks.loads import ROUTINGS, link_loads
 from fabricast.networks.mapping import search_hosts
 from fabricast.networks.network import Cable, network_of_cables
 from fabricast.networks.patterns import node_pairs, rank_pairs
+from tests.conftest import REPOSITORY
 from tests.network_files import discovery
 
 RATE = 1e9
@@ -414,3 +415,12 @@ def test_names_that_launchers_cannot_have_are_refused(tmp_path):
     with pytest.raises(InputError, match="expected the first part of file names"):
         found.write("")
     assert [path.name for path in found.write(tmp_path / "run1.5")] == ["run1.5.rankfile", "run1.5.hosts"]
+
+
+def test_output_of_ibnetdiscover_that_is_cut_between_blocks_is_refused(tmp_path):
+    text = (REPOSITORY / "src" / "fabricast" / "sources" / "examples" / "ibnetdiscover.txt").read_text()
+    for end in (text.index("vendid=0x2c9", 200), text.index('Switch\t40 "S-0000000000000100"')):
+        path = tmp_path / "network.txt"
+        path.write_text(text[:end])
+        with pytest.raises(InputError, match="lacks the block of switch"):
+            switch_network(str(path))
