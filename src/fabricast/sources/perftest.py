@@ -18,6 +18,8 @@ _TITLE = re.compile(r"\s*(RDMA_Write|RDMA_Read|Send|Atomic\S*)\s+(?:Post List\s+
 _HEADER = re.compile(r"\s*#bytes\s+#iterations\s+(.*)")
 #: Bytes, iterations, three rates or at least three times.
 _FEWEST_COLUMNS = 5
+#: Names of columns such as '#bytes' and 't_avg[usec]'.
+_NAME = re.compile(r"#\w+|\S+\[[^\]]+\]")
 _UNITS = {"MB/sec": _MIB, "MiB/sec": _MIB, "Gb/sec": 1.25e8}
 
 
@@ -37,6 +39,10 @@ def _times(lines: Sequence[str]) -> Iterator[MessageTime | InputError]:
                 )
         values = numbers_of(line, number) if columns and line[:1].isspace() else None
         if not values or len(values) < _FEWEST_COLUMNS:
+            continue
+        expected = len(_NAME.findall(columns))
+        if len(values) < expected:
+            yield InputError(f"has {len(values)} values, expected {expected} as in the header: it is cut", line=number)
             continue
         name = f"ib_{'send' if test.startswith('Send') else 'write'}"
         if "t_typical" in columns:

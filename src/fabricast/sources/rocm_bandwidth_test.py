@@ -36,11 +36,13 @@ def _read(text: Text) -> Iterator[Reading]:
 
 def _devices(text: Text, program: str) -> Iterator[Fact]:
     """Yield models and addresses of the GPUs, which are numbered in the order of their lines."""
-    gpus = 0
+    gpus, seen = 0, set[str]()
     for number, line in enumerate(text.clean_lines, start=1):
         device = _DEVICE.fullmatch(line)
         bus = None if device is None else _BUS.search(device[2])
-        if device is not None and bus is not None:
+        # Several runs in one file repeat the list.
+        if device is not None and bus is not None and device[1] not in seen:
+            seen.add(device[1])
             subject = (str(gpus),)
             gpus += 1
             yield text.fact(Quantity.GPU_ADDRESS, bus[1], number, program, subject=subject)
@@ -57,7 +59,7 @@ def _graphs(lines: Sequence[str]) -> Iterator[MeasuredGraph]:
     ends: dict[str, str] = {}
     for line in lines:
         device = _DEVICE.fullmatch(line)
-        if device:
+        if device and device[1] not in ends:
             gpus = sum(end.isdigit() for end in ends.values())
             ends[device[1]] = str(gpus) if _BUS.search(device[2]) else f"NUMA{len(ends) - gpus}"
     processors = sum(not end.isdigit() for end in ends.values())

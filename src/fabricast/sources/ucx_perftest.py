@@ -51,6 +51,7 @@ def _times(lines: Sequence[str]) -> Iterator[MessageTime | InputError]:
         elif (row := _ROW.match(line)) is not None and run.quantity:
             run.line, run.row = number, [float(word) for word in row[1].split()]
             thread = _THREAD.search(line)
+            run.is_of_thread = thread is not None
             run.threads = max(run.threads, int(thread[1]) + 1 if thread else 1)
         elif line.lstrip().startswith("Final") and run.quantity:
             run.damaged_line = number
@@ -80,7 +81,7 @@ class _Run:
         self.command, self.quantity, self.test = command, quantity, ""
         self.size_bytes: float | None = None
         self.line, self.row, self.is_new = 0, list[float](), False
-        self.damaged_line, self.threads = 0, 1
+        self.damaged_line, self.threads, self.is_of_thread = 0, 1, False
 
     def readings(self) -> Iterator[MessageTime]:
         """Yield the reading of the run, if it has a row."""
@@ -88,6 +89,8 @@ class _Run:
             raise InputError("the row of all messages is damaged, expected eight numbers", line=self.damaged_line)
         if not self.row:
             return
+        if self.is_of_thread:
+            raise InputError("is of one thread, expected the row 'Final:' after it: the output is cut", line=self.line)
         name = self.test or self.command.replace("_", " ")
         is_latency = self._is_latency(name)
         words = set(name.split())
@@ -100,7 +103,8 @@ class _Run:
             and not 1 / _ALIKE < time_us * 1e-6 * messages_per_s < _ALIKE * self.threads
         ):
             raise InputError(
-                f"has {messages_per_s:g} messages/s of {time_us:g} us each, which contradict each other: a number is cut",
+                f"has {messages_per_s:g} messages/s of {time_us:g} us each, which contradict each other: a number is "
+                "cut",
                 line=self.line,
             )
         size = _size(rate_mib_s, time_us) if self.size_bytes is None else self.size_bytes
