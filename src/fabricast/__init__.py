@@ -3,7 +3,7 @@
 Machines      load_machine, load_topology, load_cluster, calibrate, validate_machine, diagnose
 Copies        predict, predict_cluster, simulate, graph, all_to_all, halo_exchange, host_copies, fastest_schedule
 Collectives   collective, cluster_collective, reference, diagnose_collective
-Networks      map_ranks, network_loads, link_loads
+Networks      map_ranks, network_loads, simulate_network, link_loads
 Messages      fit_max_rate, what_if, compare_breakdown, select_method
 Finished runs open_run
 

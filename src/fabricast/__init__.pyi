@@ -26,6 +26,7 @@ from .api.maxrate import fit_max_rate as fit_max_rate
 from .api.networks import RankMapping as RankMapping
 from .api.networks import map_ranks as map_ranks
 from .api.networks import network_loads as network_loads
+from .api.networks import simulate_network as simulate_network
 from .api.percs import link_loads as link_loads
 from .api.prediction_table import Prediction as Prediction
 from .api.predictions import predict as predict

@@ -12,15 +12,16 @@ from numpy.typing import NDArray
 
 from fabricast.core.arguments import with_checked_types
 from fabricast.core.errors import InputError, unknown_name
-from fabricast.core.quantities import check_count, check_seed
+from fabricast.core.quantities import check_count, check_seed, to_bytes
 from fabricast.networks.descriptions import default_network, switch_network
 from fabricast.networks.launcher_files import is_host_name, read_hosts, write_rank_files
-from fabricast.networks.loads import ROUTINGS, link_loads
+from fabricast.networks.loads import ROUTINGS, end_point_pairs, link_loads
 from fabricast.networks.mapping import has_equal_ports, search_hosts
 from fabricast.networks.network import SwitchNetwork
 from fabricast.networks.patterns import node_pairs, rank_pairs
+from fabricast.percs.packets import PacketRun, Routes, simulate_routes
 
-__all__ = ["RankMapping", "map_ranks", "network_loads"]
+__all__ = ["NetworkPackets", "RankMapping", "map_ranks", "network_loads", "simulate_network"]
 
 #: Random orders of hosts whose median is a baseline.
 _RANDOM_ORDERS = 5
@@ -214,6 +215,150 @@ def network_loads(
     )
     table.attrs["network"], table.attrs["assumptions"] = built.title, built.assumptions
     return table
+
+
+@dataclass(frozen=True)
+class NetworkPackets:
+    """Packet-level time of a pattern on a network of switches, and the time of its busiest link.
+
+    Parameters
+    ----------
+    pattern, network : str
+        What was simulated, and on what, in words.
+    elapsed_s, busiest_s : float
+        Arrival time of the last packet, and time of the busiest link in s, a lower bound.
+    busiest_link : str
+        That link.
+    packets, hops : int
+        Number of packets, and of links that all packets passed.
+    packet_bytes : float
+        Size of a packet in bytes.
+    assumptions : tuple of str
+        What neither the arguments nor a file state.
+    """
+
+    pattern: str
+    network: str
+    elapsed_s: float
+    busiest_s: float
+    busiest_link: str
+    packets: int
+    hops: int
+    packet_bytes: float
+    assumptions: tuple[str, ...]
+
+
+@with_checked_types
+def simulate_network(
+    pattern: str | Path,
+    *,
+    network: str | Path | None = None,
+    hosts: str | Path | Sequence[str] | None = None,
+    ranks_per_node: int = _RANKS_PER_NODE,
+    packet: float | str | None = None,
+    window: int = 256,
+    gbit_s: float | None = None,
+    oversubscription: float = 1.0,
+) -> NetworkPackets:
+    """Simulate a pattern on a network of switches packet by packet, with static routes by destination.
+
+    Links are FIFO queues with unlimited buffers. A port injects the packets of its messages in turn, with at most
+    `window` packets in flight.
+
+    Parameters
+    ----------
+    pattern, network, hosts, ranks_per_node, gbit_s, oversubscription
+        See `map_ranks`.
+    packet : float or str, optional
+        Packet size in bytes or as text; by default the largest power of two up to 64 KiB with at most two million
+        packets and little padding.
+    window : int, default 256
+        Largest number of packets in flight of a port.
+
+    Returns
+    -------
+    NetworkPackets
+        Time of the last packet and of the busiest link.
+
+    Raises
+    ------
+    InputError
+        If routes have more than five links after the port of the sender, or ports have several rates.
+
+    Examples
+    --------
+    >>> import fabricast as fc
+    >>> found = fc.simulate_network("ring:32,16 MiB", network="fat_tree:2,4,2@80", ranks_per_node=4)
+    >>> bool(found.busiest_s <= found.elapsed_s < 1.05 * found.busiest_s)
+    True
+    """
+    check_count("ranks_per_node", ranks_per_node, 65_536)
+    check_count("window", window, 1 << 20)
+    pairs = rank_pairs(pattern)
+    nodes = -(-pairs.ranks // ranks_per_node)
+    source, target, size = node_pairs(pairs, ranks_per_node)
+    if not source.size:
+        raise InputError(f"'{pattern}' has no bytes between nodes of {ranks_per_node} ranks", argument="pattern")
+    built, _, places = _hosts(network, hosts, nodes, gbit_s, oversubscription, ranks_per_node)
+    rails = built.rails(places[:nodes])
+    one, other, part = end_point_pairs(built, places[source], places[target], size, rails)
+    order = np.argsort(one, kind="stable")
+    one, other, part = one[order], other[order], part[order]
+    packet_bytes = _packet_bytes(part) if packet is None else to_bytes(packet)
+    loads = link_loads(built, places[source], places[target], size, "static", rails)
+    run = _run_packets(built, one, other, part, packet_bytes, window)
+    title = f"{pairs.title} on {nodes:,} nodes of {ranks_per_node} ranks"
+    name = built.link_name(loads.busiest)
+    found = NetworkPackets(
+        title, built.title, run.elapsed_s, loads.time_s, name, run.packets, run.hops, packet_bytes, built.assumptions
+    )
+    return replace(found, assumptions=(*found.assumptions, f"each switch delays a packet by {_SWITCH_S * 1e9:g} ns"))
+
+
+#: Delay of a switch in s, about that of Breaking Band (108 ns). [assumed]
+_SWITCH_S = 1e-7
+_LARGEST_PACKET, _SMALLEST_PACKET, _MOST_PACKETS = 65_536, 256, 2_000_000
+
+
+def _packet_bytes(size: NDArray[np.float64]) -> float:
+    """Return the largest packet size with less than 5 % padding; a larger one if there were too many packets."""
+    packet = _LARGEST_PACKET
+    while packet > _SMALLEST_PACKET and (np.ceil(size / packet) * packet).sum() > 1.05 * size.sum():
+        packet //= 2
+    while np.ceil(size / packet).sum() > _MOST_PACKETS:
+        packet *= 2
+    return float(packet)
+
+
+def _run_packets(
+    network: SwitchNetwork,
+    one: NDArray[np.int64],
+    other: NDArray[np.int64],
+    size: NDArray[np.float64],
+    packet_bytes: float,
+    window: int,
+) -> PacketRun:
+    """Simulate messages between end points; the port of the sender injects the packets."""
+    from fabricast.networks.kernels.routes import static_routes
+
+    ports = network.capacity[network.neighbour.size + 2 * np.unique(one)]
+    if np.ptp(ports) > 0:
+        raise InputError("has ports of several rates, expected one for a simulation", argument="network")
+    offset, route = static_routes(one, other, *network.tables)
+    # The port is no queue of the simulation: it injects.
+    kept = np.ones(route.size, dtype=bool)
+    kept[offset[:-1]] = False
+    routes = Routes(offset - np.arange(offset.size), route[kept])
+    return simulate_routes(
+        (one, other, size),
+        routes,
+        network.capacity,
+        sources=network.end_points,
+        injection_bytes_per_s=float(ports[0]),
+        hop_latency_s=_SWITCH_S,
+        packet_bytes=packet_bytes,
+        window=window,
+    )
 
 
 def _hosts(

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 import pandas as pd
 
-from fabricast.api.networks import RankMapping
+from fabricast.api.networks import NetworkPackets, RankMapping
 from fabricast.networks.loads import ROUTINGS
 
-__all__ = ["link_lines", "mapping_lines"]
+__all__ = ["link_lines", "mapping_lines", "packet_lines"]
 
 #: Gain below which two times are the same.
 _SAME = 1.01
@@ -35,6 +35,16 @@ def mapping_lines(found: RankMapping) -> Iterator[str]:
     else:
         yield f"the best order is {gain:.2f} times as fast as the listed one where links limit"
         yield "-o NAME writes it for launchers"
+
+
+def packet_lines(found: NetworkPackets) -> Iterator[str]:
+    """Yield the packet-level time of a pattern and that of its busiest link."""
+    yield f"{found.pattern}, static routes; {found.network}"
+    yield f"  {found.packets:,} packets of {found.packet_bytes:,.0f} bytes, {found.hops:,} hops"
+    yield (
+        f"  last packet arrives after {found.elapsed_s * 1e3:.5g} ms; busiest link ({found.busiest_link}) "
+        f"{found.busiest_s * 1e3:.5g} ms"
+    )
 
 
 def link_lines(table: pd.DataFrame, pattern: str, routing: str, most: int) -> Iterator[str]:

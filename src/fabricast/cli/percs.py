@@ -158,7 +158,11 @@ def network_loads(
     _print(loads_lines(pattern, mapping, machine, seed, tiles=tiles), machine, assumed=network is None)
 
 
-@network_app.command("simulate", epilog="Example: fabricast network simulate 4D-64 --mapping RNM --packet 256KiB")
+@network_app.command(
+    "simulate",
+    epilog="Examples: fabricast network simulate halo:8x8x8 --network fat_tree:2,16,4@200 | "
+    "fabricast network simulate 4D-64 --mapping RNM --packet 256KiB",
+)
 def network_simulate(
     pattern: Annotated[str, _PATTERN],
     mapping: Annotated[str, typer.Option(help="Mapping: DEF, BNM, BDM, BSM, RNM, RDM, RNMu or RDMu.")] = "DEF",
@@ -171,17 +175,46 @@ def network_simulate(
     groups: Annotated[int | None, _GROUPS] = None,
     gateway: Annotated[str, _GATEWAY] = "mod",
     multiplicity: Annotated[int, _MULTIPLICITY] = 1,
-    network: Annotated[str | None, typer.Option(help="YAML file of a two-level direct network.")] = None,
+    network: Annotated[str | None, _NETWORK] = None,
     tiles: Annotated[int, _TILES] = 1,
     ranks_per_node: Annotated[int | None, _RANKS] = None,
     seed: Annotated[int, typer.Option(help="Seed of random mappings and routes.")] = 1,
+    hosts: Annotated[str | None, _HOSTS] = None,
+    gbit_s: Annotated[float | None, _GBIT_S] = None,
+    oversubscription: Annotated[float, _OVERSUBSCRIPTION] = 1.0,
 ) -> None:
     """Simulate a mapped pattern packet by packet and compare it with link loads."""
-    from fabricast.cli.percs_text import simulate_lines
     from fabricast.core.units import parse_bytes
 
     check_seed(seed)
     check_range("--window", window, 1, 1 << 20)
+    if _is_switched(pattern, network, groups):
+        _refuse_options(
+            mapping=mapping != "DEF",
+            groups=groups,
+            gateway=gateway != "mod",
+            tiles=tiles != 1,
+            multiplicity=multiplicity != 1,
+            routing=routing not in ("direct", "static"),
+        )
+        from fabricast.api.networks import simulate_network
+        from fabricast.cli.networks_text import packet_lines
+
+        found = simulate_network(
+            pattern,
+            network=network,
+            hosts=hosts,
+            ranks_per_node=8 if ranks_per_node is None else ranks_per_node,
+            packet=packet,
+            window=window,
+            gbit_s=gbit_s,
+            oversubscription=oversubscription,
+        )
+        _print_switched(packet_lines(found), found.assumptions)
+        return
+    _refuse_options(hosts=hosts, gbit_s=gbit_s, oversubscription=oversubscription != 1)
+    from fabricast.cli.percs_text import simulate_lines
+
     machine = _network(pattern, groups, gateway, multiplicity, network, ranks_per_node, tiles)
     lines = simulate_lines(
         pattern,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -13,7 +14,7 @@ from fabricast.percs.loads import Routing
 from fabricast.percs.network import TwoLevelNetwork
 from fabricast.percs.workloads import Workload
 
-__all__ = ["PacketRun", "Pairs", "router_pairs", "simulate_packets", "sum_pairs"]
+__all__ = ["PacketRun", "Pairs", "Routes", "router_pairs", "simulate_packets", "simulate_routes", "sum_pairs"]
 
 #: Source, target and bytes of each pair.
 Pairs = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]
@@ -141,32 +142,97 @@ def simulate_packets(
     InputError
         If an argument is out of range.
     """
+    if routing == "indirect" and network.groups < 3:
+        raise InputError(f"groups is {network.groups}, expected 3 or more for indirect routes")
+    capacity = network.link_capacities(network.multiplicity)
+    rules = _Rules(network.gateways, network.group_routers, routing == "indirect", seed)
+    return _run(
+        pairs, network.routers, _NO_ROUTES, capacity, network.injection_bytes_per_s, network.hop_latency_s,
+        packet_bytes, window, rules,
+    )  # fmt: skip
+
+
+class Routes(NamedTuple):
+    """Links of each pair: ``link[offset[pair] : offset[pair + 1]]``. Shapes: offset (pairs + 1,)."""
+
+    offset: NDArray[np.int64]
+    link: NDArray[np.int64]
+
+
+class _Rules(NamedTuple):
+    """Routes of a two-level direct network; unused if each pair has a route."""
+
+    gateway: NDArray[np.int64]
+    routers: int
+    indirect: bool
+    seed: int
+
+
+_NO_ROUTES = Routes(np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64))
+_NO_RULES = _Rules(np.zeros((1, 1, 1), dtype=np.int64), 1, indirect=False, seed=0)
+
+
+def simulate_routes(
+    pairs: Pairs,
+    routes: Routes,
+    capacity_bytes_per_s: NDArray[np.float64],
+    *,
+    sources: int,
+    injection_bytes_per_s: float,
+    hop_latency_s: float,
+    packet_bytes: float,
+    window: int = 256,
+) -> PacketRun:
+    """Simulate pairs along a route each packet by packet, with the rules of `simulate_packets`.
+
+    The pairs are sorted by source, and a route has at most five links after the injection.
+    """
+    from fabricast.percs.kernels.packets import MOST_HOPS
+
+    longest = int(np.diff(routes.offset).max(initial=0))
+    if longest > MOST_HOPS:
+        raise InputError(f"routes have up to {longest} links, expected at most {MOST_HOPS} for a simulation")
+    return _run(
+        pairs, sources, routes, capacity_bytes_per_s, injection_bytes_per_s, hop_latency_s, packet_bytes, window,
+        _NO_RULES,
+    )  # fmt: skip
+
+
+def _run(
+    pairs: Pairs,
+    sources: int,
+    routes: Routes,
+    capacity: NDArray[np.float64],
+    injection_bytes_per_s: float,
+    hop_latency_s: float,
+    packet_bytes: float,
+    window: int,
+    rules: _Rules,
+) -> PacketRun:
+    """Run the event loop."""
     from fabricast.percs.kernels.packets import Flows, Network, run_packets
 
     source, target, size = pairs
     if not 1 <= packet_bytes <= 1e12 or not 1 <= window <= 2**20:
         raise InputError(f"packet_bytes is {packet_bytes:g} and window is {window}, expected 1 to 1e12 and 1 to 2^20")
-    if routing == "indirect" and network.groups < 3:
-        raise InputError(f"groups is {network.groups}, expected 3 or more for indirect routes")
     packets = np.ceil(np.asarray(size, dtype=np.float64) / packet_bytes).astype(np.int64)
     if packets.sum() > _MOST_PACKETS:
         raise InputError(f"{packets.sum():,} packets, expected at most {_MOST_PACKETS:,}; increase packet_bytes")
     if (np.diff(source) < 0).any():
         raise InputError("pairs are unsorted, expected pairs sorted by source")
-    capacity = network.link_capacities(network.multiplicity)
     service = np.maximum(1, np.rint(packet_bytes / capacity * _TICKS_PER_S)).astype(np.int64)
-    injection = max(1, round(packet_bytes / network.injection_bytes_per_s * _TICKS_PER_S))
-    latency = max(1, round(network.hop_latency_s * _TICKS_PER_S))
+    injection = max(1, round(packet_bytes / injection_bytes_per_s * _TICKS_PER_S))
+    latency = max(1, round(hop_latency_s * _TICKS_PER_S))
     # Links with the same service time share one ring buffer; there are few distinct service times.
     durations, ring_of = np.unique(np.append(service, injection), return_inverse=True)
-    offset = np.searchsorted(source, np.arange(network.routers + 1)).astype(np.int64)
+    offset = np.searchsorted(source, np.arange(sources + 1)).astype(np.int64)
     done, busy = np.zeros(source.size, np.int64), np.zeros(service.size, np.int64)
-    flows = Flows(source=source, target=target, packets=packets, offset=offset)
+    flows = Flows(source, target, packets, offset, routes.offset, routes.link)
     ticks = Network(
-        gateway=network.gateways,
-        routers=network.group_routers,
-        indirect=routing == "indirect",
-        seed=seed,
+        gateway=rules.gateway,
+        routers=rules.routers,
+        indirect=rules.indirect,
+        seed=rules.seed,
         durations=durations,
         ring_of=ring_of,
         latency=latency,

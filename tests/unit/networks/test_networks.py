@@ -424,3 +424,31 @@ def test_output_of_ibnetdiscover_that_is_cut_between_blocks_is_refused(tmp_path)
         path.write_text(text[:end])
         with pytest.raises(InputError, match="lacks the block of switch"):
             switch_network(str(path))
+
+
+@pytest.mark.parametrize("network", ["fat_tree:2,16,4@200", "fat_tree:3,8,4@200", "dragonfly:9,4,2,2@200"])
+def test_packets_arrive_a_little_after_the_time_of_the_busiest_link(network):
+    found = fc.simulate_network("halo:4x4x8,256 KiB", network=network, ranks_per_node=4, packet="8 KiB")
+    loads = fc.network_loads("halo:4x4x8,256 KiB", network=network, ranks_per_node=4)
+    assert found.busiest_s == pytest.approx(loads["time_s"].max())
+    assert found.busiest_s <= found.elapsed_s < 1.15 * found.busiest_s
+    # Each packet passes the port of the receiver and the links between switches.
+    links = loads[~loads["link"].str.startswith("host")]["bytes"].sum()
+    assert found.hops == pytest.approx(links / found.packet_bytes, rel=1e-6)
+
+
+def test_packets_of_one_message_have_the_time_of_a_pipeline():
+    found = fc.simulate_network("ring:2,64 KiB", network="fat_tree:1,4,2@80", ranks_per_node=1, packet="64 KiB")
+    # Two messages in opposite directions: injection, the port of the receiver, and the delay of the switch.
+    assert found.elapsed_s == pytest.approx(2 * 65536 / 10e9 + 2e-7, rel=1e-2)
+
+
+def test_routes_that_are_too_long_for_the_simulation_are_refused():
+    with pytest.raises(InputError, match="expected at most 5"):
+        fc.simulate_network("ring:16", network="fat_tree:4,4,2", ranks_per_node=1)
+
+
+def test_the_command_simulates_a_fat_tree():
+    result = CliRunner().invoke(app, ["network", "simulate", "ring:32", "--network", "fat_tree:2,8,4@100"])
+    assert result.exit_code == 0, result.output
+    assert "last packet arrives after" in result.stdout and "assumed: each switch delays" in result.stdout

@@ -16,10 +16,10 @@ from fabricast.percs.kernels.common import mix
 from fabricast.percs.kernels.prefetch import prefetch
 from fabricast.runtime.compilation import allocation_free, njit
 
-__all__ = ["Flows", "Network", "run_packets"]
+__all__ = ["MOST_HOPS", "Flows", "Network", "run_packets"]
 
 _NONE = np.int32(-1)
-_MOST_HOPS = 5
+MOST_HOPS = 5
 #: Prefetch distances in events: the farther one for an event, the nearer one for data that the event refers to.
 _FAR, _NEAR = 8, 4
 # Indices of `counters`: current time, hops so far, free slots, first packet and number of packets on the wire,
@@ -29,19 +29,25 @@ NOW, HOPS, FREE, WIRE_FIRST, WIRE_COUNT, DRAWN = range(6)
 RING_FIRST, RING_COUNT = range(2)
 # Columns of `packets` after the remaining links in reverse order: number of remaining links, flow, and the next
 # packet in the same queue.
-LEFT, FLOW, FOLLOWING = range(_MOST_HOPS, _MOST_HOPS + 3)
+LEFT, FLOW, FOLLOWING = range(MOST_HOPS, MOST_HOPS + 3)
 # Columns of `links`: packet in service, first and last waiting packet, and ring. All data of a link share one cache
 # line.
 SERVING, HEAD, TAIL, RING = range(4)
 
 
 class Flows(NamedTuple):
-    """Router pairs sorted by source, packet counts, and first flow of each source."""
+    """Router pairs sorted by source, packet counts, and first flow of each source.
+
+    With `route_link`, the links of flow f are ``route_link[route_offset[f] : route_offset[f + 1]]``; otherwise routes
+    are those of a two-level direct network.
+    """
 
     source: Any
     target: Any
     packets: Any
     offset: Any
+    route_offset: Any
+    route_link: Any
 
 
 class Network(NamedTuple):
@@ -147,7 +153,7 @@ def _new_state(flows, network):
         flying=np.zeros(sources, dtype=np.int64),
         injecting=np.zeros(sources, dtype=np.bool_),
         pending=np.full(sources, _NONE, dtype=np.int32),
-        packets=np.zeros((slots, _MOST_HOPS + 3), dtype=np.int32),
+        packets=np.zeros((slots, MOST_HOPS + 3), dtype=np.int32),
         free=np.arange(slots).astype(np.int32),
         links=of_links,
         ring_state=np.zeros((2, rings), dtype=np.int64),
@@ -155,7 +161,7 @@ def _new_state(flows, network):
         ring_item=np.zeros((rings, links + sources), dtype=np.int64),
         wire_time=np.zeros(slots, dtype=np.int64),
         wire=np.zeros(slots, dtype=np.int32),
-        route=np.zeros(_MOST_HOPS, dtype=np.int64),
+        route=np.zeros(MOST_HOPS, dtype=np.int64),
     )
 
 
@@ -229,7 +235,13 @@ def _inject(q, flows, network, state):
     number = np.uint64(counters[DRAWN]) * np.uint64(2) + np.uint64(1) + (np.uint64(network.seed) << np.uint64(44))
     draw = mix(number * np.uint64(0x9E3779B97F4A7C15))
     counters[DRAWN] += 1
-    count = _route(flows.source[f], flows.target[f], draw, network, state.route)
+    if flows.route_link.size > 0:
+        begin = flows.route_offset[f]
+        count = flows.route_offset[f + 1] - begin
+        for h in range(count):
+            state.route[h] = flows.route_link[begin + h]
+    else:
+        count = _route(flows.source[f], flows.target[f], draw, network, state.route)
     state.packets[p, FLOW] = f
     state.packets[p, LEFT] = count
     for h in range(count):
