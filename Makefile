@@ -100,7 +100,7 @@ $(UV):
 	@touch $@ .venv/.run-stamp .venv/.docs-stamp
 
 clean:
-	rm -rf .snakemake results/pcie results/breakdown results/gpucentric results/percs results/collectives results/maxrate/*.parquet \
+	rm -rf .snakemake results/pcie results/breakdown results/gpucentric results/percs results/collectives results/clusters results/maxrate/*.parquet \
 	  results/tables results/archive results/smoke results/paper reports/smoke reports/paper logs results/fabricast.duckdb results/run_config.yaml ro-crate-metadata.json \
 	  reports/figures reports/report.html reports/report.zip docs/_build docs/_generated docs/_static/figures \
   docs/reference/generated

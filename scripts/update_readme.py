@@ -251,7 +251,7 @@ def machines() -> str:
     }
     between_nodes = {row["pattern"]: row.number("median") for row in recorded_errors_of_copies()}
     messages = between_nodes["MPI messages of several processes"]
-    copied = f"{between_nodes['all-to-all']:.1%} (all-to-all), {messages:.1%} (MPI)"
+    copied = f"{between_nodes['all-to-all of 32 MiB and more']:.1%} (all-to-all), {messages:.1%} (MPI), in sample"
     switched = "GPUs behind PCIe switches or root ports (workstations, RTX, L40S, A100 PCIe)"
     of_copies = (
         f"{copies[FEW_COPIES]:.1%} of measured copies ({copies[MANY_COPIES]:.1%} if a GPU has many); not measured: "

@@ -5,11 +5,16 @@ OUTPUTS: <results>/clusters/patterns.<table>.parquet.
 STEPS: evaluate_clusters.
 """
 
-# Files of the user.
+# Files of the user, and the files that their descriptions of clusters name.
 USER_CLUSTERS = [
     path
     for machine in settings.clusters.machines.values()
-    for path in [machine.description, *machine.files, machine.pattern]
+    for path in [
+        machine.description,
+        *files_of_cluster(machine.description),
+        *machine.files,
+        machine.pattern,
+    ]
     if is_file(path)
 ]
 
@@ -20,6 +25,8 @@ rule evaluate_clusters:
         constants=PUBLISHED / "collectives" / "cluster_constants.csv",
         times=PUBLISHED / "collectives" / "cluster_times.csv",
         messages=PUBLISHED / "maxrate_measurements.csv",
+        parts=PUBLISHED / "breakdown_components.csv",
+        nodes=PUBLISHED / "nodes.csv",
         user_supplied=USER_CLUSTERS,
     output:
         **outputs("evaluate_clusters"),
@@ -35,6 +42,14 @@ rule evaluate_clusters:
             name: machine.model_dump()
             for name, machine in settings.clusters.machines.items()
         },
-        code=code("clusters", "collectives", "networks", "machine", "nccl", "pcie"),
+        code=code(
+            "clusters",
+            "breakdown",
+            "collectives",
+            "networks",
+            "machine",
+            "nccl",
+            "pcie",
+        ),
     script:
         "../scripts/clusters/evaluate_clusters.py"

@@ -46,6 +46,7 @@ from fabricast.collectives.evidence.runs import (
 from fabricast.config import checked_config
 from fabricast.core.errors import InputError
 from fabricast.figures.catalogue import figures_of
+from fabricast.inputs.cluster_files import files_of_cluster
 from fabricast.inputs.studies import study_names, study_tolerance
 from fabricast.runtime.cuda_driver import unavailable_reason as cuda_missing
 from fabricast.runtime.mpi_launch import unavailable_reason as mpi_missing

@@ -14,7 +14,7 @@ from fabricast.api.machine_inputs import Files, paths_of
 from fabricast.clusters.build import build_cluster
 from fabricast.clusters.forecast import ClusterCopies, forecast_copies
 from fabricast.clusters.machine import ClusterMachine
-from fabricast.collectives.clusters.cluster import is_builtin_node, node_names
+from fabricast.collectives.clusters.cluster import is_builtin_node, names_builtin_node
 from fabricast.core.arguments import with_checked_types
 from fabricast.core.errors import InputError
 from fabricast.core.facts import Content, Facts, Quantity
@@ -84,7 +84,7 @@ def load_cluster(
     latency_us : float, optional
         Time of a small message between two nodes in us; by default that of osu_latency, or the parts of Breaking Band.
     process_gbyte_s : float, optional
-        Largest rate of one copy over the network in GB/s (the rate of one process of the max-rate model).
+        Largest rate of all copies of one GPU over the network in GB/s (the rate of a process in the max-rate model).
 
     Returns
     -------
@@ -130,8 +130,18 @@ def load_cluster(
     if clusters:
         statement = clusters[0].value
     else:
+        if not (builtin or of_nodes):
+            raise InputError(
+                "describe no node, expected a cluster file, a built-in node or files of one", argument="files"
+            )
         first, *of_nodes = [*builtin, *of_nodes]
         statement = ClusterStatement(Path(first).stem, (NodeKind(first, 1),))
+    if all(is_builtin_node(kind.node) for kind in statement.kinds):
+        described = {block.place.path for block in facts.blocks_of(Content.TOPOLOGY)} & set(of_nodes)
+        if described:
+            raise InputError(f"describe a node twice: {statement.kinds[0].node} and {min(described)}", argument="files")
+        if gpu is not None:
+            raise InputError("has no effect on built-in nodes", argument="gpu")
     statement = replace(_resized(statement, nodes, nic), **known)
     if statement.latency_us is None and messages:
         statement = replace(statement, latency_us=_smallest_message_us(facts))
@@ -175,7 +185,7 @@ def _resized(statement: ClusterStatement, nodes: int | None, nic: str | None) ->
 
 def describes_cluster(files: Sequence[str]) -> bool:
     """Return whether files are a cluster in YAML, or start with a built-in node that is no built-in topology."""
-    if files and files[0] in node_names() and files[0] not in builtin_names():
+    if files and files[0] not in builtin_names() and not Path(files[0]).exists() and names_builtin_node(files[0]):
         return True
     yaml = [path for path in files if path.lower().endswith((".yaml", ".yml")) and Path(path).is_file()]
     return any(is_cluster(Text(path, read_text(path))) for path in yaml)
@@ -201,11 +211,11 @@ def predict_cluster(
     cluster : ClusterMachine, str, Path or sequence of these
         Cluster as `load_cluster` returns it, or its YAML file.
     copies : str, Path or iterable of (int or str, int or str)
-        Pairs such as ``("node0.gpu3", "node1.gpu3")`` or ranks; ``halo:4x4x4x8``, ``all_to_all:64`` or ``ring:64``; or
-        a file of bytes between ranks, as `map_ranks` reads it. Ranks are consecutive on a node. All copies start
-        together.
+        Pairs such as ``("node0.gpu3", "node1.gpu3")`` or ranks; ``halo:4x4x4x8`` (a periodic grid, the last side
+        fastest), ``all_to_all:64`` or ``ring:64``; or a file of bytes between ranks, as `map_ranks` reads it. Ranks are
+        consecutive on a node. All copies start together.
     size : float or str, optional
-        Size of each copy of pairs and of patterns in words in bytes or as text; by default 64 MiB.
+        Size of each copy of pairs and of patterns in words in bytes or as text; by default 300 MiB.
     routing : {'static', 'adaptive'}, default 'static'
         Routes by destination, or even use of all links of a leaf switch.
     alternatives : bool, default True
@@ -233,14 +243,20 @@ def predict_cluster(
     machine = cluster if isinstance(cluster, ClusterMachine) else load_cluster(cluster)
     source, target, size_bytes = _ends(machine, copies, size)
     grid = grid_of(copies) if isinstance(copies, str | Path) else None
-    return forecast_copies(machine, source, target, size_bytes, routing=routing, grid=grid, alternatives=alternatives)
+    found = forecast_copies(machine, source, target, size_bytes, routing=routing, grid=grid, alternatives=alternatives)
+    title = (
+        "" if grid is None else f"halo of a periodic grid of {'x'.join(map(str, grid))} ranks, the last side fastest"
+    )
+    return replace(found, pattern=title)
 
 
-_DEFAULT_SIZE = "64 MiB"
+_DEFAULT_SIZE = "300 MiB"
 
 
 def _ends(cluster: ClusterMachine, copies: _Copies, size: float | str | None) -> _Ends:
     """Return ranks and sizes of copies."""
+    if isinstance(copies, str) and ">" in copies:
+        copies = [_pair(word) for word in copies.replace(",", " ").split()]
     if isinstance(copies, str | Path):
         words = is_pattern(str(copies))
         if not words and size is not None:
@@ -256,9 +272,28 @@ def _ends(cluster: ClusterMachine, copies: _Copies, size: float | str | None) ->
     for pair in copies:
         if not isinstance(pair, tuple | list) or len(pair) != 2:
             raise InputError(f"contains {pair!r}, expected pairs of source and target", argument="copies")
-        ends.append([cluster.rank_of(str(end)) for end in pair])
+        ends.append([cluster.rank_of(_name(end)) for end in pair])
     if not ends:
         raise InputError("is empty, expected one or more copies", argument="copies")
     ranks = np.array(ends, dtype=np.int64)
     size_bytes = np.full(len(ends), to_bytes(_DEFAULT_SIZE if size is None else size))
     return ranks[:, 0], ranks[:, 1], size_bytes
+
+
+def _pair(word: str) -> tuple[str, str]:
+    """Return source and target of a copy such as ``node0.gpu0>node1.gpu0``."""
+    source, _, target = word.partition(">")
+    return source, target
+
+
+def _name(end: object) -> str:
+    """Return the name of a GPU, or a rank as text."""
+    if isinstance(end, str):
+        return end
+    if (
+        isinstance(end, int | float | np.integer | np.floating)
+        and not isinstance(end, bool)
+        and float(end).is_integer()
+    ):
+        return str(int(end))
+    raise InputError(f"contains {end!r}, expected ranks, or names such as node0.gpu3", argument="copies")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from fabricast.collectives.clusters.cluster import Cluster, is_builtin_node, nod
 from fabricast.collectives.clusters.forecast import ClusterForecast, forecast_cluster
 from fabricast.collectives.clusters.of_machine import cluster_of_machine
 from fabricast.collectives.clusters.question import ClusterOptions, cluster_of
-from fabricast.collectives.clusters.statement import kinds_of, names_linked_gpus, node_of_tables
+from fabricast.collectives.clusters.statement import ignored_keys, kinds_of, names_linked_gpus, node_of_tables
 from fabricast.collectives.clusters.unequal import slowest_forecast
 from fabricast.collectives.forecast import DEFAULT_SIZES
 from fabricast.collectives.question import table_of
@@ -23,6 +24,7 @@ from fabricast.core.arguments import with_checked_types
 from fabricast.core.errors import InputError
 from fabricast.core.facts import Content, Facts, Quantity
 from fabricast.core.quantities import increasing_sizes
+from fabricast.core.warnings import CodedWarning, WarningCode
 from fabricast.machine.build import MACHINE_CONTENTS, load_facts, machine_from
 from fabricast.machine.machine import Machine
 from fabricast.machine.options import MachineOptions
@@ -136,7 +138,14 @@ def cluster_collective(
         )
         for one_node, stated, _ in kinds
     ]
-    return slowest_forecast(forecasts, [count for _, _, count in kinds])
+    found = slowest_forecast(forecasts, [count for _, _, count in kinds])
+    ignored = [key for statement in facts.values(Quantity.CLUSTER) for key in ignored_keys(statement)]
+    if not ignored:
+        return found
+    text = (
+        f"no effect on collective operations: {', '.join(ignored)}; oversubscription states the network above the cards"
+    )
+    return replace(found, warnings=(*found.warnings, CodedWarning(WarningCode.SETTING_IGNORED, text)))
 
 
 def open_nodes(files: Sequence[str], *, network_cards: bool = False, **options: Any) -> Machine | Facts:

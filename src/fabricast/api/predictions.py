@@ -201,6 +201,7 @@ def _predict_cluster(
     found = predict_cluster(cluster, copies, size=None if is_sized else size)
     table = Prediction(found.table)
     table.attrs["warnings"] = list(found.warnings)
+    table.attrs["time_s"], table.attrs["is_lower_bound"] = found.time_s, not found.is_simulated
     table.attrs["layers"] = found.layers.to_dict("records")
     table.attrs["choices"] = found.choices.to_dict("records")
     return table

@@ -19,6 +19,8 @@ __all__ = ["cluster_pattern", "copies_lines", "print_cluster_copies"]
 
 #: Copies that are printed, and smallest gain of another choice that is worth a line.
 _MOST_LINES, _LEAST_GAIN = 10, 1.01
+#: Time in s below which no limit is left.
+_NOTHING_S = 1e-12
 
 
 def cluster_pattern(
@@ -72,6 +74,7 @@ def print_cluster_copies(
         typer.echo("\n".join(copies_lines(found)), err=True)
     elif shown == "csv":
         found.table.to_csv(sys.stdout, index=False, lineterminator="\n")
+        typer.echo("\n".join(copies_lines(found)[:2]), err=True)
     elif shown == "json":
         typer.echo(json.dumps(_document(found), indent=1, ensure_ascii=False))
     else:
@@ -101,12 +104,10 @@ def copies_lines(found: ClusterCopies) -> list[str]:
     """Return the time of all copies, the slowest ones, what each layer costs, and choices that are faster."""
     import pandas as pd
 
-    lines = [found.cluster.words]
+    lines = [f"{found.pattern}; {found.cluster.words}" if found.pattern else found.cluster.words]
     bound = "" if found.is_simulated else "at least "
-    lines.append(
-        f"{len(found.table):,} copies complete after {bound}{_ms(found.time_s)} ms; limited by {found.layer}: "
-        f"{found.bottleneck}"
-    )
+    count = "1 copy completes" if len(found.table) == 1 else f"{len(found.table):,} copies complete"
+    lines.append(f"{count} after {bound}{_ms(found.time_s)} ms; limited by {found.layer}: {found.bottleneck}")
     if found.is_simulated:
         slowest = found.table.nlargest(_MOST_LINES, "elapsed_s")
         columns = {
@@ -123,14 +124,17 @@ def copies_lines(found: ClusterCopies) -> list[str]:
         layers["layer"], layers["share_of_copies"], layers["time_without_s"], layers["gain"], strict=True
     ):
         words = f"{gain:.2f} times as fast" if gain > _LEAST_GAIN else "no gain"
+        without = (
+            f"without this limit {_ms(without_s)} ms ({words})" if without_s > _NOTHING_S else "nothing else limits"
+        )
         limits = f"limits {100 * share:.0f} % of the copies; " if found.is_simulated else ""
-        lines.append(f"{layer}: {limits}without this limit {_ms(without_s)} ms ({words})")
+        lines.append(f"{layer}: {limits}{without}")
     choices = found.choices
     tried = list(zip(choices["choice"], choices["time_s"], choices["gain"], strict=True))
     better = [one for one in tried if one[2] > _LEAST_GAIN]
     lines += [f"better: {choice}: {_ms(time_s)} ms ({gain:.2f} times as fast)" for choice, time_s, gain in better]
     if tried and not better:
-        lines.append(f"no gain from: {'; '.join(choice for choice, _, _ in tried)}")
+        lines.append(f"tried without gain: {'; '.join(choice for choice, _, _ in tried)}")
     return lines
 
 

@@ -161,7 +161,12 @@ def collective(
         include_display=include_display,
         network_cards=bool(nodes or nic),
     )
-    if isinstance(machine, Facts) or machine.tree.peer_links:
+    if isinstance(machine, Facts):
+        of_files = {"--cpu": cpu, "--link": link, "--system": system, "--include-display": include_display or None}
+        refuse_options({**of_pcie, **of_files}, "a cluster")
+        _print_cluster(machine, [], {**on_nodes, "gpu": gpu}, output, shown, verbose)
+        return
+    if machine.tree.peer_links:
         refuse_options(of_pcie, "GPUs with direct links")
         _print_cluster(machine, [], on_nodes, output, shown, verbose)
         return

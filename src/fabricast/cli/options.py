@@ -55,7 +55,11 @@ def _check_all_to_all(value: str | None) -> str | None:
 ALL_TO_ALL = typer.Option(
     callback=_check_all_to_all, help="All GPUs copy this size to all others, such as 64MiB.", metavar="SIZE"
 )
-HALO = typer.Option(help="Halo exchange on a process grid such as 4x2.", metavar="GRID")
+HALO = typer.Option(
+    help="Halo exchange on a process grid such as 4x2: open, the first side fastest; on several nodes periodic, the "
+    "last side fastest, as in 'fabricast map'.",
+    metavar="GRID",
+)
 RING = typer.Option("--ring", help="Every GPU copies to the next one.")
 COPIES = typer.Option(help="Copies that start together, such as '0>3 1>3'; H is host memory.", metavar="LIST")
 THREADS = typer.Option(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,7 +28,7 @@ from fabricast.inputs.cluster_files import ClusterStatement, NodeKind
 from fabricast.machine.build import MACHINE_CONTENTS, load_facts, machine_from, machine_of_tree
 from fabricast.machine.machine import Machine
 from fabricast.machine.options import MachineOptions
-from fabricast.networks.descriptions import switch_network
+from fabricast.networks.descriptions import is_slurm_file, switch_network
 from fabricast.networks.launcher_files import read_hosts
 from fabricast.networks.network import SwitchNetwork
 
@@ -53,6 +54,8 @@ def build_cluster(
     """
     options = MachineOptions() if options is None else options
     network = _network_kind(statement)
+    if len(statement.kinds) > 1 and files:
+        raise InputError("are of one kind of nodes, but the cluster has several", argument="files")
     known = known_constants()
     slingshot, verbs = (known["slingshot_share"],) * 2, (known["verbs_share"], known["card_pair_share"])
     shares = slingshot if network == SLINGSHOT else verbs
@@ -60,6 +63,7 @@ def build_cluster(
     kinds = [_node(kind, statement, shares, files, options, needs_cards=needs_cards) for kind in statement.kinds]
     of_kind = np.repeat(np.arange(len(kinds)), [kind.count for kind in statement.kinds]).astype(np.int64)
     switches, hosts = _switches(statement, max(kind.card_bytes_per_s for kind in kinds) / shares[0])
+    _check_ports(statement, kinds, switches)
     warnings = [one for kind in kinds for one in kind.machine.warnings]
     warnings += _notes(statement, network, kinds, switches)
     return ClusterMachine(
@@ -72,6 +76,7 @@ def build_cluster(
         statement.gpudirect is not False,
         None if statement.latency_us is None else statement.latency_us * 1e-6,
         None if statement.process_gbyte_s is None else statement.process_gbyte_s * 1e9,
+        network,
         _words(statement, kinds, network, switches),
         tuple(dict.fromkeys(warnings)),
     )
@@ -79,7 +84,8 @@ def build_cluster(
 
 def _network_kind(statement: ClusterStatement) -> str:
     if statement.network is None:
-        return _DEFAULT_NETWORK
+        builtin = [node_of(kind.node).network for kind in statement.kinds if is_builtin_node(kind.node)]
+        return next(filter(None, builtin), _DEFAULT_NETWORK)
     found = network_of(statement.network) or network_of(f"net/{statement.network}")
     if not found:
         raise unknown_name("network", statement.network, (VERBS, SLINGSHOT, "EFA", ETHERNET))
@@ -113,7 +119,7 @@ def _node(
         raise InputError(f"is missing: {cards}; state them and their rate, such as {found or 8}x400", argument="nic")
     gpus = machine.tree.accelerator_names
     if statement.gpus is not None:
-        if statement.gpus > len(gpus):
+        if not 1 <= statement.gpus <= len(gpus):
             raise InputError(f"is {statement.gpus}, expected 1 to {len(gpus)} of {kind.node}", argument="gpus")
         gpus = gpus[: statement.gpus]
     to_one, to_many = (share * gbit_s * 1e9 / 8 for share in shares)
@@ -133,18 +139,38 @@ def _switches(statement: ClusterStatement, card_bytes_per_s: float) -> tuple[Swi
             raise InputError("is stated without switches, whose hosts it names", argument="hosts")
         return None, np.zeros(0, dtype=np.int64)
     oversubscription = 1.0 if statement.oversubscription is None else statement.oversubscription
-    network = switch_network(
-        statement.switches, bytes_per_s=card_bytes_per_s or None, oversubscription=oversubscription
-    )
+    if oversubscription > 1 and not is_slurm_file(statement.switches):
+        raise InputError("has no effect on switches whose cables are known", argument="oversubscription")
+    try:
+        network = switch_network(
+            statement.switches, bytes_per_s=card_bytes_per_s or None, oversubscription=oversubscription
+        )
+    except InputError as error:
+        # The function calls them a network.
+        raise InputError(error.reason, path=error.path, line=error.line, argument="switches") from error
     if statement.hosts is None:
         hosts = np.arange(min(statement.nodes, len(network.hosts)), dtype=np.int64)
     else:
-        hosts = network.host_numbers(read_hosts(statement.hosts))[: statement.nodes]
+        names = read_hosts(statement.hosts)
+        if len(set(names)) < len(names):
+            raise InputError("has a host twice, expected each host once", argument="hosts")
+        hosts = network.host_numbers(names)[: statement.nodes]
     if hosts.size < statement.nodes:
         raise InputError(
             f"has {hosts.size:,} hosts, expected the {statement.nodes:,} of the nodes", argument="switches"
         )
     return network, hosts
+
+
+def _check_ports(statement: ClusterStatement, kinds: Sequence[NodeMachine], switches: SwitchNetwork | None) -> None:
+    """Raise an error if a file with all cables has fewer ports of a host than the nodes have cards."""
+    if switches is None or is_slurm_file(statement.switches or "") or not Path(statement.switches or "").is_file():
+        return
+    ports, most = switches.rails(np.arange(len(switches.hosts))), max(len(kind.cards) for kind in kinds)
+    if most > ports:
+        raise InputError(
+            f"has {most} cards, expected at most the {ports} ports of a host in the network", argument="nic"
+        )
 
 
 def _notes(
@@ -153,7 +179,7 @@ def _notes(
     """Yield what is assumed about cards and network."""
     if statement.nodes == 1:
         return
-    if statement.network is None:
+    if statement.network is None and not all(is_builtin_node(kind.node) for kind in statement.kinds):
         text = f"no input names the network between nodes: {network} is assumed; specify network"
         yield CodedWarning(WarningCode.NCCL_SETTING_ASSUMED, text)
     if network == ETHERNET:
@@ -182,8 +208,8 @@ def _words(
 ) -> str:
     parts = []
     for kind, node in zip(statement.kinds, kinds, strict=True):
-        gbit_s = f", {len(node.cards)} cards" if kind.count < statement.nodes or statement.nodes > 1 else ""
-        parts.append(f"{kind.count} x {node.name} ({len(node.gpus)} GPUs{gbit_s})")
+        cards = f", {len(node.cards)} cards" if statement.nodes > 1 else ""
+        parts.append(f"{kind.count} x {node.name} ({len(node.gpus)} GPUs{cards})")
     text = ", ".join(parts)
     if statement.nodes == 1:
         return text

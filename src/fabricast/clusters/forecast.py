@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from fabricast.clusters.errors import error_text
 from fabricast.clusters.latency import Latency, message_latency
 from fabricast.clusters.machine import ClusterMachine
 from fabricast.clusters.routes import LAYERS, ClusterLinks, Layer, cluster_links
@@ -17,6 +18,8 @@ from fabricast.core.errors import InputError, unknown_name
 from fabricast.core.warnings import CodedWarning, WarningCode
 from fabricast.networks.mapping import search_hosts
 from fabricast.networks.patterns import compact_block, slots_of_blocks
+from fabricast.pcie.machines.engine_model import ASSUMPTIONS
+from fabricast.pcie.topology.tree import PATH_CLASSES
 
 __all__ = ["ClusterCopies", "forecast_copies"]
 
@@ -24,9 +27,12 @@ _Ints = NDArray[np.int64]
 _Floats = NDArray[np.float64]
 #: Copies up to which a table has one row for each.
 _MOST_COPIES = 5_000_000
+_LARGEST_BYTES = 1e15
+#: Place of the nearest path class over a processor.
+_FAR = PATH_CLASSES.index("PHB")
 _ROUTINGS = ("static", "adaptive")
 #: Swaps of the search for another order of hosts.
-_PROPOSALS = 20_000
+_PROPOSALS = 100_000
 
 
 @dataclass(frozen=True)
@@ -57,6 +63,8 @@ class ClusterCopies:
         Cluster.
     warnings : tuple of CodedWarning
         Assumptions.
+    pattern : str
+        Pattern in words; empty for listed copies.
     """
 
     table: pd.DataFrame
@@ -69,6 +77,7 @@ class ClusterCopies:
     latency: Latency
     cluster: ClusterMachine
     warnings: tuple[CodedWarning, ...]
+    pattern: str = ""
 
     def _repr_html_(self) -> str:
         return str(self.table._repr_html_())  # type: ignore[operator]  # hidden from stubs
@@ -91,7 +100,7 @@ def forecast_copies(
     if routing not in _ROUTINGS:
         raise unknown_name("routing", routing, _ROUTINGS)
     _check(cluster, source, target, size_bytes)
-    links = cluster_links(cluster, source, target, routing=routing)
+    links = cluster_links(cluster, source, target, size_bytes, routing=routing)
     latency = message_latency(cluster, links.switches)
     start_s = np.where(links.crosses, latency.time_s, 0.0)
     columns: dict[str, object] = {
@@ -119,7 +128,7 @@ def forecast_copies(
         bottleneck, limiting = str(columns["bottleneck"][last]), str(columns["layer"][last])  # type: ignore[index]
     else:
         transfer_s, busiest = busiest_link(links, size_bytes)
-        time_s = transfer_s + float(start_s.max())
+        time_s = max(transfer_s, float(start_s.max()))
         bottleneck, limiting = links.names[busiest], LAYERS[Layer(int(links.layer[busiest]))]
         of_layers = pd.Series([limiting])
     layers = _layers(links, size_bytes, start_s, time_s, of_layers, simulated)
@@ -137,7 +146,7 @@ def forecast_copies(
         limiting,
         latency,
         cluster,
-        tuple(_notes(cluster, links, latency, simulated=simulated)),
+        tuple(_notes(cluster, links, latency, size_bytes, simulated=simulated)),
     )
 
 
@@ -148,18 +157,18 @@ def _check(cluster: ClusterMachine, source: _Ints, target: _Ints, size_bytes: _F
         raise InputError(f"has {source.size:,} copies, expected at most {_MOST_COPIES:,}", argument="copies")
     most = int(max(source.max(), target.max())) + 1
     if most > cluster.gpus:
-        raise InputError(f"has {most:,} ranks, expected at most the {cluster.gpus:,} GPUs", argument="copies")
+        raise InputError(f"has {most:,} ranks, expected at most the {cluster.gpus:,} GPUs", argument="pattern")
     if (source == target).any():
         raise InputError("contains a copy of a GPU to itself, expected two different ones", argument="copies")
-    if not (np.isfinite(size_bytes).all() and (size_bytes > 0).all()):
-        raise InputError("is not a positive number of bytes", argument="size")
+    if not ((size_bytes >= 1) & (size_bytes <= _LARGEST_BYTES)).all():
+        raise InputError(f"is no number of bytes from 1 to {_LARGEST_BYTES:g}", argument="size")
 
 
 def _time_s(links: ClusterLinks, size_bytes: _Floats, start_s: _Floats, simulated: bool) -> float:
     """Return the time of all copies in s."""
     if simulated:
         return float((run_copies(links, size_bytes).end_s + start_s).max())
-    return busiest_link(links, size_bytes)[0] + float(start_s.max())
+    return max(busiest_link(links, size_bytes)[0], float(start_s.max()))
 
 
 def _layers(
@@ -188,23 +197,24 @@ def _other_choices(
     if any(kind.spread_cards != kind.card_of for kind in cluster.kinds if kind.cards):
         yield (
             "GPUs use all cards in turn, whatever their distance",
-            cluster_links(cluster, source, target, routing=routing, spread=True),
+            cluster_links(cluster, source, target, size_bytes, routing=routing, spread=True),
         )
     counts = {len(kind.gpus) for kind in cluster.kinds}
     if grid is not None and len(counts) == 1 and (block := compact_block(grid, counts.pop())) is not None:
         slots = slots_of_blocks(grid, block)
         if (slots != np.arange(slots.size)).any():
             words = f"each node has a block of {'x'.join(map(str, block))} of the grid"
-            yield words, cluster_links(cluster, slots[source], slots[target], routing=routing)
+            yield words, cluster_links(cluster, slots[source], slots[target], size_bytes, routing=routing)
     if cluster.network is not None:
         other = "adaptive" if routing == "static" else "static"
-        yield f"{other} routes", cluster_links(cluster, source, target, routing=other)
+        yield f"{other} routes", cluster_links(cluster, source, target, size_bytes, routing=other)
         ordered = _with_searched_hosts(cluster, source, target, size_bytes)
-        if ordered is not None:
-            yield (
-                "another order of the hosts ('fabricast map')",
-                cluster_links(ordered, source, target, routing=routing),
-            )
+        if ordered is None:
+            return
+        for way in (routing, other):
+            words = "another order of the hosts ('fabricast map')"
+            words += "" if way == routing else f" and {way} routes"
+            yield words, cluster_links(ordered, source, target, size_bytes, routing=way)
 
 
 def _compared(
@@ -218,8 +228,11 @@ def _compared(
     """Return the times of other choices, fastest first."""
     rows = []
     for words, links in tried:
+        if simulated and not is_simulated(links):
+            # A bound is no time to compare with.
+            continue
         start_s = np.where(links.crosses, message_latency(cluster, links.switches).time_s, 0.0)
-        other_s = _time_s(links, size_bytes, start_s, simulated and is_simulated(links))
+        other_s = _time_s(links, size_bytes, start_s, simulated)
         rows.append((words, other_s, time_s / other_s))
     table = pd.DataFrame(rows, columns=["choice", "time_s", "gain"])
     return table.sort_values("time_s", kind="stable", ignore_index=True)
@@ -237,30 +250,39 @@ def _with_searched_hosts(
     keys, inverse = np.unique(one[apart] * cluster.nodes + other[apart], return_inverse=True)
     bytes_of = np.bincount(inverse, size_bytes[apart], keys.size).astype(np.float64)
     flows = (keys // cluster.nodes, keys % cluster.nodes, bytes_of)
-    found = search_hosts(
-        cluster.network, flows, cluster.nodes, cluster.hosts, proposals=_PROPOSALS, seed=1, progress=None
-    )
+    try:
+        found = search_hosts(
+            cluster.network, flows, cluster.nodes, cluster.hosts, proposals=_PROPOSALS, seed=1, progress=None
+        )
+    except InputError:
+        # The network is too large for a search, not for the forecast.
+        return None
     return replace(cluster, hosts=found.host)
 
 
-def _notes(cluster: ClusterMachine, links: ClusterLinks, latency: Latency, *, simulated: bool) -> list[CodedWarning]:
+def _notes(
+    cluster: ClusterMachine, links: ClusterLinks, latency: Latency, size_bytes: _Floats, *, simulated: bool
+) -> list[CodedWarning]:
     """Return the expected error and the assumptions of a forecast."""
     notes = [*cluster.warnings]
+    used = {name for kind in cluster.kinds for name in (link.kind for link in kind.machine.tree.peer_links)}
+    if used and not all(kind.machine.rates.direct_links_measured for kind in cluster.kinds):
+        code = WarningCode.DIRECT_LINK_RATE_NOMINAL
+        notes.append(CodedWarning(code, ASSUMPTIONS[code]))
+    far = [
+        kind
+        for kind in cluster.kinds
+        if kind.cards and any(kind.distance(*pair) >= _FAR for pair in enumerate(kind.card_of))
+    ]
+    if links.crosses.any() and cluster.has_gpudirect and far:
+        text = "GPUs reach their card over a processor: GPUDirect is often slower there than forecast, or not in use"
+        notes.append(CodedWarning(WarningCode.NOT_VALIDATED, text))
     if links.crosses.any():
-        notes.append(CodedWarning(WarningCode.EXPECTED_ERROR, _error_text(cluster)))
+        notes.append(CodedWarning(WarningCode.EXPECTED_ERROR, error_text(cluster, float(size_bytes.min()))))
         if latency.is_assumed:
-            text = (
-                f"the time of a small message is assumed: {latency.source}; state latency_us or a file of osu_latency"
-            )
+            text = f"the time of a small message is assumed: {latency.source}; state it or add a file of osu_latency"
             notes.append(CodedWarning(WarningCode.LATENCY_ASSUMED, text))
     if not simulated:
         text = "the pattern is too large for a simulation: the time is that of the busiest link, a lower bound"
         notes.append(CodedWarning(WarningCode.TOPOLOGY_NOTE, text))
     return notes
-
-
-def _error_text(cluster: ClusterMachine) -> str:
-    """Return the expected error by what was compared with public measurements."""
-    from fabricast.clusters.errors import error_text
-
-    return error_text(cluster)

@@ -53,7 +53,7 @@ def message_latency(cluster: ClusterMachine, switches: NDArray[np.int64]) -> Lat
     Shapes: switches (copies,).
     """
     if cluster.latency_s is not None:
-        return Latency(np.full(switches.shape, cluster.latency_s), "stated", is_assumed=False)
+        return Latency(np.full(switches.shape, cluster.latency_s), "stated or measured", is_assumed=False)
     rest, switch = _parts()
     time_s = rest + switch * np.maximum(switches, 1)
     text = f"{float(np.median(time_s)) * 1e6:.2f} us, the parts of a host message in Breaking Band"

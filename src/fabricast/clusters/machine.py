@@ -15,10 +15,9 @@ from fabricast.core.warnings import CodedWarning
 from fabricast.machine.machine import Machine
 from fabricast.networks.network import SwitchNetwork
 from fabricast.pcie.machines.engine_model import ENDPOINT_ENGINES, EngineModel
+from fabricast.pcie.topology.tree import PATH_CLASSES
 
 __all__ = ["ClusterMachine", "NodeMachine"]
-
-_CLASSES = ("PIX", "PXB", "PHB", "NODE", "SYS")
 
 
 @dataclass(frozen=True)
@@ -56,14 +55,18 @@ class NodeMachine:
     @cached_property
     def card_of(self) -> tuple[int, ...]:
         """Number of the nearest card of each GPU; of equally near cards the one that the fewest GPUs have."""
-        tree, users = self.machine.tree, np.zeros(max(len(self.cards), 1), dtype=np.int64)
+        users = [0] * max(len(self.cards), 1)
         chosen = []
-        for gpu in self.gpus:
-            far = [(_CLASSES.index(tree.path_class(gpu, card)), users[place]) for place, card in enumerate(self.cards)]
-            card = min(range(len(far)), key=lambda place: (*far[place], place)) if far else 0
+        for gpu in range(len(self.gpus)):
+            far = [(self.distance(gpu, card), users[card], card) for card in range(len(self.cards))]
+            card = min(far)[2] if far else 0
             users[card] += 1
             chosen.append(card)
         return tuple(chosen)
+
+    def distance(self, gpu: int, card: int) -> int:
+        """Return the place of the path class of a GPU and a card in `PATH_CLASSES`: 0 is the nearest."""
+        return PATH_CLASSES.index(self.machine.tree.path_class(self.gpus[gpu], self.cards[card]))
 
     @property
     def spread_cards(self) -> tuple[int, ...]:
@@ -95,7 +98,9 @@ class ClusterMachine:
     latency_s : float or None
         Time of a small message between two nodes in s, if it is stated or measured.
     process_bytes_per_s : float or None
-        Largest rate of one copy over the network in bytes/s, if it is stated.
+        Largest rate of all copies of one GPU over the network in bytes/s (one process of the max-rate model).
+    kind_of_network : str
+        Kind of network, such as ``"InfiniBand or RoCE"``.
     words : str
         Description.
     warnings : tuple of CodedWarning
@@ -111,6 +116,7 @@ class ClusterMachine:
     has_gpudirect: bool = True
     latency_s: float | None = None
     process_bytes_per_s: float | None = None
+    kind_of_network: str = ""
     words: str = ""
     warnings: tuple[CodedWarning, ...] = ()
 
@@ -121,8 +127,13 @@ class ClusterMachine:
 
     @cached_property
     def has_separate_rails(self) -> bool:
-        """Whether the cards of a host are on networks that are not connected with each other."""
-        if self.network is None or self.network.rails(self.hosts) == 1:
+        """Whether the cards of a host are on networks that are not connected, such as planes that are assumed."""
+        if self.network is None:
+            return False
+        rails = self.network.rails(self.hosts)
+        if rails < max(len(kind.cards) for kind in self.kinds):
+            return True
+        if rails == 1:
             return False
         begin = int(self.network.host_begin[self.hosts[0]])
         first, second = self.network.leaf[begin : begin + 2]
@@ -144,7 +155,7 @@ class ClusterMachine:
         return int(self.first_rank[-1])
 
     def rank_of(self, name: str) -> int:
-        """Return the rank of a GPU such as ``node0.gpu3`` or ``node0.3``, or of a rank such as ``17``.
+        """Return the rank of a GPU such as ``node0.gpu3`` or ``node0.3``; a number such as ``17`` is a rank.
 
         Raises
         ------
@@ -157,7 +168,7 @@ class ClusterMachine:
             if int(gpu) < self.gpus:
                 return int(gpu)
             raise InputError(f"contains rank {name}, expected 0 to {self.gpus - 1}", argument="copies")
-        if not (_is_number(node) and _is_number(gpu)):
+        if not (node_name.startswith("node") and _is_number(node) and _is_number(gpu)):
             raise InputError(f"contains '{name}', expected GPUs such as node0.gpu3", argument="copies")
         if int(node) >= self.nodes:
             raise InputError(f"contains {name}, expected node0 to node{self.nodes - 1}", argument="copies")

@@ -11,13 +11,16 @@ from fabricast.core.units import pcie_link_bytes_per_s
 from fabricast.core.warnings import CodedWarning, WarningCode
 from fabricast.inputs.gpus import gpu_model
 from fabricast.nccl.system import PathType
+from fabricast.pcie.topology.files import load_tree
 from fabricast.pcie.topology.parts import PeerLink, Vertex
-from fabricast.pcie.topology.tree import PcieTree
+from fabricast.pcie.topology.tree import PATH_CLASSES, PcieTree
 
 __all__ = ["card_names", "tree_of_node", "with_cards_placed"]
 
 #: Rate in bytes/s of an xGMI link in one direction as the data sheet states it.
 _XGMI_BYTES_PER_S = 64e9
+#: Topology with the direct links of the only cube mesh among the nodes (DGX-1).
+_CUBE_MESH = "dgx1_nvlink"
 #: GPUs of a node up to which each is assumed to have a socket of its own if its card is at the processor.
 _SUPERCHIPS = 4
 
@@ -88,10 +91,12 @@ def _peer_links(node: Cluster) -> tuple[PeerLink, ...]:
     if node.gpus < 2:
         return ()
     rate = gpu_model(node.gpu).nvlink_bytes_per_s or _XGMI_BYTES_PER_S
+    if node.fabric == "cube mesh":
+        return load_tree(_CUBE_MESH).peer_links
     if node.fabric == "NVSwitch":
         return (PeerLink("NVSwitch", names, rate * node.links, node.links),)
     kind = "xGMI" if node.fabric == "xGMI" else "NVLink"
-    # Of unequal links, each pair gets the mean.
+    # Pairs of MI250X have different numbers of links: each gets the mean.
     share = node.links / (node.gpus - 1)
     return tuple(
         PeerLink(kind, (names[one], names[other]), rate * share, max(1, round(share)))
@@ -113,22 +118,35 @@ def with_cards_placed(tree: PcieTree, count: int) -> PcieTree:
     if len(cards) < count:
         raise InputError(f"has {count} cards, expected at most the {len(cards)} of the description", argument="nic")
     kept = _nearest(tree, cards, count)
-    vertices = tuple(one for one in tree.vertices if not one.network_card or one.name in kept)
+    vertices = _without_empty([one for one in tree.vertices if not one.network_card or one.name in kept])
     text = f"the description has {len(cards)} network cards: the {count} nearest to GPUs are used ({', '.join(kept)})"
     return replace(tree, vertices=vertices, warnings=(*tree.warnings, CodedWarning(WarningCode.TOPOLOGY_NOTE, text)))
 
 
-_CLASSES = ("PIX", "PXB", "PHB", "NODE", "SYS")
-
-
 def _nearest(tree: PcieTree, cards: Sequence[str], count: int) -> list[str]:
-    """Return the cards that are nearest to some GPU, in their order."""
+    """Return the cards that are nearest to some GPU, in their order; of equally near ones evenly spaced ones."""
 
     def distance(card: str) -> int:
-        return min(_CLASSES.index(tree.path_class(gpu, card)) for gpu in tree.accelerator_names)
+        return min(PATH_CLASSES.index(tree.path_class(gpu, card)) for gpu in tree.accelerator_names)
 
-    chosen = sorted(cards, key=distance)[:count]
+    chosen: list[str] = []
+    for far in range(len(PATH_CLASSES)):
+        same = [card for card in cards if distance(card) == far]
+        wanted = min(count - len(chosen), len(same))
+        chosen += [same[place * len(same) // wanted] for place in range(wanted)]
     return [card for card in cards if card in chosen]
+
+
+def _without_empty(vertices: Sequence[Vertex]) -> tuple[Vertex, ...]:
+    """Return vertices without switches and sockets that have no endpoint below them."""
+    above = {one.name: one.parent for one in vertices}
+    used: set[str | None] = set()
+    for one in vertices:
+        name: str | None = one.name if one.kind == "endpoint" else None
+        while name is not None and name not in used:
+            used.add(name)
+            name = above[name]
+    return tuple(one for one in vertices if one.name in used)
 
 
 def _with_assumed_cards(tree: PcieTree, count: int) -> PcieTree:

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fabricast.clusters.machine import ClusterMachine, NodeMachine
+from fabricast.core.errors import InputError
 from fabricast.networks.network import SwitchNetwork
 from fabricast.pcie.engines.kernels.links import Links
 from fabricast.pcie.engines.links import named_links_of
@@ -83,6 +84,8 @@ class _Table:
     names: list[str] = field(default_factory=list)
     duplex_cost: float = 0.0
     pieces: list[list[int]] = field(default_factory=list)
+    #: Largest rate of a copy with each piece, for limits that no other copy shares.
+    most_bytes_per_s: list[float] = field(default_factory=list)
 
     def add(self, bytes_per_s: float, layer: Layer, name: str) -> int:
         """Add a link without a reverse direction, and return its number."""
@@ -109,12 +112,14 @@ class _Table:
         self.layer += [Layer.NODE] * kept.size
         self.names += [f"node{node}: {found.names[link]}" for link in kept.tolist()]
         self.duplex_cost = max(self.duplex_cost, links.duplex_cost)
-        for piece, of_piece in zip(pieces, found.pieces, strict=True):
+        for piece, of_piece, most in zip(pieces, found.pieces, found.most_bytes_per_s, strict=True):
             self.pieces[piece] = number[of_piece].tolist()
+            self.most_bytes_per_s[piece] = most
 
     def add_piece(self, links: list[int]) -> int:
         """Add a piece of routes and return its number."""
         self.pieces.append(links)
+        self.most_bytes_per_s.append(np.inf)
         return len(self.pieces) - 1
 
     def links(self, routes: _Ints) -> Links:
@@ -140,7 +145,13 @@ class _Table:
 
 
 def cluster_links(
-    cluster: ClusterMachine, source: _Ints, target: _Ints, *, routing: str = "static", spread: bool = False
+    cluster: ClusterMachine,
+    source: _Ints,
+    target: _Ints,
+    size_bytes: NDArray[np.float64] | None = None,
+    *,
+    routing: str = "static",
+    spread: bool = False,
 ) -> ClusterLinks:
     """Return the links of copies between ranks.
 
@@ -150,6 +161,8 @@ def cluster_links(
         Cluster.
     source, target : ndarray of int64, shape (copies,)
         Ranks.
+    size_bytes : ndarray of float64, shape (copies,), optional
+        Sizes, by which a card has one peer or several; by default they are equal.
     routing : {'static', 'adaptive'}, default 'static'
         Routes by destination, or copies that share all links of their leaf switch upwards and downwards.
     spread : bool, default False
@@ -163,20 +176,33 @@ def cluster_links(
     paths = [_path(cluster, *row, spread=spread) for row in kinds_of_paths.T.tolist()]
     table = _Table()
     out, back = _node_pieces(table, cluster, paths, (node, other), path, crosses)
-    pieces = [out, back]
+    pieces = [out, back, _single_pieces(table, node, out, back)]
     card, other_card = (np.array([getattr(one, name) for one in paths])[path] for name in ("card", "other_card"))
     crossing = _Crossing(np.flatnonzero(crosses), node[crosses], card[crosses], other[crosses], other_card[crosses])
     switches = np.zeros(source.size, dtype=np.int64)
     if crossing.copy.size:
-        pieces += [_of_crossing(source.size, crossing, one) for one in _card_pieces(table, cluster, crossing)]
+        sizes = np.ones(crossing.copy.size) if size_bytes is None else size_bytes[crosses]
+        pieces += [_of_crossing(source.size, crossing, one) for one in _card_pieces(table, cluster, crossing, sizes)]
         network, switches[crosses] = _network_pieces(table, cluster, crossing, routing)
         pieces += [_of_crossing(source.size, crossing, one) for one in network]
         if cluster.process_bytes_per_s is not None:
-            rate = cluster.process_bytes_per_s
-            own = [table.add_piece([table.add(rate, Layer.PROCESS, "rate of one process")]) for _ in crossing.copy]
-            pieces.append(_of_crossing(source.size, crossing, np.array(own)))
+            ranks, of_copy = np.unique(source[crosses], return_inverse=True)
+            rate, names = cluster.process_bytes_per_s, cluster.names_of(ranks.tolist())
+            added = [table.add_piece([table.add(rate, Layer.PROCESS, f"process of {name}")]) for name in names]
+            pieces.append(_of_crossing(source.size, crossing, np.array(added)[of_copy]))
     links = table.links(np.stack(pieces, axis=1))
     return ClusterLinks(links, np.array(table.layer, dtype=np.int64), table.names, crosses, switches)
+
+
+def _single_pieces(table: _Table, node: _Ints, out: _Ints, back: _Ints) -> _Ints:
+    """Add a link for each copy that has a largest rate of its class; return its piece, -1 for none."""
+    most = np.array([*table.most_bytes_per_s, np.inf])
+    rate = np.minimum(most[out], most[back])
+    found = np.full(out.size, -1, dtype=np.int64)
+    for copy in np.flatnonzero(np.isfinite(rate)).tolist():
+        name = f"node{int(node[copy])}: rate of one copy"
+        found[copy] = table.add_piece([table.add(float(rate[copy]), Layer.NODE, name)])
+    return found
 
 
 def _unique(columns: _Ints) -> tuple[_Ints, _Ints]:
@@ -219,7 +245,7 @@ def _path(
     if not crosses:
         return _Path(0, 0, _within(first, gpu, other_gpu), [])
     card, other_card = _cards(first, gpu, other, other_gpu, spread, cluster.has_separate_rails)
-    out = _to_card(first, gpu, card, cluster.has_gpudirect, spread)
+    out = _to_card(first, gpu, card, cluster.has_gpudirect)
     return _Path(card, other_card, out, _from_card(other, other_card, other_gpu, cluster.has_gpudirect))
 
 
@@ -274,25 +300,34 @@ def _cards(
     """Return the cards of a copy between nodes: with direct links that of the target's rail, as NCCL's PXN."""
     card = (kind.spread_cards if spread else kind.card_of)[gpu]
     other_card = (other.spread_cards if spread else other.card_of)[other_gpu]
-    has_rails = len(kind.cards) == len(other.cards) and kind.machine.tree.peer_links
-    if has_rails:
-        return other_card, other_card
-    # On separate rails the target receives at the card with the number of the sender.
-    return card, (min(card, len(other.cards) - 1) if separate else other_card)
+    if len(kind.cards) == len(other.cards):
+        sender = _nearest_linked(kind, gpu, other_card)
+        if kind.distance(sender, other_card) <= kind.distance(gpu, card):
+            return other_card, other_card
+    if not separate:
+        return card, other_card
+    # Only cards with the same number are on one rail.
+    rails = range(min(len(kind.cards), len(other.cards)))
+    rail = min(rails, key=lambda one: (kind.distance(gpu, one) + other.distance(other_gpu, one), one != card, one))
+    return rail, rail
 
 
-def _to_card(kind: NodeMachine, gpu: int, card: int, has_gpudirect: bool, spread: bool) -> list[_Leg]:
+def _nearest_linked(kind: NodeMachine, gpu: int, card: int) -> int:
+    """Return the GPU nearest to a card of a GPU and those that are linked to it directly; itself if it is as near."""
+    tree, names = kind.machine.tree, kind.gpus
+    linked = [place for place, name in enumerate(names) if place != gpu and tree.peer_link(names[gpu], name)]
+    return min([gpu, *linked], key=lambda place: kind.distance(place, card))
+
+
+def _to_card(kind: NodeMachine, gpu: int, card: int, has_gpudirect: bool) -> list[_Leg]:
     """Return the legs from a GPU to a card: over the GPU that is nearest to it if that is linked directly."""
-    names, cards = kind.gpus, kind.spread_cards if spread else kind.card_of
-    beside = gpu if cards[gpu] == card else next((place for place, own in enumerate(cards) if own == card), gpu)
-    legs = []
-    if beside != gpu and kind.machine.tree.peer_link(names[gpu], names[beside]):
-        legs.append((names[gpu], names[beside]))
-        gpu = beside
+    names = kind.gpus
+    sender = _nearest_linked(kind, gpu, card)
+    legs = [] if sender == gpu else [(names[gpu], names[sender])]
     if has_gpudirect:
-        return [*legs, (names[gpu], kind.cards[card])]
-    memory = _memory(kind, names[gpu])
-    return [*legs, (names[gpu], memory), (memory, kind.cards[card])]
+        return [*legs, (names[sender], kind.cards[card])]
+    memory = _memory(kind, names[sender])
+    return [*legs, (names[sender], memory), (memory, kind.cards[card])]
 
 
 def _from_card(kind: NodeMachine, card: int, gpu: int, has_gpudirect: bool) -> list[_Leg]:
@@ -304,15 +339,23 @@ def _from_card(kind: NodeMachine, card: int, gpu: int, has_gpudirect: bool) -> l
 
 
 class _NodeLinks(NamedTuple):
-    """Links of copies within a node, their names, and the links of each wanted sequence of legs."""
+    """Links of copies within a node, their names, the links of each wanted sequence of legs, and its largest rate."""
 
     links: Links
     names: list[str]
     pieces: list[list[int]]
+    most_bytes_per_s: list[float]
+
+
+#: Beginning of the names of limits that each copy has by itself.
+_OF_ONE_COPY = ("rate of a copy between sockets", "rate of copies of class")
 
 
 def _node_links(kind: NodeMachine, wanted: Sequence[Sequence[_Leg]]) -> _NodeLinks:
-    """Return the links of sequences of legs within a node."""
+    """Return the links of sequences of legs within a node.
+
+    Copies with equal legs share all links, except limits of a single copy, which are rates of each.
+    """
     engines = kind.engines
     legs = list(dict.fromkeys(leg for one in wanted for leg in one))
     tree, limits = limits_of(engines.rates, engines.tree, legs)
@@ -320,23 +363,36 @@ def _node_links(kind: NodeMachine, wanted: Sequence[Sequence[_Leg]]) -> _NodeLin
     flows = [(number[source], number[target]) for source, target in legs]
     links, names = named_links_of(tree, flows, engines.rates, True, limits)
     labels = dict(enumerate(link_labels(tree))) | dict(names.names)
+    single = {link for link, label in labels.items() if label.startswith(_OF_ONE_COPY)}
     of_leg = {leg: links.link[links.offset[place] : links.offset[place + 1]].tolist() for place, leg in enumerate(legs)}
-    pieces = [[link for leg in one for link in of_leg[leg]] for one in wanted]
-    return _NodeLinks(links, [labels.get(link, "") for link in range(links.capacity.size)], pieces)
+    # Both legs of a staged copy may use one limit of memory, which counts once.
+    whole = [list(dict.fromkeys(link for leg in one for link in of_leg[leg])) for one in wanted]
+    pieces = [[link for link in one if link not in single] for one in whole]
+    most = [min((float(links.capacity[link]) for link in one if link in single), default=np.inf) for one in whole]
+    return _NodeLinks(links, [labels.get(link, "") for link in range(links.capacity.size)], pieces, most)
 
 
-def _card_pieces(table: _Table, cluster: ClusterMachine, crossing: _Crossing) -> Iterator[_Ints]:
+#: Effective number of peers from which a card has several: one peer with a tenth of the bytes has no effect.
+_SEVERAL = 1.5
+
+
+def _card_pieces(
+    table: _Table, cluster: ClusterMachine, crossing: _Crossing, size_bytes: NDArray[np.float64]
+) -> Iterator[_Ints]:
     """Add the cards that copies use, one link for each direction, and yield the pieces of both ends of copies."""
     ends = (crossing.node, crossing.card, crossing.other), (crossing.other, crossing.other_card, crossing.node)
     for (node, card, peer), way in zip(ends, ("sends", "receives"), strict=True):
         cards, place = _unique(np.stack([node, card]))
-        peers = np.bincount(_unique(np.stack([node, card, peer]))[0][:2].T.dot([1 << 20, 1]))
-        counts = peers[cards[0] * (1 << 20) + cards[1]]
+        pairs, of_pair = _unique(np.stack([node, card, peer]))
+        of_peer = np.bincount(of_pair, size_bytes, pairs.shape[1])
+        of_card = _unique(pairs[:2])[1]
+        # (sum of bytes)^2 / sum of squares is the number of peers with equal bytes.
+        peers = np.bincount(of_card, of_peer) ** 2 / np.bincount(of_card, of_peer**2)
         pieces = []
-        for number, (one, own) in enumerate(cards.T.tolist()):
+        for number, (one, used) in enumerate(cards.T.tolist()):
             kind = cluster.kind(one)
-            rate = kind.card_to_many_bytes_per_s if counts[number] > 1 else kind.card_bytes_per_s
-            pieces.append(table.add_piece([table.add(rate, Layer.CARD, f"node{one}: card {kind.cards[own]} {way}")]))
+            rate = kind.card_to_many_bytes_per_s if peers[number] > _SEVERAL else kind.card_bytes_per_s
+            pieces.append(table.add_piece([table.add(rate, Layer.CARD, f"node{one}: card {kind.cards[used]} {way}")]))
         yield np.array(pieces, dtype=np.int64)[place]
 
 
@@ -352,7 +408,10 @@ def _network_pieces(
     one = network.host_begin[cluster.hosts[crossing.node]] + crossing.card % rails
     other = network.host_begin[cluster.hosts[crossing.other]] + crossing.other_card % rails
     routes, of_copy = _unique(np.stack([crossing.card // rails, one, other]))
-    pieces, counts = np.zeros(routes.shape[1], dtype=np.int64), np.zeros(routes.shape[1], dtype=np.int64)
+    hops = network.distance[network.leaf[routes[1]], network.leaf_number[network.leaf[routes[2]]]]
+    if (hops < 0).any():
+        raise InputError("does not connect the cards of two nodes, expected cards on one network", argument="switches")
+    pieces = np.zeros(routes.shape[1], dtype=np.int64)
     found = _static_routes(network, routes) if routing == "static" else _adaptive_routes(network, routes)
     for way, links in enumerate(found):
         plane = int(routes[0, way])
@@ -364,8 +423,8 @@ def _network_pieces(
                 layer = Layer.NETWORK if link < ports or link >= network.capacity.size else Layer.CARD
                 known[key] = table.add(bytes_per_s, layer, f"{name}{f' (plane {plane})' if plane else ''}")
             numbers.append(known[key])
-        pieces[way], counts[way] = table.add_piece(numbers), max(len(links) - 1, 1)
-    return [pieces[of_copy]], counts[of_copy]
+        pieces[way] = table.add_piece(numbers)
+    return [pieces[of_copy]], hops[of_copy].astype(np.int64) + 1
 
 
 #: Number, capacity and name of a link.

@@ -45,10 +45,8 @@ def compare_with_forecast(fact: Fact, facts: Facts) -> ComparedTable | None:
         slower = f"{text}: {ratio:.2f} times the slowest expected time if the cards are these"
         return ComparedTable(slower, is_slower=False, is_neighbour=True, findings=(), notes=())
     if ratio > _SLOWER:
-        remedy = (
-            "a log with NCCL_DEBUG=INFO states transports, GPUDirect and the network; 'fabricast collective --node "
-        )
-        remedy += f"{cluster.name} --nic CARDS --log FILE' compares with your cards"
+        remedy = "a log with NCCL_DEBUG=INFO states transports and settings; 'nvidia-smi topo -m' and "
+        remedy += "'nvidia-smi nvlink -s' state the direct links"
         text_ = f"{text}: large sizes last {ratio:.2f} times as long as the slowest expected"
         findings = [Finding(Cause.SLOWER_THAN_FORECAST, text_, remedy, SYMPTOM, origin=str(fact.place))]
     return ComparedTable(text, is_slower=bool(findings), is_neighbour=False, findings=tuple(findings), notes=())
@@ -57,9 +55,10 @@ def compare_with_forecast(fact: Fact, facts: Facts) -> ComparedTable | None:
 def _text(forecast: ClusterForecast) -> str:
     """Return measured and expected times of the largest size, and what is assumed about the machine."""
     row, cluster = forecast.table.iloc[-1], forecast.cluster
+    count = "one node" if cluster.nodes == 1 else f"{cluster.nodes} nodes"
     cards = f" with {cluster.cards} x {cluster.card_gbit_s:g} Gbit/s" if cluster.nodes > 1 else ""
     return (
-        f"{forecast.operation} of {size_text(float(row['size_bytes']))} on {cluster.ranks} GPUs of {cluster.nodes} "
-        f"nodes lasts {row['measured_us']:,.0f} us, forecast {row['earliest_us']:,.0f} to {row['latest_us']:,.0f} us "
+        f"{forecast.operation} of {size_text(float(row['size_bytes']))} on {cluster.ranks} GPUs of {count} "
+        f"lasts {row['measured_us']:,.0f} us, forecast {row['earliest_us']:,.0f} to {row['latest_us']:,.0f} us "
         f"(node {cluster.name}{cards} assumed)"
     )

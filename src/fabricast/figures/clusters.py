@@ -21,6 +21,7 @@ _BAND = 0.15
 #: Words for choices that are too long for an axis.
 _SHORT = {
     "another order of the hosts ('fabricast map')": "another order of hosts",
+    "another order of the hosts ('fabricast map') and adaptive routes": "order and adaptive routes",
     "GPUs use all cards in turn, whatever their distance": "cards in turn",
 }
 #: Columns of the figure of layers, and least gain that is printed.
@@ -30,6 +31,7 @@ _ORDER = (
     "cards in turn",
     "adaptive routes",
     "another order of hosts",
+    "order and adaptive routes",
 )
 _GAINS = 1.005
 _MARKERS = ("o", "s", "^", "D")

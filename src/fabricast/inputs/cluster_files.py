@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from fabricast.core.errors import InputError
 from fabricast.inputs.yaml_files import read_yaml, validate
 
-__all__ = ["ClusterStatement", "NodeKind", "read_cluster"]
+__all__ = ["ClusterStatement", "NodeKind", "files_of_cluster", "read_cluster"]
 
 _MOST_NODES = 100_000
 
@@ -156,6 +156,18 @@ def read_cluster(path: Path | str, text: str | None = None) -> ClusterStatement:
         hosts=None if entry.hosts is None else _beside(folder, entry.hosts),
         **entry.model_dump(exclude={"cluster", "node", "nodes", "nic", "switches", "hosts"}),
     )
+
+
+def files_of_cluster(path: str) -> list[str]:
+    """Return the names in a description of a cluster that may be files; none for other files."""
+    if not path.lower().endswith((".yaml", ".yml")) or not Path(path).is_file():
+        return []
+    try:
+        found = read_cluster(path)
+    except InputError:
+        # The job that reads it names what is wrong.
+        return []
+    return [name for name in (*(kind.node for kind in found.kinds), found.switches, found.hosts) if name is not None]
 
 
 def _beside(folder: Path, name: str) -> str:

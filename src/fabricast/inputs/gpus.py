@@ -23,9 +23,9 @@ _COLUMNS = [
     "c2c_gb_per_s",
     "source",
 ]
-#: Series of GeForce cards, which some write together with their number.
 #: NVLinks of a GPU by generation: Pascal, Volta, Ampere, Hopper, Blackwell.
 _NVLINKS = {6: 4, 7: 6, 8: 12, 9: 18, 10: 18}
+#: Series of GeForce cards, which some write together with their number.
 _SERIES = re.compile(r"\b(rtx|gtx)(?=\d)")
 _WORD = re.compile(r"[a-z0-9]+")
 

@@ -13,7 +13,7 @@ from fabricast.networks.generators import dragonfly, fat_tree
 from fabricast.networks.launcher_files import is_host_name, is_slurm_topology, slurm_switches
 from fabricast.networks.network import Cable, SwitchNetwork, network_of_cables
 
-__all__ = ["DEFAULT_BYTES_PER_S", "default_network", "is_description", "switch_network"]
+__all__ = ["DEFAULT_BYTES_PER_S", "default_network", "is_description", "is_slurm_file", "switch_network"]
 
 #: Rate of one port in bytes/s without another statement: 200 Gbit/s (HDR InfiniBand). [assumed]
 DEFAULT_BYTES_PER_S = 25e9
@@ -57,6 +57,12 @@ def is_description(network: str) -> bool:
         return False
     text = clean_text(read_text(path, strict=True))
     return is_slurm_topology(text) or _is_discovery(text)
+
+
+def is_slurm_file(network: str) -> bool:
+    """Return whether a network is a file of Slurm, which does not count cables."""
+    path = Path(network)
+    return not _is_words(network) and path.is_file() and is_slurm_topology(clean_text(read_text(path)))
 
 
 def _is_words(network: str) -> bool:

@@ -111,7 +111,8 @@ def dragonfly(groups: int, routers: int, hosts: int, global_links: int, *, bytes
     """
     for name, value, most in (("groups", groups, 4096), ("routers", routers, 1024), ("hosts", hosts, 1024)):
         if not (2 if name == "groups" else 1) <= value <= most:
-            raise InputError(f"{name} is {value}, expected up to {most:,}", argument="network")
+            least = 2 if name == "groups" else 1
+            raise InputError(f"{name} is {value}, expected {least} to {most:,}", argument="network")
     if not 1 <= global_links <= 1024 or routers * global_links < groups - 1:
         raise InputError(
             f"global_links is {global_links}: a group has {routers * global_links} of them, expected at least one to "

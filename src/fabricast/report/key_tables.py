@@ -132,7 +132,7 @@ KEY_TABLES = {
         "Layers: what the time of all copies would be without each limit": """
             SELECT pattern, cluster || CASE WHEN user_supplied THEN ' (yours)' ELSE '' END AS network, layer,
             printf('%s%.3g', CASE WHEN is_lower_bound THEN 'at least ' ELSE '' END, 1e3 * time_s) AS time_ms,
-            printf('%.0f %%', 100 * share_of_copies) AS copies_that_it_limits,
+            CASE WHEN is_lower_bound THEN '' ELSE printf('%.0f %%', 100 * share_of_copies) END AS copies_that_it_limits,
             printf('%.3g', 1e3 * time_without_s) AS ms_without_it, printf('%.2f', gain) AS gain
             FROM cluster_layer ORDER BY user_supplied DESC, pattern, cluster, gain DESC""",
         "Other choices": """

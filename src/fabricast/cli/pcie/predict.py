@@ -193,7 +193,13 @@ def predict(
         }
         of_node |= {"--bandwidth": bandwidth, "--tau": tau, "--crossing-cost": crossing_cost, "--program": program}
         of_node |= {"--system": system, "--draw": draw, "--transport": None if transport == "auto" else transport}
-        of_node |= {"--limited-by": limited_by, "--host-to-all": host_to_all or None, "--pcie-only": pcie_only or None}
+        of_node |= {"--no-explain": None if explain else True, "--threads": threads}
+        of_node |= {
+            "--include-display": include_display or None,
+            "--limited-by": limited_by,
+            "--host-to-all": host_to_all or None,
+            "--pcie-only": pcie_only or None,
+        }
         refuse_options(of_node, "copies in a cluster")
         print_cluster_copies(
             every,

@@ -25,6 +25,7 @@ __all__ = [
     "VERBS",
     "Cluster",
     "is_builtin_node",
+    "names_builtin_node",
     "node_names",
     "node_of",
     "with_cards",
@@ -238,8 +239,17 @@ def is_builtin_node(name: str) -> bool:
     >>> is_builtin_node("HGX H100"), is_builtin_node("topology.xml")
     (True, False)
     """
-    path = Path(name)
-    return _key(name) in _nodes() or not (path.exists() or path.suffix or name in builtin_names())
+    try:
+        is_file = Path(name).exists()
+    except OSError:
+        # Longer than any name of a file.
+        is_file = False
+    return names_builtin_node(name) or not (is_file or Path(name).suffix or name in builtin_names())
+
+
+def names_builtin_node(name: str) -> bool:
+    """Return whether a name is that of a built-in node."""
+    return _key(name) in _nodes()
 
 
 def _key(name: str) -> str:
@@ -253,6 +263,6 @@ def with_cards(cluster: Cluster, text: str) -> Cluster:
     200.0
     """
     found = _CARDS.fullmatch(text.strip().lower())
-    if found is None or int(found[1]) == 0:
+    if found is None or int(found[1]) == 0 or float(found[2]) == 0:
         raise InputError(f"is '{text}', expected cards of a node and Gbit/s of each, such as 8x400", argument="nic")
     return replace(cluster, cards=int(found[1]), card_gbit_s=float(found[2]))

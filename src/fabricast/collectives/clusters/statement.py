@@ -11,7 +11,7 @@ from fabricast.collectives.clusters.of_machine import cluster_of_machine
 from fabricast.collectives.clusters.question import ClusterOptions
 from fabricast.collectives.reference import gpu_family
 from fabricast.core.errors import InputError
-from fabricast.inputs.cluster_files import ClusterStatement
+from fabricast.inputs.cluster_files import ClusterStatement, NodeKind
 from fabricast.machine.build import MACHINE_CONTENTS, load_facts, machine_from
 from fabricast.machine.options import MachineOptions
 from fabricast.nccl.records import NcclTestsTable
@@ -19,16 +19,21 @@ from fabricast.nccl.records import NcclTestsTable
 #: Statements that a file and a user can make.
 _OF_BOTH = ("nodes", "network", "gpus", "oversubscription", "gpus_per_process", "gpudirect", "nvls", "nccl_version")
 
-__all__ = ["kinds_of", "names_linked_gpus", "node_of_tables", "options_of"]
+__all__ = ["ignored_keys", "kinds_of", "names_linked_gpus", "node_of_tables"]
 
 
 def kinds_of(
     statement: ClusterStatement, options: ClusterOptions, gpu: str | None = None
 ) -> list[tuple[Cluster, ClusterOptions, int]]:
     """Return each kind of nodes, what is stated about the whole cluster, and the number of nodes of this kind."""
-    whole = options_of(statement, options)
+    if options.nodes is not None and len(statement.kinds) > 1:
+        raise InputError("is stated for a cluster whose file lists its nodes", argument="nodes")
+    whole = _options_of(statement, options)
     found = []
+    counts: dict[tuple[str, str | None], int] = {}
     for kind in statement.kinds:
+        counts[kind.node, kind.nic] = counts.get((kind.node, kind.nic), 0) + kind.count
+    for kind in (NodeKind(node, count, nic) for (node, nic), count in counts.items()):
         if is_builtin_node(kind.node):
             node = node_of(kind.node)
         else:
@@ -42,12 +47,19 @@ def kinds_of(
     return found
 
 
-def options_of(statement: ClusterStatement, options: ClusterOptions) -> ClusterOptions:
+def _options_of(statement: ClusterStatement, options: ClusterOptions) -> ClusterOptions:
     """Return the statements of a file; those of the user precede them."""
     of_file: dict[str, Any] = {name: getattr(statement, name) for name in _OF_BOTH}
     of_user = {one.name: getattr(options, one.name) for one in fields(options)}
     known = {name: value for name, value in of_user.items() if value is not None}
     return ClusterOptions(**{**of_file, **known, "env": {**statement.env, **(options.env or {})}})
+
+
+def ignored_keys(statement: ClusterStatement) -> list[str]:
+    """Return the keys of a cluster that have no effect on collective operations."""
+    return [
+        name for name in ("switches", "hosts", "latency_us", "process_gbyte_s") if getattr(statement, name) is not None
+    ]
 
 
 def names_linked_gpus(tables: Sequence[NcclTestsTable]) -> bool:
@@ -68,6 +80,9 @@ def node_of_tables(tables: Sequence[NcclTestsTable]) -> Cluster:
     if not named:
         raise InputError("expected files of a machine, or the name of a node that is built in", argument="node")
     table = named[0]
+    families = {gpu_family(gpu) for one in named for gpu in one.gpus}
+    if len(families) > 1:
+        raise InputError(f"names GPUs of several models ({', '.join(sorted(families))}), expected one", argument="log")
     count, family = len(table.gpus) // max(table.hosts, 1), gpu_family(table.gpus[0])
     fitting = [
         node

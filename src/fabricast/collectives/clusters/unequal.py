@@ -23,12 +23,13 @@ def slowest_forecast(forecasts: Sequence[ClusterForecast], counts: Sequence[int]
         return forecasts[0]
     tables = [one.table.assign(node=one.cluster.name) for one in forecasts]
     whole = pd.concat(tables, ignore_index=True)
-    slowest = whole.groupby("size_bytes", sort=False)["time_us"].transform(lambda time: time.fillna(0.0).idxmax())
+    slowest = whole.groupby("size_bytes", sort=False)["time_us"].transform(lambda time: time.fillna(-1.0).idxmax())
     rows = slowest.drop_duplicates().tolist()
     table = whole.loc[rows].reset_index(drop=True)
-    # No public machine has several kinds of nodes.
-    table = table.drop(columns=["earliest_us", "latest_us", "public_us", "public_machines"], errors="ignore")
     first = forecasts[0]
+    # No public machine has several kinds of nodes; above 64 nodes the range is the only statement.
+    ranges = [] if any(one.is_range_only for one in forecasts) else ["earliest_us", "latest_us"]
+    table = table.drop(columns=[*ranges, "public_us", "public_machines"], errors="ignore")
     names = ", ".join(one.cluster.name for one in forecasts)
     text = f"the nodes are unequal ({names}): times are those of the slowest kind, and no public machine is like this"
     source = "; ".join(f"{one.cluster.name}: {one.source}" for one in forecasts)

@@ -21,7 +21,7 @@ from fabricast.pcie.topology.checks import (
 )
 from fabricast.pcie.topology.parts import MemoryNode, PeerLink, RouteRule, Routes, Vertex
 
-__all__ = ["PcieTree", "check_rule", "single_copy_rate_of"]
+__all__ = ["PATH_CLASSES", "PcieTree", "check_rule", "single_copy_rate_of"]
 
 #: Path classes as ``nvidia-smi topo`` prints them, nearest first.
 PATH_CLASSES = ("PIX", "PXB", "PHB", "NODE", "SYS")
