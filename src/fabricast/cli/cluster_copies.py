@@ -56,6 +56,7 @@ def print_cluster_copies(
     *,
     size: str | None,
     routing: str,
+    write_ranks: str | None,
     output: Path | None,
     shown: str,
     verbose: bool,
@@ -69,6 +70,7 @@ def print_cluster_copies(
     if size is not None and stated is not None:
         raise InputError("cannot be combined with --all-to-all SIZE", argument="size")
     found = predict_cluster(cluster, copies, size=size or stated, routing=routing)
+    written = [] if write_ranks is None else found.write_blocks(write_ranks)
     if output is not None:
         write_elapsed(found.table, output)
         typer.echo("\n".join(copies_lines(found)), err=True)
@@ -79,6 +81,8 @@ def print_cluster_copies(
         typer.echo(json.dumps(_document(found), indent=1, ensure_ascii=False))
     else:
         typer.echo("\n".join(copies_lines(found)))
+    for path in written:
+        typer.echo(f"written: {path}", err=True)
     print_warnings(found.warnings, verbose=verbose)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -16,6 +17,7 @@ from fabricast.clusters.routes import LAYERS, ClusterLinks, Layer, cluster_links
 from fabricast.clusters.times import busiest_link, is_simulated, run_copies
 from fabricast.core.errors import InputError, unknown_name
 from fabricast.core.warnings import CodedWarning, WarningCode
+from fabricast.networks.launcher_files import write_rank_files
 from fabricast.networks.mapping import search_hosts
 from fabricast.networks.patterns import compact_block, slots_of_blocks
 from fabricast.pcie.machines.engine_model import ASSUMPTIONS
@@ -65,6 +67,8 @@ class ClusterCopies:
         Assumptions.
     pattern : str
         Pattern in words; empty for listed copies.
+    grid : tuple of int or None
+        Process grid of a halo exchange.
     """
 
     table: pd.DataFrame
@@ -78,6 +82,24 @@ class ClusterCopies:
     cluster: ClusterMachine
     warnings: tuple[CodedWarning, ...]
     pattern: str = ""
+    grid: tuple[int, ...] | None = None
+
+    def write_blocks(self, stem: str | Path) -> list[Path]:
+        """Write the files of launchers with a block of the grid on each node.
+
+        ``stem.rankfile`` is for Open MPI, ``stem.hosts`` has one host for each rank (``srun -m arbitrary``).
+
+        Raises
+        ------
+        InputError
+            If the copies are no halo exchange, or no block of the grid has the GPUs of a node.
+        """
+        counts = {len(kind.gpus) for kind in self.cluster.kinds}
+        block = None if self.grid is None or len(counts) > 1 else compact_block(self.grid, min(counts))
+        if self.grid is None or block is None:
+            raise InputError("is for halo exchanges whose grid has blocks with the GPUs of a node", argument="stem")
+        owner = slots_of_blocks(self.grid, block) // min(counts)
+        return write_rank_files(owner, min(counts), self.cluster.host_names, Path(stem))
 
     def _repr_html_(self) -> str:
         return str(self.table._repr_html_())  # type: ignore[operator]  # hidden from stubs
@@ -147,6 +169,7 @@ def forecast_copies(
         latency,
         cluster,
         tuple(_notes(cluster, links, latency, size_bytes, simulated=simulated)),
+        grid=grid,
     )
 
 

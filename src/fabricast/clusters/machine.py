@@ -150,6 +150,13 @@ class ClusterMachine:
         return np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
 
     @property
+    def host_names(self) -> list[str]:
+        """Name of the host of each node; ``node0`` and so on without a network of switches."""
+        if self.network is None:
+            return [f"node{node}" for node in range(self.nodes)]
+        return [self.network.hosts[host] for host in self.hosts.tolist()]
+
+    @property
     def gpus(self) -> int:
         """Number of GPUs."""
         return int(self.first_rank[-1])

@@ -198,6 +198,19 @@ def test_a_halo_exchange_gains_from_blocks():
     assert best["time_s"] == pytest.approx(found.time_s / best["gain"])
 
 
+def test_files_of_launchers_put_blocks_on_nodes(tmp_path):
+    stem = tmp_path / "blocks"
+    words = ["hgx_h100", "--nodes", "16", "--nic", "8x400", "--halo", "4x4x8", "--size", "1MiB", "--write-ranks", stem]
+    assert run(*words).exit_code == 0
+    hosts = (tmp_path / "blocks.hosts").read_text().split()
+    assert len(hosts) == 128 and set(hosts) == {f"node{node}" for node in range(16)}
+    # Ranks of one block of 1 x 4 x 2 are on one node: neighbours in the second and third side.
+    assert hosts[0] == hosts[1] == hosts[8] == hosts[25] and hosts[0] != hosts[2]
+    assert "rank 25=node0 slot=7" in (tmp_path / "blocks.rankfile").read_text()
+    with pytest.raises(InputError, match="halo exchanges"):
+        fc.predict_cluster(hgx(), "ring:16", size="1 MiB").write_blocks(stem)
+
+
 def test_another_order_of_hosts_gains_on_a_dragonfly():
     # Neighbours in the order of the job are in different groups.
     hosts = "host[0,4,8,12,1,5,9,13,2,6,10,14,3,7,11,15]"

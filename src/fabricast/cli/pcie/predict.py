@@ -114,6 +114,13 @@ PATTERN = typer.Option(
     show_default=False,
     rich_help_panel=CLUSTER,
 )
+WRITE_RANKS = typer.Option(
+    help="Write NAME.rankfile (Open MPI) and NAME.hosts (srun -m arbitrary) with a block of the grid of --halo on each "
+    "node.",
+    metavar="NAME",
+    show_default=False,
+    rich_help_panel=CLUSTER,
+)
 DRAW = typer.Option(help="Draw the tree with the links at which copies wait to this .svg file.", show_default=False)
 FORMAT = typer.Option(
     "--format", help="Format of printed results: table (on a terminal), csv (on a pipe) or json.", show_default=False
@@ -164,6 +171,7 @@ def predict(
     process_gbyte_s: Annotated[float | None, PROCESS] = None,
     routing: Annotated[str | None, ROUTING] = None,
     pattern: Annotated[str | None, PATTERN] = None,
+    write_ranks: Annotated[str | None, WRITE_RANKS] = None,
 ) -> None:
     """Predict the completion time of each of several concurrent copies, and why it waits."""
     from fabricast.api.cluster_copies import describes_cluster
@@ -207,6 +215,7 @@ def predict(
             {"pattern": pattern, "all_to_all": all_to_all, "halo": halo, "ring": ring, "copies": copies},
             size=size,
             routing=routing or "static",
+            write_ranks=write_ranks,
             output=output,
             shown=printed_format(format_, output),
             verbose=verbose,
@@ -216,6 +225,7 @@ def predict(
         {
             **{f"--{name.replace('_', '-')}": value for name, value in of_cluster.items()},
             "--routing": routing,
+            "--write-ranks": write_ranks,
             "--pattern": pattern,
         },
         "one machine; add --nodes or a file with the key 'cluster'",
