@@ -15,7 +15,7 @@ from fabricast.core.errors import InputError
 if TYPE_CHECKING:
     from fabricast.api.cluster_copies import ClusterCopies
 
-__all__ = ["cluster_pattern", "copies_lines", "print_cluster_copies"]
+__all__ = ["print_cluster_copies"]
 
 #: Copies that are printed, and smallest gain of another choice that is worth a line.
 _MOST_LINES, _LEAST_GAIN = 10, 1.01
@@ -23,7 +23,7 @@ _MOST_LINES, _LEAST_GAIN = 10, 1.01
 _NOTHING_S = 1e-12
 
 
-def cluster_pattern(
+def _cluster_pattern(
     pattern: str | None, all_to_all: str | None, halo: str | None, ring: bool, copies: str | None, gpus: int
 ) -> tuple[str | list[tuple[str, str]], str | None]:
     """Return the copies of options, and the size that one of them states."""
@@ -66,21 +66,21 @@ def print_cluster_copies(
     from fabricast.cli.output import write_elapsed
 
     cluster = load_cluster(files, **options)
-    copies, stated = cluster_pattern(gpus=cluster.gpus, **pattern)
+    copies, stated = _cluster_pattern(gpus=cluster.gpus, **pattern)
     if size is not None and stated is not None:
         raise InputError("cannot be combined with --all-to-all SIZE", argument="size")
     found = predict_cluster(cluster, copies, size=size or stated, routing=routing)
     written = [] if write_ranks is None else found.write_blocks(write_ranks)
     if output is not None:
         write_elapsed(found.table, output)
-        typer.echo("\n".join(copies_lines(found)), err=True)
+        typer.echo("\n".join(_copies_lines(found)), err=True)
     elif shown == "csv":
         found.table.to_csv(sys.stdout, index=False, lineterminator="\n")
-        typer.echo("\n".join(copies_lines(found)[:2]), err=True)
+        typer.echo("\n".join(_copies_lines(found)[:2]), err=True)
     elif shown == "json":
         typer.echo(json.dumps(_document(found), indent=1, ensure_ascii=False))
     else:
-        typer.echo("\n".join(copies_lines(found)))
+        typer.echo("\n".join(_copies_lines(found)))
     for path in written:
         typer.echo(f"written: {path}", err=True)
     print_warnings(found.warnings, verbose=verbose)
@@ -104,7 +104,7 @@ def _tables(found: ClusterCopies) -> dict[str, Any]:
     return {"layers": found.layers, "choices": found.choices, "copies": found.table}
 
 
-def copies_lines(found: ClusterCopies) -> list[str]:
+def _copies_lines(found: ClusterCopies) -> list[str]:
     """Return the time of all copies, the slowest ones, what each layer costs, and choices that are faster."""
     import pandas as pd
 

@@ -21,7 +21,7 @@ from fabricast.networks.patterns import rank_pairs
 from fabricast.pcie.topology.parts import Vertex
 from fabricast.pcie.topology.tree import PcieTree
 
-__all__ = ["MeasuredPattern", "copy_errors", "measured_patterns"]
+__all__ = ["copy_errors", "measured_patterns"]
 
 _SMALLEST = 1 << 20
 _ALL_TO_ALL, _SENDS = "all-to-all of 32 MiB and more", "NCCL's sendrecv of 32 MiB and more"
@@ -38,7 +38,7 @@ _DATASETS = {"alaska_ib": 100.0, "alaska_roce": 25.0, "csd3_ib": 100.0}
 _MACHINE, _NODE, _CARDS = "xxrjun-h100", "hgx_h100", 8
 
 
-class MeasuredPattern(NamedTuple):
+class _MeasuredPattern(NamedTuple):
     """Measured time of copies that start together, and their forecast."""
 
     pattern: str
@@ -48,7 +48,7 @@ class MeasuredPattern(NamedTuple):
     forecast_s: float
 
 
-def measured_patterns() -> Iterator[MeasuredPattern]:
+def measured_patterns() -> Iterator[_MeasuredPattern]:
     """Yield the public measurements of copies between nodes from 1 MiB with their forecasts."""
     yield from _of_nccl()
     yield from _of_mpi()
@@ -65,7 +65,7 @@ def copy_errors() -> pd.DataFrame:
     return pd.DataFrame(rows, columns=list(ERROR_COLUMNS)).round({"median": 4, "worst": 4})
 
 
-def _of_nccl() -> Iterator[MeasuredPattern]:
+def _of_nccl() -> Iterator[_MeasuredPattern]:
     """Yield all-to-all and sends to the next rank of a cluster of ten nodes."""
     columns = ("machine", "operation", "nodes", "ranks", "setting", "size_bytes", "median_us", "shortest_us")
     path = published() / "collectives" / "cluster_times.csv"
@@ -84,10 +84,10 @@ def _of_nccl() -> Iterator[MeasuredPattern]:
         sizes = np.full(pairs.source.size, size / ranks if is_all else size)
         found = forecast_copies(cluster, pairs.source, pairs.target, sizes, alternatives=False)
         pattern = _ALL_TO_ALL if is_all else _SENDS
-        yield MeasuredPattern(pattern, _MACHINE, size, row.number("median_us") * 1e-6, found.time_s)
+        yield _MeasuredPattern(pattern, _MACHINE, size, row.number("median_us") * 1e-6, found.time_s)
 
 
-def _of_mpi() -> Iterator[MeasuredPattern]:
+def _of_mpi() -> Iterator[_MeasuredPattern]:
     """Yield pairs of processes on two nodes that exchange messages over one card at the same time."""
     columns = ("dataset", "system", "path", "processes", "size_bytes", "time_s", "convention", "estimator")
     rows = [
@@ -108,7 +108,7 @@ def _of_mpi() -> Iterator[MeasuredPattern]:
         cluster = _processes(processes, _DATASETS[row["dataset"]], rate)
         source = np.arange(processes)
         found = forecast_copies(cluster, source, source + processes, np.full(processes, size), alternatives=False)
-        yield MeasuredPattern(_MESSAGES, row["dataset"], size, row.number("time_s"), found.time_s)
+        yield _MeasuredPattern(_MESSAGES, row["dataset"], size, row.number("time_s"), found.time_s)
 
 
 def _processes(count: int, gbit_s: float, process_bytes_per_s: float) -> ClusterMachine:
