@@ -28,7 +28,14 @@ from fabricast.pcie.topology.files import builtin_names
 from fabricast.sources.cluster_yaml import is_cluster
 from fabricast.sources.text import Text
 
-__all__ = ["ClusterCopies", "ClusterMachine", "describes_cluster", "load_cluster", "predict_cluster"]
+__all__ = [
+    "ClusterCopies",
+    "ClusterMachine",
+    "describes_cluster",
+    "load_cluster",
+    "predict_cluster",
+    "starts_with_node",
+]
 
 #: Part of a time that is one way, by convention of the benchmark.
 _ONE_WAY = {"one_way": 1.0, "round_trip": 0.5}
@@ -183,9 +190,16 @@ def _resized(statement: ClusterStatement, nodes: int | None, nic: str | None) ->
     return replace(statement, kinds=kinds)
 
 
+def starts_with_node(files: Sequence[str]) -> bool:
+    """Return whether the first name is a built-in node, and neither a file nor a built-in topology."""
+    return (
+        bool(files) and names_builtin_node(files[0]) and files[0] not in builtin_names() and not Path(files[0]).exists()
+    )
+
+
 def describes_cluster(files: Sequence[str]) -> bool:
     """Return whether files are a cluster in YAML, or start with a built-in node that is no built-in topology."""
-    if files and files[0] not in builtin_names() and not Path(files[0]).exists() and names_builtin_node(files[0]):
+    if starts_with_node(files):
         return True
     yaml = [path for path in files if path.lower().endswith((".yaml", ".yml")) and Path(path).is_file()]
     return any(is_cluster(Text(path, read_text(path))) for path in yaml)

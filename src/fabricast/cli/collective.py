@@ -110,6 +110,7 @@ def collective(
     verbose: Annotated[bool, VERBOSE] = False,
 ) -> None:
     """Forecast NCCL's collective operations on PCIe machines, NVLink nodes and clusters, and what limits them."""
+    from fabricast.api.cluster_copies import starts_with_node
     from fabricast.api.clusters import open_nodes
     from fabricast.api.collectives import collective as forecast_collective
     from fabricast.api.collectives import diagnose_collective, graph_file_text, tuner_file_text
@@ -146,6 +147,8 @@ def collective(
         "--write-tuner": write_tuner,
         "--write-graph": write_graph,
     }
+    if node is None and starts_with_node(every):
+        node, *every = every
     if node is not None:
         refuse_options({**of_pcie, "--gpu": gpu, "--cpu": cpu, "--link": link, "--system": system}, "built-in nodes")
         _print_cluster(node, every, on_nodes, output, shown, verbose)

@@ -326,6 +326,15 @@ def test_a_log_is_compared_and_with_sizes_calibrates(tmp_path):
         fc.cluster_collective("hgx_h100", nodes=1, log=log, sizes=["1 GiB"])
 
 
+def test_a_builtin_node_needs_no_option():
+    options = ["--nodes", "4", "--nic", "8x200", "--sizes", "8B 1GiB"]
+    named, plain = (
+        CliRunner().invoke(app, ["collective", *node, *options]) for node in (["--node", "hgx_h100"], ["hgx_h100"])
+    )
+    assert named.exit_code == plain.exit_code == 0
+    assert named.stdout == plain.stdout
+
+
 def test_the_command_prints_a_cluster(tmp_path):
     arguments = ["collective", "--node", "hgx_h100", "--nodes", "4", "--nic", "8x200", "--sizes", "8B 1GiB"]
     table = CliRunner().invoke(app, [*arguments, "--format", "table"])

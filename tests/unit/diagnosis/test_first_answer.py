@@ -471,4 +471,4 @@ def test_clusters_without_public_machines_are_compared_with_a_forecast(tmp_path)
     diagnosis = fc.diagnose([slow])
     # The cards are assumed, so that slower ones would explain it: no cause is named.
     assert str(diagnosis.verdict).startswith("not supported")
-    assert any("if the cards are these" in text for text in diagnosis.statements)
+    assert any("times the longest expected time if these are its cards" in text for text in diagnosis.statements)

@@ -300,12 +300,6 @@ def _notes(
     """Return the expected error and the assumptions of a forecast."""
     notes = []
     cluster = model.cluster
-    if calibration is not None:
-        text = (
-            f"calibrated by measured rows: latencies times {calibration.latency:.3g}, rates times "
-            f"{calibration.rate:.3g} of those of public machines"
-        )
-        notes.append(CodedWarning(WarningCode.STEP_RATE_SCALED, text))
     known = list(dict.fromkeys(error for error in errors if error is not None))
     if known:
         parts = ", ".join(error.words(is_calibrated=calibration is not None) for error in known)
@@ -313,6 +307,9 @@ def _notes(
         text = f"expected error {state}, each public machine left out of the fit (median): {parts}"
     else:
         text = f"the expected error of {model.operation} on {cluster.words} is unknown: no public machine"
+    if calibration is not None:
+        factors = f"latencies {calibration.latency:.3g}, rates {calibration.rate:.3g} times those of public machines"
+        text = f"{text}; by the measured rows: {factors}"
     notes.append(CodedWarning(WarningCode.EXPECTED_ERROR, text))
     if cluster.is_node_assumed:
         text = f"no file describes the node: the built-in node {cluster.name} is assumed"
