@@ -31,7 +31,7 @@ def test_report_shows_every_figure_offline(finished, browser, width):
     page.evaluate("document.querySelectorAll('details').forEach(fold => { fold.open = true; })")
     shown = page.locator("img[data-picture]").evaluate_all("all => all.map(i => [i.naturalWidth, i.clientWidth])")
     assert all(natural > 0 and on_page > 0 for natural, on_page in shown)
-    assert page.locator(".card").count() == 6
+    assert page.locator(".card").count() == 7
     assert page.locator(".card .paper").count() == 6
     links = page.locator("nav a").all()
     assert len(links) >= 10

@@ -34,7 +34,7 @@ def test_run_creates_all_outputs(finished):
     for name in ("results/fabricast.duckdb", "results/run_config.yaml", "reports/report.html"):
         assert (finished / name).stat().st_size > 0
     figures = {path.name for path in (finished / "reports" / "figures").iterdir()}
-    assert len(figures) == 63
+    assert len(figures) == 66
     assert not list(finished.rglob("*.part*"))
 
 
@@ -101,7 +101,7 @@ def test_run_opens_from_python(finished):
     assert set(run["claim"]["claim"]) | set(run["target"]["target"]) == {claim.claim for claim in claims}
     with run.connect() as connection:
         assert connection.table("study").filter("study = 'pcie'").fetchall()[0][0] == "pcie"
-    assert len(run.figures) == 63
+    assert len(run.figures) == 66
     assert run.figure("pcie.slowdown")._repr_svg_().startswith("<?xml")
     assert "reproduced" in run._repr_html_()
     with pytest.raises(fc.InputError, match="did you mean 'claim'"):

@@ -20,7 +20,7 @@ from fabricast.core.errors import InputError
 from fabricast.core.facts import Content, Facts, Quantity
 from fabricast.core.quantities import to_bytes
 from fabricast.inputs.cluster_files import ClusterStatement, NodeKind
-from fabricast.inputs.files import read_text
+from fabricast.inputs.files import exists, read_text
 from fabricast.machine.build import MACHINE_CONTENTS, load_facts
 from fabricast.machine.options import MachineOptions
 from fabricast.networks.patterns import grid_of, is_pattern, rank_pairs
@@ -192,16 +192,14 @@ def _resized(statement: ClusterStatement, nodes: int | None, nic: str | None) ->
 
 def starts_with_node(files: Sequence[str]) -> bool:
     """Return whether the first name is a built-in node, and neither a file nor a built-in topology."""
-    return (
-        bool(files) and names_builtin_node(files[0]) and files[0] not in builtin_names() and not Path(files[0]).exists()
-    )
+    return bool(files) and names_builtin_node(files[0]) and files[0] not in builtin_names() and not exists(files[0])
 
 
 def describes_cluster(files: Sequence[str]) -> bool:
     """Return whether files are a cluster in YAML, or start with a built-in node that is no built-in topology."""
     if starts_with_node(files):
         return True
-    yaml = [path for path in files if path.lower().endswith((".yaml", ".yml")) and Path(path).is_file()]
+    yaml = [path for path in files if path.lower().endswith((".yaml", ".yml")) and exists(path)]
     return any(is_cluster(Text(path, read_text(path))) for path in yaml)
 
 
@@ -273,9 +271,9 @@ def _ends(cluster: ClusterMachine, copies: _Copies, size: float | str | None) ->
         copies = [_pair(word) for word in copies.replace(",", " ").split()]
     if isinstance(copies, str | Path):
         words = is_pattern(str(copies))
+        pairs = rank_pairs(copies)
         if not words and size is not None:
             raise InputError("is stated for a file, which has the sizes", argument="size")
-        pairs = rank_pairs(copies)
         size_bytes = pairs.size_bytes
         if words and "," not in str(copies):
             size_bytes = np.full(pairs.source.size, to_bytes(_DEFAULT_SIZE if size is None else size))

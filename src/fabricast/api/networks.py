@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from fabricast.core.arguments import with_checked_types
 from fabricast.core.errors import InputError, unknown_name
 from fabricast.core.quantities import check_count, check_seed, to_bytes
+from fabricast.inputs.files import exists
 from fabricast.networks.descriptions import default_network, switch_network
 from fabricast.networks.launcher_files import is_host_name, read_hosts, write_rank_files
 from fabricast.networks.loads import ROUTINGS, end_point_pairs, link_loads
@@ -390,7 +391,7 @@ def _hosts(
     if listed is None:
         places = _usual_hosts(built)
         names = [built.hosts[place] for place in places.tolist()]
-    elif network is None or not Path(network).is_file():
+    elif network is None or not exists(network):
         # Generated networks have no names of their own: the hosts have the first places, in their order.
         if len(listed) > len(built.hosts):
             raise InputError(f"has {len(listed):,} hosts, expected at most {len(built.hosts):,}", argument="hosts")

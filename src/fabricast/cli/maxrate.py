@@ -108,6 +108,7 @@ def collect(
 ) -> None:
     """Collect benchmark outputs as one data set in CSV, with a digest of each file."""
     from fabricast.core.errors import InputError
+    from fabricast.inputs.files import exists
 
     if machine is not None:
         if processes is not None or node_pairs != 1 or name is not None:
@@ -120,7 +121,7 @@ def collect(
     paths = []
     for text in files:
         match = re.fullmatch(r"([0-9]{1,7})=(.+)", text)
-        is_counted = match is not None and not Path(text).exists()
+        is_counted = match is not None and not exists(text)
         paths.append(Path(match[2] if match is not None and is_counted else text))
         if match is not None and is_counted:
             counts[str(paths[-1])] = int(match[1])

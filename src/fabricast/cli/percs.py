@@ -54,13 +54,14 @@ _MOST_LINKS_SHOWN = 10
 
 def _is_switched(pattern: str, network: str | None, groups: int | None) -> bool:
     """Return whether a command is about a network of switches, not a two-level direct network."""
+    from fabricast.inputs.files import exists
     from fabricast.networks.descriptions import is_description
     from fabricast.networks.patterns import is_pattern
     from fabricast.percs.cases import WORKLOADS
 
     if network is not None:
         return is_description(network)
-    is_file = bool(Path(pattern).suffix) or Path(pattern).exists()
+    is_file = bool(Path(pattern).suffix) or exists(pattern)
     return is_pattern(pattern) or (groups is None and pattern not in WORKLOADS and is_file)
 
 

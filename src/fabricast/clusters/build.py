@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +24,7 @@ from fabricast.collectives.reference import network_of
 from fabricast.core.errors import InputError, unknown_name
 from fabricast.core.warnings import CodedWarning, WarningCode
 from fabricast.inputs.cluster_files import ClusterStatement, NodeKind
+from fabricast.inputs.files import exists
 from fabricast.machine.build import MACHINE_CONTENTS, load_facts, machine_from, machine_of_tree
 from fabricast.machine.machine import Machine
 from fabricast.machine.options import MachineOptions
@@ -164,7 +164,7 @@ def _switches(statement: ClusterStatement, card_bytes_per_s: float) -> tuple[Swi
 
 def _check_ports(statement: ClusterStatement, kinds: Sequence[NodeMachine], switches: SwitchNetwork | None) -> None:
     """Raise an error if a file with all cables has fewer ports of a host than the nodes have cards."""
-    if switches is None or is_slurm_file(statement.switches or "") or not Path(statement.switches or "").is_file():
+    if switches is None or is_slurm_file(statement.switches or "") or not exists(statement.switches or ""):
         return
     ports, most = switches.rails(np.arange(len(switches.hosts))), max(len(kind.cards) for kind in kinds)
     if most > ports:

@@ -20,6 +20,7 @@ __all__ = [
     "LARGEST_TEXT_BYTES",
     "atomic_write",
     "decoded",
+    "exists",
     "is_table",
     "line_blocks",
     "parse_json",
@@ -47,6 +48,18 @@ def is_table(path: Path | str) -> bool:
     (True, False)
     """
     return Path(path).suffix.lower() in (".csv", ".parquet")
+
+
+def exists(path: Path | str) -> bool:
+    """Return whether a file or folder has a name; a text of a user may be longer than names of files can be.
+
+    >>> exists("."), exists("n" * 5000)
+    (True, False)
+    """
+    try:
+        return Path(path).exists()
+    except OSError:
+        return False
 
 
 def read_bytes(path: Path | str, *, most_bytes: int = LARGEST_TEXT_BYTES) -> bytes:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from fabricast.core.errors import InputError
-from fabricast.inputs.files import read_text
+from fabricast.inputs.files import exists, read_text
 from fabricast.inputs.log_lines import clean_text
 from fabricast.networks.generators import dragonfly, fat_tree
 from fabricast.networks.launcher_files import is_host_name, is_slurm_topology, slurm_switches
@@ -66,7 +66,7 @@ def is_slurm_file(network: str) -> bool:
 
 
 def _is_words(network: str) -> bool:
-    return network.partition(":")[0] in ("fat_tree", "dragonfly") or (":" in network and not Path(network).exists())
+    return network.partition(":")[0] in ("fat_tree", "dragonfly") or (":" in network and not exists(network))
 
 
 def _is_discovery(text: str) -> bool:

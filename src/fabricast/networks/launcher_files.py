@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fabricast.core.errors import InputError
-from fabricast.inputs.files import read_text, write_text
+from fabricast.inputs.files import exists, read_text, write_text
 from fabricast.inputs.log_lines import clean_text
 
 __all__ = [
@@ -36,21 +36,13 @@ _SWITCH = re.compile(r"^\s*SwitchName\s*=\s*(\S+)", re.IGNORECASE | re.MULTILINE
 _MEMBERS = re.compile(r"\b(Nodes|Switches)\s*=\s*(\S+)", re.IGNORECASE)
 
 
-def _is_path(source: str | Path) -> bool:
-    """Return whether a file has a name; a list of nodes may be longer than the names of files can be."""
-    try:
-        return Path(source).exists()
-    except OSError:
-        return False
-
-
 def read_hosts(source: str | Path, *, ranks_per_node: int | None = None) -> list[str]:
     """Read the host names of all routers, in the order of the network.
 
     >>> read_hosts("node[08-10],login")
     ['node08', 'node09', 'node10', 'login']
     """
-    if not _is_path(source) and re.search(r"[\[,]", str(source)):
+    if not exists(source) and re.search(r"[\[,]", str(source)):
         return list(node_names(str(source)))
     text = clean_text(read_text(source, strict=True))
     if is_slurm_topology(text):

@@ -11,10 +11,13 @@ from numpy.typing import NDArray
 
 from fabricast.core.errors import InputError
 from fabricast.core.units import parse_bytes
+from fabricast.inputs.files import exists
 from fabricast.networks.matrices import read_matrix
 
 __all__ = ["RankPairs", "compact_block", "grid_of", "is_pattern", "node_pairs", "rank_pairs", "slots_of_blocks"]
 
+#: Patterns in words, for messages.
+_EXPECTED = "halo:4x8x2, all_to_all:64 or ring:64, and ',SIZE' such as ',1 MiB'"
 _WORDS = re.compile(r"(halo|all_to_all|ring):([0-9x]+)(?:,(.+))?")
 _DEFAULT_BYTES = 1 << 20
 #: Most pairs of a pattern in words; all_to_all has the square of its ranks.
@@ -51,16 +54,15 @@ def rank_pairs(pattern: str | Path) -> RankPairs:
     ([0, 1, 2], [1, 2, 0], [1024.0, 1024.0, 1024.0])
     """
     if not is_pattern(str(pattern)):
+        if not Path(pattern).suffix and not exists(pattern):
+            raise InputError(f"is '{pattern}', neither a file nor {_EXPECTED}", argument="pattern")
         source, target, size, ranks = read_matrix(pattern)
         return RankPairs(str(pattern), ranks, source, target, size)
     match = _WORDS.fullmatch(str(pattern))
     words = match[2].split("x") if match else [""]
     sides = [int(word) for word in words] if all(0 < len(word) < 8 for word in words) else []
     if match is None or not sides or min(sides) < 1 or (match[1] != "halo" and len(sides) != 1):
-        raise InputError(
-            f"is '{pattern}', expected halo:4x8x2, all_to_all:64 or ring:64, and ',SIZE' such as ',1 MiB'",
-            argument="pattern",
-        )
+        raise InputError(f"is '{pattern}', expected {_EXPECTED}", argument="pattern")
     size_bytes = parse_bytes(match[3], "pattern") if match[3] else float(_DEFAULT_BYTES)
     ranks = int(np.prod(np.array(sides, dtype=np.float64)))
     if not 2 <= ranks <= _MOST_PAIRS or (match[1] == "all_to_all" and ranks**2 > _MOST_PAIRS):
@@ -116,7 +118,7 @@ def compact_block(sides: tuple[int, ...], ranks_per_node: int) -> tuple[int, ...
     """Return the block of a grid with the ranks of one node that has the fewest neighbours outside; None without one.
 
     >>> compact_block((4, 4, 4, 8), 8), compact_block((3, 3), 4)
-    ((1, 2, 2, 2), None)
+    ((1, 1, 4, 2), None)
     """
     blocks: list[tuple[int, ...]] = [()]
     for side in sides:

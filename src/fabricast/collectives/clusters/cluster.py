@@ -11,6 +11,7 @@ from fabricast.core.errors import InputError, unknown_name
 from fabricast.core.resources import published
 from fabricast.core.units import pcie_link_bytes_per_s
 from fabricast.inputs.csv_files import CsvRow, read_csv
+from fabricast.inputs.files import exists
 from fabricast.inputs.gpus import gpu_model
 from fabricast.nccl.hosts import Hosts
 from fabricast.nccl.settings import NcclSettings, cpu_of
@@ -239,12 +240,7 @@ def is_builtin_node(name: str) -> bool:
     >>> is_builtin_node("HGX H100"), is_builtin_node("topology.xml")
     (True, False)
     """
-    try:
-        is_file = Path(name).exists()
-    except OSError:
-        # Longer than any name of a file.
-        is_file = False
-    return names_builtin_node(name) or not (is_file or Path(name).suffix or name in builtin_names())
+    return names_builtin_node(name) or not (exists(name) or Path(name).suffix or name in builtin_names())
 
 
 def names_builtin_node(name: str) -> bool:
