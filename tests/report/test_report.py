@@ -32,7 +32,7 @@ def test_report_shows_every_figure_offline(finished, browser, width):
     shown = page.locator("img[data-picture]").evaluate_all("all => all.map(i => [i.naturalWidth, i.clientWidth])")
     assert all(natural > 0 and on_page > 0 for natural, on_page in shown)
     assert page.locator(".card").count() == 7
-    assert page.locator(".card .paper").count() == 6
+    assert page.locator(".card .paper").count() == 7
     links = page.locator("nav a").all()
     assert len(links) >= 10
     for link in links:

@@ -105,9 +105,9 @@ def _draw(axes: Axes, bars: list[tuple[str, float, str]]) -> None:
     times = np.array([1e3 * time for _, time, _ in bars])
     axes.barh(places, times, color=[colour for _, _, colour in bars], height=0.7)
     for place, time in zip(places, times, strict=True):
-        axes.text(time, place, f" {time:.3g}", va="center", fontsize=6)
+        axes.text(time, place, f" {time:.3g}", va="center")
     axes.set_yticks(places, [label for label, _, _ in bars])
-    axes.set_xlim(0, 1.15 * float(times.max()))
+    axes.set_xlim(0, 1.2 * float(times.max()))
 
 
 def plot_measured(copies: pd.DataFrame) -> Figure:

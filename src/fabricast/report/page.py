@@ -36,6 +36,8 @@ YOUR_MACHINE = "your_machine"
 _CARD = "card"
 #: Number of figures of a study that are visible by default: the first in its full size, the others as previews.
 _FIRST_PICTURES = 3
+#: The same for studies without publication, so that the papers stay in front.
+_FIRST_PICTURES_OF_OURS = 1
 #: Width in points above which a figure spans both columns of a gallery.
 _COLUMN_PT = 300
 #: Verdicts of statements that hold in data.
@@ -203,6 +205,7 @@ def _study(
 ) -> dict[str, Any]:
     """Return the data of the report section on a study."""
     story = stories()[row["study"]]
+    shown = _FIRST_PICTURES if story.claim else _FIRST_PICTURES_OF_OURS
     gallery = [picture for picture in pictures if not picture.path.stem.endswith(f".{_CARD}")]
     claims = [claim for claim in sections["claims"] if claim["study"] == row["study"]]
     # Statements that independent data test come first.
@@ -219,8 +222,8 @@ def _study(
             "labels": story.labels,
             "answers": answers_of(connection, row["study"]),
             "card": next((picture for picture in pictures if picture.path.stem.endswith(f".{_CARD}")), None),
-            "pictures": gallery[:_FIRST_PICTURES],
-            "more_pictures": gallery[_FIRST_PICTURES:],
+            "pictures": gallery[:shown],
+            "more_pictures": gallery[shown:],
             "tables": [sheet for sheet in _sheets(connection, KEY_TABLES.get(row["study"], {})) if sheet.rows],
             "claims": len(claims),
             "key": next((claim for claim in claims if claim["claim"] == story.claim), None),

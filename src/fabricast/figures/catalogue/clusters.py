@@ -18,7 +18,8 @@ FIGURES = (
         "Time of application patterns on 64 nodes, and what each layer costs",
         lambda read, values: plots.plot_layers(read("cluster_layer"), read("cluster_choice")),
         "Forecasts of a 4D stencil and an all-to-all of 512 GPUs by cards and network. Cells: how many times as fast "
-        "all copies would be if one layer limited nothing, or with another choice. No such run was measured publicly.",
+        "all copies would be if one layer limited nothing, or with another choice (a dash: by less than "
+        "0.5 %; empty: does not apply). No such run was measured publicly.",
     ),
     Entry(
         "measured",
