@@ -226,6 +226,7 @@ def _study(
             "more_pictures": gallery[shown:],
             "tables": [sheet for sheet in _sheets(connection, KEY_TABLES.get(row["study"], {})) if sheet.rows],
             "claims": len(claims),
+            "is_ours": not story.claim,
             "key": next((claim for claim in claims if claim["claim"] == story.claim), None),
             "statements": sorted(
                 (claim for claim in claims if claim["verdict"] != CONSISTENT),
