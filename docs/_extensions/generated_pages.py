@@ -194,12 +194,17 @@ def _cluster_errors() -> str:
 _COPY_CONSTANTS = ("verbs_share", "slingshot_share", "card_pair_share")
 
 
-def _cluster_constants(names: tuple[str, ...] = ()) -> str:
-    """Constants of the time model over NVLink and between nodes, or those with some names."""
+def _copy_constants() -> str:
+    """Return the constants of the forecast of copies over nodes."""
+    fitted = [fitted_constants()[name] for name in _COPY_CONSTANTS]
+    cells = [(one.meaning, *(f"{value:.3g}" for value in (one.value, one.least, one.most))) for one in fitted]
+    return _markdown_table(["constant", "value", "low", "high"], cells)
+
+
+def _cluster_constants() -> str:
+    """Constants of the time model over NVLink and between nodes."""
     cells = []
     for name, one in fitted_constants().items():
-        if names and name not in names:
-            continue
         scale, unit = (1e6, "µs") if one.unit == "s" else (1.0, one.unit)
         cells.append((f"`{name}`", one.meaning, *(f"{scale * v:.3g}" for v in (one.value, one.least, one.most)), unit))
     return _markdown_table(["constant", "meaning", "value", "low", "high", "unit"], cells)
@@ -586,7 +591,7 @@ def _generate(app: Sphinx) -> None:
     (generated / "cluster_copy_errors.md").write_text(_cluster_copy_errors(), encoding="utf-8")
     (generated / "cluster_errors.md").write_text(_cluster_errors(), encoding="utf-8")
     (generated / "cluster_constants.md").write_text(_cluster_constants(), encoding="utf-8")
-    (generated / "cluster_copy_constants.md").write_text(_cluster_constants(_COPY_CONSTANTS), encoding="utf-8")
+    (generated / "cluster_copy_constants.md").write_text(_copy_constants(), encoding="utf-8")
     (generated / "nodes.md").write_text(_nodes(), encoding="utf-8")
     (generated / "collectives_states.md").write_text(_state_errors(), encoding="utf-8")
     (generated / "pcie_host_copies.md").write_text(_host_copies(), encoding="utf-8")
