@@ -11,7 +11,6 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from scipy.optimize import nnls
 
 from fabricast.collectives.clusters.cluster import EFA, ETHERNET, SLINGSHOT, VERBS
 from fabricast.core.errors import InputError
@@ -142,6 +141,14 @@ class SizeFit(NamedTuple):
         return self.start_s + bus_bytes * self.per_byte + np.sqrt(bus_bytes) * self.per_root
 
 
+def _relative_fit(terms: NDArray[np.float64], time_s: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the factors of terms, not negative, with the least relative errors. Shapes: terms (times, terms)."""
+    from scipy.optimize import nnls  # slow to import, therefore not at module level
+
+    factors: NDArray[np.float64] = nnls(terms / time_s[:, None], np.ones_like(time_s))[0]
+    return factors
+
+
 def fitted(bus_bytes: NDArray[np.float64], time_s: NDArray[np.float64]) -> SizeFit:
     """Return the fit with the least relative errors, without negative terms.
 
@@ -152,7 +159,7 @@ def fitted(bus_bytes: NDArray[np.float64], time_s: NDArray[np.float64]) -> SizeF
     """
     columns = np.column_stack([np.ones_like(bus_bytes), bus_bytes, np.sqrt(bus_bytes)])
     scale = columns.max(axis=0)
-    found, _ = nnls(columns / scale / time_s[:, None], np.ones_like(time_s))
+    found = _relative_fit(columns / scale, time_s)
     start_s, per_byte, per_root = (found / scale).tolist()
     return SizeFit(start_s, per_byte, per_root)
 
@@ -394,5 +401,5 @@ def scaled(fit: SizeFit, bus_bytes: NDArray[np.float64], time_s: NDArray[np.floa
     start_s, rest_s = fit.start_s, fit.times_s(bus_bytes) - fit.start_s
     # Two equations in the factors of the start and of both rates.
     matrix = np.array([[start_s, rest_s[small]], [start_s, rest_s[large]]])
-    (of_start, of_rates), _ = nnls(matrix / time_s[[small, large], None], np.ones(2))
+    of_start, of_rates = _relative_fit(matrix, time_s[[small, large]])
     return SizeFit(start_s * of_start, fit.per_byte * of_rates, fit.per_root * of_rates)

@@ -28,6 +28,10 @@ def test_import_loads_no_large_libraries_and_changes_no_settings():
     # scikit-learn sets KMP_* in any process that imports it.
     loaded = in_fresh_process("import sys; import fabricast; print(*sys.modules)").split()
     assert not {"numpy", "pandas", "numba", "matplotlib", "duckdb", "snakemake", "sklearn", "pyarrow"} & set(loaded)
+    # The optimisers of scipy alone cost half a second.
+    loaded = in_fresh_process("import sys; import fabricast as fc; fc.predict; print(*sys.modules)").split()
+    assert "pandas" in loaded
+    assert "scipy.optimize" not in loaded
     program = (
         "import os, matplotlib\n"
         "def state(): return ({k: v for k, v in os.environ.items() if not k.startswith('KMP_')}, matplotlib.rcParams._get('backend'))\n"
