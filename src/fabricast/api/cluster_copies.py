@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fabricast.api.graphs import DEFAULT_SIZE
 from fabricast.api.machine_inputs import Files, paths_of
 from fabricast.clusters.build import build_cluster
 from fabricast.clusters.forecast import ClusterCopies, forecast_copies
@@ -20,10 +21,11 @@ from fabricast.core.errors import InputError
 from fabricast.core.facts import Content, Facts, Quantity
 from fabricast.core.quantities import to_bytes
 from fabricast.inputs.cluster_files import ClusterStatement, NodeKind
+from fabricast.inputs.copy_lists import pairs_of
 from fabricast.inputs.files import exists, read_text
 from fabricast.machine.build import MACHINE_CONTENTS, load_facts
 from fabricast.machine.options import MachineOptions
-from fabricast.networks.patterns import grid_of, is_pattern, rank_pairs
+from fabricast.networks.patterns import grid_of, is_pattern, rank_pairs, states_sizes
 from fabricast.pcie.topology.files import builtin_names
 from fabricast.sources.cluster_yaml import is_cluster
 from fabricast.sources.text import Text
@@ -262,24 +264,21 @@ def predict_cluster(
     return replace(found, pattern=title)
 
 
-_DEFAULT_SIZE = "300 MiB"
-
-
 def _ends(cluster: ClusterMachine, copies: _Copies, size: float | str | None) -> _Ends:
     """Return ranks and sizes of copies."""
+    size_bytes = to_bytes(DEFAULT_SIZE if size is None else size)
     if isinstance(copies, str) and ">" in copies:
-        copies = [_pair(word) for word in copies.replace(",", " ").split()]
+        copies = pairs_of(copies)
     if isinstance(copies, str | Path):
-        words = is_pattern(str(copies))
         pairs = rank_pairs(copies)
-        if not words and size is not None:
-            raise InputError("is stated for a file, which has the sizes", argument="size")
-        size_bytes = pairs.size_bytes
-        if words and "," not in str(copies):
-            size_bytes = np.full(pairs.source.size, to_bytes(_DEFAULT_SIZE if size is None else size))
-        elif size is not None:
-            raise InputError("is stated twice: in the pattern and by itself", argument="size")
-        return pairs.source, pairs.target, size_bytes
+        if not states_sizes(copies):
+            return pairs.source, pairs.target, np.full(pairs.source.size, size_bytes)
+        if size is not None:
+            text = (
+                "twice: in the pattern and by itself" if is_pattern(str(copies)) else "for a file, which has the sizes"
+            )
+            raise InputError(f"is stated {text}", argument="size")
+        return pairs.source, pairs.target, pairs.size_bytes
     ends = []
     for pair in copies:
         if not isinstance(pair, tuple | list) or len(pair) != 2:
@@ -288,14 +287,7 @@ def _ends(cluster: ClusterMachine, copies: _Copies, size: float | str | None) ->
     if not ends:
         raise InputError("is empty, expected one or more copies", argument="copies")
     ranks = np.array(ends, dtype=np.int64)
-    size_bytes = np.full(len(ends), to_bytes(_DEFAULT_SIZE if size is None else size))
-    return ranks[:, 0], ranks[:, 1], size_bytes
-
-
-def _pair(word: str) -> tuple[str, str]:
-    """Return source and target of a copy such as ``node0.gpu0>node1.gpu0``."""
-    source, _, target = word.partition(">")
-    return source, target
+    return ranks[:, 0], ranks[:, 1], np.full(len(ends), size_bytes)
 
 
 def _name(end: object) -> str:

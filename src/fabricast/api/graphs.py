@@ -20,6 +20,7 @@ from fabricast.pcie.topology.memory import HOST, nearest_memory, with_host_memor
 from fabricast.pcie.topology.tree import PcieTree
 
 __all__ = [
+    "DEFAULT_SIZE",
     "all_to_all",
     "collective_step",
     "graph",
@@ -30,7 +31,8 @@ __all__ = [
     "read_graphs",
 ]
 
-_SIZE = "300 MiB"
+#: Size of each copy without another statement.
+DEFAULT_SIZE = "300 MiB"
 #: Endpoint numbers are below this; topologies are far smaller.
 _MOST_ENDPOINTS = 1 << 20
 
@@ -39,7 +41,7 @@ _MOST_ENDPOINTS = 1 << 20
 def graph(
     pairs: Iterable[tuple[int | str, int | str]],
     *,
-    size: float | str | Sequence[float | str] = _SIZE,
+    size: float | str | Sequence[float | str] = DEFAULT_SIZE,
     start_s: float | Sequence[float] = 0.0,
     name: str = "graph",
     tree: PcieTree | None = None,
@@ -155,7 +157,7 @@ def _ranks(tree: PcieTree, least: int = 2) -> list[int]:
 
 
 @with_checked_types
-def all_to_all(tree: PcieTree, *, size: float | str = _SIZE) -> CongestionGraphs:
+def all_to_all(tree: PcieTree, *, size: float | str = DEFAULT_SIZE) -> CongestionGraphs:
     """Return the congestion graph in which every accelerator sends to all others.
 
     Parameters
@@ -184,7 +186,7 @@ def all_to_all(tree: PcieTree, *, size: float | str = _SIZE) -> CongestionGraphs
 
 
 @with_checked_types
-def collective_step(tree: PcieTree, name: str, *, size: float | str = _SIZE) -> CongestionGraphs:
+def collective_step(tree: PcieTree, name: str, *, size: float | str = DEFAULT_SIZE) -> CongestionGraphs:
     """Return the congestion graphs of a collective operation, one per step.
 
     Steps depend on each other, so each step is a separate graph. The steps of a ring algorithm are equal: its graph is
@@ -222,7 +224,9 @@ def collective_step(tree: PcieTree, name: str, *, size: float | str = _SIZE) -> 
 
 
 @with_checked_types
-def network_card_copies(tree: PcieTree, *, from_cards: bool = False, size: float | str = _SIZE) -> CongestionGraphs:
+def network_card_copies(
+    tree: PcieTree, *, from_cards: bool = False, size: float | str = DEFAULT_SIZE
+) -> CongestionGraphs:
     """Return a graph of copies between accelerators and their nearest network cards.
 
     All accelerators send at the same time, each to its nearest card. With `from_cards` they receive.
@@ -265,7 +269,7 @@ def network_card_copies(tree: PcieTree, *, from_cards: bool = False, size: float
 
 
 @with_checked_types
-def host_copies(tree: PcieTree, *, to_host: bool = False, size: float | str = _SIZE) -> CongestionGraphs:
+def host_copies(tree: PcieTree, *, to_host: bool = False, size: float | str = DEFAULT_SIZE) -> CongestionGraphs:
     """Return a graph of copies between accelerators and their nearest host memory.
 
     All accelerators read from host memory at the same time. With `to_host` they write.
@@ -302,7 +306,7 @@ def host_copies(tree: PcieTree, *, to_host: bool = False, size: float | str = _S
 
 
 @with_checked_types
-def halo_exchange(tree: PcieTree, grid: Sequence[int], *, size: float | str = _SIZE) -> CongestionGraphs:
+def halo_exchange(tree: PcieTree, grid: Sequence[int], *, size: float | str = DEFAULT_SIZE) -> CongestionGraphs:
     """Return the congestion graph of a halo exchange on a process grid.
 
     Every process sends to all of its neighbours at the same time.
@@ -340,7 +344,7 @@ def halo_exchange(tree: PcieTree, grid: Sequence[int], *, size: float | str = _S
 
 
 @with_checked_types
-def read_graphs(path: str | Path, tree: PcieTree, *, size: float | str = _SIZE) -> CongestionGraphs:
+def read_graphs(path: str | Path, tree: PcieTree, *, size: float | str = DEFAULT_SIZE) -> CongestionGraphs:
     """Read congestion graphs from a CSV or Parquet file.
 
     Parameters

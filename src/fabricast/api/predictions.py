@@ -13,7 +13,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from fabricast.api.cluster_copies import describes_cluster, predict_cluster
-from fabricast.api.graphs import graphs_of
+from fabricast.api.graphs import DEFAULT_SIZE, graphs_of
 from fabricast.api.machine_inputs import Files, MachineLike, machine_of, paths_of
 from fabricast.api.methods import DEFAULT_MODEL, Method, Progress, check_question
 from fabricast.api.prediction_table import Prediction, communications, makespans
@@ -26,7 +26,6 @@ from fabricast.core.warnings import CodedWarning, WarningCode
 from fabricast.machine.machine import Machine
 from fabricast.machine.options import MachineOptions
 from fabricast.machine.staging import StagedRate, StagedRates
-from fabricast.networks.patterns import is_pattern
 from fabricast.pcie.graphs.congestion_graphs import CongestionGraphs, from_pairs
 from fabricast.pcie.graphs.staged import TRANSPORTS, chunk_overhead_s, staged_copies, staged_graphs
 from fabricast.pcie.machines.engine_model import ENGINE_MODELS
@@ -47,7 +46,7 @@ def predict(
     tree: MachineLike | ClusterMachine,
     graphs: CongestionGraphs | str | Path | Iterable[tuple[int | str, int | str]],
     *,
-    size: float | str = "300 MiB",
+    size: float | str = DEFAULT_SIZE,
     model: str | Model | UserRates = DEFAULT_MODEL,
     bandwidth: float | str | None = None,
     tau: float | None = None,
@@ -197,8 +196,7 @@ def _predict_cluster(
     """Return the table of copies in a cluster, with the tables of layers and choices in `attrs`."""
     if isinstance(copies, CongestionGraphs):
         raise InputError("are of one machine, expected pairs such as ('node0.gpu3', 'node1.gpu3')", argument="graphs")
-    is_sized = isinstance(copies, str | Path) and (not is_pattern(str(copies)) or "," in str(copies))
-    found = predict_cluster(cluster, copies, size=None if is_sized else size)
+    found = predict_cluster(cluster, copies, size=None if size == DEFAULT_SIZE else size)
     table = Prediction(found.table)
     table.attrs["warnings"] = list(found.warnings)
     table.attrs["time_s"], table.attrs["is_lower_bound"] = found.time_s, not found.is_simulated

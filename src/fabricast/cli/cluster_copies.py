@@ -11,6 +11,7 @@ import typer
 
 from fabricast.cli.options import print_warnings
 from fabricast.core.errors import InputError
+from fabricast.inputs.copy_lists import pairs_of
 
 if TYPE_CHECKING:
     from fabricast.api.cluster_copies import ClusterCopies
@@ -27,8 +28,6 @@ def _cluster_pattern(
     pattern: str | None, all_to_all: str | None, halo: str | None, ring: bool, copies: str | None, gpus: int
 ) -> tuple[str | list[tuple[str, str]], str | None]:
     """Return the copies of options, and the size that one of them states."""
-    from fabricast.cli.pcie.patterns import pairs_of
-
     given = {
         "--pattern": pattern,
         "--all-to-all": all_to_all,

@@ -14,7 +14,16 @@ from fabricast.core.units import parse_bytes
 from fabricast.inputs.files import exists
 from fabricast.networks.matrices import read_matrix
 
-__all__ = ["RankPairs", "compact_block", "grid_of", "is_pattern", "node_pairs", "rank_pairs", "slots_of_blocks"]
+__all__ = [
+    "RankPairs",
+    "compact_block",
+    "grid_of",
+    "is_pattern",
+    "node_pairs",
+    "rank_pairs",
+    "slots_of_blocks",
+    "states_sizes",
+]
 
 #: Patterns in words, for messages.
 _EXPECTED = "halo:4x8x2, all_to_all:64 or ring:64, and ',SIZE' such as ',1 MiB'"
@@ -44,6 +53,15 @@ def is_pattern(text: str) -> bool:
     (True, False)
     """
     return text.partition(":")[0] in ("halo", "all_to_all", "ring")
+
+
+def states_sizes(pattern: str | Path) -> bool:
+    """Return whether a pattern states the bytes between ranks: files do, and words with a size.
+
+    >>> states_sizes("halo:4x8"), states_sizes("halo:4x8,1 MiB"), states_sizes("matrix.csv")
+    (False, True, True)
+    """
+    return not is_pattern(str(pattern)) or "," in str(pattern)
 
 
 def rank_pairs(pattern: str | Path) -> RankPairs:

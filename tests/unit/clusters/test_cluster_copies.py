@@ -449,6 +449,18 @@ def test_files_without_a_node_and_files_of_one_of_several_kinds_are_refused(tmp_
         fc.load_cluster(str(tmp_path / "osu.txt"), nodes=2, nic="8x400")
 
 
+def test_the_size_of_predict_applies_to_copies_without_one():
+    cluster = fc.load_cluster("hgx_h100", nodes=2, nic="8x400")
+    for copies in ("node0.gpu0>node1.gpu0", [("node0.gpu0", "node1.gpu0")], "ring:16"):
+        assert set(fc.predict(cluster, copies, size="1 MiB")["size_bytes"]) == {2**20}
+        assert set(fc.predict(cluster, copies)["size_bytes"]) == {300 * 2**20}
+    assert set(fc.predict(cluster, "ring:16,2 MiB")["size_bytes"]) == {2**21}
+    with pytest.raises(fc.InputError, match="size is stated twice"):
+        fc.predict(cluster, "ring:16,2 MiB", size="1 MiB")
+    with pytest.raises(fc.InputError, match="copies contains 'node0.gpu0', expected copies such as '0>3 1>3'"):
+        fc.predict(cluster, "node0.gpu0 node0.gpu0>node1.gpu0")
+
+
 def test_the_command_states_the_time_of_patterns_without_times_of_copies(tmp_path):
     result = run("hgx_h100", "--nodes", "32", "--nic", "8x400", "--all-to-all", "1MiB")
     assert "copies complete after at least" in result.stderr

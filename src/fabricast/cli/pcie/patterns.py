@@ -7,12 +7,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fabricast.core.errors import InputError
+from fabricast.inputs.copy_lists import pairs_of
 
 if TYPE_CHECKING:
     from fabricast.pcie.graphs.congestion_graphs import CongestionGraphs
     from fabricast.pcie.topology.tree import PcieTree
 
-__all__ = ["Patterns", "pairs_of"]
+__all__ = ["Patterns"]
 
 
 @dataclass(frozen=True)
@@ -85,14 +86,3 @@ class Patterns:
             if error.argument == "pairs":
                 raise InputError(error.reason, argument="copies") from None
             raise
-
-
-def pairs_of(text: str) -> list[tuple[str, str]]:
-    """Return the names of source and target of each copy of a list such as ``0>3 1>3``."""
-    pairs = []
-    for word in text.replace(",", " ").split():
-        source, arrow, target = word.partition(">")
-        if not (source and arrow and target):
-            raise InputError(f"--copies contains '{word}', expected copies such as '0>3 1>3'")
-        pairs.append((source, target))
-    return pairs
