@@ -151,8 +151,7 @@ def cluster_collective(
 def open_nodes(files: Sequence[str], *, network_cards: bool = False, **options: Any) -> Machine | Facts:
     """Return the machine of files; their facts if they describe a cluster, or only name GPUs with direct links."""
     facts = load_facts(files, *MACHINE_CONTENTS, Content.CLUSTER)
-    is_log = not facts.blocks_of(Content.TOPOLOGY) and names_linked_gpus(facts.values(Quantity.COLLECTIVE))
-    if facts.values(Quantity.CLUSTER) or is_log:
+    if facts.values(Quantity.CLUSTER) or _is_log_of_linked_gpus(facts):
         return facts
     return machine_from(facts, MachineOptions(network_cards=network_cards, **options))
 
@@ -231,10 +230,15 @@ def _read(
     statement = next(iter(facts.values(Quantity.CLUSTER)), None)
     if statement is not None:
         return kinds_of(statement, options, gpu), facts
-    if not facts.blocks_of(Content.TOPOLOGY) and names_linked_gpus(facts.values(Quantity.COLLECTIVE)):
+    if _is_log_of_linked_gpus(facts):
         return [(node_of_tables(facts.values(Quantity.COLLECTIVE)), options, 1)], facts
     machine = machine_from(facts, MachineOptions(gpu=gpu, network_cards=True))
     return [(cluster_of_machine(machine, _named_gpu(facts)), options, 1)], facts
+
+
+def _is_log_of_linked_gpus(facts: Facts) -> bool:
+    """Return whether no file describes a machine, and a log names GPUs that have direct links."""
+    return not facts.blocks_of(Content.TOPOLOGY) and names_linked_gpus(facts.values(Quantity.COLLECTIVE))
 
 
 def _named_gpu(facts: Facts) -> str | None:

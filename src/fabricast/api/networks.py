@@ -310,10 +310,10 @@ def simulate_network(
     run = _run_packets(built, one, other, part, packet_bytes, window)
     title = f"{pairs.title} on {nodes:,} nodes of {ranks_per_node} ranks"
     name = built.link_name(loads.busiest)
-    found = NetworkPackets(
-        title, built.title, run.elapsed_s, loads.time_s, name, run.packets, run.hops, packet_bytes, built.assumptions
+    assumptions = (*built.assumptions, f"each switch delays a packet by {_SWITCH_S * 1e9:g} ns")
+    return NetworkPackets(
+        title, built.title, run.elapsed_s, loads.time_s, name, run.packets, run.hops, packet_bytes, assumptions
     )
-    return replace(found, assumptions=(*found.assumptions, f"each switch delays a packet by {_SWITCH_S * 1e9:g} ns"))
 
 
 #: Delay of a switch in s, about that of Breaking Band (108 ns). [assumed]

@@ -15,6 +15,7 @@ from fabricast.collectives.clusters.cluster import (
     SLINGSHOT,
     VERBS,
     Cluster,
+    cards_of,
     is_builtin_node,
     node_of,
     with_cards,
@@ -63,9 +64,9 @@ def build_cluster(
     kinds = [_node(kind, statement, shares, files, options, needs_cards=needs_cards) for kind in statement.kinds]
     of_kind = np.repeat(np.arange(len(kinds)), [kind.count for kind in statement.kinds]).astype(np.int64)
     switches, hosts = _switches(statement, max(kind.card_bytes_per_s for kind in kinds) / shares[0])
-    _check_ports(statement, kinds, switches)
+    assumptions = _assumptions(statement, kinds, switches)
     warnings = [one for kind in kinds for one in kind.machine.warnings]
-    warnings += _notes(statement, network, kinds, switches)
+    warnings += _notes(statement, network, assumptions)
     return ClusterMachine(
         statement.name,
         tuple(kinds),
@@ -102,17 +103,15 @@ def _node(
     needs_cards: bool,
 ) -> NodeMachine:
     """Return one kind of nodes with its network cards."""
-    nic = None if kind.nic is None else with_cards(node_of("hgx_h100"), kind.nic)
     if is_builtin_node(kind.node):
-        node = node_of(kind.node)
-        node = node if nic is None else replace(node, cards=nic.cards, card_gbit_s=nic.card_gbit_s)
+        node = node_of(kind.node) if kind.nic is None else with_cards(node_of(kind.node), kind.nic)
         machine, gbit_s = _of_builtin(node, files, options), node.card_gbit_s
     else:
         options = replace(options, network_cards=True, gpu=options.gpu or statement.gpu)
-        machine = machine_from(load_facts([kind.node, *files], *MACHINE_CONTENTS), options)
-        gbit_s = 0.0 if nic is None else nic.card_gbit_s
-        if nic is not None:
-            machine = replace(machine, tree=with_cards_placed(machine.tree, nic.cards))
+        machine, gbit_s = machine_from(load_facts([kind.node, *files], *MACHINE_CONTENTS), options), 0.0
+        if kind.nic is not None:
+            count, gbit_s = cards_of(kind.nic)
+            machine = replace(machine, tree=with_cards_placed(machine.tree, count))
     if needs_cards and not (card_names(machine.tree) and gbit_s):
         found = len(card_names(machine.tree))
         cards = f"the description of {kind.node} has {found} network cards" if found else f"{kind.node} has none"
@@ -162,20 +161,26 @@ def _switches(statement: ClusterStatement, card_bytes_per_s: float) -> tuple[Swi
     return network, hosts
 
 
-def _check_ports(statement: ClusterStatement, kinds: Sequence[NodeMachine], switches: SwitchNetwork | None) -> None:
-    """Raise an error if a file with all cables has fewer ports of a host than the nodes have cards."""
-    if switches is None or is_slurm_file(statement.switches or "") or not exists(statement.switches or ""):
-        return
+def _assumptions(
+    statement: ClusterStatement, kinds: Sequence[NodeMachine], switches: SwitchNetwork | None
+) -> tuple[str, ...]:
+    """Return what is assumed about switches; an error if a file lists all cables, and cards lack a port."""
+    if switches is None:
+        return ()
     ports, most = switches.rails(np.arange(len(switches.hosts))), max(len(kind.cards) for kind in kinds)
-    if most > ports:
+    if most <= ports:
+        return switches.assumptions
+    assert statement.switches is not None
+    if exists(statement.switches) and not is_slurm_file(statement.switches):
         raise InputError(
             f"has {most} cards, expected at most the {ports} ports of a host in the network", argument="nic"
         )
+    planes = -(-most // ports)
+    text = f"a host has {most} cards and {ports} of the network's ports: {planes} equal planes of it are assumed"
+    return (*switches.assumptions, text)
 
 
-def _notes(
-    statement: ClusterStatement, network: str, kinds: Sequence[NodeMachine], switches: SwitchNetwork | None
-) -> Iterator[CodedWarning]:
+def _notes(statement: ClusterStatement, network: str, assumptions: Sequence[str]) -> Iterator[CodedWarning]:
     """Yield what is assumed about cards and network."""
     if statement.nodes == 1:
         return
@@ -187,17 +192,8 @@ def _notes(
             "over TCP sockets the processors limit the rate, which this forecast does not know: times are lower bounds"
         )
         yield CodedWarning(WarningCode.NOT_VALIDATED, text)
-    if switches is not None:
-        for text in switches.assumptions:
-            yield CodedWarning(WarningCode.TOPOLOGY_NOTE, text)
-        ports = switches.rails(np.arange(len(switches.hosts)))
-        most = max(len(kind.cards) for kind in kinds)
-        if most > ports:
-            planes = -(-most // ports)
-            text = (
-                f"a host has {most} cards and {ports} of the network's ports: {planes} equal planes of it are assumed"
-            )
-            yield CodedWarning(WarningCode.TOPOLOGY_NOTE, text)
+    for text in assumptions:
+        yield CodedWarning(WarningCode.TOPOLOGY_NOTE, text)
     if statement.gpudirect is False:
         text = "without GPUDirect copies pass through host memory: no public machine of this kind was compared"
         yield CodedWarning(WarningCode.NOT_VALIDATED, text)

@@ -78,7 +78,7 @@ def _of_nccl() -> Iterator[_MeasuredPattern]:
         kind = NodeKind(_NODE, nodes, f"{_CARDS}x400")
         cluster = build_cluster(ClusterStatement(_MACHINE, (kind,), gpus=gpus, network="InfiniBand"))
         is_all = row["operation"] == "alltoall"
-        # nccl-tests counts the whole buffer of a rank, of which each rank gets one part.
+        # The size of nccl-tests is that of the whole buffer of a rank, and each rank gets an equal part of it.
         words = f"all_to_all:{ranks}" if is_all else f"ring:{ranks}"
         pairs = rank_pairs(words)
         sizes = np.full(pairs.source.size, size / ranks if is_all else size)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -94,15 +95,21 @@ class ClusterCopies:
         InputError
             If the copies are no halo exchange, or no block of the grid has the GPUs of a node.
         """
-        counts = {len(kind.gpus) for kind in self.cluster.kinds}
-        block = None if self.grid is None or len(counts) > 1 else compact_block(self.grid, min(counts))
+        block = _block(self.cluster, self.grid)
         if self.grid is None or block is None:
             raise InputError("is for halo exchanges whose grid has blocks with the GPUs of a node", argument="stem")
-        owner = slots_of_blocks(self.grid, block) // min(counts)
-        return write_rank_files(owner, min(counts), self.cluster.host_names, Path(stem))
+        gpus = math.prod(block)
+        owner = slots_of_blocks(self.grid, block) // gpus
+        return write_rank_files(owner, gpus, self.cluster.host_names, Path(stem))
 
     def _repr_html_(self) -> str:
         return str(self.table._repr_html_())  # type: ignore[operator]  # hidden from stubs
+
+
+def _block(cluster: ClusterMachine, grid: tuple[int, ...] | None) -> tuple[int, ...] | None:
+    """Return the block of a process grid that each node can hold; None without a grid, or if none fits all nodes."""
+    counts = {len(kind.gpus) for kind in cluster.kinds}
+    return None if grid is None or len(counts) > 1 else compact_block(grid, counts.pop())
 
 
 def forecast_copies(
@@ -125,29 +132,19 @@ def forecast_copies(
     links = cluster_links(cluster, source, target, size_bytes, routing=routing)
     latency = message_latency(cluster, links.switches)
     start_s = np.where(links.crosses, latency.time_s, 0.0)
-    columns: dict[str, object] = {
-        "source": cluster.names_of(source.tolist()),
-        "target": cluster.names_of(target.tolist()),
-        "size_bytes": size_bytes,
-    }
+    table = pd.DataFrame(
+        {
+            "source": cluster.names_of(source.tolist()),
+            "target": cluster.names_of(target.tolist()),
+            "size_bytes": size_bytes,
+        }
+    )
     simulated = is_simulated(links)
     if simulated:
-        run = run_copies(links, size_bytes)
-        elapsed = run.end_s + start_s
-        layer = run.limited_s.argmax(axis=1)
-        words = [LAYERS[Layer(one)] for one in layer.tolist()]
-        is_latency = start_s > run.end_s
-        columns |= {
-            "elapsed_s": elapsed,
-            "layer": ["latency" if late else word for late, word in zip(is_latency.tolist(), words, strict=True)],
-            "bottleneck": [
-                f"latency ({latency.source})" if late else links.names[link]
-                for late, link in zip(is_latency.tolist(), run.bottleneck.tolist(), strict=True)
-            ],
-        }
-        last = int(elapsed.argmax())
-        time_s, of_layers = float(elapsed[last]), pd.Series(columns["layer"])
-        bottleneck, limiting = str(columns["bottleneck"][last]), str(columns["layer"][last])  # type: ignore[index]
+        table = table.join(_times_of_copies(links, size_bytes, start_s, f"latency ({latency.source})"))
+        last = table.iloc[int(table["elapsed_s"].argmax())]
+        time_s, bottleneck, limiting = float(last["elapsed_s"]), str(last["bottleneck"]), str(last["layer"])
+        of_layers = table["layer"]
     else:
         transfer_s, busiest = busiest_link(links, size_bytes)
         time_s = max(transfer_s, float(start_s.max()))
@@ -159,7 +156,7 @@ def forecast_copies(
         tried = _other_choices(cluster, source, target, size_bytes, routing, grid)
         choices = _compared(cluster, tried, size_bytes, time_s, simulated=simulated)
     return ClusterCopies(
-        pd.DataFrame(columns),
+        table,
         layers,
         choices,
         time_s,
@@ -185,6 +182,17 @@ def _check(cluster: ClusterMachine, source: _Ints, target: _Ints, size_bytes: _F
         raise InputError("contains a copy of a GPU to itself, expected two different ones", argument="copies")
     if not ((size_bytes >= 1) & (size_bytes <= _LARGEST_BYTES)).all():
         raise InputError(f"is no number of bytes from 1 to {_LARGEST_BYTES:g}", argument="size")
+
+
+def _times_of_copies(links: ClusterLinks, size_bytes: _Floats, start_s: _Floats, late: str) -> pd.DataFrame:
+    """Return time, layer and bottleneck of each copy; `late` is the bottleneck of those that the latency limits."""
+    run = run_copies(links, size_bytes)
+    is_late = start_s > run.end_s
+    layers = np.array([LAYERS[layer] for layer in Layer])[run.limited_s.argmax(axis=1)]
+    names = [late if waits else links.names[link] for waits, link in zip(is_late, run.bottleneck, strict=True)]
+    return pd.DataFrame(
+        {"elapsed_s": run.end_s + start_s, "layer": np.where(is_late, "latency", layers), "bottleneck": names}
+    )
 
 
 def _time_s(links: ClusterLinks, size_bytes: _Floats, start_s: _Floats, simulated: bool) -> float:
@@ -222,8 +230,8 @@ def _other_choices(
             "GPUs use all cards in turn, whatever their distance",
             cluster_links(cluster, source, target, size_bytes, routing=routing, spread=True),
         )
-    counts = {len(kind.gpus) for kind in cluster.kinds}
-    if grid is not None and len(counts) == 1 and (block := compact_block(grid, counts.pop())) is not None:
+    block = _block(cluster, grid)
+    if grid is not None and block is not None:
         slots = slots_of_blocks(grid, block)
         if (slots != np.arange(slots.size)).any():
             words = f"each node has a block of {'x'.join(map(str, block))} of the grid"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from typing import NamedTuple
 
@@ -64,9 +64,9 @@ class ClusterLinks:
     switches: _Ints
 
     def without(self, layer: Layer) -> ClusterLinks:
-        """Return links of which those of one layer limit nothing."""
+        """Return the same links, except that those of one layer limit nothing."""
         capacity = np.where(self.layer == layer, _UNLIMITED, self.links.capacity)
-        return ClusterLinks(self.links._replace(capacity=capacity), self.layer, self.names, self.crosses, self.switches)
+        return replace(self, links=self.links._replace(capacity=capacity))
 
 
 #: Copy within a node, as endpoint names.

@@ -25,6 +25,7 @@ __all__ = [
     "SLINGSHOT",
     "VERBS",
     "Cluster",
+    "cards_of",
     "is_builtin_node",
     "names_builtin_node",
     "node_names",
@@ -253,12 +254,22 @@ def _key(name: str) -> str:
 
 
 def with_cards(cluster: Cluster, text: str) -> Cluster:
-    """Return a cluster with network cards such as '8x400': number of cards and Gbit/s of each.
+    """Return a cluster with network cards such as '8x400'.
 
     >>> with_cards(node_of("hgx_h100"), "4 x 200").card_gbit_s
     200.0
     """
+    cards, gbit_s = cards_of(text)
+    return replace(cluster, cards=cards, card_gbit_s=gbit_s)
+
+
+def cards_of(text: str) -> tuple[int, float]:
+    """Return the number of network cards of a node and Gbit/s of each.
+
+    >>> cards_of("8x400")
+    (8, 400.0)
+    """
     found = _CARDS.fullmatch(text.strip().lower())
     if found is None or int(found[1]) == 0 or float(found[2]) == 0:
         raise InputError(f"is '{text}', expected cards of a node and Gbit/s of each, such as 8x400", argument="nic")
-    return replace(cluster, cards=int(found[1]), card_gbit_s=float(found[2]))
+    return int(found[1]), float(found[2])

@@ -63,7 +63,7 @@ def ignored_keys(statement: ClusterStatement) -> list[str]:
 
 
 def names_linked_gpus(tables: Sequence[NcclTestsTable]) -> bool:
-    """Return whether a table names GPUs of which nodes with direct links are built in."""
+    """Return whether a table names GPUs of a built-in node, which have direct links."""
     families = {gpu_family(node_of(name).gpu) for name in node_names()}
     return any(gpu_family(gpu) in families for table in tables for gpu in table.gpus[:1])
 

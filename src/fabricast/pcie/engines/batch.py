@@ -15,7 +15,7 @@ from fabricast.runtime.threads import over_blocks
 
 __all__ = ["graph_times"]
 
-#: Graphs of a block, one of which each thread evaluates at a time.
+#: Graphs of a block; each thread evaluates one block at a time.
 _BLOCK = 512
 
 
