@@ -122,20 +122,27 @@ def _copies_lines(found: ClusterCopies) -> list[str]:
         lines += pd.DataFrame(columns).to_string(index=False).split("\n")
         if len(found.table) > _MOST_LINES:
             lines.append(f"the slowest {_MOST_LINES} of {len(found.table):,} copies; --output FILE writes all")
+
+    def faster(gain: float) -> str:
+        # The ratio of two lower bounds is that of their busiest links.
+        return f"{gain:.2f} times as fast" if found.is_simulated else f"the busiest link is {gain:.2f} times as fast"
+
     layers = found.layers
     for layer, share, without_s, gain in zip(
         layers["layer"], layers["share_of_copies"], layers["time_without_s"], layers["gain"], strict=True
     ):
-        words = f"{gain:.2f} times as fast" if gain > _LEAST_GAIN else "no gain"
+        words = faster(gain) if gain > _LEAST_GAIN else "no gain"
         without = (
-            f"without this limit {_ms(without_s)} ms ({words})" if without_s > _NOTHING_S else "nothing else limits"
+            f"without this limit {bound}{_ms(without_s)} ms ({words})"
+            if without_s > _NOTHING_S
+            else "nothing else limits"
         )
         limits = f"limits {100 * share:.0f} % of the copies; " if found.is_simulated else ""
         lines.append(f"{layer}: {limits}{without}")
     choices = found.choices
     tried = list(zip(choices["choice"], choices["time_s"], choices["gain"], strict=True))
     better = [one for one in tried if one[2] > _LEAST_GAIN]
-    lines += [f"better: {choice}: {_ms(time_s)} ms ({gain:.2f} times as fast)" for choice, time_s, gain in better]
+    lines += [f"better: {choice}: {bound}{_ms(time_s)} ms ({faster(gain)})" for choice, time_s, gain in better]
     if tried and not better:
         lines.append(f"tried without gain: {'; '.join(choice for choice, _, _ in tried)}")
     return lines

@@ -48,8 +48,8 @@ class ClusterCopies:
         One row per copy: source, target, size_bytes, elapsed_s, layer and bottleneck. Patterns that are too large for a
         simulation have no times of single copies.
     layers : pandas.DataFrame
-        One row per layer: share of the copies that it limits, time_without_s of all copies if it limited nothing, and
-        gain, the ratio of both times.
+        One row per layer: share of the copies that it limits (unknown without a simulation), time_without_s of all
+        copies if it limited nothing, and gain, the ratio of both times.
     choices : pandas.DataFrame
         One row per other choice that was tried: time_s of all copies and gain.
     time_s : float
@@ -144,13 +144,11 @@ def forecast_copies(
         table = table.join(_times_of_copies(links, size_bytes, start_s, f"latency ({latency.source})"))
         last = table.iloc[int(table["elapsed_s"].argmax())]
         time_s, bottleneck, limiting = float(last["elapsed_s"]), str(last["bottleneck"]), str(last["layer"])
-        of_layers = table["layer"]
     else:
         transfer_s, busiest = busiest_link(links, size_bytes)
         time_s = max(transfer_s, float(start_s.max()))
         bottleneck, limiting = links.names[busiest], LAYERS[Layer(int(links.layer[busiest]))]
-        of_layers = pd.Series([limiting])
-    layers = _layers(links, size_bytes, start_s, time_s, of_layers, simulated)
+    layers = _layers(links, size_bytes, start_s, time_s, table.get("layer"))
     choices = pd.DataFrame(columns=["choice", "time_s", "gain"])
     if alternatives:
         tried = _other_choices(cluster, source, target, size_bytes, routing, grid)
@@ -203,16 +201,24 @@ def _time_s(links: ClusterLinks, size_bytes: _Floats, start_s: _Floats, simulate
 
 
 def _layers(
-    links: ClusterLinks, size_bytes: _Floats, start_s: _Floats, time_s: float, limiting: pd.Series, simulated: bool
+    links: ClusterLinks, size_bytes: _Floats, start_s: _Floats, time_s: float, limiting: pd.Series | None
 ) -> pd.DataFrame:
-    """Return how many copies each layer limits, and the time of all copies if it limited nothing."""
+    """Return the share of copies that each layer limits, and the time of all copies if it limited nothing.
+
+    Without a simulation, no layer of single copies is known: `limiting` is None, and the share is unknown.
+    """
+    simulated = limiting is not None
+
+    def share(word: str) -> float:
+        return math.nan if limiting is None else float((limiting == word).mean())
+
     rows = []
     for layer, word in LAYERS.items():
         if (links.layer == layer).any():
             without_s = _time_s(links.without(layer), size_bytes, start_s, simulated)
-            rows.append((word, float((limiting == word).mean()), without_s, time_s / max(without_s, 1e-12)))
+            rows.append((word, share(word), without_s, time_s / max(without_s, 1e-12)))
     without_s = _time_s(links, size_bytes, 0.0 * start_s, simulated)
-    rows.append(("latency", float((limiting == "latency").mean()), without_s, time_s / without_s))
+    rows.append(("latency", share("latency"), without_s, time_s / without_s))
     return pd.DataFrame(rows, columns=["layer", "share_of_copies", "time_without_s", "gain"])
 
 

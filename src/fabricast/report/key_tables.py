@@ -132,13 +132,15 @@ KEY_TABLES = {
         "Layers: what the time of all copies would be without each limit": """
             SELECT pattern, cluster || CASE WHEN user_supplied THEN ' (yours)' ELSE '' END AS network, layer,
             printf('%s%.3g', CASE WHEN is_lower_bound THEN 'at least ' ELSE '' END, 1e3 * time_s) AS time_ms,
-            CASE WHEN is_lower_bound THEN '' ELSE printf('%.0f %%', 100 * share_of_copies) END AS copies_that_it_limits,
+            coalesce(printf('%.0f %%', 100 * share_of_copies), '') AS copies_that_it_limits,
             printf('%.3g', 1e3 * time_without_s) AS ms_without_it, printf('%.2f', gain) AS gain
             FROM cluster_layer ORDER BY user_supplied DESC, pattern, cluster, gain DESC""",
         "Other choices": """
             SELECT pattern, cluster || CASE WHEN user_supplied THEN ' (yours)' ELSE '' END AS network, choice,
-            printf('%.3g', 1e3 * time_s) AS time_ms, printf('%.2f', gain) AS gain
-            FROM cluster_choice ORDER BY user_supplied DESC, pattern, cluster, time_s""",
+            printf('%s%.3g', CASE WHEN is_lower_bound THEN 'at least ' ELSE '' END, 1e3 * time_s) AS time_ms,
+            printf('%.2f', gain) AS gain FROM cluster_choice
+            JOIN (SELECT DISTINCT cluster, pattern, is_lower_bound FROM cluster_layer) USING (cluster, pattern)
+            ORDER BY user_supplied DESC, pattern, cluster, time_s""",
         "Errors of copies between nodes from 1 MiB": """
             SELECT pattern, count(DISTINCT system) AS machines, count(*) AS times,
             printf('%.1f %%', 100 * median(abs(forecast_s / measured_s - 1))) AS median_error,

@@ -527,7 +527,7 @@ CREATE TABLE cluster_layer (
   cluster VARCHAR NOT NULL, -- cluster: a network of the study, or a cluster of the user
   pattern VARCHAR NOT NULL, -- pattern of copies
   layer VARCHAR NOT NULL, -- node, card, network, process or latency
-  share_of_copies DOUBLE NOT NULL, -- share of the copies that the layer limits for the longest time
+  share_of_copies DOUBLE, -- share of the copies that the layer limits for the longest time; NULL without a simulation
   time_without_s DOUBLE NOT NULL, -- time of all copies if the layer limited nothing
   gain DOUBLE NOT NULL, -- ratio of both times
   copies BIGINT NOT NULL, -- number of copies

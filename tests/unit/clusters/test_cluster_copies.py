@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import re
 
 import numpy as np
 import pandas as pd
@@ -466,6 +467,13 @@ def test_the_command_states_the_time_of_patterns_without_times_of_copies(tmp_pat
     assert "copies complete after at least" in result.stderr
     table = fc.predict(fc.load_cluster("hgx_h100", nodes=32, nic="8x400"), "all_to_all:256,1 MiB")
     assert table.attrs["is_lower_bound"] is True and table.attrs["time_s"] > 0
+    # Which copies a layer limits is unknown, and so are all times but those of busiest links.
+    assert all(np.isnan(layer["share_of_copies"]) for layer in table.attrs["layers"])
+    printed = run("hgx_h100", "--nodes", "32", "--nic", "8x400", "--all-to-all", "1MiB", "--format", "table").stdout
+    assert re.search(
+        r"card: without this limit at least [\d.]+ ms \(the busiest link is 1\.\d+ times as fast\)", printed
+    )
+    assert "% of the copies" not in printed
 
 
 def topo(cards, extra=()):
