@@ -14,9 +14,13 @@ from fabricast.cli.options import (
     FILES,
     LINK,
     MEASUREMENTS,
+    NETWORK,
+    NIC,
+    OVERSUBSCRIPTION,
     SYSTEM,
     VERBOSE,
     check_output,
+    of_several_nodes,
     print_warnings,
     print_wrapped,
     refuse_options,
@@ -54,14 +58,9 @@ ENV = typer.Option(help="Variable of NCCL such as NCCL_P2P_LEVEL=SYS; may be rep
 GRAPH = typer.Option("--nccl-graph", help="Rings as in NCCL_GRAPH_FILE.", show_default=False)
 TABLE = typer.Option(help="Number of the table in the log, from 1.", show_default=False)
 NODE = typer.Option(help="Node that is built in, such as hgx_h100 or gh200x4, in place of files.", show_default=False)
-NODES = typer.Option(help="Number of equal nodes; by default that of the log, otherwise 1.", show_default=False)
-NIC = typer.Option(help="Network cards of a node and Gbit/s of each, such as 8x400.", show_default=False)
-NETWORK = typer.Option(help="Kind of network: InfiniBand, RoCE, Slingshot, EFA or Ethernet.", show_default=False)
-OVERSUBSCRIPTION = typer.Option(
-    help="Ratio of the rate of the cards to that of the network above them; by default 1.", show_default=False
-)
-GPUS = typer.Option(help="GPUs of each node that are used; by default all.", show_default=False)
-GPUDIRECT = typer.Option(help="Whether cards use GPUDirect RDMA; by default as a log states.", show_default=False)
+NODES = of_several_nodes(help="Number of equal nodes; by default that of the log, otherwise 1.")
+GPUS = of_several_nodes(help="GPUs of each node that are used; by default all.")
+GPUDIRECT = of_several_nodes(help="Whether cards use GPUDirect RDMA; by default as a log states.")
 PROCESS = typer.Option(
     "--gpus-per-process", help="GPUs of each process (-g of nccl-tests); by default 1.", show_default=False
 )

@@ -9,6 +9,7 @@ import sys
 import textwrap
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import Any
 
 import typer
 
@@ -41,6 +42,18 @@ FILES_WITH_GRAPHS = typer.Argument(
     help="Built-in topology, and files in any order: descriptions of the machine, measured copies, and a CSV or "
     "Parquet table of graphs (graph,source,target[,size_bytes,start_s,program]); - is standard input.",
     show_default=False,
+)
+
+
+def of_several_nodes(*names: str, **options: Any) -> Any:
+    """Return an option of the panel about clusters."""
+    return typer.Option(*names, show_default=False, rich_help_panel="Several nodes", **options)
+
+
+NIC = of_several_nodes(help="Network cards of a node and Gbit/s of each, such as 8x400.")
+NETWORK = of_several_nodes(help="Kind of network: InfiniBand, RoCE, Slingshot, EFA or Ethernet.")
+OVERSUBSCRIPTION = of_several_nodes(
+    help="Ratio of the rate of the cards to that of the network above them; by default 1."
 )
 
 

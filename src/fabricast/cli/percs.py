@@ -74,6 +74,17 @@ def _refuse_options(**used: object) -> None:
             raise InputError("is not an option of this kind of network", argument=name)
 
 
+def _refuse_two_level(groups: int | None, gateway: str, multiplicity: int, tiles: int, mapping: str = "DEF") -> None:
+    """Raise an error if an option of two-level direct networks is used for a network of switches."""
+    _refuse_options(
+        mapping=mapping != "DEF",
+        groups=groups,
+        gateway=gateway != "mod",
+        tiles=tiles != 1,
+        multiplicity=multiplicity != 1,
+    )
+
+
 def _print_switched(lines: Iterator[str], assumptions: Sequence[str]) -> None:
     for line in lines:
         typer.echo(line)
@@ -130,13 +141,7 @@ def network_loads(
 ) -> None:
     """Print the link loads of a mapped pattern; on two-level networks for direct and indirect routing."""
     if _is_switched(pattern, network, groups):
-        _refuse_options(
-            mapping=mapping != "DEF",
-            groups=groups,
-            gateway=gateway != "mod",
-            tiles=tiles != 1,
-            multiplicity=multiplicity != 1,
-        )
+        _refuse_two_level(groups, gateway, multiplicity, tiles, mapping)
         from fabricast.api.networks import network_loads as loads_of
         from fabricast.cli.networks_text import link_lines
 
@@ -190,14 +195,8 @@ def network_simulate(
     check_seed(seed)
     check_range("--window", window, 1, 1 << 20)
     if _is_switched(pattern, network, groups):
-        _refuse_options(
-            mapping=mapping != "DEF",
-            groups=groups,
-            gateway=gateway != "mod",
-            tiles=tiles != 1,
-            multiplicity=multiplicity != 1,
-            routing=routing not in ("direct", "static"),
-        )
+        _refuse_two_level(groups, gateway, multiplicity, tiles, mapping)
+        _refuse_options(routing=routing not in ("direct", "static"))
         from fabricast.api.networks import simulate_network
         from fabricast.cli.networks_text import packet_lines
 
@@ -263,7 +262,7 @@ def map_pattern(
         check_range("--proposals", proposals, 1000, 1e10)
     check_seed(seed)
     if _is_switched(pattern, network, groups):
-        _refuse_options(groups=groups, gateway=gateway != "mod", multiplicity=multiplicity != 1, tiles=tiles != 1)
+        _refuse_two_level(groups, gateway, multiplicity, tiles)
         from fabricast.api.networks import map_ranks
         from fabricast.cli.networks_text import mapping_lines
         from fabricast.runtime.jobs import progress_of

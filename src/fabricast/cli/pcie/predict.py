@@ -19,7 +19,10 @@ from fabricast.cli.options import (
     HALO,
     LINK,
     MEASUREMENTS,
+    NETWORK,
+    NIC,
     OUTPUT,
+    OVERSUBSCRIPTION,
     PARAMETERS,
     PCIE_ONLY,
     RING,
@@ -30,6 +33,7 @@ from fabricast.cli.options import (
     check_model_parameters,
     check_output,
     check_threads,
+    of_several_nodes,
     print_warnings,
     rate_of,
     refuse_options,
@@ -66,60 +70,22 @@ SIZE_OF_COPIES = typer.Option(
 TRANSPORT = typer.Option(
     help="auto (staged through host memory for pairs without peer access), p2p, staged, or both side by side."
 )
-CLUSTER = "Several nodes"
-NODES = typer.Option(help="Number of equal nodes.", show_default=False, rich_help_panel=CLUSTER)
-NIC = typer.Option(
-    help="Network cards of a node and Gbit/s of each, such as 8x400.", show_default=False, rich_help_panel=CLUSTER
+NODES = of_several_nodes(help="Number of equal nodes.")
+SWITCHES = of_several_nodes(help="Switches, as 'fabricast map --network' reads them; by default none limits a copy.")
+HOSTS = of_several_nodes(help="Host of each node in the network of switches: a node list of Slurm, or a file.")
+GPUDIRECT = of_several_nodes(help="Whether cards use GPUDirect RDMA; otherwise copies pass through host memory.")
+LATENCY = of_several_nodes(
+    "--latency-us", help="Time of a small message between nodes; by default that of a file of osu_latency."
 )
-NETWORK = typer.Option(
-    help="Kind of network: InfiniBand, RoCE, Slingshot, EFA or Ethernet.", show_default=False, rich_help_panel=CLUSTER
+PROCESS = of_several_nodes(
+    "--process-gbyte-s", help="Largest rate of one process over the network in GB/s (max-rate model)."
 )
-SWITCHES = typer.Option(
-    help="Switches, as 'fabricast map --network' reads them; by default none limits a copy.",
-    show_default=False,
-    rich_help_panel=CLUSTER,
-)
-HOSTS = typer.Option(
-    help="Host of each node in the network of switches: a node list of Slurm, or a file.",
-    show_default=False,
-    rich_help_panel=CLUSTER,
-)
-OVERSUBSCRIPTION = typer.Option(
-    help="Ratio of the rate of the cards to that of the network above them.",
-    show_default=False,
-    rich_help_panel=CLUSTER,
-)
-GPUDIRECT = typer.Option(
-    help="Whether cards use GPUDirect RDMA; otherwise copies pass through host memory.",
-    show_default=False,
-    rich_help_panel=CLUSTER,
-)
-LATENCY = typer.Option(
-    "--latency-us",
-    help="Time of a small message between nodes; by default that of a file of osu_latency.",
-    show_default=False,
-    rich_help_panel=CLUSTER,
-)
-PROCESS = typer.Option(
-    "--process-gbyte-s",
-    help="Largest rate of one process over the network in GB/s (max-rate model).",
-    show_default=False,
-    rich_help_panel=CLUSTER,
-)
-ROUTING = typer.Option(
-    help="static (by destination, the default) or adaptive.", show_default=False, rich_help_panel=CLUSTER
-)
-PATTERN = typer.Option(
-    help="halo:4x4x8, all_to_all:64 or ring:64 of ranks, or a file of bytes between ranks.",
-    show_default=False,
-    rich_help_panel=CLUSTER,
-)
-WRITE_RANKS = typer.Option(
+ROUTING = of_several_nodes(help="static (by destination, the default) or adaptive.")
+PATTERN = of_several_nodes(help="halo:4x4x8, all_to_all:64 or ring:64 of ranks, or a file of bytes between ranks.")
+WRITE_RANKS = of_several_nodes(
     help="Write NAME.rankfile (Open MPI) and NAME.hosts (srun -m arbitrary) with a block of the grid of --halo on each "
     "node.",
     metavar="NAME",
-    show_default=False,
-    rich_help_panel=CLUSTER,
 )
 DRAW = typer.Option(help="Draw the tree with the links at which copies wait to this .svg file.", show_default=False)
 FORMAT = typer.Option(
@@ -195,14 +161,18 @@ def predict(
     every = [*files, *(measurements or [])]
     if nodes is not None or describes_cluster(every):
         check_output(output, ".csv", ".parquet", inputs=every)
-        of_node: dict[str, object] = {
+        of_node = {
             "--model": None if model == "ports_and_engines" else model,
             "--parameters": parameters,
-        }
-        of_node |= {"--bandwidth": bandwidth, "--tau": tau, "--crossing-cost": crossing_cost, "--program": program}
-        of_node |= {"--system": system, "--draw": draw, "--transport": None if transport == "auto" else transport}
-        of_node |= {"--no-explain": None if explain else True, "--threads": threads}
-        of_node |= {
+            "--bandwidth": bandwidth,
+            "--tau": tau,
+            "--crossing-cost": crossing_cost,
+            "--program": program,
+            "--system": system,
+            "--draw": draw,
+            "--transport": None if transport == "auto" else transport,
+            "--no-explain": None if explain else True,
+            "--threads": threads,
             "--include-display": include_display or None,
             "--limited-by": limited_by,
             "--host-to-all": host_to_all or None,
