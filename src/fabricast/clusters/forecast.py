@@ -15,7 +15,7 @@ from fabricast.clusters.errors import error_text
 from fabricast.clusters.latency import Latency, message_latency
 from fabricast.clusters.machine import ClusterMachine
 from fabricast.clusters.routes import LAYERS, ClusterLinks, Layer, cluster_links
-from fabricast.clusters.times import busiest_link, is_simulated, run_copies
+from fabricast.clusters.times import CopyRun, busiest_link, is_simulated, run_copies
 from fabricast.core.errors import InputError, unknown_name
 from fabricast.core.warnings import CodedWarning, WarningCode
 from fabricast.networks.launcher_files import write_rank_files
@@ -141,14 +141,16 @@ def forecast_copies(
     )
     simulated = is_simulated(links)
     if simulated:
-        table = table.join(_times_of_copies(links, size_bytes, start_s, f"latency ({latency.source})"))
+        run = run_copies(links, size_bytes)
+        table = table.join(_times_of_copies(run, links, start_s, f"latency ({latency.source})"))
         last = table.iloc[int(table["elapsed_s"].argmax())]
-        time_s, bottleneck, limiting = float(last["elapsed_s"]), str(last["bottleneck"]), str(last["layer"])
+        transfer_s, time_s = float(run.end_s.max()), float(last["elapsed_s"])
+        bottleneck, limiting = str(last["bottleneck"]), str(last["layer"])
     else:
         transfer_s, busiest = busiest_link(links, size_bytes)
         time_s = max(transfer_s, float(start_s.max()))
         bottleneck, limiting = links.names[busiest], LAYERS[Layer(int(links.layer[busiest]))]
-    layers = _layers(links, size_bytes, start_s, time_s, table.get("layer"))
+    layers = _layers(links, size_bytes, start_s, (time_s, transfer_s), table.get("layer"))
     choices = pd.DataFrame(columns=["choice", "time_s", "gain"])
     if alternatives:
         tried = _other_choices(cluster, source, target, size_bytes, routing, grid)
@@ -182,9 +184,8 @@ def _check(cluster: ClusterMachine, source: _Ints, target: _Ints, size_bytes: _F
         raise InputError(f"is no number of bytes from 1 to {_LARGEST_BYTES:g}", argument="size")
 
 
-def _times_of_copies(links: ClusterLinks, size_bytes: _Floats, start_s: _Floats, late: str) -> pd.DataFrame:
+def _times_of_copies(run: CopyRun, links: ClusterLinks, start_s: _Floats, late: str) -> pd.DataFrame:
     """Return time, layer and bottleneck of each copy; `late` is the bottleneck of those that the latency limits."""
-    run = run_copies(links, size_bytes)
     is_late = start_s > run.end_s
     layers = np.array([LAYERS[layer] for layer in Layer])[run.limited_s.argmax(axis=1)]
     names = [late if waits else links.names[link] for waits, link in zip(is_late, run.bottleneck, strict=True)]
@@ -201,13 +202,14 @@ def _time_s(links: ClusterLinks, size_bytes: _Floats, start_s: _Floats, simulate
 
 
 def _layers(
-    links: ClusterLinks, size_bytes: _Floats, start_s: _Floats, time_s: float, limiting: pd.Series | None
+    links: ClusterLinks, size_bytes: _Floats, start_s: _Floats, times_s: tuple[float, float], limiting: pd.Series | None
 ) -> pd.DataFrame:
     """Return the share of copies that each layer limits, and the time of all copies if it limited nothing.
 
+    `times_s` are those of all copies with and without the latency.
     Without a simulation, no layer of single copies is known: `limiting` is None, and the share is unknown.
     """
-    simulated = limiting is not None
+    simulated, (time_s, transfer_s) = limiting is not None, times_s
 
     def share(word: str) -> float:
         return math.nan if limiting is None else float((limiting == word).mean())
@@ -217,8 +219,7 @@ def _layers(
         if (links.layer == layer).any():
             without_s = _time_s(links.without(layer), size_bytes, start_s, simulated)
             rows.append((word, share(word), without_s, time_s / max(without_s, 1e-12)))
-    without_s = _time_s(links, size_bytes, 0.0 * start_s, simulated)
-    rows.append(("latency", share("latency"), without_s, time_s / without_s))
+    rows.append(("latency", share("latency"), transfer_s, time_s / transfer_s))
     return pd.DataFrame(rows, columns=["layer", "share_of_copies", "time_without_s", "gain"])
 
 

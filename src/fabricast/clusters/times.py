@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from fabricast.clusters.routes import ClusterLinks
 
-__all__ = ["busiest_link", "is_simulated", "run_copies"]
+__all__ = ["CopyRun", "busiest_link", "is_simulated", "run_copies"]
 
 _Floats = NDArray[np.float64]
 #: Most copies, and most products of copies and links, that are simulated.
@@ -18,7 +18,7 @@ _MOST_COPIES, _MOST_CELLS = 5_000, 40_000_000
 _TOGETHER = 1e-3
 
 
-class _CopyRun(NamedTuple):
+class CopyRun(NamedTuple):
     """Times of copies.
 
     Parameters
@@ -42,7 +42,7 @@ def is_simulated(links: ClusterLinks) -> bool:
     return copies <= _MOST_COPIES and copies * links.layer.size <= _MOST_CELLS
 
 
-def run_copies(cluster_links: ClusterLinks, size_bytes: _Floats) -> _CopyRun:
+def run_copies(cluster_links: ClusterLinks, size_bytes: _Floats) -> CopyRun:
     """Return the times of copies with max-min fair rates, which change whenever a copy ends.
 
     Shapes: size_bytes (copies,).
@@ -73,7 +73,7 @@ def run_copies(cluster_links: ClusterLinks, size_bytes: _Floats) -> _CopyRun:
         left[acting] -= rates[acting] * step
         now += step
         acting = acting[~is_done]
-    return _CopyRun(end_s, bottleneck, limited)
+    return CopyRun(end_s, bottleneck, limited)
 
 
 def busiest_link(cluster_links: ClusterLinks, size_bytes: _Floats) -> tuple[float, int]:
