@@ -214,7 +214,7 @@ def errors(claims: list[dict[str, str]]) -> str:
         if row["machine_class"] in CLUSTERS and row["operations"] == "collectives" and row["size_class"] == LARGEST
     ]
     lines += [
-        f"| copies between nodes: {row['pattern']}, from 1 MiB | {row['rows']} | {row.number('median'):.1%} | | "
+        f"| copies between nodes: {row['pattern']} | {row['rows']} | {row.number('median'):.1%} | | "
         f"{row.number('worst'):.0%} | | {row['fitted']} |"
         for row in recorded_errors_of_copies()
     ]
@@ -250,7 +250,7 @@ def machines() -> str:
         if row["operations"] == "collectives" and row["size_class"] == LARGEST
     }
     between_nodes = {row["pattern"]: row.number("median") for row in recorded_errors_of_copies()}
-    messages = between_nodes["MPI messages of several processes"]
+    messages = between_nodes["MPI messages of 1 to 4 MiB of several processes"]
     copied = f"{between_nodes['all-to-all of 32 MiB and more']:.1%} (all-to-all), {messages:.1%} (MPI), in sample"
     switched = "GPUs behind PCIe switches or root ports (workstations, RTX, L40S, A100 PCIe)"
     of_copies = (

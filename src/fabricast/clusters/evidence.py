@@ -25,7 +25,7 @@ __all__ = ["copy_errors", "measured_patterns"]
 
 _SMALLEST = 1 << 20
 _ALL_TO_ALL, _SENDS = "all-to-all of 32 MiB and more", "NCCL's sendrecv of 32 MiB and more"
-_MESSAGES = "MPI messages of several processes"
+_MESSAGES = "MPI messages of 1 to 4 MiB of several processes"
 #: What of each pattern was fitted on the same machine.
 _FITTED = {
     _ALL_TO_ALL: "share of the rate of a card with several peers",

@@ -141,7 +141,7 @@ KEY_TABLES = {
             printf('%.2f', gain) AS gain FROM cluster_choice
             JOIN (SELECT DISTINCT cluster, pattern, is_lower_bound FROM cluster_layer) USING (cluster, pattern)
             ORDER BY user_supplied DESC, pattern, cluster, time_s""",
-        "Errors of copies between nodes from 1 MiB": """
+        "Errors of copies between nodes": """
             SELECT pattern, count(DISTINCT system) AS machines, count(*) AS times,
             printf('%.1f %%', 100 * median(abs(forecast_s / measured_s - 1))) AS median_error,
             printf('%.0f %%', 100 * max(abs(forecast_s / measured_s - 1))) AS largest
