@@ -8,11 +8,10 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter
 
 from fabricast.figures.colours import COLOURS
-from fabricast.figures.style import COLUMN_WIDTH_IN, PAGE_WIDTH_IN, ink_on, size_name
+from fabricast.figures.style import COLUMN_WIDTH_IN, PAGE_WIDTH_IN, ink_on, legend_below, size_name
 
 __all__ = ["plot_card", "plot_layers", "plot_measured"]
 
@@ -115,16 +114,14 @@ def plot_measured(copies: pd.DataFrame) -> Figure:
     figure, axes = plt.subplots(figsize=(PAGE_WIDTH_IN, 2.6))
     axes.axhspan(1 - _BAND, 1 + _BAND, color="0.93", zorder=0)
     axes.axhline(1, color="0.6", linewidth=0.6)
-    handles = []
     for number, (pattern, part) in enumerate(copies.groupby("pattern", sort=True)):
         marker, colour = _MARKERS[number % len(_MARKERS)], COLOURS[number]
         ratio = part["forecast_s"] / part["measured_s"]
-        axes.plot(part["size_bytes"], ratio, marker, color=colour, markersize=3, alpha=0.7)
-        handles.append(Line2D([], [], label=str(pattern), marker=marker, color=colour, markersize=3, linestyle="none"))
+        axes.plot(part["size_bytes"], ratio, marker, color=colour, markersize=3, alpha=0.7, label=pattern)
     axes.set_xscale("log", base=2)
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: size_name(value)))
     axes.set_ylim(0, 1.3)
     axes.set_xlabel("size of a buffer (all-to-all) or of a message")
     axes.set_ylabel("forecast / measured time")
-    axes.legend(handles=handles, loc="lower right", ncols=3)
+    legend_below(axes, 3)
     return figure
