@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,10 +26,23 @@ _MOST_LINES, _LEAST_GAIN = 10, 1.01
 _NOTHING_S = 1e-12
 
 
+@contextmanager
+def _named(argument: str, option: str) -> Iterator[None]:
+    """Rename the argument of errors to the option of the user."""
+    try:
+        yield
+    except InputError as error:
+        if error.argument != argument:
+            raise
+        raise InputError(error.reason, path=error.path, line=error.line, argument=option) from error
+
+
 def _cluster_pattern(
     pattern: str | None, all_to_all: str | None, halo: str | None, ring: bool, copies: str | None, gpus: int
 ) -> tuple[str | list[tuple[str, str]], str | None]:
     """Return the copies of options, and the size that one of them states."""
+    from fabricast.networks.patterns import grid_of
+
     given = {
         "--pattern": pattern,
         "--all-to-all": all_to_all,
@@ -44,6 +59,9 @@ def _cluster_pattern(
     if all_to_all is not None:
         return f"all_to_all:{gpus}", all_to_all
     if halo is not None:
+        grid = grid_of(f"halo:{halo}")
+        if grid is None or 0 in grid:
+            raise InputError(f"is '{halo}', expected a grid such as 4x4x8", argument="halo")
         return f"halo:{halo}", None
     return (f"ring:{gpus}" if ring else pairs_of(copies or "")), None
 
@@ -68,8 +86,10 @@ def print_cluster_copies(
     copies, stated = _cluster_pattern(gpus=cluster.gpus, **pattern)
     if size is not None and stated is not None:
         raise InputError("cannot be combined with --all-to-all SIZE", argument="size")
-    found = predict_cluster(cluster, copies, size=size or stated, routing=routing)
-    written = [] if write_ranks is None else found.write_blocks(write_ranks)
+    with _named("pattern", "pattern" if pattern["halo"] is None else "halo"):
+        found = predict_cluster(cluster, copies, size=size or stated, routing=routing)
+    with _named("stem", "write-ranks"):
+        written = [] if write_ranks is None else found.write_blocks(write_ranks)
     if output is not None:
         write_elapsed(found.table, output)
         typer.echo("\n".join(_copies_lines(found)), err=True)

@@ -462,6 +462,23 @@ def test_the_size_of_predict_applies_to_copies_without_one():
         fc.predict(cluster, "node0.gpu0 node0.gpu0>node1.gpu0")
 
 
+@pytest.mark.parametrize(
+    ("options", "argument", "message"),
+    [
+        (["--halo", "0x4"], "halo", "is '0x4', expected a grid such as 4x4x8"),
+        (["--halo", "axb"], "halo", "is 'axb', expected a grid such as 4x4x8"),
+        (["--halo", "4x4x8"], "halo", "has 128 ranks, expected at most the 16 GPUs"),
+        (["--pattern", "ring:99"], "pattern", "has 99 ranks, expected at most the 16 GPUs"),
+        (["--ring", "--write-ranks", "blocks"], "write-ranks", "is for halo exchanges"),
+    ],
+)
+def test_errors_name_the_option_of_the_user(options, argument, message):
+    error = run("hgx_h100", "--nodes", "2", "--nic", "8x400", *options).exception
+    assert isinstance(error, InputError)
+    assert error.argument == argument
+    assert error.reason.startswith(message)
+
+
 def test_the_command_states_the_time_of_patterns_without_times_of_copies(tmp_path):
     result = run("hgx_h100", "--nodes", "32", "--nic", "8x400", "--all-to-all", "1MiB")
     assert "copies complete after at least" in result.stderr
