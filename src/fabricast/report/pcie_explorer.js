@@ -2,7 +2,7 @@
 
 // The recommended model: event loop of src/fabricast/pcie/engines/kernels for copies that each source issues in their
 // order, one at a time. Rates are those of the translated back-pressure kernel, with traffic in both directions.
-const SETTLE = 6, UNLIMITED = 1000, FINISHED = 1e-12;
+const MOST_ROUNDS = 12, SETTLED = 1e-6, UNLIMITED = 1000, FINISHED = 1e-12;
 const runEngines = (one, network, graph, values, constants) => {
   const flows = graph.source.length, links = network.capacity.length, bandwidth = values.bandwidth;
   const capacity = network.capacity.map((share) => share * bandwidth);
@@ -23,11 +23,15 @@ const runEngines = (one, network, graph, values, constants) => {
     load.fill(0);
     const users = memory.links.user_count, weight = 1 / (1 + duplex);
     const both = duplex > 0 && one.opposite.some((back, link) => users[link] > 0 && users[back] > 0);
-    for (let round = 0; round < (both ? SETTLE : 1); round++) {
+    for (let round = 0; round < (both ? MOST_ROUNDS : 1); round++) {
+      let change = 0;
       for (let link = 0; link < links; link++) {
         const free = capacity[link] / bandwidth - (both ? duplex * load[one.opposite[link]] : 0);
-        memory.links.capacity[link] = Math.min(Math.max(free, 1e-6), UNLIMITED);
+        const usable = Math.min(Math.max(free, 1e-6), UNLIMITED);
+        change = Math.max(change, Math.abs(usable - memory.links.capacity[link]));
+        memory.links.capacity[link] = usable;
       }
+      if (round > 0 && change <= SETTLED) break;
       back_pressure(acting.length, links, payload, values.crossing_cost, memory);
       for (let link = 0; link < links; link++) load[link] *= 1 - weight;
       for (const flow of acting) for (const link of route[flow]) load[link] += weight * memory.copies.rho[flow];
