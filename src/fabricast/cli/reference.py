@@ -12,7 +12,7 @@ from fabricast.cli.options import check_output
 if TYPE_CHECKING:
     from fabricast.api.references import Reference
 
-__all__ = ["app", "reference_lines"]
+__all__ = ["app"]
 
 app = typer.Typer()
 
@@ -53,10 +53,10 @@ def reference(
 
         write_text(output, found.table.to_csv(index=False))
         return
-    typer.echo("\n".join(reference_lines(found)))
+    typer.echo("\n".join(_reference_lines(found)))
 
 
-def reference_lines(found: Reference) -> list[str]:
+def _reference_lines(found: Reference) -> list[str]:
     """Return the measurements as readable lines."""
     import pandas as pd
 

@@ -18,7 +18,6 @@ __all__ = [
     "STATE_COLUMNS",
     "ExpectedError",
     "coverage",
-    "error_classes",
     "expected_error",
     "ratio_range",
     "size_class",
@@ -96,7 +95,7 @@ class ExpectedError:
 
 
 @cache
-def error_classes() -> dict[tuple[str, str, str], ExpectedError]:
+def _error_classes() -> dict[tuple[str, str, str], ExpectedError]:
     """Return the errors by state of information, transport and class of sizes."""
     rows = read_csv(published() / "collectives" / "state_errors.csv", STATE_COLUMNS)
     return {(row["state"], row["transport"], row["size_class"]): _error(row) for row in rows}
@@ -115,4 +114,4 @@ def expected_error(*, is_measured: bool, transport: str, size_bytes: float) -> E
     True
     """
     state = PAIRS_MEASURED if is_measured else LINKS_ONLY
-    return error_classes().get((state, transport, size_class(size_bytes)))
+    return _error_classes().get((state, transport, size_class(size_bytes)))

@@ -11,7 +11,7 @@ from fabricast.collectives.constants import Constants
 from fabricast.nccl.costs import Algorithm, Operation, Protocol
 from fabricast.nccl.schedule import Chunks, ring_chunks
 
-__all__ = ["StepTimes", "operation_times", "ring_times"]
+__all__ = ["StepTimes", "operation_times"]
 
 #: Data of one turn of a block, and its traffic: half of each line of LL is flags, 1/16 of LL128.
 _TURN_BYTES = {Protocol.LL: (4096.0, 8192.0), Protocol.LL128: (38_400.0, 40_960.0)}
@@ -59,7 +59,7 @@ def _ll_step(step: StepTimes, known: Constants) -> float:
     return known.ll_step_s + known.ll_latency * step.latency_s
 
 
-def ring_times(protocol: Protocol, chunks: Chunks, step: StepTimes, known: Constants) -> NDArray[np.float64]:
+def _ring_times(protocol: Protocol, chunks: Chunks, step: StepTimes, known: Constants) -> NDArray[np.float64]:
     """Return the time of a ring in s.
 
     Simple: ``start + loops * steps * (chunk / rate + exposed latency)``. LL: ``start + loops * steps * (step latency +
@@ -162,4 +162,4 @@ def _times(
         # Up and down the chain: 2 (n - 1) hops of the first chunk.
         return _pipeline_times(protocol, size_bytes, channels, 2 * (ranks - 1), step, known)
     chunks = ring_chunks(operation, protocol, size_bytes, channels, ranks, buffer_size=buffer_size)
-    return ring_times(protocol, chunks, step, known)
+    return _ring_times(protocol, chunks, step, known)

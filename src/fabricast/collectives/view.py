@@ -64,7 +64,7 @@ def nccl_system(tree: PcieTree, ranks: Sequence[str], settings: NcclSettings) ->
         tuple(above),
         tuple(link_gb_per_s(tree.vertex(name).capacity * raw) for name in ranks),
         tuple(rates),
-        settings.numa_nodes or default_numa_nodes(tree, ranks),
+        settings.numa_nodes or _default_numa_nodes(tree, ranks),
         settings.cpu,
         settings.capability,
         settings.version,
@@ -73,7 +73,7 @@ def nccl_system(tree: PcieTree, ranks: Sequence[str], settings: NcclSettings) ->
     )
 
 
-def default_numa_nodes(tree: PcieTree, ranks: Sequence[str]) -> tuple[int, ...]:
+def _default_numa_nodes(tree: PcieTree, ranks: Sequence[str]) -> tuple[int, ...]:
     """Return one NUMA node per socket, for topologies that do not name the NUMA nodes of GPUs."""
     sockets = [socket_of(tree, name) for name in ranks]
     order = list(dict.fromkeys(sockets))

@@ -7,15 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-__all__ = [
-    "InputError",
-    "NoAcceleratorError",
-    "PeerLinkError",
-    "UnknownSpeedError",
-    "UnreadableFileError",
-    "near_names",
-    "unknown_name",
-]
+__all__ = ["InputError", "NoAcceleratorError", "PeerLinkError", "UnknownSpeedError", "near_names", "unknown_name"]
 
 
 class InputError(ValueError):
@@ -75,10 +67,6 @@ def _shown(message: str) -> str:
 
 class UnknownSpeedError(InputError):
     """A topology without link speeds where no other input determines the rate of a copy."""
-
-
-class UnreadableFileError(InputError):
-    """A file whose content is damaged; other files of the same machine may describe it."""
 
 
 class NoAcceleratorError(InputError):

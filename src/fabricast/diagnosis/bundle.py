@@ -15,6 +15,7 @@ from fabricast.core.findings import Finding
 from fabricast.core.warnings import CodedWarning, CopyWarning, WarningCode
 from fabricast.diagnosis.cluster_forecasts import compare_with_forecast
 from fabricast.diagnosis.clusters import ComparedTable, compare_with_public
+from fabricast.diagnosis.curves import slower_than_larger
 from fabricast.diagnosis.measured import below_public_machines, compared_rates
 from fabricast.diagnosis.source_texts import source_text
 from fabricast.diagnosis.statements import gpu_states, log_findings, nccl_problems, stated, wrong_results
@@ -126,6 +127,7 @@ class _Answers:
     statements: list[str] = field(default_factory=list)
     warnings: list[CodedWarning] = field(default_factory=list)
     within: list[str] = field(default_factory=list)
+    doubtful: list[str] = field(default_factory=list)
     uncompared: list[str] = field(default_factory=list)
     damaged: list[str] = field(default_factory=list)
     compared: int = 0
@@ -162,6 +164,7 @@ def diagnose_facts(facts: Facts, options: MachineOptions) -> Diagnosis:
         ranked,
         answers.within,
         answers.uncompared,
+        doubtful=answers.doubtful,
         measured=measured,
         missing="" if answers.compared else missing,
         damaged=answers.damaged,
@@ -214,6 +217,8 @@ def _compare_tables(machine: Machine | None, facts: Facts, answers: _Answers) ->
             if not fact.value.rows or fact.value.operation is None:
                 answers.damaged.append(_table_problem(fact))
                 continue
+            itself = slower_than_larger(fact)
+            answers.findings += [] if itself is None else [itself]
             if machine is None:
                 raise InputError("lacks a topology")
             found, assumed, within = _of_collective(machine, fact)
@@ -256,10 +261,10 @@ def _compare_with_public(fact: Fact, facts: Facts, answers: _Answers) -> bool:
     if compared is None or compared.is_neighbour:
         # Models come last: a forecast is asked only where nothing of the class was measured.
         forecast = compare_with_forecast(fact, facts)
-        if compared is None or (forecast is not None and not forecast.is_neighbour):
+        if forecast is not None:
+            if compared is not None and forecast.is_doubtful:
+                answers.statements.append(compared.text)
             compared = forecast
-        elif forecast is not None:
-            answers.statements.append(forecast.text)
     if compared is None:
         return False
     answers.findings += compared.findings
@@ -269,6 +274,8 @@ def _compare_with_public(fact: Fact, facts: Facts, answers: _Answers) -> bool:
         answers.statements.append(
             "'fabricast collective --node NAME --nic CARDS --log FILE' compares it with a forecast (hgx_h100, 8x400)"
         )
+    elif compared.is_doubtful:
+        answers.doubtful.append(compared.text)
     elif not compared.is_slower:
         answers.within.append(compared.text)
     answers.compared += 1

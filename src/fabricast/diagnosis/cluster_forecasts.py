@@ -6,10 +6,10 @@ import numpy as np
 
 from fabricast.collectives.clusters.forecast import ClusterForecast, forecast_cluster
 from fabricast.collectives.clusters.question import ClusterOptions, cluster_of
-from fabricast.collectives.clusters.statement import node_of_tables
+from fabricast.collectives.clusters.statement import kinds_of, node_of_tables
 from fabricast.collectives.diagnosis import Cause
 from fabricast.core.errors import InputError
-from fabricast.core.facts import Fact, Facts
+from fabricast.core.facts import Fact, Facts, Quantity
 from fabricast.core.findings import Finding
 from fabricast.core.number_text import size_text
 from fabricast.diagnosis.clusters import ComparedTable, log_of
@@ -18,47 +18,97 @@ from fabricast.nccl.records import NcclTestsTable
 
 __all__ = ["compare_with_forecast"]
 
-#: Ratio to the longest time of the range above which a finding is printed.
-_SLOWER = 1.15
+#: Ratio to the longest time of the range above which a finding is printed, and ratio of large sizes to the forecast
+#: above which their times are doubtful, though a public machine was as slow.
+_SLOWER, _DOUBTFUL = 1.15, 1.2
+#: Size in bytes from which the rates of links and cards decide.
+_LARGE = 2.0**26
 
 
 def compare_with_forecast(fact: Fact, facts: Facts) -> ComparedTable | None:
-    """Compare a table with the forecast of the built-in node that has its GPUs; None if there is no range."""
-    table: NcclTestsTable = fact.value
-    run = log_of(fact, facts)
-    try:
-        cluster = cluster_of(node_of_tables([table]), ClusterOptions(), fact, run)
-        assert table.operation is not None
-        stated = None if run is None else run.choices_of(table.operation)
-        forecast = forecast_cluster(cluster, table.operation, [], log=table, stated=stated)
-    except InputError:
-        return None
-    if "latest_us" not in forecast.table or forecast.is_range_only:
+    """Compare a table with the forecast of the cluster of a file, or of the built-in node that has its GPUs.
+
+    None if there is no range.
+    """
+    forecast = _forecast_of(fact, facts)
+    if forecast is None or "latest_us" not in forecast.table or forecast.is_range_only:
         return None
     ratios = (forecast.table["measured_us"] / forecast.table["latest_us"]).to_numpy(dtype=float)
     worst = int(np.argmax(ratios))
+    assumed = "" if facts.values(Quantity.CLUSTER) else _assumed(forecast)
     if ratios[worst] <= 1:
-        return ComparedTable(_text(forecast, -1), is_slower=False, is_neighbour=False, findings=(), notes=())
-    text = f"{_text(forecast, worst)}: {ratios[worst]:.2f} times the longest expected time"
-    if cluster.nodes > 1:
+        text = f"{_text(forecast, -1)}{assumed}"
+        late = _late(forecast)
+        if late is None:
+            return ComparedTable(text, is_slower=False, is_neighbour=False, findings=(), notes=())
+        return ComparedTable(f"{text}: {late}", False, False, (), _asked(forecast, assumed), is_doubtful=True)
+    text = f"{_text(forecast, worst)}{assumed}: {ratios[worst]:.2f} times the longest expected time"
+    if assumed and forecast.cluster.nodes > 1:
         # Slower cards than the assumed ones would explain it: no cause is named.
-        asked = f"{text} if these are its cards; 'fabricast collective --node {cluster.name} --nic CARDS --log FILE'"
-        return ComparedTable(f"{asked} compares with yours", is_slower=False, is_neighbour=True, findings=(), notes=())
+        return ComparedTable(
+            f"{text}, if these are its cards", False, False, (), _asked(forecast, assumed), is_doubtful=True
+        )
     if ratios[worst] <= _SLOWER:
-        return ComparedTable(text, is_slower=False, is_neighbour=False, findings=(), notes=())
+        return ComparedTable(text, is_slower=False, is_neighbour=False, findings=(), notes=(), is_doubtful=True)
     remedy = "a log with NCCL_DEBUG=INFO states transports and settings; 'nvidia-smi topo -m' and "
     remedy += "'nvidia-smi nvlink -s' state the direct links"
     finding = Finding(Cause.SLOWER_THAN_FORECAST, text, remedy, SYMPTOM, origin=str(fact.place))
     return ComparedTable(text, is_slower=True, is_neighbour=False, findings=(finding,), notes=())
 
 
+def _forecast_of(fact: Fact, facts: Facts) -> ClusterForecast | None:
+    """Return the forecast of a table; None if no node is known, or its nodes are unequal."""
+    table: NcclTestsTable = fact.value
+    run = log_of(fact, facts)
+    statement = next(iter(facts.values(Quantity.CLUSTER)), None)
+    try:
+        kinds = (
+            [(node_of_tables([table]), ClusterOptions(), 1)]
+            if statement is None
+            else kinds_of(statement, ClusterOptions())
+        )
+        if len(kinds) > 1 or table.operation is None:
+            return None
+        node, options, _ = kinds[0]
+        cluster = cluster_of(node, options, fact, run)
+        stated = None if run is None else run.choices_of(table.operation)
+        return forecast_cluster(cluster, table.operation, [], log=table, stated=stated)
+    except InputError:
+        return None
+
+
+def _late(forecast: ClusterForecast) -> str | None:
+    """Return by how much large sizes exceed the forecast; None if they do not."""
+    size = forecast.table["size_bytes"].to_numpy()
+    ratio = (forecast.table["measured_us"] / forecast.table["time_us"]).to_numpy(dtype=float)
+    large = ratio[size >= min(_LARGE, size.max())]
+    median = float(np.median(large))
+    if not median > _DOUBTFUL:
+        return None
+    return f"large sizes last {median:.2f} times as long as the forecast; only the slowest public machines were so late"
+
+
+def _assumed(forecast: ClusterForecast) -> str:
+    """Return what is assumed about the machine."""
+    cluster = forecast.cluster
+    cards = f" with {cluster.cards} x {cluster.card_gbit_s:g} Gbit/s" if cluster.nodes > 1 else ""
+    return f" (node {cluster.name}{cards} assumed)"
+
+
+def _asked(forecast: ClusterForecast, assumed: str) -> tuple[str, ...]:
+    """Return what would decide a doubtful answer."""
+    if forecast.cluster.nodes == 1:
+        return ()
+    missing = "the cluster in YAML ('cluster:' with nodes, node and nic), " if assumed else ""
+    text = f"to decide: add {missing}a log of all hosts with NCCL_DEBUG=INFO, or runs of pairs of hosts"
+    return (text,)
+
+
 def _text(forecast: ClusterForecast, place: int) -> str:
-    """Return measured and expected times of one size, and what is assumed about the machine."""
+    """Return measured and expected times of one size."""
     row, cluster = forecast.table.iloc[place], forecast.cluster
     count = "one node" if cluster.nodes == 1 else f"{cluster.nodes} nodes"
-    cards = f" with {cluster.cards} x {cluster.card_gbit_s:g} Gbit/s" if cluster.nodes > 1 else ""
     return (
         f"{forecast.operation} of {size_text(float(row['size_bytes']))} on {cluster.ranks} GPUs of {count} "
-        f"lasts {row['measured_us']:,.0f} us, forecast {row['earliest_us']:,.0f} to {row['latest_us']:,.0f} us "
-        f"(node {cluster.name}{cards} assumed)"
+        f"lasts {row['measured_us']:,.0f} us, forecast {row['earliest_us']:,.0f} to {row['latest_us']:,.0f} us"
     )

@@ -46,6 +46,8 @@ class ComparedTable:
         Causes.
     notes : tuple of str
         What explains the numbers, no causes.
+    is_doubtful : bool, default False
+        Whether the times are far from the forecast, but neither above its range nor is the machine known.
     """
 
     text: str
@@ -53,6 +55,7 @@ class ComparedTable:
     is_neighbour: bool
     findings: tuple[Finding, ...]
     notes: tuple[str, ...]
+    is_doubtful: bool = False
 
 
 def compare_with_public(fact: Fact, facts: Facts) -> ComparedTable:

@@ -47,7 +47,7 @@ def _parts(file: SourceFile) -> Iterator[str]:
 
 
 #: Contents that a diagnosis does not use.
-_UNUSED = (Content.MESSAGES, Content.GRAPHS, Content.PARAMETERS, Content.NETWORK, Content.CLUSTER)
+_UNUSED = (Content.MESSAGES, Content.GRAPHS, Content.PARAMETERS, Content.NETWORK)
 
 
 def _tables(blocks: list[Block]) -> Iterator[str]:

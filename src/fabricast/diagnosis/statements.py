@@ -165,6 +165,33 @@ def _is_of_one_host(log: NcclLog) -> bool:
     return log.nodes == 1 and (log.states_nodes or len(addresses) == len(log.bus_ids) == log.ranks)
 
 
+#: What the hosts of a job should state alike: the words for a value, and the remedy where a host differs.
+_OF_HOSTS = (
+    ("version", "{} runs NCCL {}", "install the same version of NCCL on all hosts"),
+    ("network", "{} uses the network {}", "install rdma-core and the driver of its cards, and pass /dev/infiniband"),
+    ("cards", "{} lists {} network cards", "check 'ibstat', cables, NCCL_IB_HCA and the devices of the container"),
+    ("gpudirect", "{} sends {} GPUDirect RDMA", "load nvidia-peermem (or use DMA-BUF), and check ACS above its cards"),
+)
+
+
+def _unequal_hosts(log: NcclLog, path: str) -> Iterator[Finding]:
+    """Yield what one host states differently from most others."""
+    for name, words, remedy in _OF_HOSTS:
+        stated = {host: getattr(one, name) for host, one in log.hosts.items() if getattr(one, name) is not None}
+        counts = Counter(value for value, _ in stated.values())
+        if len(counts) < 2:
+            continue
+        usual, hosts = counts.most_common(1)[0]
+        different = {host: found for host, found in stated.items() if found[0] != usual}
+        listed = [words.format(host, value) for host, (value, _) in list(different.items())[:_MOST_SETTINGS]]
+        others = (
+            next(host for host in stated if host not in different) if hosts == 1 else f"each of {hosts} other hosts"
+        )
+        text = f"{', '.join(listed)}; {words.format(others, usual)}"
+        first = min(line for _, line in different.values())
+        yield Finding(f"host_differs_{name}", text, remedy, ACCESS + 0.1, origin=f"{path}:{first}")
+
+
 def _between_nodes(log: NcclLog, place: Callable[..., str]) -> Iterator[Finding]:
     """Yield networks between nodes that are slower than InfiniBand or RoCE with GPUDirect."""
     network = [via for via in log.transports.values() if via.startswith("NET")]
@@ -260,6 +287,7 @@ def _of_run(fact: Fact, *, has_tables: bool, is_one_host: bool) -> Iterator[Find
             FIRST - 2,
             origin=place("NET"),
         )
+    yield from _unequal_hosts(log, fact.place.path)
     yield from _between_nodes(log, place)
     if log.disabled_pairs:
         one, other = log.disabled_pairs[0]

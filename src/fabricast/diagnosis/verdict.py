@@ -22,6 +22,7 @@ class VerdictKind(StrEnum):
 
     WITHIN = "within the expected range"
     SLOWER = "slower than expected"
+    DOUBTFUL = "possibly slower than expected"
     NOTHING = "nothing could be judged"
     UNSUPPORTED = "not supported"
 
@@ -52,6 +53,7 @@ def verdict_of(
     *,
     measured: int,
     missing: str,
+    doubtful: Sequence[str] = (),
     damaged: Sequence[str] = (),
 ) -> Verdict:
     """Return the answer: causes before agreement, agreement before what is missing."""
@@ -61,6 +63,8 @@ def verdict_of(
         if first.gain > FIRST - 1:
             # A run that fails or has wrong results has no rate.
             return Verdict(VerdictKind.NOTHING, f"{first.text}{place}")
+        if doubtful and not any(_is_measured(finding) for finding in findings):
+            return Verdict(VerdictKind.DOUBTFUL, f"{doubtful[0]}; also: {first.text}{place}")
         if within and not any(_is_measured(finding) for finding in findings):
             return Verdict(VerdictKind.WITHIN, f"{'; '.join(within[:2])}; also: {first.text}{place}")
         if first.gain <= MINOR:
@@ -70,6 +74,8 @@ def verdict_of(
             return Verdict(VerdictKind.SLOWER, f"{symptom.text}; most probable cause: {first.text}{place}")
         more = "" if measured else "; no measurement shows by how much"
         return Verdict(VerdictKind.SLOWER, f"{first.text}{place}{more}")
+    if doubtful:
+        return Verdict(VerdictKind.DOUBTFUL, doubtful[0])
     if within:
         others = [*damaged, *uncompared]
         more = f"; not compared: {others[0]}" if others else ""

@@ -116,7 +116,7 @@ _METADATA: dict[str, dict[str, None]] = {
 _POWER = re.compile(r"\$\\mathdefault\{(?:[-\d.]+\\times)?[-\d.^{}]*\}\$")
 
 
-def without_markup(figure: Figure) -> None:
+def _without_markup(figure: Figure) -> None:
     """Draw dollar signs in names as they are: only powers of logarithmic axes are formulas."""
     for axes in figure.axes:
         # Tick labels get their text here, before the layout interprets it.
@@ -129,7 +129,7 @@ def without_markup(figure: Figure) -> None:
 
 def save_figure(figure: Figure, *paths: Path | str) -> None:
     """Save a figure as SVG, PDF and PNG, without dates or random identifiers."""
-    without_markup(figure)
+    _without_markup(figure)
     # One layout for all formats. With a layout engine left, even one that does nothing, matplotlib would draw each file
     # twice; None removes it where the style asks for no other.
     figure.draw_without_rendering()

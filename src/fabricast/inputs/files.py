@@ -21,7 +21,6 @@ __all__ = [
     "atomic_write",
     "decoded",
     "exists",
-    "is_table",
     "line_blocks",
     "parse_json",
     "read_bytes",
@@ -39,15 +38,6 @@ _BLOCK_BYTES = 1 << 20
 #: Byte-order marks of UTF-16; that of UTF-32 begins alike and contains NUL bytes.
 _UTF_16_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 _COMMENT = re.compile(rb"^#[^\n]*", re.MULTILINE)
-
-
-def is_table(path: Path | str) -> bool:
-    """Return whether a file name has the suffix of a table: CSV or Parquet.
-
-    >>> is_table("copies.CSV"), is_table("nvbandwidth.txt")
-    (True, False)
-    """
-    return Path(path).suffix.lower() in (".csv", ".parquet")
 
 
 def exists(path: Path | str) -> bool:

@@ -10,7 +10,7 @@ from fabricast.core.facts import Block
 from fabricast.core.warnings import CodedWarning, WarningCode
 from fabricast.pcie.topology.tree import PcieTree
 
-__all__ = ["address_warnings", "endpoints_of_block", "endpoints_of_numbers", "has_addresses", "same_address"]
+__all__ = ["address_warnings", "endpoints_of_block", "has_addresses", "same_address"]
 
 #: Domain, bus, device and function; the bus may be printed with 0x, the domain with four or eight digits.
 _PRINTED = re.compile(
@@ -52,7 +52,7 @@ def _matches(tree: PcieTree, address: str) -> list[str]:
     return [name for name in tree.accelerator_names if same_address(tree.vertex(name).label, address)]
 
 
-def endpoints_of_numbers(tree: PcieTree, addresses: Mapping[str, str]) -> dict[str, str]:
+def _endpoints_of_numbers(tree: PcieTree, addresses: Mapping[str, str]) -> dict[str, str]:
     """Return the endpoint of each GPU number of a program; empty if numbers are the names of endpoints."""
     if not addresses or not has_addresses(tree):
         return {}
@@ -72,7 +72,7 @@ def endpoints_of_numbers(tree: PcieTree, addresses: Mapping[str, str]) -> dict[s
 def endpoints_of_block(tree: PcieTree, block: Block) -> dict[str, str]:
     """Return the endpoint of each GPU number of a block, by its addresses."""
     try:
-        return endpoints_of_numbers(tree, block.addresses)
+        return _endpoints_of_numbers(tree, block.addresses)
     except InputError as error:
         raise InputError(error.reason, path=block.place.path) from error
 

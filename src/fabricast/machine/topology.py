@@ -103,12 +103,12 @@ def _descriptions(facts: Facts, options: MachineOptions) -> tuple[list[Described
 def _described(block: Block, fact: Fact, options: MachineOptions) -> Described:
     value, path = fact.value, fact.place.path
     if isinstance(value, PcieTree):
-        return Described(fact.program, fact.place, with_cards_noted(value))
+        return Described(fact.program, fact.place, _with_cards_noted(value))
     if isinstance(value, ClassMatrix):
         tree = tree_of_classes(value, path, network_cards=options.network_cards)
-        return Described(fact.program, fact.place, with_cards_noted(tree), value.has_sockets, value.has_switches)
+        return Described(fact.program, fact.place, _with_cards_noted(tree), value.has_sockets, value.has_switches)
     tree = _tree_of_forest(value, path, options)
-    return Described(fact.program, fact.place, with_cards_noted(tree), value.has_sockets)
+    return Described(fact.program, fact.place, _with_cards_noted(tree), value.has_sockets)
 
 
 def _tree_of_forest(forest: DeviceForest, path: Path | str, options: MachineOptions) -> PcieTree:
@@ -127,7 +127,7 @@ def _tree_of_forest(forest: DeviceForest, path: Path | str, options: MachineOpti
     return replace(tree, warnings=(*tree.warnings, _DISPLAY_NOTE))
 
 
-def with_cards_noted(tree: PcieTree) -> PcieTree:
+def _with_cards_noted(tree: PcieTree) -> PcieTree:
     """Return a tree with a warning about GPUs whose network cards are all on another NUMA node."""
     cards = [name for name in tree.endpoint_names if tree.vertex(name).network_card]
     far = [

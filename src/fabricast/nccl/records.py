@@ -10,7 +10,7 @@ from fabricast.nccl.costs import Algorithm, Operation, Protocol, bus_factor
 from fabricast.nccl.search import SearchGraph
 from fabricast.nccl.system import PathType, Version
 
-__all__ = ["LoggedChoice", "NcclLog", "NcclTestsRow", "NcclTestsTable", "check_bus_bandwidth"]
+__all__ = ["HostStatements", "LoggedChoice", "NcclLog", "NcclTestsRow", "NcclTestsTable", "check_bus_bandwidth"]
 
 #: Relative difference above which a printed bandwidth contradicts size and time; printed numbers have two decimals.
 _ROUNDING = 0.02
@@ -37,6 +37,26 @@ class LoggedChoice:
     algorithm: str
     protocol: str
     channels: int | None
+
+
+@dataclass
+class HostStatements:
+    """What the ranks of one host state first, each with its line.
+
+    Parameters
+    ----------
+    version, network : (str, int)
+        Version of NCCL, and network between hosts.
+    cards : (str, int)
+        Number of network cards.
+    gpudirect : (str, int)
+        Whether a hop over InfiniBand or RoCE uses GPUDirect RDMA: ``with`` or ``without``.
+    """
+
+    version: tuple[str, int] | None = None
+    network: tuple[str, int] | None = None
+    cards: tuple[str, int] | None = None
+    gpudirect: tuple[str, int] | None = None
 
 
 @dataclass
@@ -77,6 +97,8 @@ class NcclLog:
         Network between hosts, such as IB or Socket; empty if the log does not name it.
     lines : dict of str to int
         First line that states a hop by each transport (P2P, SHM, NET), the version, or that direct copies are disabled.
+    hosts : dict of str to HostStatements
+        What each host states.
     """
 
     ranks: int | None = None
@@ -95,6 +117,7 @@ class NcclLog:
     states_nodes: bool = False
     network: str = ""
     lines: dict[str, int] = field(default_factory=dict)
+    hosts: dict[str, HostStatements] = field(default_factory=dict)
 
     @property
     def uses_p2p(self) -> dict[tuple[int, int], bool]:

@@ -20,7 +20,6 @@ __all__ = [
     "WORKLOADS",
     "Case",
     "case_router",
-    "case_traffic",
     "check_pattern",
     "evaluate_alike",
     "grid_cases",
@@ -179,7 +178,7 @@ def case_router(case: Case, root_seed: int) -> NDArray[np.int32]:
     return np.ascontiguousarray(chosen[router])
 
 
-def case_traffic(case: Case, root_seed: int) -> tuple[Traffic, int]:
+def _case_traffic(case: Case, root_seed: int) -> tuple[Traffic, int]:
     """Return the traffic of a case and its number of messages."""
     pattern = replace(workload(case.workload), wrap=case.wrap)
     return count_traffic(pattern, case_router(case, root_seed), case.network(), seed=root_seed % 2**32)
@@ -192,6 +191,6 @@ def without_gateways(case: Case) -> Case:
 
 def evaluate_alike(cases: Sequence[Case], root_seed: int) -> list[tuple[int, dict[Routing, LinkLoads]]]:
     """Return messages and loads under both routings for cases with equal traffic."""
-    traffic, messages = case_traffic(cases[0], root_seed)
+    traffic, messages = _case_traffic(cases[0], root_seed)
     networks = [case.network() for case in cases]
     return [(messages, route_each(traffic, network)) for network in networks]

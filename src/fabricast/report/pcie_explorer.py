@@ -18,7 +18,7 @@ from fabricast.pcie.models.parameters import machine_parameters
 from fabricast.pcie.topology.paths import reverse_links
 from fabricast.pcie.topology.tree import PcieTree
 
-__all__ = ["explored_tree", "pcie_explorer"]
+__all__ = ["pcie_explorer"]
 
 #: Models that can be chosen in addition to the recommended one, which is the default.
 _MODELS = ("congestion_factor", "back_pressure", "round_robin_upstream", "max_min", "busiest_link", "no_contention")
@@ -28,11 +28,11 @@ _MOST_ENDPOINTS = 16
 _FIRST = ((0, 2), (1, 4), (3, 2), (6, 4))
 
 
-def explored_tree(tree: PcieTree) -> dict[str, Any]:
+def _explored_tree(tree: PcieTree) -> dict[str, Any]:
     """Return the positions, links and routes of a tree for drawing and for the kernels.
 
     >>> from fabricast.pcie.topology.files import load_tree
-    >>> explored_tree(load_tree("storm8"))["endpoints"][:3]
+    >>> _explored_tree(load_tree("storm8"))["endpoints"][:3]
     ['0', '1', '2']
     """
     routes = tree.routes
@@ -113,7 +113,7 @@ def pcie_explorer(connection: duckdb.DuckDBPyConnection, sets: Mapping[str, str]
             continue
         parameters = set_values.get(topology) or _default_parameters(tree)
         trees.append(
-            explored_tree(tree)
+            _explored_tree(tree)
             | {name: value for name, (value, _) in parameters.items()}
             | {"tag": parameters["bandwidth"][1] if "bandwidth" in parameters else None}
         )

@@ -6,7 +6,7 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
-__all__ = ["answer_lines", "duration_text", "measured_lines", "summary_text", "verdict_text"]
+__all__ = ["answer_lines", "measured_lines", "summary_text"]
 
 #: File of each kind of measurement, relative to the folder of results.
 _MEASURED = {
@@ -20,10 +20,10 @@ _MEASURED = {
 _DATABASES = {"report.html": "fabricast.duckdb", "your_machine.html": "your_machine.duckdb"}
 
 
-def duration_text(seconds: float) -> str:
+def _duration_text(seconds: float) -> str:
     """Format a duration in s, min and h.
 
-    >>> duration_text(47.4), duration_text(167), duration_text(3725)
+    >>> _duration_text(47.4), _duration_text(167), _duration_text(3725)
     ('47 s', '2 min 47 s', '1 h 2 min')
     """
     whole = round(seconds)
@@ -34,7 +34,7 @@ def duration_text(seconds: float) -> str:
     return f"{whole // 3600} h {whole % 3600 // 60} min"
 
 
-def verdict_text(tables: Path) -> str:
+def _verdict_text(tables: Path) -> str:
     """Return how many statements hold in a run by the kind of evidence, and how many targets are met."""
     # Imported here, because a run without new results needs no database.
     from fabricast.results.claim_record import UNTESTED, result_counts, targets_text
@@ -100,11 +100,11 @@ def summary_text(folders: Mapping[str, str], started: float) -> str:
     >>> summary_text({"results": "no/such/folder", "reports": "no/such/folder"}, time.time())
     'done in 0 s'
     """
-    text = f"done in {duration_text(time.time() - started)}"
+    text = f"done in {_duration_text(time.time() - started)}"
     claims = Path(folders.get("results", "results")) / "tables" / "claim.parquet"
     page = _new_page(folders, started)
     if claims.is_file() and claims.stat().st_mtime >= started:
-        text += f"; {verdict_text(claims.parent)}"
+        text += f"; {_verdict_text(claims.parent)}"
     if page is not None:
         text += f"; report: {Path(folders.get('reports', 'reports')) / page}"
     return text

@@ -16,7 +16,7 @@ from fabricast.maxrate.models import MODEL_TITLES
 from fabricast.pcie.models.catalogue import MODELS
 from fabricast.report.stories import study_name
 
-__all__ = ["READABLE_MODELS", "Cell", "Sheet", "header_text", "sheet_of"]
+__all__ = ["READABLE_MODELS", "Cell", "Sheet", "sheet_of"]
 
 _UNITS = {
     "_gb_per_s": "GB/s",
@@ -92,10 +92,10 @@ class Sheet:
     rows: tuple[tuple[str, tuple[Cell, ...]], ...]
 
 
-def header_text(column: str) -> str:
+def _header_text(column: str) -> str:
     """Return the readable header of a column with its unit.
 
-    >>> header_text("measured_gb_per_s"), header_text("observed_ns"), header_text("set_aside")
+    >>> _header_text("measured_gb_per_s"), _header_text("observed_ns"), _header_text("set_aside")
     ('measured (GB/s)', 'observed (ns)', 'set aside')
     """
     for suffix, unit in _UNITS.items():
@@ -147,4 +147,4 @@ def sheet_of(connection: duckdb.DuckDBPyConnection, title: str, query: str) -> S
         (kind, tuple(replace(cell, is_number=number) for cell, number in zip(cells, numbers, strict=True)))
         for kind, cells in rows
     )
-    return Sheet(title, tuple(zip(map(header_text, names), numbers, strict=True)), rows)
+    return Sheet(title, tuple(zip(map(_header_text, names), numbers, strict=True)), rows)

@@ -33,7 +33,6 @@ __all__ = [
     "read_baseline",
     "result_counts",
     "targets_text",
-    "verdict_table",
     "write_baseline",
 ]
 
@@ -249,7 +248,7 @@ def claim_text(database: Path, *, study: str | None = None, verdict: str | None 
             f"[{style}]{VERDICT_WORDS[row['verdict']]}[/{style}]",
             holds_text(row["readings"], row["holds_in"], row["share_of_draws"]),
         )
-    parts: list[Table | str] = [table, verdict_table([(row["study"], row["verdict"]) for row in rows])]
+    parts: list[Table | str] = [table, _verdict_table([(row["study"], row["verdict"]) for row in rows])]
     parts.append(headline(((row["verdict"], row["evidence"]) for row in rows), study or ""))
     if verdict is None:
         targets = _finished_claims(
@@ -271,7 +270,7 @@ def holds_text(readings: int, holds: float | None, draws: float | None) -> str:
     return ", ".join(parts + ([] if draws is None else [f"{100 * draws:.0f} % of draws"]))
 
 
-def verdict_table(pairs: list[tuple[str, str]]) -> Table:
+def _verdict_table(pairs: list[tuple[str, str]]) -> Table:
     """Return a terminal table of the number of claims by study and verdict."""
     shown = [verdict for verdict in VERDICT_WORDS if any(v == verdict for _, v in pairs)]
     table = Table("study", *(Column(VERDICT_WORDS[verdict], justify="right") for verdict in shown))

@@ -18,7 +18,7 @@ import numba
 from fabricast.runtime.caches import cache_folder
 from fabricast.runtime.machine import processor_name
 
-__all__ = ["allocation_free", "kernel_folder", "kernel_sources", "njit"]
+__all__ = ["allocation_free", "kernel_sources", "njit"]
 
 _PACKAGE = Path(__file__).parents[1]
 
@@ -28,10 +28,10 @@ def kernel_sources() -> list[Path]:
     return sorted(_PACKAGE.glob("**/kernels/*.py"))
 
 
-def kernel_folder() -> Path:
+def _kernel_folder() -> Path:
     """Return the cache folder for the machine code of the kernels on this processor.
 
-    >>> kernel_folder() == kernel_folder()
+    >>> _kernel_folder() == _kernel_folder()
     True
     """
     digest = hashlib.blake2b(processor_name().encode(), digest_size=8)
@@ -40,7 +40,7 @@ def kernel_folder() -> Path:
     return cache_folder(f"kernels-{digest.hexdigest()}") or Path(tempfile.mkdtemp(prefix="fabricast-kernels-"))
 
 
-_FOLDER = kernel_folder()
+_FOLDER = _kernel_folder()
 if sys.stderr.isatty() and not any(_FOLDER.iterdir()):
     sys.stderr.write("fabricast: compiling for this processor; the next commands start at once\n")
 

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from fabricast.core.facts import Content, Fact, Quantity
-from fabricast.nccl.records import LoggedChoice, NcclLog
+from fabricast.nccl.records import HostStatements, LoggedChoice, NcclLog
 from fabricast.nccl.system import PathType
 from fabricast.sources.text import Format, Reading, Text
 
@@ -24,10 +24,11 @@ _ERROR = re.compile(
 _HOST = re.compile(r"^([\w.-]+):\d+:\d+ \[\d+\] ")
 _STATEMENT = re.compile(
     r"NCCL version|set by environment|Channel \d|Pattern \d|n[rR]anks \d|coll channels|Bytes ->|Could not find|"
-    r"P2P is disabled|Using network"
+    r"P2P is disabled|Using network|NET/IB : Using"
 )
 _VERSION = re.compile(r"NCCL version (\d+)\.(\d+)\.(\d+)")
 _NETWORK = re.compile(r"Using network (\S+)")
+_CARDS = re.compile(r"NET/IB : Using ((?:\[\d+\]\S+\s*)+)")
 _COMM = re.compile(r"comm (0x[0-9a-f]+) .*?rank (\d{1,15}) n[rR]anks (\d{1,15})(.*)")
 _BUS = re.compile(r"busId ([0-9a-f]+)")
 _NODES = re.compile(r"nNodes (\d{1,15})")
@@ -67,19 +68,19 @@ def _is_log(text: Text) -> bool:
 
 def _log(text: Text) -> NcclLog:
     """Return the statements about the largest communicator."""
-    log, sizes, hosts = NcclLog(), Counter[int](), set[str]()
+    log, sizes = NcclLog(), Counter[int]()
     for number, line in text.lines(lambda line: "NCCL" in line):
         match = _INFO.search(line)
         if (version := _VERSION.search(line)) is not None:
             log.version = (int(version[1]), int(version[2]), int(version[3]))
             log.lines.setdefault("version", number)
         if match is not None and (host := _HOST.match(line)) is not None:
-            hosts.add(host[1])
+            _of_host(log.hosts.setdefault(host[1], HostStatements()), match[1], number)
         # Most lines of a large log state nothing about the communicator.
         if match is not None and _STATEMENT.search(line):
             _statement(log, sizes, match[1].strip(), text, number)
     # Since 2.20, NCCL prints the number of nodes.
-    log.nodes = max(log.nodes, len(hosts))
+    log.nodes = max(log.nodes, len(log.hosts))
     if sizes:
         # Lines of smaller communicators of the same job are ignored.
         log.ranks = max(sizes)
@@ -87,6 +88,20 @@ def _log(text: Text) -> NcclLog:
         log.ranks = max(len(order) for order in log.orders.values())
     log.orders = {channel: order for channel, order in log.orders.items() if len(order) == log.ranks}
     return log
+
+
+def _of_host(host: HostStatements, body: str, number: int) -> None:
+    """Add what a host states first; one hop with GPUDirect is enough."""
+    if host.version is None and (match := _VERSION.search(body)) is not None:
+        host.version = (".".join(match.groups()), number)
+    elif host.network is None and (match := _NETWORK.search(body)) is not None:
+        host.network = (match[1], number)
+    elif host.cards is None and (match := _CARDS.search(body)) is not None:
+        host.cards = (str(len(match[1].split())), number)
+    elif " via NET/IB" in body and (host.gpudirect is None or host.gpudirect[0] == "without"):
+        uses = "GDR" in body
+        if host.gpudirect is None or uses:
+            host.gpudirect = ("with" if uses else "without", number)
 
 
 def _statement(log: NcclLog, sizes: Counter[int], body: str, text: Text, number: int) -> None:

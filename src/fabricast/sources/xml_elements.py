@@ -14,7 +14,7 @@ from defusedxml.common import DefusedXmlException
 from fabricast.core.errors import InputError
 from fabricast.sources.text import Text
 
-__all__ = ["Element", "parse_xml", "xml_range", "xml_root"]
+__all__ = ["Element", "parse_xml", "xml_root"]
 
 _XML = re.compile(r"^[ \t]*(?:<\?xml\b|<!DOCTYPE topology\b|<topology\b|<system\b)", re.MULTILINE)
 _FIRST_WORDS = ("<?xml", "<!DOCTYPE topology", "<topology", "<system")
@@ -79,10 +79,10 @@ class _Reader(xml.sax.ContentHandler):
         self._stack.pop()
 
 
-def xml_range(text: str) -> tuple[int, int] | None:
+def _xml_range(text: str) -> tuple[int, int] | None:
     r"""Return where XML of hwloc or NCCL begins and ends in a text, such as a pasted terminal; None if there is none.
 
-    >>> xml_range("$ cat topo.xml\n<system>\n</system>\n$ exit"), xml_range("GPU0 GPU1")
+    >>> _xml_range("$ cat topo.xml\n<system>\n</system>\n$ exit"), _xml_range("GPU0 GPU1")
     ((15, 33), None)
     """
     # Most texts have no XML, and the pattern is slow.
@@ -98,7 +98,7 @@ _ROOT = re.compile(r"<(topology|system)\b")
 
 def xml_root(text: Text) -> str:
     """Return the root element of the XML in a text: topology (hwloc) or system (NCCL); empty if there is none."""
-    span = xml_range(text.raw)
+    span = _xml_range(text.raw)
     match = None if span is None else _ROOT.search(text.raw, *span)
     return "" if match is None else match[1]
 
@@ -107,7 +107,7 @@ def parse_xml(text: Text) -> Element:
     """Parse the XML in a text with limits for untrusted input; other lines before and after it are ignored."""
     content, path = text.content, text.path
     # Latin-1 has one character per byte.
-    begin, end = xml_range(content.decode("latin-1")) or (0, len(content))
+    begin, end = _xml_range(content.decode("latin-1")) or (0, len(content))
     lines_before = content.count(b"\n", 0, begin)
     reader = _Reader(lines_before)
     try:

@@ -208,7 +208,7 @@ def predict(
     check_output(draw, ".svg", option="--draw", inputs=inputs)
     shown = printed_format(format_, output)
     threads = check_threads(threads)
-    check_transport(transport)
+    _check_transport(transport)
     method = Method(model, program, pcie_only)
     machine, graph_file = open_files(
         [*files, *measured],
@@ -264,7 +264,7 @@ def _size_bytes(size: str | None, all_to_all: str | None) -> float:
     return size_of("300MiB" if size is None else size)
 
 
-def check_transport(transport: str) -> None:
+def _check_transport(transport: str) -> None:
     """Check the name of a transport."""
     from fabricast.api.predictions import TRANSPORTS
     from fabricast.core.errors import unknown_name

@@ -23,7 +23,7 @@ _TIMEOUT_S = 1800
 _LIST_TIMEOUT_S = 60
 
 
-def gpu_count() -> int:
+def _gpu_count() -> int:
     """Return the number of GPUs that ``nvidia-smi -L`` lists; 0 if it is missing, fails or does not end."""
     if shutil.which("nvidia-smi") is None:
         return 0
@@ -45,7 +45,7 @@ def unavailable_reason() -> str | None:
     """
     if shutil.which(PROGRAM) is None:
         return f"{PROGRAM} of nccl-tests is not in PATH"
-    gpus = gpu_count()
+    gpus = _gpu_count()
     return None if gpus >= 2 else f"all_reduce needs two GPUs, and nvidia-smi lists {gpus}"
 
 
@@ -65,7 +65,7 @@ def measure_to_files(log: Path | str, topology: Path | str) -> str:
         write_text(log, f"{_NOTHING}{reason}\n")
         write_text(topology, _NO_TOPOLOGY)
         return f"nothing measured: {reason}"
-    gpus = gpu_count()
+    gpus = _gpu_count()
     dump = Path(topology).with_suffix(".dump.xml")
     settings = {"NCCL_DEBUG": "INFO", "NCCL_DEBUG_SUBSYS": "INIT,ENV,GRAPH,TUNING", "NCCL_TOPO_DUMP_FILE": str(dump)}
     try:

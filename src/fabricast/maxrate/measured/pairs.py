@@ -21,7 +21,7 @@ from fabricast.maxrate.measured.ping_pong import COLUMNS
 from fabricast.runtime.machine import available_cores, processor_name
 from fabricast.runtime.mpi_launch import launch, unavailable_reason
 
-__all__ = ["PATHS", "largest_pairs", "measure_all", "measure_pairs", "read_runs", "run_measurements", "write_cells"]
+__all__ = ["PATHS", "largest_pairs", "measure_all", "read_runs", "run_measurements", "write_cells"]
 
 #: Environment variables of MPICH and Open MPI that select a path.
 PATHS: dict[str, dict[str, str]] = {
@@ -53,7 +53,7 @@ def largest_pairs(*, forced: int | None = None) -> int:
     return cores // 2
 
 
-def measure_pairs(
+def _measure_pairs(
     folder: Path | str,
     *,
     path: str,
@@ -125,7 +125,7 @@ def measure_all(
         sys.stderr.write(f"nothing measured: {reason}\n")
         return reason
     for path in paths:
-        measure_pairs(folder, path=path, **settings)
+        _measure_pairs(folder, path=path, **settings)
         if progress is not None:
             progress(1)
     return None

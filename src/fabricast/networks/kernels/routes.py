@@ -14,16 +14,7 @@ import numpy as np
 
 from fabricast.runtime.compilation import allocation_free, njit
 
-__all__ = [
-    "add_even",
-    "add_indirect",
-    "add_static",
-    "add_traffic",
-    "distances",
-    "divisors",
-    "static_link",
-    "static_routes",
-]
+__all__ = ["add_indirect", "add_static", "add_traffic", "distances", "divisors", "static_routes"]
 
 
 @njit
@@ -63,7 +54,7 @@ def _next_links(begin, neighbour, distance, switch, leaf):
 
 
 @allocation_free
-def static_link(switch, goal, destination, begin, neighbour, distance, divisor):
+def _static_link(switch, goal, destination, begin, neighbour, distance, divisor):
     """Return the link of a switch to a destination at a leaf; cables to one neighbour follow each other."""
     nearer = distance[switch, goal] - 1
     count, before = 0, -1
@@ -95,7 +86,7 @@ def add_static(load, amount, source, target, begin, neighbour, leaf, leaf_number
     load[links + 2 * target + 1] += amount
     switch, goal = leaf[source], leaf_number[leaf[target]]
     while distance[switch, goal] > 0:
-        link = static_link(switch, goal, number[target], begin, neighbour, distance, divisor)
+        link = _static_link(switch, goal, number[target], begin, neighbour, distance, divisor)
         load[link] += amount
         switch = neighbour[link]
 
@@ -119,14 +110,14 @@ def static_routes(source, target, begin, neighbour, leaf, leaf_number, distance,
         switch, goal = leaf[one], leaf_number[leaf[other]]
         while distance[switch, goal] > 0:
             place += 1
-            route[place] = static_link(switch, goal, number[other], begin, neighbour, distance, divisor)
+            route[place] = _static_link(switch, goal, number[other], begin, neighbour, distance, divisor)
             switch = neighbour[route[place]]
         route[place + 1] = links + 2 * other + 1
     return offset, route
 
 
 @allocation_free
-def add_even(load, amount, first, goal, begin, neighbour, distance, share, waiting):
+def _add_even(load, amount, first, goal, begin, neighbour, distance, share, waiting):
     """Add bytes between two leaf switches, split evenly at each switch over the links of minimal routes.
 
     `share` is zero by switch and is left so; `waiting` has an entry for each switch.
@@ -168,7 +159,7 @@ def add_traffic(load, source, target, amount, adaptive, begin, neighbour, leaf, 
             load[links + 2 * other + 1] += amount[pair]
             if leaf[one] != leaf[other]:
                 goal = leaf_number[leaf[other]]
-                add_even(load, amount[pair], leaf[one], goal, begin, neighbour, distance, share, waiting)
+                _add_even(load, amount[pair], leaf[one], goal, begin, neighbour, distance, share, waiting)
         else:
             add_static(load, amount[pair], one, other, begin, neighbour, leaf, leaf_number, distance, number, divisor)
 

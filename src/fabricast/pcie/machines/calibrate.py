@@ -38,17 +38,7 @@ from fabricast.pcie.topology.paths import (
 )
 from fabricast.pcie.topology.tree import PcieTree
 
-__all__ = [
-    "BEYOND",
-    "CALIBRATION_ORDER",
-    "LINK_PAYLOAD",
-    "calibrate_machine",
-    "calibrating_class",
-    "highest_link_rate",
-    "peer_link_of",
-    "rate_limited_by_links",
-    "uncalibrated",
-]
+__all__ = ["BEYOND", "CALIBRATION_ORDER", "LINK_PAYLOAD", "calibrate_machine", "highest_link_rate", "uncalibrated"]
 
 #: Measured rates that exceed the link rates by more than this share contradict the tree, or are an artefact.
 BEYOND = 0.1
@@ -76,13 +66,13 @@ _OPPOSITE: dict[CopyClass, Limit] = {
 _SLOWER: tuple[CopyClass, ...] = ("crossing", "between_roots", "host_in", "host_out", "remote_in", "remote_out")
 
 
-def peer_link_of(tree: PcieTree, flows: Sequence[tuple[int, int]]) -> str | None:
+def _peer_link_of(tree: PcieTree, flows: Sequence[tuple[int, int]]) -> str | None:
     """Return the kind of direct link that a copy uses; None if all copies use the tree."""
     names = tree.endpoint_names
     return next((kind for s, t in flows if (kind := tree.peer_link(names[s], names[t])) is not None), None)
 
 
-def rate_limited_by_links(
+def _rate_limited_by_links(
     tree: PcieTree, flows: Sequence[tuple[int, int]], bytes_per_s: float, statistic: Statistic = "sum_of_copies"
 ) -> float:
     """Return the highest total rate of some copies in bytes/s if only link rates limit them.
@@ -122,14 +112,14 @@ def calibrate_machine(
         ends = ends_of(tree, graph.flows[0]) if len(flows) == 1 or is_pair else ("", "")
         rate = graph.total_bytes_per_s / len(flows)
         each = IsolatedCopy(narrowest_link(tree, flows), rate, group_of(tree, graph.flows), *ends)
-        if peer_link_of(tree, flows) is not None:
+        if _peer_link_of(tree, flows) is not None:
             # A copy over a direct link does not measure links of the tree.
             if len(flows) == 1 and graph.may_calibrate:
                 direct.setdefault(ends_of(tree, graph.flows[0]), []).append(each.bytes_per_s)
                 used.add(graph.name)
             continue
         raw = tree.link_bytes_per_s
-        most = np.inf if raw is None else rate_limited_by_links(tree, flows, raw, graph.statistic)
+        most = np.inf if raw is None else _rate_limited_by_links(tree, flows, raw, graph.statistic)
         if graph.total_bytes_per_s > most * (1 + BEYOND):
             # Links cannot be calibrated with a rate that exceeds them.
             beyond.append(graph)
@@ -282,7 +272,7 @@ def _estimated(
     alone = {way: rates.of_link for way, rates in rates_alone.items()}
     two_way = {way: rates.of_link for way, rates in rates_both.items()}
     pooled = {**alone, "host_in": [*alone["host_in"], *alone["host_out"]]}
-    fastest = calibrating_class(pooled)
+    fastest = _calibrating_class(pooled)
     both_way: CopyClass | None = next((way for way in CALIBRATION_ORDER if two_way[way]), None)
     unsure = local and fastest in ("crossing", "between_roots")
     # A copy through the root complex may be slower than its links.
@@ -400,12 +390,12 @@ CALIBRATION_ORDER: tuple[CopyClass, ...] = ("local", "crossing", "host_in", "bet
 _FASTER = 0.05
 
 
-def calibrating_class(alone: Mapping[CopyClass, Sequence[float]]) -> CopyClass | None:
+def _calibrating_class(alone: Mapping[CopyClass, Sequence[float]]) -> CopyClass | None:
     """Return the path class whose single copies calibrate the link rate.
 
-    >>> calibrating_class({"local": [], "crossing": [9.9e9], "host_in": [22e9], "between_roots": []})
+    >>> _calibrating_class({"local": [], "crossing": [9.9e9], "host_in": [22e9], "between_roots": []})
     'host_in'
-    >>> calibrating_class({"local": [13e9], "crossing": [9.9e9], "host_in": [13e9], "between_roots": []})
+    >>> _calibrating_class({"local": [13e9], "crossing": [9.9e9], "host_in": [13e9], "between_roots": []})
     'local'
     """
     path_class = next((candidate for candidate in CALIBRATION_ORDER if alone[candidate]), None)
@@ -429,7 +419,7 @@ def highest_link_rate(
     on_tree = [flow for flow in flows if flow not in direct]
     if on_tree:
         fastest = max(rates.one_way_bytes_per_s, rates.crossing_bytes_per_s or 0.0)
-        most += rate_limited_by_links(tree, on_tree, fastest, statistic)
+        most += _rate_limited_by_links(tree, on_tree, fastest, statistic)
     return most
 
 

@@ -16,15 +16,15 @@ from fabricast.pcie.packets.probes import simulate_probes
 from fabricast.pcie.tables.graphs import graphs_from_rows
 from fabricast.pcie.topology.tree import PcieTree
 
-__all__ = ["calibration_rows", "choose_graphs", "chosen_graphs", "graphs_of_job", "origin_of", "simulated_rows"]
+__all__ = ["calibration_rows", "chosen_graphs", "graphs_of_job", "simulated_rows"]
 
 
-def origin_of(hardware: str) -> str:
+def _origin_of(hardware: str) -> str:
     """Return the origin of references that were simulated with a hardware setting."""
     return f"packets.{hardware}"
 
 
-def choose_graphs(graph: pd.DataFrame, count: int | None, *, seed: int) -> pd.DataFrame:
+def _choose_graphs(graph: pd.DataFrame, count: int | None, *, seed: int) -> pd.DataFrame:
     """Choose the graphs to simulate: all graphs or a stratified sample."""
     if count is None or count >= len(graph):
         return graph
@@ -41,8 +41,8 @@ def chosen_graphs(
     graph: pd.DataFrame, count: int | None, hardware: Mapping[str, int | None], *, seed: int
 ) -> dict[str, list[str]]:
     """Return the graphs to simulate with each hardware setting."""
-    candidates = choose_graphs(graph, count, seed=seed)
-    return {name: choose_graphs(candidates, sample, seed=seed)["graph"].tolist() for name, sample in hardware.items()}
+    candidates = _choose_graphs(graph, count, seed=seed)
+    return {name: _choose_graphs(candidates, sample, seed=seed)["graph"].tolist() for name, sample in hardware.items()}
 
 
 def graphs_of_job(
@@ -86,7 +86,7 @@ def simulated_rows(
                     "item": communication["communication"].astype(str),
                     "quantity": "elapsed",
                     "kind": "simulated",
-                    "origin": origin_of(name),
+                    "origin": _origin_of(name),
                     "value": ends.end_s - graphs.start_s,
                     "unit": "s",
                     "spread": (ends.latest_s - ends.earliest_s) / 2,
@@ -107,7 +107,7 @@ def calibration_rows(tree: PcieTree, hardware: list[str], *, size_bytes: float, 
         frames.append(
             estimate_frame(
                 calibrate(tree, times, seed=seed),
-                system=f"{tree.name}.{origin_of(name)}",
+                system=f"{tree.name}.{_origin_of(name)}",
                 tag="derived",
                 source="calibrated on simulated probes: isolated local copy, isolated crossing copy, conflict of both",
             )

@@ -21,7 +21,7 @@ from fabricast.pcie.schedules.results import Mode, SchedulePlan, ScheduleSearch
 from fabricast.pcie.schedules.search import search_schedules
 from fabricast.pcie.topology.tree import PcieTree
 
-__all__ = ["PublishedSchedule", "ScheduleTables", "case_tables", "read_published", "schedule_tables"]
+__all__ = ["PublishedSchedule", "ScheduleTables", "read_published", "schedule_tables"]
 
 _BEST = 100
 _BINS = 60
@@ -74,7 +74,7 @@ class ScheduleTables:
     schedule_histogram: pd.DataFrame
 
 
-def case_tables(
+def _case_tables(
     tree: PcieTree,
     pattern: Pattern,
     model: str,
@@ -189,7 +189,7 @@ def schedule_tables(
                         plan = run_schedule(tree, pattern, order, mode, model=MODELS[model], **keywords)
                         plans[entry.fastest].append(plan)
                     fastest = plans[True][0] if plans[True] else None
-                    parts.append(case_tables(tree, pattern, model, search, fastest, plans[False]))
+                    parts.append(_case_tables(tree, pattern, model, search, fastest, plans[False]))
                     if progress is not None:
                         progress(1)
     for tree, grid in searched:
@@ -211,7 +211,7 @@ def schedule_tables(
                 top=_BEST,
                 **keywords,
             )
-            parts.append(case_tables(tree, pattern, models[0], result, None))
+            parts.append(_case_tables(tree, pattern, models[0], result, None))
             if progress is not None:
                 progress(1)
     names = ("schedule", "schedule_summary", "schedule_histogram")

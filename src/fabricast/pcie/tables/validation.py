@@ -28,7 +28,7 @@ from fabricast.pcie.tables.graphs import graphs_from_rows
 from fabricast.pcie.tables.predictions import predicted_s
 from fabricast.pcie.topology.tree import PcieTree
 
-__all__ = ["ValidationTables", "design_half", "validate_models"]
+__all__ = ["ValidationTables", "validate_models"]
 
 #: Hardware setting whose errors are explained by graph features.
 _EXPLAINED = "packets.split_256_128"
@@ -53,7 +53,7 @@ class ValidationTables:
     error_feature: pd.DataFrame
 
 
-def design_half(tree: PcieTree, graphs: CongestionGraphs, subset: NDArray[np.object_]) -> NDArray[np.bool_]:
+def _design_half(tree: PcieTree, graphs: CongestionGraphs, subset: NDArray[np.object_]) -> NDArray[np.bool_]:
     """Return a mask of the graphs that may have been used to design a model.
 
     Shapes: subset (graphs,); result (graphs,).
@@ -113,7 +113,7 @@ def validate_models(
     graphs that were simulated with it.
     """
     every = graphs_from_rows(tree, communication)
-    design = design_half(tree, every, graph["subset"].to_numpy(dtype=object))
+    design = _design_half(tree, every, graph["subset"].to_numpy(dtype=object))
     # A comparison has millions of rows: categories store each text once.
     names = ("study", "case_id", "item", "quantity", "kind", "origin")
     texts = {name: pd.CategoricalDtype(pd.Index(reference[name].unique())) for name in names}

@@ -1,0 +1,50 @@
+"""Tables of nccl-tests compared with themselves: no size should last longer than a larger one."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from fabricast.core.facts import Fact
+from fabricast.core.findings import Finding
+from fabricast.core.number_text import size_text
+from fabricast.diagnosis.weights import SYMPTOM
+from fabricast.nccl.records import NcclTestsTable
+
+__all__ = ["slower_than_larger"]
+
+#: Ratio to the time of a larger size above which a finding is printed, and smallest size in bytes: the time of smaller
+#: ones varies with the host.
+_SLOWER, _SMALLEST = 1.5, 2.0**16
+
+
+def slower_than_larger(fact: Fact) -> Finding | None:
+    """Return a finding for sizes that last longer than a larger size of the same table, without a model."""
+    table: NcclTestsTable = fact.value
+    # The first row has the start of the program; of repeated sizes, the shortest time counts.
+    shortest: dict[float, float] = {}
+    for row in table.rows[1:]:
+        shortest[row.size_bytes] = min(row.time_s, shortest.get(row.size_bytes, np.inf))
+    sizes = np.array(sorted(shortest))
+    sizes = sizes[sizes >= _SMALLEST]
+    if sizes.size < 2:
+        return None
+    times = np.array([shortest[size] for size in sizes])
+    after = np.minimum.accumulate(times[::-1])[::-1][1:]
+    ratio = times[:-1] / after
+    slow = np.flatnonzero(ratio > _SLOWER)
+    if not slow.size:
+        return None
+    worst = int(np.argmax(ratio))
+    larger = worst + 1 + int(np.argmin(times[worst + 1 :]))
+    ends = dict.fromkeys(size_text(float(sizes[place])) for place in (slow[0], slow[-1]))
+    text = (
+        f"{table.operation} of {' to '.join(ends)} lasts longer than larger sizes: {size_text(float(sizes[worst]))} "
+        f"{times[worst] * 1e6:,.4g} us, {size_text(float(sizes[larger]))} {times[larger] * 1e6:,.4g} us"
+    )
+    remedy = (
+        "run these sizes again; if it stays, compare NCCL_PROTO and NCCL_ALGO for them, and whether NCCL_DEBUG=INFO "
+        "names a tuner plugin"
+    )
+    rows = [row.line for row in table.rows if row.size_bytes in (sizes[worst], sizes[larger])]
+    origin = f"{fact.place.path}:{min(rows)}"
+    return Finding("slower_than_larger_sizes", text, remedy, SYMPTOM - 0.2, origin=origin)
