@@ -154,10 +154,12 @@ def _transport(case: _Case) -> Iterator[Finding]:
     names = communicator.ranks
     kinds = sorted({communicator.tree.path_class(names[hop.source], names[hop.target]) for hop in hops})
     text = f"hops {_listed(through_host)} (path class {' and '.join(kinds)}) go through host memory"
-    if communicator.settings.disabled_by:
-        text += f", because {communicator.settings.disabled_by} is set"
-        remedy = f"unset {communicator.settings.disabled_by.partition('=')[0]}"
-    elif not communicator.settings.has_peer_access:
+    disabled_by = communicator.settings.disabled_by
+    has_access = not communicator.tree.staged_pairs and not has_stock_driver(communicator.machine)
+    if disabled_by and has_access:
+        text += f", because {disabled_by} is set"
+        remedy = f"unset {disabled_by.partition('=')[0]}"
+    elif disabled_by or not communicator.settings.has_peer_access:
         text += ", because the driver or the machine permits no direct copies between these GPUs"
         remedy = "enable direct copies (driver, IOMMU, virtual machine), then check with p2pBandwidthLatencyTest"
         if has_stock_driver(communicator.machine):
@@ -324,12 +326,16 @@ def _host_rate(case: _Case) -> Iterator[Finding]:
         return
     communicator, table = case.communicator, case.forecast.table
     last = table.iloc[-1]
-    text = f"the hops pass through host memory {_listed(through_host)}: {last['bus_gb_per_s']:.3g} GB/s bus bandwidth"
+    rate = f"{last['bus_gb_per_s']:.3g} GB/s of bus bandwidth"
     if not communicator.knows_host_memory:
-        text += " in the forecast; the rate of host memory is unknown and depends on the NUMA setting (NPS)"
+        measured_us = float(last.get("measured_us", np.nan))
+        measured = last["bus_gb_per_s"] * last["time_us"] / measured_us
+        rate = f"{f'{measured:.3g} GB/s measured, ' if np.isfinite(measured) else ''}{rate} in the forecast"
+        rate += "; the rate of host memory is unknown and depends on the NUMA setting (NPS)"
         if "earliest_us" in table:
             scale = last["bus_gb_per_s"] * last["time_us"]
-            text += f": {scale / last['latest_us']:.3g} to {scale / last['earliest_us']:.3g} GB/s are possible"
+            rate += f": {scale / last['latest_us']:.3g} to {scale / last['earliest_us']:.3g} GB/s are possible"
+    text = f"the hops pass through host memory {_listed(through_host)}: {rate}"
     remedy = "measure copies of host memory of all GPUs at once ('fabricast probes machine.yaml --run'), with "
     remedy += "each NPS setting of the BIOS"
     yield Finding(Cause.HOST_MEMORY_RATE, text, remedy, 1.0, (_MEBIBYTE, case.everything[1]))
@@ -417,11 +423,14 @@ def _faster(case: _Case) -> Iterator[Finding]:
 
 
 def _slower(case: _Case) -> Iterator[Finding]:
-    """Find measured times that exceed the forecast."""
+    """Find measured times that exceed the forecast and its range."""
     table = case.forecast.table
     if "measured_over_forecast" not in table:
         return
     ratio = table["measured_over_forecast"].to_numpy()
+    if "latest_us" in table:
+        # Times within the range are as expected.
+        ratio = np.where(table["measured_us"] > table["latest_us"], ratio, np.minimum(ratio, 1.0))
     for low, high, words in ((0.0, _MEBIBYTE - 1, "small"), (_MEBIBYTE, np.inf, "large")):
         is_class = (case.size >= low) & (case.size <= high)
         if is_class.any() and float(np.median(ratio[is_class])) > _SLOWER:

@@ -204,12 +204,32 @@ def expected_errors(
         return None
     hops = model.step(chosen[-1][0]).hops
     transport = Transport.P2P if all(hop.transport is Transport.P2P for hop in hops) else Transport.SHM
-    is_measured = model.communicator.machine.is_measured
+    is_measured = _has_pairs(model)
     found = [
         expected_error(is_measured=is_measured, transport=transport.value, size_bytes=one) for one in size.tolist()
     ]
     errors = [one for one in found if one is not None]
     return errors if len(errors) == len(found) else None
+
+
+def _unknown_host_text(model: CollectiveModel) -> str:
+    """Return what the times of hops through host memory follow, and what else to measure."""
+    if model.communicator.machine.staged_bytes_per_s:
+        return (
+            "the rate of host memory under several copies at once was not measured: times follow the measured pairs; "
+            "measure copies of host memory ('fabricast probes machine.yaml --run') or one all_reduce of 64 MiB"
+        )
+    return (
+        "copies pass through host memory, whose rates were not measured: times are those of public hosts; "
+        "measure copies of host memory ('fabricast probes machine.yaml --run'), pairs without peer access "
+        "(p2pBandwidthLatencyTest), or one all_reduce of 64 MiB"
+    )
+
+
+def _has_pairs(model: CollectiveModel) -> bool:
+    """Return whether copies between pairs of GPUs were measured, direct or through host memory."""
+    machine = model.communicator.machine
+    return machine.is_measured or bool(machine.staged_bytes_per_s)
 
 
 def _error_note(model: CollectiveModel, chosen: Sequence[Choice], size: NDArray[np.float64]) -> CodedWarning:
@@ -222,7 +242,7 @@ def _error_note(model: CollectiveModel, chosen: Sequence[Choice], size: NDArray[
     medians = ", ".join(f"{100 * error.median:.2g} % {name}" for name, error in of_class.items())
     held = ", ".join(f"{100 * error.coverage:.0f}" for error in of_class.values())
     counts = sorted({error.machines for error in of_class.values()})
-    known = "with" if model.communicator.machine.is_measured else "without"
+    known = "with" if _has_pairs(model) else "without"
     text = (
         f"expected error {known} measured pairs (medians of {' to '.join(map(str, counts))} public machines, each left "
         f"out of the fit): {medians}; the ranges contain {held} % of their times"
@@ -289,14 +309,7 @@ def _warnings(model: CollectiveModel, log: NcclTestsTable | None) -> list[CodedW
             CodedWarning(WarningCode.SETTING_IGNORED, f"no effect on the forecast: {', '.join(settings.ignored)}")
         )
     if any(hop.transport is Transport.SHM for hop in step.hops) and not model.communicator.knows_host_memory:
-        warnings.append(
-            CodedWarning(
-                WarningCode.HOST_RATES_UNKNOWN,
-                "copies pass through host memory, whose rates were not measured: times are those of public hosts; "
-                "measure copies of host memory ('fabricast probes machine.yaml --run'), pairs without peer access "
-                "(p2pBandwidthLatencyTest), or one all_reduce of 64 MiB",
-            )
-        )
+        warnings.append(CodedWarning(WarningCode.HOST_RATES_UNKNOWN, _unknown_host_text(model)))
     if Protocol.LL128 in (settings.protocols or ()):
         warnings.append(
             CodedWarning(

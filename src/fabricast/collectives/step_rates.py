@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fabricast.collectives.communicator import Communicator
+from fabricast.machine.staging import StagedRates
 from fabricast.pcie.graphs.congestion_graphs import from_pairs
 
 __all__ = ["Hop", "StepRate", "Transport", "chain_hops", "copies_of", "hop_between", "ring_hops", "step_rate"]
@@ -158,6 +159,14 @@ def step_rate(communicator: Communicator, hops: Sequence[Hop]) -> StepRate:
             crosses = tree.path_class(names[hop.source], names[hop.target]) == "SYS"
             if hop.transport is Transport.SHM and crosses and between < rates[number]:
                 rates[number], bounded[number] = between, "link between sockets"
+    if uses_host and not communicator.knows_host_memory and communicator.machine.staged_bytes_per_s:
+        # Measured pairs name GPUs that are slower than their links: their hops are slower in the same ratio.
+        staged = StagedRates(communicator.machine)
+        for number, hop in enumerate(hops):
+            share = staged.share_of_usual(names[hop.source], names[hop.target])
+            if hop.transport is Transport.SHM and share < 1:
+                rates[number] *= share
+                bounded[number] = f"the slow link of {names[hop.source]} or {names[hop.target]}"
     measured = [
         communicator.machine.both_ways_bytes_per_s.get(names_of_copies[slowest_copy[number]], float("inf"))
         if hop.transport is Transport.P2P and hop.is_both_ways
@@ -177,7 +186,7 @@ def step_rate(communicator: Communicator, hops: Sequence[Hop]) -> StepRate:
         (hop_names[number],) if number in bounded else tuple(on_link[label]) for number, label in enumerate(labels)
     )
     low = high = min(rates)
-    if uses_host and not communicator.knows_host_memory:
+    if uses_host and not communicator.knows_host_memory and not bounded:
         # Nothing is known about host memory: from no limit to one link that all copies share.
         alone = float(np.max(of_copy))
         low, high = min(low, alone / len(pairs)), max(high, min(alone, max(rates)))

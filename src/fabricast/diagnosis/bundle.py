@@ -21,6 +21,7 @@ from fabricast.diagnosis.source_texts import source_text
 from fabricast.diagnosis.statements import gpu_states, log_findings, nccl_problems, stated, wrong_results
 from fabricast.diagnosis.verdict import Verdict, is_refuted, verdict_of, within_text
 from fabricast.diagnosis.weights import ACCESS, CONTRADICTION, LINK, MINOR, SYMPTOM
+from fabricast.inputs.gpus import gpu_model, is_known_gpu
 from fabricast.inputs.pair_rates import SWITCHED
 from fabricast.machine.build import MACHINE_CONTENTS, machine_from
 from fabricast.machine.machine import Machine
@@ -56,6 +57,8 @@ _SAME_FACT = (
     ("network_in_host", "no_peer_access", "no_direct_copies", Cause.HOST_MEMORY_TRANSPORT),
     (WarningCode.SLOW_ENDPOINT, "below_public_machines", WarningCode.SLOW_COPIES, WarningCode.IMPLAUSIBLE_RATE),
 )
+#: Causes that a driver without peer access explains.
+_NO_DIRECT_COPIES = ("no_direct_copies", "no_peer_access")
 _MINOR_CODES = (WarningCode.FILES_CONTRADICT, WarningCode.GPU_MODELS_DIFFER)
 _ACCESS_CODES = (WarningCode.NO_PEER_ACCESS, WarningCode.CARD_ON_OTHER_SOCKET)
 #: Codes of causes that name a GPU, a direction or a transport.
@@ -150,6 +153,14 @@ def diagnose_facts(facts: Facts, options: MachineOptions) -> Diagnosis:
         if facts.blocks_of(Content.TOPOLOGY):
             answers.damaged.append(missing)
             answers.warnings.append(CodedWarning(WarningCode.PART_UNREADABLE, f"{error}; the topology is left out"))
+    if (has_stock_driver(machine) if machine is not None else _names_stock_driver(options.gpu)) and (
+        "NCCL_P2P_LEVEL" not in {name for run in facts.values(Quantity.NCCL_RUN) for name in run.environment}
+    ):
+        # A state of these GPUs, no fault.
+        kept = [one for one in answers.findings if one.cause not in _NO_DIRECT_COPIES]
+        if machine is None and len(kept) < len(answers.findings):
+            answers.statements.append(STOCK_DRIVER)
+        answers.findings = kept
     if machine is not None:
         answers.findings += _of_topology(machine, answers)
         answers.warnings += machine.warnings
@@ -181,6 +192,11 @@ def diagnose_facts(facts: Facts, options: MachineOptions) -> Diagnosis:
         damaged,
         None if machine is None else machine.tree,
     )
+
+
+def _names_stock_driver(gpu: str | None) -> bool:
+    """Return whether the unmodified driver of a GPU model permits no direct copies."""
+    return gpu is not None and is_known_gpu(gpu) and not gpu_model(gpu).has_stock_peer_access
 
 
 def _compare_copies(machine: Machine, facts: Facts, answers: _Answers) -> None:

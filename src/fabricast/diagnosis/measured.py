@@ -16,6 +16,7 @@ from fabricast.machine.staging import StagedRates
 from fabricast.pcie.models.parameters import default_share_of, link_generation
 from fabricast.pcie.topology.memory import is_host
 from fabricast.pcie.topology.parts import direct_rates
+from fabricast.pcie.topology.paths import narrowest_link
 
 __all__ = ["ComparedRate", "below_public_machines", "compared_rates"]
 
@@ -90,6 +91,11 @@ def compared_rates(machine: Machine) -> Iterator[ComparedRate]:
     through = machine.staged_bytes_per_s | {
         graph.flows[0]: graph.total_bytes_per_s for graph in singles if graph.flows[0] in staged
     }
+    # Pairs with a narrower link are slower: its own cause.
+    widths = {
+        pair: narrowest_link(tree, [(tree.endpoint_number[pair[0]], tree.endpoint_number[pair[1]])]) for pair in through
+    }
+    through = {pair: rate for pair, rate in through.items() if widths[pair] == max(widths.values())}
     if through and raw is not None:
         rates = StagedRates(machine)
         share = staged_share(generation, ONE_WAY, old_geforce=rates.is_old_geforce, gpus=len(tree.accelerator_names))

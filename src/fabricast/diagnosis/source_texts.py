@@ -22,8 +22,10 @@ def source_text(file: SourceFile) -> str:
     if not file.blocks:
         start = "cannot be used: " if file.hint else "not used, "
         return f"{file.path}: {start}written by no known program{file.hint}"
+    file_is_read = any(block.facts for block in file.blocks)
     problems = [
-        f"cannot be used: {problem.reason}{f' (line {problem.line})' if problem.line else ''}"
+        f"{'a part cannot be used' if file_is_read else 'cannot be used'}: {problem.reason}"
+        f"{f' (line {problem.line})' if problem.line else ''}"
         for block in file.blocks
         for problem in block.problems
     ]

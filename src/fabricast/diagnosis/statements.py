@@ -302,7 +302,10 @@ def _of_run(fact: Fact, *, has_tables: bool, is_one_host: bool) -> Iterator[Find
     elif len(log.uses_p2p) > 1 and not any(log.uses_p2p.values()) and not has_tables:
         # With a table, the forecast states the cause and the time that it costs.
         settings = [f"{name}={log.environment[name]}" for name in _P2P_SETTINGS if name in log.environment]
-        remedy = "'nvidia-smi topo -p2p r' states which pairs have peer access; check driver, IOMMU and ACS"
+        remedy = (
+            "'nvidia-smi topo -p2p r' states which pairs have peer access (GeForce drivers permit none: then this is "
+        )
+        remedy += "normal); check driver, IOMMU and ACS"
         yield Finding(
             "no_direct_copies",
             f"NCCL uses host memory (SHM) for all {len(log.uses_p2p)} hops of its log: no copy between GPUs is direct",

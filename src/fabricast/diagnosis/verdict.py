@@ -12,6 +12,7 @@ from fabricast.collectives.diagnosis import Cause
 from fabricast.collectives.forecast import CollectiveForecast
 from fabricast.core.findings import Finding
 from fabricast.core.number_text import size_text
+from fabricast.core.warnings import WarningCode
 from fabricast.diagnosis.weights import FIRST, LINK, MINOR
 
 __all__ = ["Verdict", "VerdictKind", "is_refuted", "verdict_of", "within_text"]
@@ -66,6 +67,10 @@ def verdict_of(
         if doubtful and not any(_is_measured(finding) for finding in findings):
             return Verdict(VerdictKind.DOUBTFUL, f"{doubtful[0]}; also: {first.text}{place}")
         if within and not any(_is_measured(finding) for finding in findings):
+            if first.cause == WarningCode.DOWNGRADED_LINK:
+                return Verdict(
+                    VerdictKind.SLOWER, f"{first.text}{place}; the measured times are those of this link: {within[0]}"
+                )
             return Verdict(VerdictKind.WITHIN, f"{'; '.join(within[:2])}; also: {first.text}{place}")
         if first.gain <= MINOR:
             return Verdict(VerdictKind.NOTHING, f"{first.text}{place}")

@@ -9,6 +9,7 @@ import numpy as np
 
 from fabricast.inputs.pair_rates import BOTH_WAYS, ONE_WAY, SWITCHED, PublicShare, is_old_geforce, staged_share
 from fabricast.machine.machine import Machine
+from fabricast.machine.staged import slow_staged_gpus
 from fabricast.pcie.models.parameters import link_generation
 from fabricast.pcie.topology.paths import narrowest_link
 
@@ -73,10 +74,30 @@ class StagedRates:
     @property
     def relation_to_public(self) -> float | None:
         """Median ratio of measured rates of pairs, both ways if known, to those of public machines; None if unknown."""
+        found = self._ratios
+        # A slow GPU says nothing about the host memory of the others.
+        usual = [ratio for pair, ratio in found.items() if not self._slow & set(pair)] or list(found.values())
+        return float(np.median(usual)) if usual else None
+
+    def share_of_usual(self, source: str, target: str) -> float:
+        """Return the rate of a pair with a slow GPU relative to the usual relation; 1 for other pairs."""
+        usual = self.relation_to_public
+        ratio = self._ratios.get((source, target), self._ratios.get((target, source)))
+        if usual is None or ratio is None or not self._slow & {source, target}:
+            return 1.0
+        return min(ratio / usual, 1.0)
+
+    @cached_property
+    def _slow(self) -> set[str]:
+        """GPUs whose measured copies are all slower than those of the others."""
+        return set(slow_staged_gpus(self._machine))
+
+    @cached_property
+    def _ratios(self) -> dict[tuple[str, str], float]:
+        """Ratio of measured rates of pairs, both ways if known, to those of public machines."""
         measured, direction = (self._both_ways, BOTH_WAYS) if self._both_ways else (self._one_way, ONE_WAY)
-        ratios = [rate / self._public(*pair, direction).bytes_per_s for pair, rate in measured.items()]
-        found = [ratio for ratio in ratios if np.isfinite(ratio)]
-        return float(np.median(found)) if found else None
+        ratios = {pair: rate / self._public(*pair, direction).bytes_per_s for pair, rate in measured.items()}
+        return {pair: ratio for pair, ratio in ratios.items() if np.isfinite(ratio)}
 
     def _public(self, source: str, target: str, direction: str) -> StagedRate:
         tree = self._tree

@@ -41,7 +41,7 @@ class LoggedChoice:
 
 @dataclass
 class HostStatements:
-    """What the ranks of one host state first, each with its line.
+    """First statements of the ranks of one host, each with its line.
 
     Parameters
     ----------

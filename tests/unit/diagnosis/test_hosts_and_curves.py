@@ -1,0 +1,142 @@
+"""Hosts that differ from the others, sizes that are slower than larger ones, and doubtful times of clusters."""
+
+import pytest
+
+import fabricast as fc
+from fabricast.core.warnings import WarningCode
+from tests.nccl_tests_logs import nccl_tests as nccl_tests_log
+from tests.unit.diagnosis.pasted import peer_test
+from tests.unit.pcie.topology.test_listings import groups, matrix
+
+#: Times in us of 32 H100 in four nodes, as forecast.
+FORECAST = [(2**20, 100.0), (2**22, 217.0), (2**24, 334.0), (2**26, 663.0), (2**28, 1981.0), (2**30, 6056.0)]
+
+
+def host_log(hosts=4, *, version="2.21.5", network="IB", cards=8, gpudirect=True, other=None):
+    """Return a log of NCCL whose third host states other values."""
+    lines = []
+    for host in range(hosts):
+        usual = {"version": version, "network": network, "cards": cards, "gpudirect": gpudirect}
+        one = {**usual, **(other or {} if host == 2 else {})}
+        start = f"node{host:02}:{host + 1}:{host + 9} [0] NCCL INFO "
+        listed = " ".join(f"[{card}]mlx5_{card}:1/IB" for card in range(one["cards"]))
+        via = f"NET/{one['network']}/0{'/GDRDMA' if one['gpudirect'] else ''}"
+        lines += [
+            f"{start}NCCL version {one['version']}+cuda12.4",
+            f"{start}NET/IB : Using {listed} [RO]; OOB eth0:10.1.0.1<0>",
+            f"{start}Using network {one['network']}",
+            f"{start}comm 0x1 rank {host * 8} nranks {hosts * 8} cudaDev 0 busId 18000 commId 0x7 - Init START",
+            f"{start}Channel 00/0 : {host * 8}[0] -> {(host + 1) % hosts * 8}[0] [send] via {via}",
+        ]
+    return "\n".join(lines) + "\n"
+
+
+@pytest.mark.parametrize(
+    ("other", "text"),
+    [
+        ({"version": "2.19.3"}, "node02 runs NCCL 2.19.3; each of 3 other hosts runs NCCL 2.21.5"),
+        ({"network": "Socket"}, "node02 uses the network Socket; each of 3 other hosts uses the network IB"),
+        ({"cards": 4}, "node02 lists 4 network cards; each of 3 other hosts lists 8 network cards"),
+        ({"gpudirect": False}, "node02 sends without GPUDirect RDMA; each of 3 other hosts sends with GPUDirect RDMA"),
+    ],
+)
+def test_a_host_that_differs_is_named_with_its_line(tmp_path, other, text):
+    (tmp_path / "nccl.log").write_text(host_log(other=other))
+    finding = fc.diagnose(tmp_path / "nccl.log").findings[0]
+    assert finding.text == text
+    assert finding.cause == f"host_differs_{next(iter(other))}"
+    line = int(str(finding.origin).rpartition(":")[2])
+    assert "node02" in host_log(other=other).splitlines()[line - 1]
+
+
+def test_two_hosts_that_differ_are_both_named(tmp_path):
+    lines = host_log(3, other={"cards": 4}).splitlines()
+    (tmp_path / "nccl.log").write_text("\n".join(line for line in lines if not line.startswith("node01")) + "\n")
+    (text,) = [one.text for one in fc.diagnose(tmp_path / "nccl.log").findings if one.cause == "host_differs_cards"]
+    assert text == "node02 lists 4 network cards; node00 lists 8 network cards"
+
+
+def test_equal_hosts_are_no_finding(tmp_path):
+    (tmp_path / "nccl.log").write_text(host_log())
+    (tmp_path / "run.log").write_text("")
+    log = nccl_tests_log(tmp_path / "run.log", FORECAST)
+    assert not fc.diagnose([tmp_path / "nccl.log", log]).findings
+
+
+def test_sizes_slower_than_larger_ones_are_named(tmp_path):
+    rows = [(2**18, 90.0), *((size, time * (2.5 if size == 2**24 else 1)) for size, time in FORECAST)]
+    diagnosis = fc.diagnose(nccl_tests_log(tmp_path / "run.log", rows))
+    assert not any(one.cause == "slower_than_larger_sizes" for one in diagnosis.findings)  # 835 us, 64 MiB 663 us
+    rows = [(size, time * (2 if size == 2**24 else 1)) for size, time in rows]
+    (finding,) = fc.diagnose(nccl_tests_log(tmp_path / "run.log", rows)).findings
+    assert finding.cause == "slower_than_larger_sizes"
+    assert "16 MiB lasts longer than larger sizes: 16 MiB 1,670 us, 64 MiB 663 us" in finding.text
+
+
+def test_the_first_row_and_small_sizes_are_not_compared_with_larger_ones(tmp_path):
+    rows = [(2**12, 9000.0), (2**13, 5000.0), *FORECAST]
+    diagnosis = fc.diagnose(nccl_tests_log(tmp_path / "run.log", rows))
+    assert not any(one.cause == "slower_than_larger_sizes" for one in diagnosis.findings)
+
+
+def test_large_sizes_far_from_the_forecast_are_doubtful(tmp_path):
+    log = nccl_tests_log(tmp_path / "run.log", [(size, time * 1.45) for size, time in FORECAST[3:]])
+    diagnosis = fc.diagnose(log)
+    assert str(diagnosis.verdict).startswith("possibly slower than expected")
+    assert "large sizes last 1.45 times as long as the forecast" in str(diagnosis.verdict)
+    assert not diagnosis.has_causes
+    assert any(text.startswith("to decide: add the cluster in YAML") for text in diagnosis.statements)
+
+
+def test_a_cluster_file_states_the_cards(tmp_path):
+    (tmp_path / "cluster.yaml").write_text("cluster: mine\nnode: hgx_h100\nnodes: 4\nnic: 8x400\n")
+    log = nccl_tests_log(tmp_path / "run.log", [(size, time * 3) for size, time in FORECAST])
+    found = fc.diagnose([tmp_path / "cluster.yaml", log])
+    assert str(found.verdict).startswith("slower than expected") and found.has_causes
+    assert "assumed" not in str(found.verdict)
+    (tmp_path / "cluster.yaml").write_text("cluster: mine\nnode: hgx_h100\nnodes: 4\nnic: 4x100\n")
+    slower_cards = fc.diagnose([tmp_path / "cluster.yaml", log])
+    assert str(slower_cards.verdict).startswith("within the expected range")
+
+
+#: Four GeForce cards, the third with a quarter of the rate.
+STAGED = [[6.1 if 2 in (one, other) else 21.5 if one != other else 0.0 for other in range(4)] for one in range(4)]
+
+
+@pytest.fixture
+def workstation(tmp_path):
+    pairs = [(one, other) for one in range(4) for other in range(4) if one != other]
+    (tmp_path / "topo.txt").write_text(matrix(groups((2, "PHB"), (2, "PHB")), numa=[0] * 4))
+    (tmp_path / "p2p.txt").write_text(
+        peer_test(STAGED, disabled=pairs).replace("P2P=Enabled Bandwidth (P2P Writes)", "P2P=Disabled Bandwidth")
+    )
+    return [tmp_path / "topo.txt", tmp_path / "p2p.txt"]
+
+
+def test_a_gpu_with_slow_staged_copies_bounds_the_ring(workstation):
+    slow = fc.collective(workstation, gpu="RTX 4090", sizes=["256 MiB"])
+    bus = float(slow.table["bus_gb_per_s"].iloc[0])
+    assert 3 < bus < 6.1
+    assert "2" in slow.bottleneck
+
+
+def test_settings_that_the_driver_overrules_are_no_cause(workstation, tmp_path):
+    found = fc.collective(workstation, gpu="RTX 4090", sizes=["64 MiB"], env={"NCCL_P2P_DISABLE": "1"})
+    (cause,) = [one for one in fc.diagnose_collective(found) if one.cause == "host_memory_transport"]
+    assert "NCCL_P2P_DISABLE" not in cause.text + cause.remedy
+    lines = [
+        f"n:{rank}:9 [0] NCCL INFO Channel 00 : {rank}[0] -> {(rank + 1) % 4}[0] via SHM/direct" for rank in range(4)
+    ]
+    comms = [
+        f"n:{rank}:9 [0] NCCL INFO comm 0x{rank} rank {rank} nranks 4 cudaDev 0 busId {rank}000" for rank in range(4)
+    ]
+    (tmp_path / "nccl.log").write_text("\n".join(["NCCL version 2.20.5+cuda12.4", *comms, *lines]) + "\n")
+    causes = {one.cause for one in fc.diagnose([*workstation, tmp_path / "nccl.log"], gpu="RTX 4090").findings}
+    assert causes == {WarningCode.SLOW_ENDPOINT}
+
+
+def test_a_part_of_a_file_that_cannot_be_used_is_called_a_part(workstation):
+    text = workstation[1].read_text()
+    workstation[1].write_text(text + text[text.index("Unidirectional") :].rpartition("\n")[0].rpartition(" ")[0])
+    found = fc.diagnose(workstation, gpu="RTX 4090")
+    assert any("a part cannot be used" in one for one in found.sources)
