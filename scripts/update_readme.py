@@ -66,7 +66,7 @@ STUDIES = {
         "10.1145/2966884.2966919",
         (
             "The slides state 5.7 GB/s for a node of Blue Waters and an adjacent one, as bytes per time of a round "
-            "trip. A public run at one hop reproduces it: {value} (at the same router {low})."
+            "trip. A fit to a public run at one hop gives {value} ({low} to {high} over three public runs)."
         ),
     ),
     "gpucentric": (
@@ -279,7 +279,7 @@ def machines() -> str:
 #: Figure of each study in README.md.
 _FIGURES = {
     "pcie": "pcie.error_distribution",
-    "breakdown": "breakdown.latency_shares",
+    "breakdown": "breakdown.accuracy",
     "maxrate": "maxrate.rates",
     "gpucentric": "gpucentric.curves",
     "percs": "percs.times_small",

@@ -16,8 +16,19 @@ Results are data frames with units in the names of columns, and warnings in ``at
 (['endpoint 1 receives', 'endpoint 1 receives'], ['2>1', '0>1'])
 """
 
+from typing import Any
+
 import lazy_loader
 
 __version__ = "0.1.0"
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
-__all__ += ["__version__"]
+# Without __all__, help(fabricast) is this page, not that of all pandas methods of the results.
+_load, __dir__, _names = lazy_loader.attach_stub(__name__, __file__)
+
+
+def __getattr__(name: str) -> Any:
+    """Load a public name when it is first used; an error lists similar names."""
+    if name not in _names:
+        from fabricast.core.errors import near_names
+
+        raise AttributeError(f"module 'fabricast' has no attribute '{name}'{near_names(name, _names)}")
+    return _load(name)

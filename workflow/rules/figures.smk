@@ -271,7 +271,7 @@ rule plot_maxrate:
         "../../envs/environment.yaml"
     params:
         figures=STUDY_FIGURES["maxrate"],
-        values={"dataset": "bluewaters_irecv_1"},
+        values={"dataset": "bluewaters_irecv_2"},
         code=code("figures", "config", "maxrate"),
     script:
         "../scripts/maxrate/plot_maxrate.py"

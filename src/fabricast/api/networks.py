@@ -29,7 +29,7 @@ _RANDOM_ORDERS = 5
 _RANKS_PER_NODE = 8
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class RankMapping:
     """Hosts of the nodes of a job, and the times of the busiest links.
 
@@ -66,6 +66,9 @@ class RankMapping:
         ranks = int(self.table["last_rank"].iloc[-1]) + 1
         owner = np.arange(ranks, dtype=np.int64) // self.ranks_per_node
         return write_rank_files(owner, self.ranks_per_node, self.table["host"].tolist(), Path(stem))
+
+    def __repr__(self) -> str:
+        return f"{self.pattern}, {self.network}\n{self.times.to_string(index=False)}"
 
     def _repr_html_(self) -> str:
         return str(self.times.to_html(index=False))

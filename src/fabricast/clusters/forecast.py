@@ -38,7 +38,7 @@ _ROUTINGS = ("static", "adaptive")
 _PROPOSALS = 100_000
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class ClusterCopies:
     """Times of copies in a cluster that start together.
 
@@ -101,6 +101,10 @@ class ClusterCopies:
         gpus = math.prod(block)
         owner = slots_of_blocks(self.grid, block) // gpus
         return write_rank_files(owner, gpus, self.cluster.host_names, Path(stem))
+
+    def __repr__(self) -> str:
+        what = self.pattern or f"{len(self.table)} copies"
+        return f"{what}: {self.time_s * 1e3:.4g} ms, limited by {self.bottleneck}\n{self.layers.to_string(index=False)}"
 
     def _repr_html_(self) -> str:
         return str(self.table._repr_html_())  # type: ignore[operator]  # hidden from stubs

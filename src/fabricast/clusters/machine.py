@@ -75,7 +75,7 @@ class NodeMachine:
         return tuple(place * count // len(self.gpus) for place in range(len(self.gpus)))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class ClusterMachine:
     """Nodes, network cards and network of a cluster.
 
@@ -119,6 +119,9 @@ class ClusterMachine:
     kind_of_network: str = ""
     words: str = ""
     warnings: tuple[CodedWarning, ...] = ()
+
+    def __repr__(self) -> str:
+        return f"ClusterMachine: {self.words or self.name}"
 
     @property
     def nodes(self) -> int:

@@ -16,6 +16,7 @@ from fabricast.collectives.model import Choice, CollectiveModel
 from fabricast.collectives.orders import OrderSearch, search_orders
 from fabricast.collectives.plan import Plan, nccl_plan, with_order
 from fabricast.collectives.question import Prepared
+from fabricast.collectives.short_tables import short_table
 from fabricast.collectives.step_rates import StepRate, Transport
 from fabricast.core.errors import InputError
 from fabricast.core.warnings import CodedWarning, WarningCode
@@ -32,7 +33,7 @@ LEAST_GAIN = 1.05
 _NEAR = 1.02
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class CollectiveForecast:
     """Forecast of an operation on a machine.
 
@@ -85,6 +86,9 @@ class CollectiveForecast:
         for hop in self.step.hops:
             hops.setdefault(hop.transport.value, []).append(f"{names[hop.source]}>{names[hop.target]}")
         return hops
+
+    def __repr__(self) -> str:
+        return f"{self.operation} of {len(self.communicator.ranks)} GPUs\n{short_table(self.table)}"
 
     def _repr_html_(self) -> str:
         return str(self.table._repr_html_())  # type: ignore[operator]  # hidden from stubs

@@ -164,7 +164,7 @@ def fitted(bus_bytes: NDArray[np.float64], time_s: NDArray[np.float64]) -> SizeF
     return SizeFit(start_s, per_byte, per_root)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Reference:
     """Public machines of a class.
 
@@ -200,6 +200,12 @@ class Reference:
     sources: tuple[str, ...]
     notes: tuple[str, ...]
     fit: SizeFit | None
+
+    def __repr__(self) -> str:
+        columns = ["size_bytes", "machines", "median_us", "bus_gb_per_s", "lowest_gb_per_s", "highest_gb_per_s"]
+        return (
+            f"{self.operation}, {self.words}: {', '.join(self.machines)}\n{self.table[columns].to_string(index=False)}"
+        )
 
 
 def reference_of(

@@ -78,7 +78,7 @@ _COPY_REMEDIES = {
 _ADDRESS = re.compile(r"\b[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]\b")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Diagnosis:
     """Findings about a machine.
 
@@ -115,6 +115,10 @@ class Diagnosis:
     compared: int
     damaged: int
     tree: PcieTree | None = None
+
+    def __repr__(self) -> str:
+        causes = [f"{number}. {one.text} [{one.cause}]" for number, one in enumerate(self.findings, 1)]
+        return "\n".join([str(self.verdict), *causes])
 
     @property
     def has_causes(self) -> bool:

@@ -96,7 +96,15 @@ def plot_rates(measurement: pd.DataFrame, fit: pd.DataFrame, dataset: str) -> Fi
             linewidth=1,
             label=FORMS[name].title,
         )
-    left.set_ylim(0, 1.15 * float(node_rate_gb_per_s(rows).max()))
+    top = float(node_rate_gb_per_s(rows).max())
+    stated = fit[(fit["dataset"] == dataset) & (fit["model"] == "slides")]["r_n"]
+    if not stated.empty and np.isfinite(stated.iloc[0]):
+        # The slides count the bytes of one message per round trip.
+        value = messages * float(stated.iloc[0]) / 1e9
+        words = f"slides: {stated.iloc[0] / 1e9:.3g} GB/s per round trip"
+        left.axhline(value, color=COLOURS[3], linestyle=(0, (1, 1)), linewidth=1.2, label=words)
+        top = max(top, value)
+    left.set_ylim(0, 1.15 * top)
     left.xaxis.set_major_locator(MaxNLocator(integer=True))
     left.set_xlabel("processes on the node")
     left.set_ylabel("node rate per direction (GB/s)")

@@ -26,7 +26,7 @@ _CONTRADICTS = 0.15
 _PUBLIC_SHARE = "median share of the links on public machines"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Machine:
     """All facts about one machine, in one place.
 
@@ -133,6 +133,13 @@ class Machine:
         if self.is_measured or is_stated or self.tree.link_bytes_per_s is None:
             return None
         return default_share_of(self.tree)
+
+    def __repr__(self) -> str:
+        models = ", ".join(dict.fromkeys(self.models.values())) or "GPUs"
+        return (
+            f"Machine '{self.tree.name}': {len(self.tree.accelerator_names)} x {models}, {len(self.graphs)} measured "
+            f"graphs, {len(self.warnings)} warnings"
+        )
 
     @cached_property
     def parameters(self) -> MachineParameters:

@@ -14,7 +14,7 @@ import pytest
 import fabricast as fc
 from fabricast.core.arguments import with_checked_types
 
-FUNCTIONS = {name: getattr(fc, name) for name in fc.__all__ if inspect.isfunction(getattr(fc, name))}
+FUNCTIONS = {name: getattr(fc, name) for name in dir(fc) if inspect.isfunction(getattr(fc, name))}
 PARAMETERS = [
     (name, parameter.name)
     for name, function in FUNCTIONS.items()

@@ -21,6 +21,7 @@ from fabricast.collectives.clusters.model import Calibration, ClusterModel, refu
 from fabricast.collectives.clusters.times import Pair
 from fabricast.collectives.forecast import LEAST_GAIN
 from fabricast.collectives.reference import Reference, fitted, gpu_family, is_of_network, reference_of
+from fabricast.collectives.short_tables import short_table
 from fabricast.core.errors import InputError
 from fabricast.core.number_text import size_text
 from fabricast.core.warnings import CodedWarning, WarningCode
@@ -43,7 +44,7 @@ _FEW_ROWS = 4
 _ABOVE_WIRE = 1.02
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class ClusterForecast:
     """Forecast of an operation on NVLink nodes or a cluster.
 
@@ -88,6 +89,9 @@ class ClusterForecast:
     def is_range_only(self) -> bool:
         """Whether only the range of the times is a statement: above 64 nodes, without public runs of the class."""
         return self.cluster.nodes > MANY_NODES and "earliest_us" in self.table
+
+    def __repr__(self) -> str:
+        return f"{self.operation}, {self.words}\n{short_table(self.table)}"
 
     def _repr_html_(self) -> str:
         return str(self.table._repr_html_())  # type: ignore[operator]  # hidden from stubs

@@ -28,9 +28,9 @@ FIGURES = (
         "rates",
         "Rate of a node",
         lambda read, values: plots.plot_rates(read("maxrate_measurement"), read("maxrate_fit"), _shown(read, values)),
-        "Node rate for large messages in one direction, measured (points) and modelled (lines); right: all data sets, "
-        "relative to their largest rate. Pairs that are not synchronised fill both directions of the card and exceed "
-        "the rate of one.",
+        "Node rate for large messages in one direction, measured (points) and modelled (lines). The slides state bytes "
+        "per time of a round trip: the same rate in each direction. Right: all data sets, relative to their largest "
+        "rate. Pairs that are not synchronised fill both directions of the card and exceed the rate of one.",
     ),
     Entry(
         "model_errors",
