@@ -10,7 +10,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from fabricast.api.machine_inputs import Files, paths_of
-from fabricast.api.messages import check_counts_of_table, measurements_of_facts, message_facts
+from fabricast.api.messages import check_counts_of_table, datasets_of_facts, message_facts
 from fabricast.core.arguments import with_checked_types
 from fabricast.core.errors import InputError, unknown_name
 from fabricast.core.quantities import check_count, check_seed
@@ -100,7 +100,8 @@ def fit_max_rate(
     ----------
     measurements : pandas.DataFrame, str, Path or sequence of these
         Columns processes, size_bytes, time_s and, optionally, dataset and convention (round_trip, one_way or
-        windowed; one_way by default). Files are CSV or Parquet, or output of benchmark programs.
+        windowed; one_way by default). Files are CSV or Parquet, or output of benchmark programs; outputs of one
+        program with different numbers of processes are fitted together.
     model : str, default 'refined'
         Model: postal, maxrate, refined, refined_latency or overload.
     processes : int, optional
@@ -153,7 +154,7 @@ def fit_max_rate(
         path = next(iter(paths_of(measurements)), None)
         if path is None:
             raise InputError("is empty, expected at least one file", argument="measurements")
-        found = measurements_of_facts(message_facts(measurements), processes=processes, node_pairs=node_pairs)
+        found = datasets_of_facts(message_facts(measurements), processes=processes, node_pairs=node_pairs)
         rows = pd.concat([part for _, part in found], ignore_index=True)
     records = []
     for fit in fit_datasets(rows, model, smallest_bytes=smallest_bytes, draws=draws, seed=seed, path=path):

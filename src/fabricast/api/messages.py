@@ -18,6 +18,7 @@ from fabricast.maxrate.message_times import MessageTime
 
 __all__ = [
     "check_counts_of_table",
+    "datasets_of_facts",
     "measurements_of_facts",
     "message_facts",
     "message_times",
@@ -85,6 +86,32 @@ def measurements_of_facts(
             yield file.path, read_measurements(path, text=text)
         else:
             yield file.path, _cells(file, count, node_pairs)
+
+
+def datasets_of_facts(
+    facts: Facts, *, processes: int | None = None, node_pairs: int = 1
+) -> Iterator[tuple[str, pd.DataFrame]]:
+    """Yield the measurements of each file; outputs of one benchmark with different process counts are one data set."""
+    tables = {file.path for file in facts.files if any(block.program == _TABLE for block in file.blocks)}
+    outputs: dict[tuple[str, str], list[tuple[str, pd.DataFrame]]] = {}
+    for path, rows in measurements_of_facts(facts, processes=processes, node_pairs=node_pairs):
+        if path in tables:
+            yield path, rows
+        else:
+            for (test, convention), part in rows.groupby(["path", "convention"], sort=True):
+                outputs.setdefault((str(test), str(convention)), []).append((path, part))
+    for (test, _), group in outputs.items():
+        if not _differ(group):
+            yield from group
+            continue
+        whole = pd.concat([part for _, part in group], ignore_index=True)
+        yield group[0][0], whole.assign(dataset=f"{test} ({len(group)} files)", system=group[0][1]["system"].iloc[0])
+
+
+def _differ(group: Sequence[tuple[str, pd.DataFrame]]) -> bool:
+    """Return whether several files have different process counts."""
+    counts = [frozenset(part["processes"]) for _, part in group]
+    return len(group) > 1 and len(frozenset().union(*counts)) == sum(map(len, counts))
 
 
 #: Program of blocks that are tables.

@@ -9,14 +9,14 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from fabricast.api.maxrate import FEWEST_CELLS, DatasetFit, fit_datasets
-from fabricast.api.messages import measurements_of_facts, message_facts, netgauge_tables
+from fabricast.api.messages import datasets_of_facts, message_facts, netgauge_tables
 from fabricast.core.errors import InputError
 from fabricast.core.number_text import size_text
 from fabricast.core.seeds import random_generator
 from fabricast.maxrate.fitting import MaxRateRegressor, blocked_predictions, summarise
 from fabricast.maxrate.intervals import parameter_intervals
-from fabricast.maxrate.loggp import from_maxrate, from_netgauge, read_netgauge, simgrid_properties
-from fabricast.maxrate.models import FORMS
+from fabricast.maxrate.loggp import LogGOPS, from_maxrate, from_netgauge, read_netgauge, simgrid_properties
+from fabricast.maxrate.models import CONVENTIONS, FORMS
 from fabricast.maxrate.protocols import ProtocolRegressor
 
 __all__ = ["fit_lines", "fit_table"]
@@ -36,11 +36,17 @@ def fit_lines(
 ) -> Iterator[str]:
     """Fit a model to every data set of some files and yield the lines to print."""
     facts = message_facts(files)
-    for path, rows in measurements_of_facts(facts, processes=processes, node_pairs=node_pairs):
+    fits = []
+    for path, rows in datasets_of_facts(facts, processes=processes, node_pairs=node_pairs):
         for fit in fit_datasets(rows, model, smallest_bytes=smallest_bytes, draws=draws, seed=seed, path=path):
+            fits.append(fit)
             yield from _dataset_lines(fit, model, draws, seed)
+    yield from _joint_line(fits)
     for path, text in netgauge_tables(facts):
-        yield f"  LogGOPS (ns, with netgauge's estimators of o, g and G): {_netgauge_line(path, text)}"
+        yield (
+            "  LogGOPS (ns, with netgauge's estimators; its L is half a round trip, which includes 2 o: subtract them "
+            f"for simulators that add o): {_netgauge_line(path, text)}"
+        )
     for problem in facts.problems:
         yield f"  left out: {problem}"
 
@@ -58,16 +64,39 @@ def fit_table(
     """Fit a model to every data set of some files and return one row for each parameter, with its 95 % interval."""
     rows = []
     facts = message_facts(files)
-    for path, found in measurements_of_facts(facts, processes=processes, node_pairs=node_pairs):
+    for path, found in datasets_of_facts(facts, processes=processes, node_pairs=node_pairs):
         for fit in fit_datasets(found, model, smallest_bytes=smallest_bytes, draws=draws, seed=seed, path=path):
             errors = summarise(fit.regressor.predict(fit.cells), fit.times)
             for name, value in fit.regressor.parameters_.items():
                 interval = fit.intervals[name]
                 low, high = (np.nan, np.nan) if interval is None else interval
                 unit = {"s": "s", "r": "bytes/s", "k": "1"}[name[0]]
-                rows.append((fit.dataset, model, name, value, low, high, unit, errors.median))
-    columns = ["dataset", "model", "parameter", "value", "low", "high", "unit", "median_error"]
+                known = np.nan if interval is None else value
+                rows.append((fit.dataset, model, name, known, low, high, unit, interval is not None, errors.median))
+    columns = ["dataset", "model", "parameter", "value", "low", "high", "unit", "determined", "median_error"]
     return pd.DataFrame(rows, columns=columns)
+
+
+def _joint_line(fits: Sequence[DatasetFit]) -> Iterator[str]:
+    """Yield the parameters that a latency test and a windowed test determine together, if there is one of each."""
+    latency = [fit for fit in fits if fit.convention != "windowed" and (fit.cells[:, 1] == 1).any()]
+    windowed = [fit for fit in fits if fit.convention == "windowed" and (fit.cells[:, 1] == 1).sum() >= FEWEST_CELLS]
+    if len(latency) != 1 or len(windowed) != 1:
+        return
+    cells, times = windowed[0].cells, windowed[0].times
+    one = cells[:, 1] == 1
+    rate = MaxRateRegressor("postal").fit(cells[one], times[one]).parameters_["r_c"]
+    start = (latency[0].cells[:, 1] == 1) & (latency[0].cells[:, 0] == latency[0].cells[:, 0].min())
+    found = LogGOPS(
+        float(latency[0].times[start].min()) / CONVENTIONS[latency[0].convention],
+        0.0,
+        float(times[one][np.argmin(cells[one, 0])]),
+        1 / rate,
+    )
+    yield (
+        f"LogGOPS (ns), L from {latency[0].dataset}, g and G from {windowed[0].dataset}; o is not determined, and L "
+        f"includes it twice: {found.line()}"
+    )
 
 
 def _netgauge_line(path: str, text: str) -> str:
@@ -191,7 +220,7 @@ def _export_lines(
     rate_names = [name for name in ("r_b", "r_c") if name in usable]
     if convention == "windowed":
         per_byte = f"-G {1e9 / usable[rate_names[0]]:.4g}" if rate_names else "G requires the rate of a single process"
-        yield f"  LogGOPS: windowed times do not determine L ({per_byte}); add a latency test"
+        yield f"  LogGOPS: windowed times do not determine L ({per_byte}); a latency test does"
     elif rate_names and ("s" in usable or "s0" in usable):
         line = from_maxrate(usable, convention).line()
         yield f"  LogGOPS (ns, one protocol; parameters that ping-pongs do not determine are 0): {line}"

@@ -103,7 +103,7 @@ class ClusterCopies:
         return write_rank_files(owner, gpus, self.cluster.host_names, Path(stem))
 
     def __repr__(self) -> str:
-        what = self.pattern or f"{len(self.table)} copies"
+        what = self.pattern or ("1 copy" if len(self.table) == 1 else f"{len(self.table)} copies")
         return f"{what}: {self.time_s * 1e3:.4g} ms, limited by {self.bottleneck}\n{self.layers.to_string(index=False)}"
 
     def _repr_html_(self) -> str:

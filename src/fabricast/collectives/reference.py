@@ -203,9 +203,8 @@ class Reference:
 
     def __repr__(self) -> str:
         columns = ["size_bytes", "machines", "median_us", "bus_gb_per_s", "lowest_gb_per_s", "highest_gb_per_s"]
-        return (
-            f"{self.operation}, {self.words}: {', '.join(self.machines)}\n{self.table[columns].to_string(index=False)}"
-        )
+        rows = self.table[columns].to_string(index=False)
+        return f"{self.operation}, {self.words}: {', '.join(self.machines)}\n{rows}"
 
 
 def reference_of(

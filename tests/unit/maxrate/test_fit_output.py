@@ -6,6 +6,7 @@ import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
+import fabricast as fc
 from fabricast.cli.main import app
 
 
@@ -54,3 +55,47 @@ def test_files_with_their_number_of_processes_are_one_data_set(tmp_path):
     result = CliRunner().invoke(app, ["collect", *files, "-o", str(tmp_path / "mine.csv")])
     assert result.exit_code == 0, result.output
     assert "8 cells, processes 2, 4" in result.stdout
+
+
+def mbw_mr(path, pairs):
+    """Write output of osu_mbw_mr: 0.4 us per message, 10 GB/s per pair, 24 GB/s per node."""
+    lines = ["# OSU MPI Multiple Bandwidth / Message Rate Test v7.3", f"# [ pairs: {pairs} ] [ window size: 64 ]"]
+    lines.append("# Size                  MB/s        Messages/s")
+    for power in range(21):
+        size = 1 << power
+        rate = pairs / (0.4e-6 + size / min(10e9, 24e9 / pairs))
+        lines.append(f"{size:<10} {rate * size / 1e6:20.4f} {rate:20.2f}")
+    path.write_text("\n".join(lines) + "\n")
+    return str(path)
+
+
+def test_outputs_with_different_process_counts_are_fitted_together(tmp_path):
+    files = [mbw_mr(tmp_path / f"mbw_{pairs}.out", pairs) for pairs in (1, 2, 4, 8)]
+    fitted = fc.fit_max_rate(files, model="maxrate", draws=20).set_index("parameter")
+    assert fitted["determined"].all()
+    assert fitted["value"].to_dict() == pytest.approx({"s": 0.4e-6, "r_n": 24e9, "r_c": 10e9}, rel=0.02)
+    shown = CliRunner().invoke(app, ["fit", *files, "--model", "maxrate", "--draws", "20"])
+    assert "osu_bandwidth (4 files): 84 cells, 1, 2, 4, 8 processes" in shown.stdout
+    # The same process count twice: two machines or two runs.
+    (tmp_path / "again").mkdir()
+    twice = [files[0], mbw_mr(tmp_path / "again" / "other.out", 1)]
+    assert fc.fit_max_rate(twice, model="postal", draws=20)["dataset"].nunique() == 2
+
+
+def test_latency_and_message_rate_are_one_line_of_loggops(tmp_path):
+    lines = ["# OSU MPI Latency Test v7.3", "# Size          Latency (us)"]
+    lines += [f"{1 << power:<10} {1.8 + (1 << power) / 10e3:20.4f}" for power in range(21)]
+    (tmp_path / "latency.out").write_text("\n".join(lines) + "\n")
+    files = [mbw_mr(tmp_path / "mbw.out", 1), str(tmp_path / "latency.out")]
+    last = CliRunner().invoke(app, ["fit", *files, "--draws", "20"]).stdout.splitlines()[-1]
+    assert last.startswith("LogGOPS (ns), L from latency.osu_latency, g and G from mbw.osu_bandwidth")
+    assert last.endswith("-L 1800 -o 0 -g 400 -G 0.1 -O 0")
+
+
+def test_undetermined_parameters_have_no_value_in_tables(tmp_path):
+    path = tmp_path / "fit.csv"
+    file = mbw_mr(tmp_path / "mbw.out", 1)
+    assert CliRunner().invoke(app, ["fit", file, "--draws", "20", "-o", str(path)]).exit_code == 0
+    table, from_python = pd.read_csv(path), fc.fit_max_rate(file, draws=20)
+    assert table["determined"].tolist() == from_python["determined"].tolist() == [True, False, False, False]
+    assert table["value"].isna().tolist() == [False, True, True, True]
