@@ -398,6 +398,11 @@ def _origin(facts: Facts, warning: CodedWarning) -> str:
         return ", ".join(str(fact.place) for fact in facts.of(Quantity.TOPOLOGY))
     address = _ADDRESS.search(warning.text)
     if address is not None:
+        if warning.code is WarningCode.DOWNGRADED_LINK:
+            named = [fact for fact in facts.of(Quantity.GPU_ADDRESS) if fact.value == address[0]]
+            for width in facts.of(Quantity.CURRENT_WIDTH):
+                if any((one.program, one.subject) == (width.program, width.subject) for one in named):
+                    return str(width.place)
         for fact in facts.of(Quantity.GPU_ADDRESS):
             if fact.value == address[0] and fact.kind is Kind.STATED:
                 return str(fact.place)

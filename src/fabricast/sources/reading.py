@@ -120,7 +120,7 @@ def _of_text(text: Text, table: Format) -> SourceFile:
         # A file of this name is a topology, whatever else its notes quote.
         recognised = recognised[:1]
     if suffix in _TABLES:
-        recognised = [one for one in recognised if one.program.startswith("table")] or [table]
+        recognised = [one for one in recognised if one.program.startswith("table")] or recognised or [table]
     blocks = tuple(block for one, part in _parts(text, recognised) for block in one.blocks(part))
     near = resembled_format(text, FORMATS) if not blocks else None
     return SourceFile(text.path, blocks, hint="" if near is None else str(near), reader=near.reader if near else "")

@@ -140,3 +140,18 @@ def test_a_part_of_a_file_that_cannot_be_used_is_called_a_part(workstation):
     workstation[1].write_text(text + text[text.index("Unidirectional") :].rpartition("\n")[0].rpartition(" ")[0])
     found = fc.diagnose(workstation, gpu="RTX 4090")
     assert any("a part cannot be used" in one for one in found.sources)
+
+
+def test_the_row_of_a_narrow_link_in_a_table_of_nvidia_smi_is_named(workstation, tmp_path):
+    head = "index, pcie.link.width.current, name, pci.bus_id, pcie.link.width.max, pcie.link.gen.max, power.limit [W]"
+    rows = [
+        f"{gpu}, {4 if gpu == 1 else 16}, NVIDIA GeForce RTX 4090, 00000000:{gpu + 1:02X}:00.0, 16, 4, 450.00 W"
+        for gpu in range(4)
+    ]
+    (tmp_path / "gpus.csv").write_text("\n".join([head, *rows]) + "\n")
+    found = fc.diagnose([workstation[0], tmp_path / "gpus.csv"])
+    assert found.findings[0].cause == WarningCode.DOWNGRADED_LINK
+    assert found.findings[0].origin == f"{tmp_path / 'gpus.csv'}:3"
+    (tmp_path / "gpus.csv").write_text(head + "\n")
+    with pytest.raises(fc.InputError, match="has no row of a GPU below the names of the columns"):
+        fc.load_machine([workstation[0], tmp_path / "gpus.csv"])

@@ -1,0 +1,84 @@
+"""Reader of ``nvidia-smi --query-gpu=... --format=csv``: models, addresses and links of GPUs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from fabricast.core.facts import Content, Fact, Quantity
+from fabricast.core.units import PCIE_WIDTHS
+from fabricast.sources.text import Format, Reading, Text
+
+__all__ = ["FORMAT"]
+
+#: Quantity of each column that is read.
+_COLUMNS = {
+    "name": Quantity.GPU_MODEL,
+    "gpu_name": Quantity.GPU_MODEL,
+    "pci.bus_id": Quantity.GPU_ADDRESS,
+    "gpu_bus_id": Quantity.GPU_ADDRESS,
+    "pcie.link.gen.max": Quantity.LINK_GENERATION,
+    "pcie.link.gen.gpumax": Quantity.GPU_GENERATION,
+    "pcie.link.width.max": Quantity.LINK_WIDTH,
+    "pcie.link.width.current": Quantity.CURRENT_WIDTH,
+}
+_GENERATIONS = (Quantity.LINK_GENERATION, Quantity.GPU_GENERATION)
+_LATEST_GENERATION = 6
+
+
+def _names(line: str) -> list[str]:
+    """Return the names of the columns of a header; none for other lines."""
+    names = [name.partition(" [")[0].strip() for name in line.split(",")]
+    is_header = len(names) > 1 and "index" in names and any(name in _COLUMNS for name in names)
+    return names if is_header else []
+
+
+def _is_table(text: Text) -> bool:
+    return "index" in text.raw and any("," in line and _names(line) for _, line in text.lines())
+
+
+def _read(text: Text) -> Iterator[Reading]:
+    names: list[str] = []
+    facts: list[Fact] = []
+    first = 0
+    for number, line in text.lines():
+        cells = [cell.strip() for cell in line.split(",")]
+        if found := _names(line):
+            names, first = found, first or number
+        elif names and len(cells) == len(names) and cells[names.index("index")].isdigit():
+            row = dict(zip(names, cells, strict=True))
+            known = {fact.subject for fact in facts}
+            if (row["index"],) not in known:
+                facts += _of_row(text, row, number)
+    if not facts:
+        raise text.error("has no row of a GPU below the names of the columns", first)
+    yield Reading(facts, line=first)
+
+
+def _of_row(text: Text, row: dict[str, str], line: int) -> Iterator[Fact]:
+    """Yield the facts of one GPU; values such as [N/A] state nothing."""
+    for name, quantity in _COLUMNS.items():
+        cell = row.get(name, "")
+        value: str | int
+        if quantity is Quantity.GPU_MODEL:
+            value = cell
+        elif quantity is Quantity.GPU_ADDRESS:
+            value = cell.lower()[-12:]
+        else:
+            value = int(cell) if cell.isdigit() else 0
+            possible = range(1, _LATEST_GENERATION + 1) if quantity in _GENERATIONS else PCIE_WIDTHS
+            value = value if value in possible else 0
+        if value:
+            yield text.fact(quantity, value, line, "nvidia-smi", subject=(row["index"],))
+
+
+FORMAT = Format(
+    "nvidia-smi --query-gpu",
+    Content.GPUS,
+    "nvidia-smi --query-gpu=index,name,pci.bus_id,pcie.link.gen.max,pcie.link.width.current,pcie.link.width.max "
+    "--format=csv > gpus.csv",
+    "index, name, pci.bus_id, pcie.link.gen.max, pcie.link.width.current, pcie.link.width.max",
+    _is_table,
+    _read,
+    "nvidia_smi.csv",
+    versions="columns in any order; index is needed",
+)
