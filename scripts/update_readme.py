@@ -66,7 +66,7 @@ STUDIES = {
         "10.1145/2966884.2966919",
         (
             "The slides state 5.7 GB/s for a node of Blue Waters and an adjacent one, as bytes per time of a round "
-            "trip. A fit to a public run at one hop gives {value} ({low} to {high} over three public runs)."
+            "trip. The rate fitted to a public run at one hop is {value} ({low} to {high} over three public runs)."
         ),
     ),
     "gpucentric": (

@@ -10,6 +10,7 @@ from typing import Any
 import pandas as pd
 
 from fabricast.api.machine_inputs import Files, paths_of
+from fabricast.clusters.machine import ClusterMachine
 from fabricast.collectives.calibration import is_calibration
 from fabricast.collectives.clusters.cluster import Cluster, is_builtin_node, node_names, node_of
 from fabricast.collectives.clusters.forecast import ClusterForecast, forecast_cluster
@@ -34,7 +35,7 @@ __all__ = ["Cluster", "ClusterForecast", "cluster_collective", "collected_rows",
 
 @with_checked_types
 def cluster_collective(
-    node: str | Path | Sequence[str | Path] | Machine | Facts | None,
+    node: str | Path | Sequence[str | Path] | Machine | Facts | ClusterMachine | None,
     operation: str | None = None,
     *,
     nodes: int | None = None,
@@ -59,10 +60,11 @@ def cluster_collective(
 
     Parameters
     ----------
-    node : str, Path, Machine, Facts, sequence of str or Path, or None
+    node : str, Path, Machine, Facts, ClusterMachine, sequence of str or Path, or None
         Name of a node that is built in, such as ``"hgx_h100"``; files that describe one node and its links; or a YAML
         file with the key ``cluster``, which states nodes (also unequal ones), cards and network. None chooses the
-        built-in node with the GPUs that the log names.
+        built-in node with the GPUs that the log names. A `ClusterMachine` of `load_cluster` states no cards that NCCL's
+        search could use: the name or files of its node are expected instead.
     operation : str, optional
         all_reduce, all_gather, reduce_scatter, broadcast, reduce, alltoall or sendrecv; by default that of the log,
         otherwise all_reduce.
@@ -116,6 +118,12 @@ def cluster_collective(
     >>> forecast.table["algorithm"].tolist(), bool(300 < forecast.table["bus_gb_per_s"].iloc[-1] < 400)
     (['tree', 'ring'], True)
     """
+    if isinstance(node, ClusterMachine):
+        names = " or ".join(dict.fromkeys(repr(kind.name) for kind in node.kinds))
+        text = (
+            f"is a cluster of load_cluster, expected what it was loaded from: {names} or its files, with nodes and nic"
+        )
+        raise InputError(text, argument="node")
     options = ClusterOptions(
         nodes, nic, network, gpus, oversubscription, gpus_per_process, gpudirect, nvls, nccl_version, env
     )

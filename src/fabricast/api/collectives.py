@@ -8,6 +8,7 @@ from pathlib import Path
 
 from fabricast.api.machine_inputs import Files, MachineLike, machine_of, paths_of
 from fabricast.collectives.calibration import is_calibration
+from fabricast.collectives.clusters.cluster import node_names
 from fabricast.collectives.diagnosis import diagnose_collective
 from fabricast.collectives.forecast import DEFAULT_SIZES, CollectiveForecast, forecast_prepared
 from fabricast.collectives.question import Question, prepare, table_of
@@ -106,6 +107,8 @@ def collective(
     >>> row["algorithm"], row["protocol"], bool(row["bus_gb_per_s"] < 57)
     ('ring', 'simple', True)
     """
+    if isinstance(tree, str) and tree in node_names():
+        raise InputError(f"'{tree}' is a node with direct links, expected fabricast.cluster_collective for it")
     options = MachineOptions(gpu=gpu, cpu=cpu, system=system)
     machine = machine_of(tree, measurements=[*paths_of(measurements), *paths_of(log)], options=_options(tree, options))
     wanted, measured = table_of(machine.tables, operation, table)

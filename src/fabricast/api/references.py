@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from fabricast.collectives.forecast import DEFAULT_SIZES
-from fabricast.collectives.reference import NETWORKS, Reference, reference_of
+from fabricast.collectives.reference import NETWORKS, Reference, network_of, reference_of
 from fabricast.core.arguments import with_checked_types
 from fabricast.core.errors import InputError, unknown_name
 from fabricast.core.quantities import to_bytes
@@ -45,7 +45,7 @@ def reference(
     sizes : sequence of float or str, optional
         Sizes in bytes or as text, as nccl-tests counts them; by default 256 B to 256 MiB.
     network : {'InfiniBand or RoCE', 'EFA', 'Slingshot', 'Ethernet'}, optional
-        Kind of network between nodes: machines with it are preferred.
+        Kind of network between nodes, or words that name it, such as ``"roce"``: machines with it are preferred.
     gbit_s : float, optional
         Network rate of a GPU in Gbit/s: machines with such a rate are preferred.
 
@@ -78,6 +78,9 @@ def reference(
     if sizes is not None and not len(sizes):
         raise InputError("is empty, expected at least one size", argument="sizes")
     if network is not None and network not in NETWORKS:
-        raise unknown_name("network", network, list(NETWORKS))
+        named = network_of(network) or network_of(f"net/{network}")
+        if not named:
+            raise unknown_name("network", network, list(NETWORKS))
+        network = named
     wanted = DEFAULT_SIZES if sizes is None else [to_bytes(size, "sizes") for size in sizes]
     return reference_of(gpu, gpus, nodes, operation, list(wanted), network=network, gbit_s=gbit_s)

@@ -441,6 +441,8 @@ def _of_copies(machine: Machine) -> Iterator[Finding]:
         found = [warning for warning in found if warning.code is not WarningCode.CALIBRATION_CONTRADICTED]
     for warning in found:
         remedy = _COPY_REMEDIES.get(warning.code, _REPEAT)
+        if "nvidia-smi nvlink" in warning.text:
+            remedy = _REMEDIES[WarningCode.UNEQUAL_DIRECT_LINKS]
         origin = _place_of(warning, machine.graphs)
         yield Finding(warning.code, _with_address(machine, warning), remedy, CONTRADICTION, origin=origin)
 

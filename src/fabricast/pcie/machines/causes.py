@@ -68,12 +68,14 @@ def _slow_endpoint(tree: PcieTree, graphs: Sequence[MeasuredGraph], rows: pd.Dat
         gpu = common[0]
         worst = min(slow, key=lambda graph: graph.total_bytes_per_s / len(graph.flows))
         label = tree.vertex(gpu).label if gpu in tree.endpoint_number else ""
+        check = f"the width and generation of its link{f' {label}' if label else ''} under load ('lspci -vv', LnkSta)"
+        if all(len(flow) == 2 and HOST not in flow and tree.peer_link(*flow) is not None for flow in worst.flows):
+            check = "its direct links ('nvidia-smi nvlink -s' and '-e')"
         yield CopyWarning.about(
             (gpu,),
             WarningCode.SLOW_ENDPOINT,
             f"GPU {gpu} is in all {len(slow)} graphs that are more than {_DEVIATES:.0%} slower than forecast, for "
-            f"example '{worst.name}' ({worst.total_bytes_per_s / 1e9:.4g} GB/s): check the width and generation of "
-            f"its link{f' {label}' if label else ''} under load ('lspci -vv', LnkSta)",
+            f"example '{worst.name}' ({worst.total_bytes_per_s / 1e9:.4g} GB/s): check {check}",
             graph=worst.name,
         )
 
