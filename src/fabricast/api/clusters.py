@@ -120,9 +120,7 @@ def cluster_collective(
     """
     if isinstance(node, ClusterMachine):
         names = " or ".join(dict.fromkeys(repr(kind.name) for kind in node.kinds))
-        text = (
-            f"is a cluster of load_cluster, expected what it was loaded from: {names} or its files, with nodes and nic"
-        )
+        text = f"is a cluster of load_cluster, expected {names} or its files, with nodes and nic"
         raise InputError(text, argument="node")
     options = ClusterOptions(
         nodes, nic, network, gpus, oversubscription, gpus_per_process, gpudirect, nvls, nccl_version, env
