@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -264,11 +265,59 @@ def _cluster_lines(forecast: ClusterForecast) -> list[str]:
     lines = [f"{forecast.operation}, {forecast.words}"]
     lines += pd.DataFrame(columns).to_string(index=False).split("\n")
     lines.append(forecast.source)
+    lines += _measured_lines(table)
+    lines += _settings_lines(table)
     if forecast.reference is not None:
         count = len(forecast.reference.machines)
         origin = "one machine" if count == 1 else f"median of {count} machines"
         lines.append(f"public: {origin} ({forecast.reference.words})")
     return lines
+
+
+#: Names of algorithms in NCCL_ALGO that are no capitalised words.
+_SETTINGS = {"nvls": "NVLS", "nvlstree": "NVLSTree"}
+#: Size in bytes from which the rates of links and cards decide.
+_LARGE = 2.0**26
+
+
+def _measured_lines(table: pd.DataFrame) -> Iterator[str]:
+    """Yield how the measured times of a log compare with the forecast and its range."""
+    from fabricast.core.number_text import size_text
+
+    if "measured_us" not in table:
+        return
+    size, ratio = table["size_bytes"].to_numpy(dtype=float), table["measured_over_forecast"].to_numpy(dtype=float)
+    if "latest_us" in table:
+        late = (table["measured_us"] / table["latest_us"]).to_numpy(dtype=float)
+        worst = int(late.argmax())
+        above = int((late > 1).sum())
+        if above:
+            yield (
+                f"log: {above} of {len(table)} sizes last longer than their range, most of all "
+                f"{size_text(size[worst])} ({late[worst]:.2f} times its longest time)"
+            )
+        else:
+            yield f"log: all {len(table)} sizes are within their range or faster"
+    least = min(_LARGE, size.max())
+    large = sorted(ratio[size >= least])
+    median = large[len(large) // 2]
+    yield f"log: sizes from {size_text(least)} last {median:.2f} times as long as the forecast (median)"
+
+
+def _settings_lines(table: pd.DataFrame) -> Iterator[str]:
+    """Yield the settings of faster choices, each with its sizes."""
+    from fabricast.core.number_text import size_text
+
+    if "gain" not in table:
+        return
+    better = table[table["gain"] > 1]
+    for (algorithm, protocol), rows in better.groupby(["best_algorithm", "best_protocol"], sort=False):
+        ends = dict.fromkeys(size_text(float(size)) for size in (rows["size_bytes"].min(), rows["size_bytes"].max()))
+        name = _SETTINGS.get(str(algorithm), str(algorithm).capitalize())
+        yield (
+            f"try for {' to '.join(ends)}: NCCL_ALGO={name} NCCL_PROTO={str(protocol).upper()}, up to "
+            f"{rows['gain'].max():.2f} times as fast in the forecast"
+        )
 
 
 def _cluster_document(forecast: ClusterForecast) -> dict[str, object]:
@@ -388,7 +437,7 @@ def _lines(forecast: CollectiveForecast) -> list[str]:
     if (table["gain"] > 1).any():
         best = zip(table["best_algorithm"], table["best_protocol"], table["gain"], strict=True)
         columns["better"] = [f"{a} {p} ({gain:.2f})" if gain > 1 else "" for a, p, gain in best]
-    lines = pd.DataFrame(columns).to_string(index=False).split("\n")
+    lines = [*pd.DataFrame(columns).to_string(index=False).split("\n"), *_measured_lines(table)]
     names, step = forecast.communicator.ranks, forecast.step
     rate = step.slowest_bytes_per_s / 1e9
     order = " ".join(names[rank] for rank in forecast.plan.orders[0])
