@@ -15,7 +15,7 @@ import duckdb
 from fabricast.clusters.errors import recorded_errors as recorded_errors_of_copies
 from fabricast.collectives.clusters.errors import recorded_cluster_errors
 from fabricast.collectives.evidence.errors import recorded_errors
-from fabricast.collectives.expected import STATE_COLUMNS
+from fabricast.collectives.expected import STATE_COLUMNS, expected_error
 from fabricast.core.resources import published
 from fabricast.inputs.csv_files import read_csv
 from fabricast.pcie.machines.expected_errors import default_errors
@@ -233,6 +233,13 @@ def errors(claims: list[dict[str, str]]) -> str:
     return _with_blanks("\n".join(lines)) + "\n"
 
 
+def _all_reduce() -> str:
+    """Return the errors of all_reduce on PCIe machines with measured pairs, by transport."""
+    direct, staged = (expected_error(is_measured=True, transport=name, size_bytes=2.0**26) for name in ("P2P", "SHM"))
+    assert direct is not None and staged is not None
+    return f"{direct.median:.1%} direct, {staged.median:.1%} through host memory"
+
+
 def machines() -> str:
     """Return the table of supported machines with the median errors of their forecasts."""
     names = ["graph_class", "model", "median"]
@@ -252,6 +259,7 @@ def machines() -> str:
     between_nodes = {row["pattern"]: row.number("median") for row in recorded_errors_of_copies()}
     messages = between_nodes["MPI messages of 1 to 4 MiB of several processes"]
     copied = f"{between_nodes['all-to-all of 32 MiB and more']:.1%} (all-to-all), {messages:.1%} (MPI), in sample"
+    sends = between_nodes["NCCL's sendrecv of 32 MiB and more"]
     switched = "GPUs behind PCIe switches or root ports (workstations, RTX, L40S, A100 PCIe)"
     of_copies = (
         f"{copies[FEW_COPIES]:.1%} of measured copies ({copies[MANY_COPIES]:.1%} if a GPU has many); not measured: "
@@ -260,12 +268,12 @@ def machines() -> str:
     both, bound = "copies, NCCL collectives", "unknown: the time is a lower bound"
     between = "copies at nominal rates; collectives between public measurements"
     rows = [
-        (switched, both, of_copies),
+        (switched, both, f"{of_copies}; all_reduce of 64 MiB: {_all_reduce()}"),
         ("one node with NVLink or NVSwitch (HGX, DGX, GH200)", both, f"{clusters['one node']:.1%} from 1 MiB"),
         (
             "several nodes with InfiniBand or RoCE (`collective --node hgx_h100 --nodes 4 --nic 8x400`, `predict`)",
             "NCCL collectives, copies between nodes",
-            f"{clusters['InfiniBand or RoCE']:.1%} from 1 MiB; copies {copied}",
+            f"{clusters['InfiniBand or RoCE']:.1%} from 1 MiB; copies {copied}, {sends:.0%} (NCCL's sendrecv)",
         ),
         ("several nodes with Slingshot", "NCCL collectives", f"{clusters['Slingshot']:.1%} from 1 MiB, up to 64 nodes"),
         ("MI300X and others with xGMI; nodes over TCP", between, "unknown"),
