@@ -19,7 +19,7 @@ from fabricast.networks.launcher_files import is_host_name, read_hosts, write_ra
 from fabricast.networks.loads import ROUTINGS, end_point_pairs, link_loads
 from fabricast.networks.mapping import has_equal_ports, search_hosts
 from fabricast.networks.network import SwitchNetwork
-from fabricast.networks.patterns import node_pairs, rank_pairs
+from fabricast.networks.patterns import compact_block, grid_of, in_blocks, node_pairs, rank_pairs, slots_of_blocks
 from fabricast.percs.packets import PacketRun, Routes, simulate_routes
 
 __all__ = ["NetworkPackets", "RankMapping", "map_ranks", "network_loads", "simulate_network"]
@@ -40,8 +40,8 @@ class RankMapping:
     table : pandas.DataFrame
         One row per node: node, host, first_rank, last_rank.
     times : pandas.DataFrame
-        One row per order of hosts (listed, random, searched) and routing: time_s of the busiest link, its name in
-        busiest_link, and the bytes on it.
+        One row per order of hosts (listed, random, searched; blocks: the listed hosts with a block of the grid on each
+        node) and routing: time_s of the busiest link, its name in busiest_link, and the bytes on it.
     host_s : float
         Time of the busiest port of a host in s in the searched order.
     same_ports : bool
@@ -50,6 +50,10 @@ class RankMapping:
         Ranks of a node.
     assumptions : tuple of str
         What neither the arguments nor a file state.
+    node_of_rank : ndarray of int64, shape (ranks,)
+        Node of each rank.
+    block : tuple of int or None
+        Block of the grid that a node holds, or could hold; None for other patterns and grids without such a block.
     """
 
     pattern: str
@@ -60,12 +64,12 @@ class RankMapping:
     same_ports: bool
     ranks_per_node: int
     assumptions: tuple[str, ...]
+    node_of_rank: NDArray[np.int64]
+    block: tuple[int, ...] | None
 
     def write(self, stem: str | Path) -> list[Path]:
         """Write ``stem.rankfile`` (Open MPI) and ``stem.hosts`` (one host per rank, for ``srun -m arbitrary``)."""
-        ranks = int(self.table["last_rank"].iloc[-1]) + 1
-        owner = np.arange(ranks, dtype=np.int64) // self.ranks_per_node
-        return write_rank_files(owner, self.ranks_per_node, self.table["host"].tolist(), Path(stem))
+        return write_rank_files(self.node_of_rank, self.ranks_per_node, self.table["host"].tolist(), Path(stem))
 
     def __repr__(self) -> str:
         return f"{self.pattern}, {self.network}\n{self.times.to_string(index=False)}"
@@ -81,6 +85,7 @@ def map_ranks(
     network: str | Path | None = None,
     hosts: str | Path | Sequence[str] | None = None,
     ranks_per_node: int = _RANKS_PER_NODE,
+    blocks: bool = False,
     gbit_s: float | None = None,
     oversubscription: float = 1.0,
     proposals: int = 200_000,
@@ -89,8 +94,9 @@ def map_ranks(
 ) -> RankMapping:
     """Return the order of hosts in which a pattern has no hot link, with the times of the listed order and random ones.
 
-    Consecutive ranks are on one node. The time is that of the busiest link: a lower bound of the time of the pattern,
-    without latencies and without what a node does inside.
+    Consecutive ranks are on one node, or a block of the grid of a halo exchange, which sends fewer bytes. The time is
+    that of the busiest link: a lower bound of the time of the pattern, without latencies and without what a node does
+    inside.
 
     Parameters
     ----------
@@ -107,6 +113,8 @@ def map_ranks(
         the network with the usual number of cards; the listed order uses the first ones.
     ranks_per_node : int, default 8
         Ranks (GPUs) of a node.
+    blocks : bool, default False
+        Whether each node holds a block of the grid of a halo exchange in place of consecutive ranks.
     gbit_s : float, optional
         Rate of each port in Gbit/s, if the network has none.
     oversubscription : float, default 1.0
@@ -140,7 +148,16 @@ def map_ranks(
     check_seed(seed)
     pairs = rank_pairs(pattern)
     nodes = -(-pairs.ranks // ranks_per_node)
-    flows = node_pairs(pairs, ranks_per_node)
+    grid = grid_of(pattern)
+    block = None if grid is None or ranks_per_node == 1 else compact_block(grid, ranks_per_node)
+    if blocks and block is None:
+        raise InputError(
+            f"is for halo exchanges whose grid has blocks of {ranks_per_node} ranks, not for '{pattern}'",
+            argument="blocks",
+        )
+    slots = np.arange(pairs.ranks) if grid is None or block is None else slots_of_blocks(grid, block)
+    places_of_ranks = slots if blocks else np.arange(pairs.ranks)
+    flows = node_pairs(in_blocks(pairs, places_of_ranks), ranks_per_node)
     if not flows[0].size:
         raise InputError(
             f"'{pattern}' has no bytes between nodes of {ranks_per_node} ranks: all mappings are equal",
@@ -149,19 +166,31 @@ def map_ranks(
     built, names, places = _hosts(network, hosts, nodes, gbit_s, oversubscription, ranks_per_node)
     search = search_hosts(built, flows, nodes, places, proposals=proposals, seed=seed, progress=progress)
     same_ports = has_equal_ports(built, places)
-    times, host_s = _times(built, flows, {"listed": [places[:nodes]], "searched": [search.host]}, places, nodes, seed)
+    generator = np.random.default_rng(seed)
+    random = [generator.permutation(places)[:nodes] for _ in range(_RANDOM_ORDERS)]
+    listed = [places[:nodes]]
+    times, host_s = _times(built, flows, {"listed": listed, "random": random, "searched": [search.host]}, places)
+    if block is not None and not blocks:
+        in_block = node_pairs(in_blocks(pairs, slots), ranks_per_node)
+        times = pd.concat([times, _times(built, in_block, {"blocks": listed}, places)[0]], ignore_index=True)
     name_of = dict(zip(places.tolist(), names, strict=True))
+    rank_at = np.argsort(places_of_ranks)
     first = np.arange(nodes) * ranks_per_node
     table = pd.DataFrame(
         {
             "node": np.arange(nodes),
             "host": [name_of[host] for host in search.host.tolist()],
-            "first_rank": first,
-            "last_rank": np.minimum(first + ranks_per_node, pairs.ranks) - 1,
+            "first_rank": rank_at[first],
+            "last_rank": rank_at[np.minimum(first + ranks_per_node, pairs.ranks) - 1],
         }
     )
     title = f"{pairs.title} on {nodes:,} nodes of {ranks_per_node} ranks"
-    return RankMapping(title, built.title, table, times, host_s, same_ports, ranks_per_node, built.assumptions)
+    if blocks and block is not None:
+        title += f", a block of {'x'.join(map(str, block))} on each"
+    owner = places_of_ranks // ranks_per_node
+    return RankMapping(
+        title, built.title, table, times, host_s, same_ports, ranks_per_node, built.assumptions, owner, block
+    )
 
 
 @with_checked_types
@@ -434,15 +463,11 @@ def _times(
     flows: tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]],
     orders: dict[str, list[NDArray[np.int64]]],
     places: NDArray[np.int64],
-    nodes: int,
-    seed: int,
 ) -> tuple[pd.DataFrame, float]:
-    """Return the times of orders of hosts and of the median of random ones, and that of the busiest port of a host."""
+    """Return the median times of orders of hosts, and the time of the busiest port of a host in the last one."""
     source, target, size = flows
-    generator = np.random.default_rng(seed)
-    random = [generator.permutation(places)[:nodes] for _ in range(_RANDOM_ORDERS)]
     rows, host_s, rails = [], 0.0, network.rails(places)
-    for name, chosen in {"listed": orders["listed"], "random": random, "searched": orders["searched"]}.items():
+    for name, chosen in orders.items():
         for routing in ROUTINGS:
             loads = [link_loads(network, host[source], host[target], size, routing, rails) for host in chosen]
             loads.sort(key=lambda one: one.time_s)

@@ -13,7 +13,7 @@ __all__ = ["link_lines", "mapping_lines", "packet_lines"]
 
 #: Gain below which two times are the same.
 _SAME = 1.01
-_ORDERS = {"listed": "listed order", "random": "random order", "searched": "best order"}
+_ORDERS = {"listed": "listed order", "random": "random order", "searched": "best order", "blocks": "blocks"}
 
 
 def mapping_lines(found: RankMapping) -> Iterator[str]:
@@ -35,6 +35,13 @@ def mapping_lines(found: RankMapping) -> Iterator[str]:
     else:
         yield f"the best order is {gain:.2f} times as fast as the listed one where links limit"
         yield "-o NAME writes it for launchers"
+    if "blocks" in static and found.block is not None:
+        size, gain = "x".join(map(str, found.block)), float(static["listed"] / static["blocks"])
+        if gain >= _SAME:
+            yield (
+                f"a block of {size} ranks on each node is {gain:.2f} times as fast as consecutive ranks in the listed "
+                "order of hosts: --blocks searches an order for blocks"
+            )
 
 
 def packet_lines(found: NetworkPackets) -> Iterator[str]:

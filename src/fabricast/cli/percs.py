@@ -247,6 +247,9 @@ def map_pattern(
         typer.Option(help="Number of swaps to try; by default 200,000, and 4,000,000 on PERCS.", show_default=False),
     ] = None,
     hosts: Annotated[str | None, _HOSTS] = None,
+    blocks: Annotated[
+        bool, typer.Option("--blocks", help="Each node holds a block of the grid of a halo exchange.")
+    ] = False,
     seed: Annotated[int, typer.Option(help="Seed of the search.")] = 1,
     output: Annotated[
         Path | None,
@@ -274,6 +277,7 @@ def map_pattern(
                 network=network,
                 hosts=hosts,
                 ranks_per_node=8 if ranks_per_node is None else ranks_per_node,
+                blocks=blocks,
                 gbit_s=gbit_s,
                 oversubscription=oversubscription,
                 proposals=count,
@@ -284,7 +288,7 @@ def map_pattern(
         for path in found.write(output) if output is not None else ():
             typer.echo(f"written: {path}")
         return
-    _refuse_options(gbit_s=gbit_s, oversubscription=oversubscription != 1)
+    _refuse_options(gbit_s=gbit_s, oversubscription=oversubscription != 1, blocks=blocks)
     from fabricast.cli.percs_text import map_lines
     from fabricast.networks.launcher_files import read_hosts
 

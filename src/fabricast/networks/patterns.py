@@ -18,6 +18,7 @@ __all__ = [
     "RankPairs",
     "compact_block",
     "grid_of",
+    "in_blocks",
     "is_pattern",
     "node_pairs",
     "rank_pairs",
@@ -162,3 +163,8 @@ def slots_of_blocks(sides: tuple[int, ...], block: tuple[int, ...]) -> NDArray[n
     inner = np.ravel_multi_index(tuple(coordinates % size), block)
     slots: NDArray[np.int64] = (node * int(np.prod(block)) + inner).astype(np.int64)
     return slots
+
+
+def in_blocks(pairs: RankPairs, slots: NDArray[np.int64]) -> RankPairs:
+    """Return the bytes between the places of ranks."""
+    return pairs._replace(source=slots[pairs.source], target=slots[pairs.target])

@@ -452,3 +452,30 @@ def test_the_command_simulates_a_fat_tree():
     result = CliRunner().invoke(app, ["network", "simulate", "ring:32", "--network", "fat_tree:2,8,4@100"])
     assert result.exit_code == 0, result.output
     assert "last packet arrives after" in result.stdout and "assumed: each switch delays" in result.stdout
+
+
+def test_blocks_of_a_grid_send_fewer_bytes_between_hosts(tmp_path):
+    options = {"network": "dragonfly:4,4,4,2@200", "ranks_per_node": 16, "proposals": 2_000}
+    listed, blocks = (fc.map_ranks("halo:8x8x8,64 KiB", blocks=one, **options) for one in (False, True))
+    static = listed.times[listed.times["routing"] == "static"].set_index("order")["time_s"]
+    assert static["blocks"] == blocks.times.query("order == 'listed' and routing == 'static'")["time_s"].iloc[0]
+    # Six neighbours of 64 KiB: 16 ranks in a 2x8 plane have 32 + 4 outside, a 2x2x4 block 2 (8 + 8 + 4).
+    assert listed.block == blocks.block == (2, 2, 4)
+    hosts = blocks.write(tmp_path / "blocks")[1].read_text().split()
+    ranks = np.arange(512).reshape(8, 8, 8)
+    sent = dict.fromkeys(hosts, 0)
+    for axis in range(3):
+        for step in (1, -1):
+            for rank, other in zip(ranks.ravel(), np.roll(ranks, step, axis=axis).ravel(), strict=True):
+                sent[hosts[rank]] += 65536 * (hosts[rank] != hosts[other])
+    assert set(sent.values()) == {65536 * 2 * (2 * 4 + 2 * 4 + 2 * 2)}
+    assert blocks.host_s == pytest.approx(max(sent.values()) / 25e9)
+    with pytest.raises(InputError, match="blocks of 16 ranks, not for 'ring:64'"):
+        fc.map_ranks("ring:64", blocks=True, **options)
+
+
+def test_the_command_advises_blocks():
+    words = ["map", "halo:8x8x8", "--network", "dragonfly:4,4,4,2@200", "--ranks-per-node", "16", "--proposals", "2000"]
+    assert "a block of 2x2x4 ranks on each node is" in CliRunner().invoke(app, words).stdout
+    shown = CliRunner().invoke(app, [*words, "--blocks"]).stdout
+    assert "a block of 2x2x4 on each" in shown and "--blocks searches" not in shown
