@@ -12,6 +12,8 @@ import numpy as np
 from fabricast.core.arguments import with_checked_types
 from fabricast.core.errors import InputError, unknown_name
 from fabricast.core.quantities import to_bytes
+from fabricast.inputs.copy_lists import pairs_of
+from fabricast.inputs.files import exists
 from fabricast.pcie.graphs.collectives import card_pairs, collective_pairs
 from fabricast.pcie.graphs.congestion_graphs import CongestionGraphs, from_pairs
 from fabricast.pcie.graphs.files import read_graphs as read_graph_file
@@ -389,13 +391,16 @@ def graphs_of(
     """Return congestion graphs from graphs, a file, or the pairs of one graph.
 
     >>> import fabricast as fc
-    >>> graphs_of(fc.load_topology("storm8"), [(0, 1), ("2", "3")], "1 MiB").source.tolist()
-    [0, 2]
+    >>> tree = fc.load_topology("storm8")
+    >>> graphs_of(tree, [(0, 1), ("2", "3")], "1 MiB").source.tolist(), graphs_of(tree, "4>1", "1 MiB").source.tolist()
+    ([0, 2], [4])
     """
     # Also a size that the graphs make superfluous has to be one.
     to_bytes(size)
     if isinstance(graphs, CongestionGraphs):
         return graphs
+    if isinstance(graphs, str) and ">" in graphs and not exists(graphs):
+        graphs = pairs_of(graphs)
     if isinstance(graphs, str | Path):
         return read_graphs(graphs, with_host_memory(tree), size=size)
     return graph(graphs, size=size, tree=tree)

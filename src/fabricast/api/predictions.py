@@ -77,8 +77,8 @@ def predict(
         files that describe and measure one machine. For a cluster (`load_cluster`, or a YAML file with the key
         ``cluster``), only `size` applies, and the result is the table of `predict_cluster`.
     graphs : CongestionGraphs, str, Path or iterable of (int or str, int or str)
-        Graphs, as returned by `graph`, `halo_exchange`, `all_to_all` or `read_graphs`; a file of graphs; or pairs of
-        source and target that copy at the same time.
+        Graphs, as returned by `graph`, `halo_exchange`, `all_to_all` or `read_graphs`; a file of graphs; or
+        copies at the same time: pairs of source and target, or text such as ``"0>2 1>4"``.
     size : float or str, default '300 MiB'
         Size of each copy of pairs, and of a file without sizes, in bytes or as text with a unit.
     model : str, Model or callable, default 'ports_and_engines'

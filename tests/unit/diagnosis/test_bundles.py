@@ -225,7 +225,7 @@ def test_ranks_and_tables_of_logs_are_named_with_their_file(tmp_path):
     assert any("the log has 2 of 4 GPUs: 0 1 are assumed" in one.text for one in result.warnings)
     (tmp_path / "more.log").write_text(nccl_tests("all_reduce", 6, times))
     result = CliRunner().invoke(
-        app, ["diagnose", *map(str, (tmp_path / "topo.txt", tmp_path / "more.log")), "--link", "gen4x16"]
+        app, ["diagnose", *map(str, (tmp_path / "topo.txt", tmp_path / "more.log")), "--link", "gen4x16", "-v"]
     )
     assert result.exit_code == 0
     assert result.stdout.startswith("not supported: has 6 ranks, expected 4")

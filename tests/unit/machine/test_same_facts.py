@@ -7,6 +7,7 @@ import pytest
 
 import fabricast as fc
 from fabricast.core.warnings import WarningCode
+from tests.unit.pcie.topology.test_listings import groups, matrix
 
 YAML = """name: machine
 link_bytes_per_s: 31.5e9
@@ -186,3 +187,12 @@ def test_a_matrix_adds_the_sockets_that_a_tree_lacks(tmp_path):
         (tmp_path / name).write_text(DESCRIPTIONS[name]())
     machine = fc.load_machine([tmp_path / "lspci_tv.txt", tmp_path / "topo.txt"], link="gen4x16")
     assert WarningCode.SOCKETS_UNKNOWN not in {one.code for one in machine.tree.warnings}
+
+
+def test_host_bridges_of_a_socket_are_no_pcie_link(tmp_path):
+    """As in trees of lspci and hwloc, the connection within a processor limits no copies."""
+    (tmp_path / "topo.txt").write_text(matrix(groups((2, "PHB"), (2, "NODE")), numa=[0] * 4))
+    machine = fc.load_machine(tmp_path / "topo.txt", gpu="L40S")
+    times = fc.predict(machine, "0>2 1>3", size="1 GiB")
+    assert times["slowdown"].tolist() == pytest.approx([1, 1], rel=1e-3)
+    assert any("host bridges of a socket is unknown" in one.text for one in machine.warnings)

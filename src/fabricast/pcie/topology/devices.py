@@ -18,6 +18,7 @@ from fabricast.core.units import pcie_link_bytes_per_s
 from fabricast.core.warnings import CodedWarning, WarningCode
 from fabricast.pcie.topology.memory import UNLIMITED
 from fabricast.pcie.topology.parts import (
+    BRIDGES_ASSUMED,
     INTER_SOCKET_ASSUMED,
     LINK_SPEED_REMEDY,
     MemoryNode,
@@ -413,11 +414,7 @@ def _link_warnings(
         )
     if any(len(own) > 1 for own in bridges):
         if forest.has_sockets:
-            add(
-                WarningCode.TOPOLOGY_NOTE,
-                "the capacity between host bridges of a socket is unknown: it is assumed not to be a bottleneck; "
-                "measure several copies between them ('fabricast probes machine.yaml --run')",
-            )
+            warnings.append(BRIDGES_ASSUMED)
         else:
             add(
                 WarningCode.SOCKETS_UNKNOWN,

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from fabricast.core.warnings import CodedWarning, WarningCode
 
 __all__ = [
+    "BRIDGES_ASSUMED",
     "INTER_SOCKET_ASSUMED",
     "LINK_SPEED_REMEDY",
     "MemoryNode",
@@ -29,6 +30,12 @@ __all__ = [
 INTER_SOCKET_ASSUMED = CodedWarning(
     WarningCode.INTER_SOCKET_CAPACITY_ASSUMED,
     "the link between NUMA nodes is assumed to have the bandwidth of one PCIe link",
+)
+#: CodedWarning of every imported tree with several host bridges of a socket.
+BRIDGES_ASSUMED = CodedWarning(
+    WarningCode.TOPOLOGY_NOTE,
+    "the capacity between host bridges of a socket is unknown: it is assumed not to be a bottleneck; measure several "
+    "copies between them ('fabricast probes machine.yaml --run')",
 )
 #: How to specify link speeds that no file has.
 LINK_SPEED_REMEDY = (

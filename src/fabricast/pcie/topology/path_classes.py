@@ -9,7 +9,9 @@ from pathlib import Path
 
 from fabricast.core.errors import InputError
 from fabricast.core.warnings import CodedWarning, WarningCode
+from fabricast.pcie.topology.memory import UNLIMITED
 from fabricast.pcie.topology.parts import (
+    BRIDGES_ASSUMED,
     INTER_SOCKET_ASSUMED,
     LINK_SPEED_REMEDY,
     MemoryNode,
@@ -86,6 +88,8 @@ def tree_of_classes(matrix: ClassMatrix, path: Path | str, *, network_cards: boo
                 "the node of that bridge is unknown; 'lstopo --whole-io' prints it",
             )
         )
+    if builder.has_bridges:
+        warnings.append(BRIDGES_ASSUMED)
     text = f"{matrix.program} prints no link speeds: {LINK_SPEED_REMEDY}"
     warnings.append(CodedWarning(WarningCode.LINK_SPEED_MISSING, text))
     if len(builder.sockets) > 1:
@@ -156,7 +160,7 @@ class _Builder:
         self._leaves: dict[int, Vertex] = {}
         self._switches = itertools.count()
         self._roots = itertools.count()
-        self.assumed_switches = False
+        self.assumed_switches = self.has_bridges = False
         #: NUMA nodes by GPU of each root complex whose GPUs have different ones.
         self.divided: list[dict[str, int]] = []
         kept = [number for number in range(len(matrix.names)) if number < matrix.gpus or network_cards]
@@ -189,6 +193,7 @@ class _Builder:
                 name = f"SOCKET{number}"
                 self._inner.append(Vertex(name, "socket", parent))
                 parent = name
+                self.has_bridges = True
             for group in roots:
                 self._root_complex(group, parent, single=not several and len(roots) == 1)
         return (*self._inner, *(self._leaves[number] for number in sorted(self._leaves)))
@@ -200,7 +205,9 @@ class _Builder:
         self._root_of_node[name] = nodes.pop() if len(nodes) == 1 else None
         if len(nodes - {None}) > 1:
             self.divided.append({self._matrix.names[one]: node for one, node in node_of.items() if node is not None})
-        self._inner.append(Vertex(name, "root_complex", parent))
+        # Host bridges of a socket are connected within the processor, not by a PCIe link.
+        capacity = UNLIMITED if parent is not None and parent != "SYS" else 1.0
+        self._inner.append(Vertex(name, "root_complex", parent, capacity))
         for group in self._groups(members, _PXB):
             self._below_root(group, name)
 

@@ -179,7 +179,11 @@ def test_diagnosis_names_the_narrow_link_of_a_pasted_report(tmp_path):
     assert result.exit_code == 1 and "0000:06:00.0 uses x4 of x16" in result.output
     found = fc.diagnose([tmp_path / "topo.txt", tmp_path / "smi.txt"]).findings
     assert [one.cause for one in found] == ["downgraded_link"]
-    line = (tmp_path / "smi.txt").read_text().splitlines().index("GPU 00000000:06:00.0") + 1
+    lines = (tmp_path / "smi.txt").read_text().splitlines()
+    gpu = lines.index("GPU 00000000:06:00.0")
+    line = next(
+        number for number, text in enumerate(lines, 1) if number > gpu and text.split() == ["Current", ":", "4x"]
+    )
     assert found[0].origin == f"{tmp_path / 'smi.txt'}:{line}"
 
 

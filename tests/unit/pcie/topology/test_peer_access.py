@@ -107,14 +107,20 @@ def test_pairs_with_direct_links_are_not_staged(tmp_path):
     assert set(mine.staged_pairs) == CROSSING
 
 
+def same(one, other):
+    """Return whether two trees are equal; a file lists notes before warnings."""
+    ordered = [replace(tree, warnings=tuple(sorted(tree.warnings, key=str))) for tree in (one, other)]
+    return ordered[0] == ordered[1]
+
+
 def test_topology_files_keep_the_pairs(tmp_path):
     tree = imported(tmp_path, {"m.txt": FOUR, "p2p.txt": PAIRS})
     write_tree(tree, tmp_path / "mine.yaml")
-    assert load_tree(tmp_path / "mine.yaml") == tree
+    assert same(load_tree(tmp_path / "mine.yaml"), tree)
     stock = imported(tmp_path, {"m.txt": FOUR}, gpu="RTX 4090")
     assert "\nstaged: all\n" in tree_yaml(stock)
     write_tree(stock, tmp_path / "mine.yaml")
-    assert load_tree(tmp_path / "mine.yaml") == stock
+    assert same(load_tree(tmp_path / "mine.yaml"), stock)
     text = tree_yaml(tree)
     for old, new, message in (
         ('"0>2"', '"0-2"', "staged contains '0-2', expected pairs such as 0>1, or all"),
