@@ -101,7 +101,10 @@ def _unmeasured_text(machine: Machine) -> str:
     """Return why the copies of a machine cannot be compared."""
     if machine.facts.blocks_of(Content.COPIES):
         if machine.measured.staged:
-            return "contain only copies through host memory, whose rates are the forecast of such copies ('predict')"
+            return (
+                "contain only single copies through host memory: forecasts use these rates as they are, which leaves "
+                "nothing to compare; measure several copies at once ('fabricast probes machine.yaml --run')"
+            )
         access = "; no GPU has peer access to another" if machine.tree.staged_pairs else ""
         return f"contain no copies by copy engines between GPUs or of host memory{access}"
     return "contain no measured copies, expected at least one file with them"

@@ -141,7 +141,7 @@ def map_ranks(
     >>> import fabricast as fc
     >>> found = fc.map_ranks("halo:8x8x8", network="fat_tree:2,16,4@200", proposals=50_000)
     >>> found.times.query("routing == 'static'").set_index("order")["time_s"].map("{:.2e}".format).to_dict()
-    {'listed': '1.68e-03', 'random': '4.03e-03', 'searched': '1.34e-03'}
+    {'listed': '1.68e-03', 'random': '4.03e-03', 'searched': '1.34e-03', 'blocks': '1.68e-03'}
     """
     check_count("ranks_per_node", ranks_per_node, 65_536)
     check_count("proposals", proposals, 1_000_000_000, least=0)

@@ -33,7 +33,12 @@ def mapping_lines(found: RankMapping) -> Iterator[str]:
         limit = "the ports of hosts limit it" if is_port else "the search has no better one"
         yield f"the listed order is kept: {limit}"
     else:
-        yield f"the best order is {gain:.2f} times as fast as the listed one where links limit"
+        yield f"with static routes, the best order is {gain:.2f} times as fast as the listed one where links limit"
+        for routing in ROUTINGS[1:]:
+            times = found.times[found.times["routing"] == routing].set_index("order")["time_s"]
+            if times["searched"] > times["listed"] * _SAME:
+                ratio = float(times["searched"] / times["listed"])
+                yield f"with {routing} routes, the listed order is {ratio:.2f} times as fast as this one"
         yield "-o NAME writes it for launchers"
     if "blocks" in static and found.block is not None:
         size, gain = "x".join(map(str, found.block)), float(static["listed"] / static["blocks"])

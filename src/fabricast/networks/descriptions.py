@@ -133,8 +133,8 @@ def _of_words(text: str, rate: float, *, is_assumed: bool) -> SwitchNetwork:
     return _with(network, _rate_assumed(rate) if is_assumed else ())
 
 
-def _rate_assumed(rate: float) -> tuple[str, ...]:
-    return (f"each port has {rate * 8e-9:g} Gbit/s; state yours with @GBIT_S after the words, or --gbit-s",)
+def _rate_assumed(rate: float, ports: str = "each port of a host") -> tuple[str, ...]:
+    return (f"{ports} has {rate * 8e-9:g} Gbit/s; state yours with @GBIT_S after the words, or --gbit-s",)
 
 
 def _with(network: SwitchNetwork, assumptions: tuple[str, ...]) -> SwitchNetwork:
@@ -166,7 +166,10 @@ def _of_slurm(path: Path, text: str, rate: float, oversubscription: float, *, is
     stated = (
         f"Slurm counts no cables: the links above a switch have {1 / oversubscription:.3g} of the rate of its hosts"
     )
-    assumed = (f"{stated}; state yours with --oversubscription", *(_rate_assumed(rate) if is_assumed else ()))
+    assumed = (
+        f"{stated}; state yours with --oversubscription",
+        *(_rate_assumed(rate, "the only port of each host") if is_assumed else ()),
+    )
     return network_of_cables(title, hosts, names, cables, assumed)
 
 

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fabricast.core.errors import InputError
+from fabricast.core.number_text import size_text
 from fabricast.core.units import parse_bytes
 from fabricast.inputs.files import exists
 from fabricast.networks.matrices import read_matrix
@@ -96,7 +97,7 @@ def rank_pairs(pattern: str | Path) -> RankPairs:
     else:
         source, target = np.divmod(np.arange(ranks * ranks), ranks)
         source, target = source[source != target], target[source != target]
-    title = f"{match[1]} of {match[2]} ranks"
+    title = f"{match[1]} of {match[2]} ranks ({size_text(size_bytes)} each)"
     return RankPairs(title, ranks, source, target, np.full(source.size, size_bytes))
 
 
