@@ -89,7 +89,11 @@ def _all_reduce(time: pd.DataFrame, machine: pd.DataFrame) -> list[tuple[str, pd
 
 def plot_bandwidth(time: pd.DataFrame, machine: pd.DataFrame) -> Figure:
     """Draw the bus bandwidth of all_reduce over the size, one panel per machine."""
-    cases = [(f"{_system_title(name)}, {ranks} GPUs", part, ranks) for name, part, ranks in _all_reduce(time, machine)]
+    gpu = machine.set_index("system")["gpu"]
+    cases = [
+        (f"{ranks} x {gpu[name]} ({_system_title(name)})", part, ranks)
+        for name, part, ranks in _all_reduce(time, machine)
+    ]
     return _panels(cases, tuple(_FORECASTS))
 
 
@@ -130,8 +134,9 @@ def plot_errors(error: pd.DataFrame) -> Figure:
     return figure
 
 
-def plot_choices(time: pd.DataFrame) -> Figure:
+def plot_choices(time: pd.DataFrame, machine: pd.DataFrame) -> Figure:
     """Draw NCCL's protocol by size and machine."""
+    gpu = machine.set_index("system")["gpu"]
     rows = time[time["operation"] == "all_reduce"]
     systems = sorted(rows["system"].unique(), reverse=True)
     figure, axes = plt.subplots(figsize=(COLUMN_WIDTH_IN, 0.24 * len(systems) + 1.0))
@@ -139,7 +144,7 @@ def plot_choices(time: pd.DataFrame) -> Figure:
         for row in rows[rows["system"] == system].to_dict("records"):
             power = math.log2(row["size_bytes"])
             axes.barh(y, 0.95, left=power - 0.475, height=0.8, color=_PROTOCOLS[row["protocol"]])
-    axes.set_yticks(range(len(systems)), map(_system_title, systems))
+    axes.set_yticks(range(len(systems)), [f"{gpu[one]} ({_system_title(one)})" for one in systems])
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: size_name(2.0**value)))
     axes.set_xticks(range(10, 31, 5))
     axes.set_xlabel("message size")
@@ -210,11 +215,9 @@ def plot_scale(time: pd.DataFrame) -> Figure:
     axes.set_ylabel("time (µs)")
     gpu = str(rows["gpu"].iloc[0])
     axes.set_title(f"all_reduce of 4 x {gpu} a node", fontsize=8)
+    axes.plot([], [], "o", color="0.4", markersize=3, label="measured")
+    axes.plot([], [], "-", color="0.4", linewidth=1, label="forecast")
+    axes.plot([], [], ":", color="0.6", linewidth=0.8, label="largest fitted")
     handles, labels = axes.get_legend_handles_labels()
-    figure.legend(
-        handles,
-        [f"{label} (points: measured)" for label in labels[:1]] + labels[1:],
-        ncols=3,
-        loc="outside lower center",
-    )
+    figure.legend(handles, labels, ncols=3, loc="outside lower center")
     return figure

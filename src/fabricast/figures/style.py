@@ -76,10 +76,10 @@ def plain_log_scale(axes: Axes, name: Literal["x", "y"]) -> None:
 def size_name(size_bytes: float) -> str:
     """Return a size in the largest binary unit that it fills.
 
-    >>> size_name(8), size_name(2048), size_name(3 * 2**20)
-    ('8 B', '2 KiB', '3 MiB')
+    >>> size_name(8), size_name(2048), size_name(3 * 2**20), size_name(2**30)
+    ('8 B', '2 KiB', '3 MiB', '1 GiB')
     """
-    for unit, scale in (("MiB", 2**20), ("KiB", 2**10)):
+    for unit, scale in (("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10)):
         if size_bytes >= scale:
             return f"{size_bytes / scale:g} {unit}"
     return f"{size_bytes:g} B"

@@ -443,6 +443,7 @@ CREATE TABLE collective_machine (
   system VARCHAR NOT NULL, -- machine and settings
   topology VARCHAR NOT NULL, -- PCIe tree
   ranks BIGINT NOT NULL, -- number of GPUs
+  gpu VARCHAR NOT NULL, -- model of the GPUs
   cpu VARCHAR NOT NULL, -- processor family, as NCCL distinguishes
   capability DOUBLE NOT NULL, -- CUDA compute capability
   nccl_version VARCHAR NOT NULL, -- version of NCCL

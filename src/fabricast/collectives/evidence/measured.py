@@ -26,7 +26,7 @@ from fabricast.nccl.settings import NcclSettings, with_environment
 from fabricast.nccl.system import NEWEST, Cpu, parse_version
 from fabricast.pcie.topology.files import load_tree
 
-__all__ = ["MeasuredCase", "is_of_nccl_tests", "measured_cases", "measured_machine"]
+__all__ = ["MeasuredCase", "gpu_of", "is_of_nccl_tests", "measured_cases", "measured_machine"]
 
 #: Smaller sizes are rounded up to one grain of the protocols.
 _SMALLEST_BYTES = 256
@@ -91,6 +91,11 @@ class MeasuredCase:
 @lru_cache(maxsize=1)
 def _machines() -> dict[str, CsvRow]:
     return {row["system"]: row for row in read_csv(_folder() / "machines.csv", _COLUMNS)}
+
+
+def gpu_of(system: str) -> str:
+    """Return the GPU model of a machine."""
+    return _machines()[system]["gpu"]
 
 
 def is_of_nccl_tests(system: str) -> bool:

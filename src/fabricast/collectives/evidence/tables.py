@@ -10,7 +10,7 @@ import pandas as pd
 from fabricast.collectives.clusters.evidence import cluster_times
 from fabricast.collectives.communicator import Communicator
 from fabricast.collectives.evidence.errors import LEFT_OUT, case_times, error_table, one_row_per_size, recorded_errors
-from fabricast.collectives.evidence.measured import MeasuredCase, measured_cases, measured_machine
+from fabricast.collectives.evidence.measured import MeasuredCase, gpu_of, measured_cases, measured_machine
 from fabricast.collectives.expected import size_class
 from fabricast.collectives.forecast import CollectiveForecast
 from fabricast.collectives.plan import Plan, nccl_plan
@@ -53,10 +53,9 @@ def collective_tables(user_supplied: Sequence[tuple[str, CollectiveForecast]] = 
     """
     times = pd.concat([_case_rows(case) for case in measured_cases()], ignore_index=True)
     machines = [
-        _machine_row(
-            case.system, measured_machine(case.system), nccl_plan(measured_machine(case.system)), user_supplied=False
-        )
+        {**_machine_row(case.system, group, nccl_plan(group), user_supplied=False), "gpu": gpu_of(case.system)}
         for case in measured_cases()
+        for group in [measured_machine(case.system)]
     ]
     errors = pd.concat([error_table(times, _FORECASTS), _left_out_errors()], ignore_index=True)
     for name, forecast in user_supplied:
@@ -127,6 +126,7 @@ def _machine_row(system: str, communicator: Communicator, plan: Plan, *, user_su
         "system": system,
         "topology": communicator.tree.name,
         "ranks": len(communicator.ranks),
+        "gpu": ", ".join(dict.fromkeys(communicator.machine.models.values())) or "unknown",
         "cpu": str(settings.cpu),
         "capability": settings.capability,
         "nccl_version": ".".join(map(str, settings.version)),

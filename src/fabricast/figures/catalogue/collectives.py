@@ -31,7 +31,7 @@ FIGURES = (
     Entry(
         "choices",
         "NCCL's protocol by size and machine",
-        lambda read, values: plots.plot_choices(read("collective_time")),
+        lambda read, values: plots.plot_choices(read("collective_time"), read("collective_machine")),
         "Protocol that NCCL's cost table selects at each measured size (LL: with flags in the data). Where NCCL's "
         "search fails (asus8, turin9575-5090), it uses Simple from 4 KiB on.",
     ),
