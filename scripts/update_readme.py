@@ -22,15 +22,18 @@ from fabricast.pcie.machines.expected_errors import default_errors
 from fabricast.pcie.measurements.measured_graph import FEW_COPIES, MANY_COPIES
 from fabricast.report.stories import stories
 from fabricast.results.claim_record import TARGET_RESULT, VERDICT_WORDS, bound_text, headline, holds_text, observed_text
+from fabricast.sources.formats import FORMATS
 
 REPOSITORY = Path(__file__).parents[1]
 CLAIMS = REPOSITORY / "docs" / "default_claims.csv"
 README = REPOSITORY / "README.md"
 RESULTS = REPOSITORY / "docs" / "studies" / "results.md"
 BEGIN_STUDIES, END_STUDIES = "<!-- studies: written by scripts/update_readme.py -->\n", "<!-- end of studies -->\n"
+BEGIN_FORMATS, END_FORMATS = "<!-- formats: written by scripts/update_readme.py -->\n", "<!-- end of formats -->\n"
 BEGIN_MACHINES, END_MACHINES = "<!-- machines: written by scripts/update_readme.py -->\n", "<!-- end of machines -->\n"
 BEGIN, END = "<!-- errors: written by scripts/update_readme.py -->\n", "<!-- end of errors -->\n"
 ERRORS = REPOSITORY / "docs" / "reference" / "forecast_errors.md"
+FORMATS_PAGE = REPOSITORY / "docs" / "reference" / "file_formats.md"
 #: First lines of the page of errors.
 _ABOUT_ERRORS = """# Errors of forecasts
 
@@ -330,6 +333,23 @@ def with_tables(readme: str, claims: list[dict[str, str]]) -> str:
     return readme
 
 
+def formats() -> str:
+    """Return the table of the formats of the registry, by content."""
+    contents = list(dict.fromkeys(one.content for one in FORMATS))
+    lines = ["| content | program | versions | written by, for example |", "|---|---|---|---|"]
+    for one in sorted(FORMATS, key=lambda one: contents.index(one.content)):
+        command = f"`{one.command}`" if " " in one.command else one.command
+        cells = (str(one.content), one.program, one.versions, command)
+        lines.append(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |")
+    return "\n".join(lines) + "\n"
+
+
+def with_formats(page: str) -> str:
+    """Return the page of file formats with an updated table."""
+    before, rest = page.split(BEGIN_FORMATS)
+    return before + BEGIN_FORMATS + "\n" + formats() + END_FORMATS + rest.split(END_FORMATS)[1]
+
+
 def error_page(claims: list[dict[str, str]]) -> str:
     """Return the page of the errors of forecasts."""
     return f"{_ABOUT_ERRORS}{BEGIN}\n{errors(claims)}{END}"
@@ -347,6 +367,7 @@ def main() -> None:
         export(Path(sys.argv[1]))
     RESULTS.write_text(results(read_claims()), encoding="utf-8")
     ERRORS.write_text(error_page(read_claims()), encoding="utf-8")
+    FORMATS_PAGE.write_text(with_formats(FORMATS_PAGE.read_text(encoding="utf-8")), encoding="utf-8")
     README.write_text(with_tables(README.read_text(encoding="utf-8"), read_claims()), encoding="utf-8")
 
 

@@ -40,7 +40,6 @@ from fabricast.report.stories import stories
 from fabricast.results.claim_record import TARGET_RESULT, VERDICT_WORDS
 from fabricast.results.claims import read_claims
 from fabricast.results.tables import create_schema, open_run
-from fabricast.sources.formats import FORMATS
 
 REPOSITORY = Path(__file__).parents[2]
 NO_RUN = "*No finished default study was found when this page was built; `make` runs it.*\n"
@@ -563,16 +562,6 @@ def _command_line() -> str:
     return unescape(done.stdout.partition("\n")[2])
 
 
-def _file_formats() -> str:
-    """Return one row per format of the registry, by content."""
-    contents = list(dict.fromkeys(one.content for one in FORMATS))
-    rows = [
-        (str(one.content), one.program, one.versions, f"`{one.command}`" if " " in one.command else one.command)
-        for one in sorted(FORMATS, key=lambda one: contents.index(one.content))
-    ]
-    return _markdown_table(["content", "program", "versions", "written by, for example"], rows)
-
-
 def _generate(app: Sphinx) -> None:
     generated = Path(app.srcdir) / "_generated"
     static = Path(app.srcdir) / "_static" / "figures"
@@ -602,7 +591,6 @@ def _generate(app: Sphinx) -> None:
     (generated / "gallery.md").write_text(_gallery(static), encoding="utf-8")
     (generated / "command_line.md").write_text(_command_line(), encoding="utf-8")
     (generated / "tables.md").write_text(_tables(), encoding="utf-8")
-    (generated / "file_formats.md").write_text(_file_formats(), encoding="utf-8")
     (generated / "diagram.svg").write_text(_diagram(), encoding="utf-8")
 
 

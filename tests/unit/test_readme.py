@@ -43,6 +43,9 @@ def test_results_agree_with_the_recorded_default_study(update):
     assert update.with_tables(README, claims) == README, "run: scripts/update_readme.py DATABASE"
     assert update.results(claims) == update.RESULTS.read_text(), "run: scripts/update_readme.py DATABASE"
     assert update.error_page(claims) == update.ERRORS.read_text(), "run: scripts/update_readme.py DATABASE"
+    assert update.with_formats(update.FORMATS_PAGE.read_text()) == update.FORMATS_PAGE.read_text(), (
+        "run: scripts/update_readme.py"
+    )
     # The record contains the current claims and agrees with the baseline of `claims --strict`.
     current_claims = {claim.claim: claim for claim in read_claims(published() / "claims")}
     assert {row["claim"] for row in claims} == current_claims.keys()

@@ -133,7 +133,7 @@ GRAPHS = _table(
 _MESSAGES = _table(
     "table of message times",
     Content.MESSAGES,
-    "fabricast collect osu.out -o messages.csv",
+    "fabricast collect osu_k1.out osu_k4.out -o messages.csv",
     "processes,size_bytes,time_s",
     _are_messages,
     _read_file,
@@ -142,7 +142,7 @@ _MESSAGES = _table(
 _PARAMETERS = _table(
     "table of model parameters",
     Content.PARAMETERS,
-    "fabricast calibrate machine.yaml copies.csv -o parameters.csv",
+    "fabricast calibrate machine.yaml probes.csv -o parameters.csv",
     "study,system,name,value,unit,tag,source",
     _are_parameters,
     _read_file,
