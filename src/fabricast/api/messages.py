@@ -85,6 +85,8 @@ def measurements_of_facts(
             path, text = tables[0].value
             yield file.path, read_measurements(path, text=text)
         else:
+            if isinstance(processes, Mapping) and count is not None:
+                _check_stated(file, count)
             yield file.path, _cells(file, count, node_pairs)
 
 
@@ -112,6 +114,18 @@ def _differ(group: Sequence[tuple[str, pd.DataFrame]]) -> bool:
     """Return whether several files have different process counts."""
     counts = [frozenset(part["processes"]) for _, part in group]
     return len(group) > 1 and len(frozenset().union(*counts)) == sum(map(len, counts))
+
+
+def _check_stated(file: SourceFile, processes: int) -> None:
+    """Refuse a number of processes for a file that states another one."""
+    for block in file.blocks:
+        for fact in block.of(Quantity.MESSAGE_TIME):
+            if fact.value.processes not in (None, processes):
+                raise InputError(
+                    f"states {fact.value.processes} pairs of processes, not {processes}",
+                    path=fact.place.path,
+                    line=fact.place.line,
+                )
 
 
 #: Program of blocks that are tables.

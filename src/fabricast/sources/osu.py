@@ -19,11 +19,11 @@ _TITLES = r"# osu mpi(-\w+)? (multi |multi-pair |multiple )?(bi-directional )?(l
 
 def _times(lines: Sequence[str]) -> Iterator[MessageTime | InputError]:
     """Parse OSU output: one-way latency in us, bandwidth in MB/s over a window."""
-    title = ""
+    title, columns = "", 0
     pairs: int | None = None
     for number, line in enumerate(lines, start=1):
         if "# OSU" in line:
-            title, pairs = line.lower(), None
+            title, pairs, columns = line.lower(), None, 0
             if not re.search(_TITLES, title):
                 title = ""
                 yield InputError(
@@ -37,6 +37,12 @@ def _times(lines: Sequence[str]) -> Iterator[MessageTime | InputError]:
         values = numbers_of(line, number) if title else None
         if not values or len(values) < 2:
             continue
+        if len(values) < columns:
+            yield InputError(
+                f"has {len(values)} numbers, expected {columns} as the rows before: it is cut", line=number
+            )
+            continue
+        columns = columns or len(values)
         k = pairs if "multi" in title else 1
         if "latency" in title:
             yield MessageTime(number, "osu_latency", k, values[0], values[1] * 1e-6, "one_way")

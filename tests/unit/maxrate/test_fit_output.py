@@ -99,3 +99,13 @@ def test_undetermined_parameters_have_no_value_in_tables(tmp_path):
     table, from_python = pd.read_csv(path), fc.fit_max_rate(file, draws=20)
     assert table["determined"].tolist() == from_python["determined"].tolist() == [True, False, False, False]
     assert table["value"].isna().tolist() == [False, True, True, True]
+
+
+def test_stated_pairs_and_cut_rows_are_named(tmp_path):
+    file = mbw_mr(tmp_path / "mbw.out", 8)
+    result = CliRunner().invoke(app, ["collect", f"4={file}", "-o", str(tmp_path / "x.csv")])
+    assert str(result.exception) == f"{file}:4: states 8 pairs of processes, not 4"
+    assert not (tmp_path / "x.csv").exists()
+    (tmp_path / "mbw.out").write_text((tmp_path / "mbw.out").read_text().rpartition(" ")[0].rstrip())
+    shown = CliRunner().invoke(app, ["fit", file, "--draws", "20"]).stdout
+    assert f"left out: {file}:24: is not valid OSU output: has 2 numbers, expected 3 as the rows before: it is cut" in shown
