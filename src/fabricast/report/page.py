@@ -6,7 +6,7 @@ import base64
 import json
 import re
 import zlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -40,8 +40,13 @@ _FIRST_PICTURES = 3
 _FIRST_PICTURES_OF_OURS = 1
 #: Width in points above which a figure spans both columns of a gallery.
 _COLUMN_PT = 300
-#: Verdicts of statements that hold in data.
-_HELD = ("reproduced", "decided_by_tolerance")
+#: Verdict and start of the evidence of statements that hold, and where they do.
+_HELD = (
+    ("reproduced", "independent", "in independent data"),
+    ("reproduced", "in_sample", "in data of a fit"),
+    ("reproduced", "own_simulator", "in our simulator"),
+    ("decided_by_tolerance", "", "within our tolerance"),
+)
 _QUERIES = {
     "claims": "SELECT * FROM claim ORDER BY study, claim",
     "targets": "SELECT * FROM target ORDER BY study, target",
@@ -49,6 +54,15 @@ _QUERIES = {
     "baselines": "SELECT * FROM claim_baseline ORDER BY claim, baseline",
     "run": "SELECT * FROM run",
 }
+
+
+def _held(claims: Sequence[Mapping[str, object]]) -> str:
+    """Return how many statements hold, by evidence."""
+    counts = {
+        words: sum(claim["verdict"] == verdict and str(claim["evidence"]).startswith(start) for claim in claims)
+        for verdict, start, words in _HELD
+    }
+    return ", ".join(f"{count} {words}" for words, count in counts.items() if count) or "none"
 
 
 @dataclass(frozen=True)
@@ -234,7 +248,7 @@ def _study(
             ),
             "first_author": _first_author(row["authors"]),
             "tested": sum(claim["verdict"] not in UNTESTED for claim in claims),
-            "held": sum(claim["verdict"] in _HELD for claim in claims),
+            "held": _held(claims),
             "consistent": [claim for claim in claims if claim["verdict"] == CONSISTENT],
             "targets": [target for target in sections["targets"] if target["study"] == row["study"]],
             "assumed": assumed if assumed.rows else None,

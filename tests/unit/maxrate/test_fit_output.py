@@ -108,4 +108,7 @@ def test_stated_pairs_and_cut_rows_are_named(tmp_path):
     assert not (tmp_path / "x.csv").exists()
     (tmp_path / "mbw.out").write_text((tmp_path / "mbw.out").read_text().rpartition(" ")[0].rstrip())
     shown = CliRunner().invoke(app, ["fit", file, "--draws", "20"]).stdout
-    assert f"left out: {file}:24: is not valid OSU output: has 2 numbers, expected 3 as the rows before: it is cut" in shown
+    assert (
+        f"left out: {file}:24: is not valid OSU output: has 2 numbers, expected 3 as the rows before: it is cut"
+        in shown
+    )
