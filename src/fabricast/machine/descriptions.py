@@ -31,6 +31,8 @@ class Described:
     has_sockets, has_switches : bool
         Whether the program printed which GPUs are on one socket, and which are below a switch. Otherwise the tree has
         assumptions, which are not compared.
+    has_bridges : bool
+        Whether it printed the bridges above the GPUs; without them every GPU seems to have a host bridge of its own.
     """
 
     program: str
@@ -38,6 +40,7 @@ class Described:
     tree: PcieTree
     has_sockets: bool = True
     has_switches: bool = True
+    has_bridges: bool = True
 
     @property
     def origin(self) -> str:

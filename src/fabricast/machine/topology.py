@@ -46,7 +46,7 @@ def described_tree(facts: Facts, options: MachineOptions) -> tuple[PcieTree, lis
         if refused:
             raise refused[0]
         raise _no_topology(facts)
-    described.sort(key=lambda one: _rank(one.program))
+    described.sort(key=lambda one: (not one.has_bridges, _rank(one.program)))
     first, *others = described
     warnings = [CodedWarning(WarningCode.PART_UNREADABLE, f"{error}; the description is left out") for error in refused]
     warnings += [
@@ -108,7 +108,11 @@ def _described(block: Block, fact: Fact, options: MachineOptions) -> Described:
         tree = tree_of_classes(value, path, network_cards=options.network_cards)
         return Described(fact.program, fact.place, _with_cards_noted(tree), value.has_sockets, value.has_switches)
     tree = _tree_of_forest(value, path, options)
-    return Described(fact.program, fact.place, _with_cards_noted(tree), value.has_sockets)
+    # lspci can print GPUs only ('-d 10de:'); all other programs print the bridges above them.
+    has_bridges = not value.program.startswith("lspci") or any(
+        one.children or one.bridges_above for socket in value.sockets for one in socket.children
+    )
+    return Described(fact.program, fact.place, _with_cards_noted(tree), value.has_sockets, has_bridges, has_bridges)
 
 
 def _tree_of_forest(forest: DeviceForest, path: Path | str, options: MachineOptions) -> PcieTree:

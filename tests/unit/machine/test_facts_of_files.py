@@ -170,3 +170,20 @@ def test_each_file_is_opened_once_and_the_machine_calibrated_once(written, tmp_p
     opened, _, calibrations = last.rpartition(" ")
     assert opened == str(dict.fromkeys(names, 1)), done.stderr
     assert int(calibrations) <= 1
+
+
+def test_gpus_without_bridges_complete_a_matrix_but_do_not_replace_it(tmp_path):
+    """`lspci -d 10de:` prints GPUs only, each of which would seem to have a host bridge of its own."""
+    (tmp_path / "topo.txt").write_text(matrix(groups((2, "PHB"), (2, "NODE")), numa=[0] * 4))
+    devices = [
+        f"{bus:02x}:00.0 3D controller: NVIDIA Corporation AD102GL [L40S]\n\tNUMA node: 0\n"
+        f"\tCapabilities: [78] Express (v2) Endpoint\n\t\tLnkCap: Port #0, Speed 16GT/s, Width x16\n"
+        f"\t\tLnkSta: Speed 16GT/s, Width x{4 if bus == 65 else 16}\n"
+        for bus in (1, 2, 65, 66)
+    ]
+    (tmp_path / "lspci.txt").write_text("\n".join(devices))
+    tree = fc.load_machine([tmp_path / "lspci.txt", tmp_path / "topo.txt"]).tree
+    assert [tree.path_class("0", other) for other in "123"] == ["PHB", "NODE", "NODE"]
+    assert [tree.vertex(gpu).width for gpu in "0123"] == [16, 16, 4, 16]
+    alone = fc.load_machine(tmp_path / "lspci.txt").tree
+    assert alone.path_class("0", "1") == "NODE"
