@@ -94,6 +94,8 @@ def datasets_of_facts(
     facts: Facts, *, processes: int | None = None, node_pairs: int = 1
 ) -> Iterator[tuple[str, pd.DataFrame]]:
     """Yield the measurements of each file; outputs of one benchmark with different process counts are one data set."""
+    # A file that is named twice has no more measurements.
+    facts = Facts(tuple({file.path: file for file in facts.files}.values()))
     tables = {file.path for file in facts.files if any(block.program == _TABLE for block in file.blocks)}
     outputs: dict[tuple[str, str], list[tuple[str, pd.DataFrame]]] = {}
     for path, rows in measurements_of_facts(facts, processes=processes, node_pairs=node_pairs):
@@ -110,10 +112,16 @@ def datasets_of_facts(
         yield group[0][0], whole.assign(dataset=f"{test} ({len(group)} files)", system=group[0][1]["system"].iloc[0])
 
 
+#: Sizes that outputs have in common if they are one data set.
+_LEAST_COMMON = 4
+
+
 def _differ(group: Sequence[tuple[str, pd.DataFrame]]) -> bool:
-    """Return whether several files have different process counts."""
+    """Return whether several files have different process counts and common sizes."""
     counts = [frozenset(part["processes"]) for _, part in group]
-    return len(group) > 1 and len(frozenset().union(*counts)) == sum(map(len, counts))
+    sizes = frozenset.intersection(*(frozenset(part["size_bytes"]) for _, part in group))
+    distinct = len(frozenset().union(*counts)) == sum(map(len, counts))
+    return len(group) > 1 and distinct and len(sizes) >= _LEAST_COMMON
 
 
 def _check_stated(file: SourceFile, processes: int) -> None:

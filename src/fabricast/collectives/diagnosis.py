@@ -19,6 +19,7 @@ from fabricast.core.number_text import size_text
 from fabricast.core.warnings import WarningCode
 from fabricast.inputs.gpus import gpu_model, is_known_gpu
 from fabricast.machine.machine import Machine
+from fabricast.machine.staging import StagedRates
 from fabricast.nccl.costs import Algorithm, Operation, Protocol
 from fabricast.nccl.schedule import buffer_bytes
 from fabricast.nccl.system import PathType
@@ -142,7 +143,8 @@ def _transport(case: _Case) -> Iterator[Finding]:
     """Find hops through host memory although direct copies are possible."""
     through_host = case.pairs_of(Transport.SHM)
     communicator = case.communicator
-    if not through_host or case.is_faster:
+    # Where a pair is slow, direct copies would be slow over the same link: their gain is unknown.
+    if not through_host or case.is_faster or StagedRates(communicator.machine).slow_pairs:
         return
     settings = replace(communicator.settings, p2p_level=PathType.SYS, has_peer_access=True, disabled_by="")
     other = replace(communicator, settings=settings)

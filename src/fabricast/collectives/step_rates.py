@@ -13,7 +13,17 @@ from fabricast.collectives.communicator import Communicator
 from fabricast.machine.staging import StagedRates
 from fabricast.pcie.graphs.congestion_graphs import from_pairs
 
-__all__ = ["Hop", "StepRate", "Transport", "chain_hops", "copies_of", "hop_between", "ring_hops", "step_rate"]
+__all__ = [
+    "Hop",
+    "StepRate",
+    "Transport",
+    "chain_hops",
+    "copies_of",
+    "hop_between",
+    "ring_hops",
+    "slow_shares",
+    "step_rate",
+]
 
 #: Size in bytes of the copies of a step; rates do not depend on it.
 _SIZE = 1e9
@@ -128,6 +138,22 @@ def chain_hops(
     return forward + tuple(hop_between(communicator, hop.target, hop.source, transports) for hop in hops)
 
 
+def slow_shares(communicator: Communicator) -> NDArray[np.float64]:
+    """Return the rate of staged copies between two ranks relative to that of most pairs, where it is much lower.
+
+    Shapes: result (ranks, ranks); 1 for other pairs, without measured pairs, and if rates of host memory are known.
+    """
+    count = len(communicator.ranks)
+    share = np.ones((count, count))
+    staged = StagedRates(communicator.machine)
+    if not communicator.knows_host_memory:
+        rank = {name: number for number, name in enumerate(communicator.ranks)}
+        for one, other in staged.slow_pairs:
+            if one in rank and other in rank:
+                share[rank[one], rank[other]] = share[rank[other], rank[one]] = staged.share_of_usual(one, other)
+    return share
+
+
 def step_rate(communicator: Communicator, hops: Sequence[Hop]) -> StepRate:
     """Return the rate of a step whose hops run at the same time.
 
@@ -159,14 +185,13 @@ def step_rate(communicator: Communicator, hops: Sequence[Hop]) -> StepRate:
             crosses = tree.path_class(names[hop.source], names[hop.target]) == "SYS"
             if hop.transport is Transport.SHM and crosses and between < rates[number]:
                 rates[number], bounded[number] = between, "link between sockets"
-    if uses_host and not communicator.knows_host_memory and communicator.machine.staged_bytes_per_s:
-        # Measured pairs name GPUs that are slower than their links: their hops are slower in the same ratio.
-        staged = StagedRates(communicator.machine)
+    if uses_host:
+        # Hops of pairs that were measured to be slow are slower in the same ratio.
+        share = slow_shares(communicator)
         for number, hop in enumerate(hops):
-            share = staged.share_of_usual(names[hop.source], names[hop.target])
-            if hop.transport is Transport.SHM and share < 1:
-                rates[number] *= share
-                bounded[number] = f"the slow link of {names[hop.source]} or {names[hop.target]}"
+            if hop.transport is Transport.SHM and share[hop.source, hop.target] < 1:
+                rates[number] *= float(share[hop.source, hop.target])
+                bounded[number] = f"the slow pair {names[hop.source]}>{names[hop.target]}"
     measured = [
         communicator.machine.both_ways_bytes_per_s.get(names_of_copies[slowest_copy[number]], float("inf"))
         if hop.transport is Transport.P2P and hop.is_both_ways

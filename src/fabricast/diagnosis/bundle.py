@@ -12,6 +12,7 @@ from fabricast.collectives.question import Question, prepare
 from fabricast.core.errors import InputError
 from fabricast.core.facts import Content, Fact, Facts, Kind, Quantity
 from fabricast.core.findings import Finding
+from fabricast.core.units import pcie_link_bytes_per_s
 from fabricast.core.warnings import CodedWarning, CopyWarning, WarningCode
 from fabricast.diagnosis.cluster_forecasts import compare_with_forecast
 from fabricast.diagnosis.clusters import ComparedTable, compare_with_public
@@ -26,7 +27,8 @@ from fabricast.inputs.pair_rates import SWITCHED
 from fabricast.machine.build import MACHINE_CONTENTS, machine_from
 from fabricast.machine.machine import Machine
 from fabricast.machine.options import MachineOptions
-from fabricast.machine.staged import slow_staged_copies
+from fabricast.machine.staged import slow_staged_copies, slow_staged_gpus
+from fabricast.machine.staging import StagedRates
 from fabricast.nccl.records import NcclTestsTable
 from fabricast.pcie.machines.validation import validate_rates
 from fabricast.pcie.measurements.measured_graph import MeasuredGraph
@@ -57,6 +59,10 @@ _SAME_FACT = (
     ("network_in_host", "no_peer_access", "no_direct_copies", Cause.HOST_MEMORY_TRANSPORT),
     (WarningCode.SLOW_ENDPOINT, "below_public_machines", WarningCode.SLOW_COPIES, WarningCode.IMPLAUSIBLE_RATE),
 )
+#: Share of the rate of a class of pairs below which a pair is slow.
+_SLOW_PAIR = 0.7
+#: Lanes of links that are not narrow.
+_FULL_WIDTH = 16
 #: Causes that a driver without peer access explains.
 _NO_DIRECT_COPIES = ("no_direct_copies", "no_peer_access")
 _MINOR_CODES = (WarningCode.FILES_CONTRADICT, WarningCode.GPU_MODELS_DIFFER)
@@ -169,6 +175,7 @@ def diagnose_facts(facts: Facts, options: MachineOptions) -> Diagnosis:
         answers.findings += _of_topology(machine, answers)
         answers.warnings += machine.warnings
         _compare_copies(machine, facts, answers)
+        answers.findings = _without_refuted_links(machine, answers.findings)
     _compare_tables(machine, facts, answers)
     tables = list(facts.of(Quantity.COLLECTIVE))
     all_tables = len(tables) + sum(fact.value for fact in facts.of(Quantity.UNREAD_TABLES))
@@ -229,6 +236,42 @@ def _compare_copies(machine: Machine, facts: Facts, answers: _Answers) -> None:
     answers.findings += found
 
 
+def _without_refuted_links(machine: Machine, findings: Sequence[Finding]) -> list[Finding]:
+    """Return findings; a narrow link over which faster copies were measured is a contradiction of files."""
+    fastest: dict[str, float] = {}
+    singles = {graph.flows[0]: graph.total_bytes_per_s for graph in machine.graphs if len(graph.flows) == 1}
+    for pair, rate in {**singles, **machine.staged_bytes_per_s}.items():
+        for end in pair:
+            fastest[end] = max(fastest.get(end, 0.0), rate)
+    kept = []
+    for one in findings:
+        refuted = [
+            (gpu, link)
+            for gpu in machine.tree.accelerator_names
+            for link in [_link_bytes_per_s(machine.tree, gpu)]
+            if one.cause == WarningCode.DOWNGRADED_LINK and link is not None and fastest.get(gpu, 0.0) > link
+        ]
+        if not refuted:
+            kept.append(one)
+            continue
+        gpu, link = refuted[0]
+        text = (
+            f"GPU {gpu} copies {fastest[gpu] / 1e9:.3g} GB/s, more than the {link / 1e9:.3g} GB/s of the link that "
+            f"{one.origin} states: the files are of different times or machines"
+        )
+        remedy = _REMEDIES[WarningCode.FILES_CONTRADICT]
+        kept.append(Finding(WarningCode.FILES_CONTRADICT, text, remedy, MINOR, origin=one.origin))
+    return kept
+
+
+def _link_bytes_per_s(tree: PcieTree, gpu: str) -> float | None:
+    """Return the raw rate of the link of a GPU in bytes/s; None if it is unknown."""
+    vertex = tree.vertex(gpu)
+    if vertex.generation is None or vertex.width is None or vertex.width >= _FULL_WIDTH:
+        return None
+    return pcie_link_bytes_per_s(vertex.generation, vertex.width)
+
+
 def _compare_tables(machine: Machine | None, facts: Facts, answers: _Answers) -> None:
     """Add what tables of nccl-tests say, compared with their forecast on PCIe or with public nodes and clusters."""
     tables = list(facts.of(Quantity.COLLECTIVE))
@@ -280,7 +323,11 @@ def _compare_with_public(fact: Fact, facts: Facts, answers: _Answers) -> bool:
         compared = None
     if compared is None or compared.is_neighbour:
         # Models come last: a forecast is asked only where nothing of the class was measured.
-        forecast = compare_with_forecast(fact, facts)
+        try:
+            forecast = compare_with_forecast(fact, facts)
+        except InputError as error:
+            answers.damaged.append(f"the cluster of a file does not fit the table of {fact.place}: {error.reason}")
+            return True
         if forecast is not None:
             if compared is not None and forecast.is_doubtful:
                 answers.statements.append(compared.text)
@@ -430,6 +477,7 @@ def _of_copies(machine: Machine) -> Iterator[Finding]:
     for slow in slow_staged_copies(machine):
         fact = next(one for pair, one in machine.measured.staged.items() if set(slow.ends) & set(pair))
         yield Finding(slow.code, slow.text, _REPEAT, CONTRADICTION, origin=str(fact.place))
+    yield from _slow_pairs(machine)
     if not machine.is_measured:
         return
     validation = validate_rates(
@@ -445,6 +493,29 @@ def _of_copies(machine: Machine) -> Iterator[Finding]:
             remedy = _REMEDIES[WarningCode.UNEQUAL_DIRECT_LINKS]
         origin = _place_of(warning, machine.graphs)
         yield Finding(warning.code, _with_address(machine, warning), remedy, CONTRADICTION, origin=origin)
+
+
+def _slow_pairs(machine: Machine) -> Iterator[Finding]:
+    """Yield pairs whose staged copies are much slower than others of their class, if no slow GPU explains it."""
+    rates, slow_gpus = machine.staged_bytes_per_s, set(slow_staged_gpus(machine))
+    class_of = {pair: machine.tree.path_class(*pair) for pair in rates}
+    usual = {name: max(rate for pair, rate in rates.items() if class_of[pair] == name) for name in class_of.values()}
+    slow = {
+        pair: rates[pair]
+        for pair in StagedRates(machine).slow_pairs
+        if pair in rates and not slow_gpus & set(pair) and rates[pair] < _SLOW_PAIR * usual[class_of[pair]]
+    }
+    if not slow:
+        return
+    worst = min(slow, key=lambda pair: slow[pair])
+    named = ", ".join(f"{one}>{other}" for one, other in list(slow)[:MOST_FINDINGS])
+    text = (
+        f"copies {named} through host memory are slow, {'>'.join(worst)} {slow[worst] / 1e9:.3g} GB/s, others of "
+        f"class {class_of[worst]} {usual[class_of[worst]] / 1e9:.3g} GB/s"
+    )
+    fact = machine.measured.staged.get(worst)
+    origin = str(fact.place) if fact is not None else ""
+    yield Finding(WarningCode.SLOW_COPIES, text, _REPEAT, CONTRADICTION, origin=origin)
 
 
 def _with_address(machine: Machine, warning: CodedWarning) -> str:

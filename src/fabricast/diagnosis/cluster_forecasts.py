@@ -21,6 +21,8 @@ __all__ = ["compare_with_forecast"]
 #: Ratio to the longest time of the range above which a finding is printed, and ratio of large sizes to the forecast
 #: above which their times are doubtful, though a public machine was as slow.
 _SLOWER, _DOUBTFUL = 1.15, 1.2
+#: Ratio of large sizes to the shortest forecast below which a log is of another machine.
+_IMPOSSIBLE = 0.7
 #: Size in bytes from which the rates of links and cards decide.
 _LARGE = 2.0**26
 
@@ -29,13 +31,24 @@ def compare_with_forecast(fact: Fact, facts: Facts) -> ComparedTable | None:
     """Compare a table with the forecast of the cluster of a file, or of the built-in node that has its GPUs.
 
     None if there is no range.
+
+    Raises
+    ------
+    InputError
+        If a file describes a cluster that the table contradicts.
     """
     forecast = _forecast_of(fact, facts)
     if forecast is None or "latest_us" not in forecast.table or forecast.is_range_only:
         return None
+    assumed = "" if facts.values(Quantity.CLUSTER) else _assumed(forecast)
+    fast = _ratio_of_large(forecast, "earliest_us")
+    if fast < _IMPOSSIBLE:
+        text = f"{_text(forecast, -1)}{assumed}: {1 / fast:.3g} times as fast as the shortest forecast"
+        if not assumed:
+            raise InputError(f"{text}: the cluster of the file has other cards or nodes")
+        return ComparedTable(f"{text}, so that its cards are faster", False, False, (), ())
     ratios = (forecast.table["measured_us"] / forecast.table["latest_us"]).to_numpy(dtype=float)
     worst = int(np.argmax(ratios))
-    assumed = "" if facts.values(Quantity.CLUSTER) else _assumed(forecast)
     if ratios[worst] <= 1:
         text = f"{_text(forecast, -1)}{assumed}"
         late = _late(forecast)
@@ -74,15 +87,21 @@ def _forecast_of(fact: Fact, facts: Facts) -> ClusterForecast | None:
         stated = None if run is None else run.choices_of(table.operation)
         return forecast_cluster(cluster, table.operation, [], log=table, stated=stated)
     except InputError:
+        if statement is not None:
+            raise
         return None
+
+
+def _ratio_of_large(forecast: ClusterForecast, column: str) -> float:
+    """Return the median ratio of the measured times of large sizes to a column of the forecast."""
+    size = forecast.table["size_bytes"].to_numpy()
+    ratio = (forecast.table["measured_us"] / forecast.table[column]).to_numpy(dtype=float)
+    return float(np.median(ratio[size >= min(_LARGE, size.max())]))
 
 
 def _late(forecast: ClusterForecast) -> str | None:
     """Return by how much large sizes exceed the forecast; None if they do not."""
-    size = forecast.table["size_bytes"].to_numpy()
-    ratio = (forecast.table["measured_us"] / forecast.table["time_us"]).to_numpy(dtype=float)
-    large = ratio[size >= min(_LARGE, size.max())]
-    median = float(np.median(large))
+    median = _ratio_of_large(forecast, "time_us")
     if not median > _DOUBTFUL:
         return None
     return f"large sizes last {median:.2f} times as long as the forecast; only the slowest public machines were so late"

@@ -10,7 +10,7 @@ from fabricast.core.findings import Finding
 from fabricast.diagnosis.nccl_problems import KnownProblem, known_problem
 from fabricast.diagnosis.weights import ACCESS, FIRST, LINK, MINOR
 from fabricast.inputs.gpus import gpu_model, is_known_gpu
-from fabricast.nccl.records import NcclLog, NcclTestsTable
+from fabricast.nccl.records import HostStatements, NcclLog, NcclTestsTable
 
 __all__ = ["gpu_states", "log_findings", "nccl_problems", "stated", "wrong_results"]
 
@@ -152,7 +152,8 @@ def _run_text(log: NcclLog) -> str:
 
 
 def log_findings(facts: Facts) -> Iterator[Finding]:
-    """Yield what NCCL states about direct copies and its search."""
+    """Yield what NCCL states about hosts, direct copies and its search."""
+    yield from _unequal_hosts(facts)
     tables = facts.values(Quantity.COLLECTIVE)
     for fact in facts.of(Quantity.NCCL_RUN):
         is_one_host = _is_of_one_host(fact.value) and not any(table.hosts > 1 for table in tables)
@@ -174,22 +175,38 @@ _OF_HOSTS = (
 )
 
 
-def _unequal_hosts(log: NcclLog, path: str) -> Iterator[Finding]:
-    """Yield what one host states differently from most others."""
-    for name, words, remedy in _OF_HOSTS:
-        stated = {host: getattr(one, name) for host, one in log.hosts.items() if getattr(one, name) is not None}
-        counts = Counter(value for value, _ in stated.values())
-        if len(counts) < 2:
-            continue
-        usual, hosts = counts.most_common(1)[0]
-        different = {host: found for host, found in stated.items() if found[0] != usual}
-        listed = [words.format(host, value) for host, (value, _) in list(different.items())[:_MOST_SETTINGS]]
-        others = (
-            next(host for host in stated if host not in different) if hosts == 1 else f"each of {hosts} other hosts"
-        )
-        text = f"{', '.join(listed)}; {words.format(others, usual)}"
-        first = min(line for _, line in different.values())
-        yield Finding(f"host_differs_{name}", text, remedy, ACCESS + 0.1, origin=f"{path}:{first}")
+#: Values that are worse, whatever most hosts state.
+_WORSE = {"gpudirect": "without", "network": "Socket"}
+
+
+def _unequal_hosts(facts: Facts) -> Iterator[Finding]:
+    """Yield what some hosts of a communicator state differently from the others, also in a log for each host."""
+    jobs: dict[int | None, dict[str, tuple[str, HostStatements]]] = {}
+    for fact in facts.of(Quantity.NCCL_RUN):
+        for host, one in fact.value.hosts.items():
+            jobs.setdefault(fact.value.ranks, {}).setdefault(host, (fact.place.path, one))
+    for hosts in jobs.values():
+        for name, words, remedy in _OF_HOSTS:
+            stated = {host: (getattr(one, name), path) for host, (path, one) in hosts.items() if getattr(one, name)}
+            values = Counter(found[0] for found, _ in stated.values())
+            if len(values) < 2:
+                continue
+            usual = _usual(name, values)
+            different = {host: one for host, one in stated.items() if one[0][0] != usual}
+            others = [host for host in stated if host not in different]
+            listed = [words.format(host, found[0]) for host, (found, _) in list(different.items())[:_MOST_SETTINGS]]
+            who = others[0] if len(others) == 1 else f"each of {len(others)} other hosts"
+            text = f"{', '.join(listed)}; {words.format(who, usual)}"
+            (_, line), path = min(different.values(), key=lambda one: one[0][1])
+            yield Finding(f"host_differs_{name}", text, remedy, ACCESS + 0.1, origin=f"{path}:{line}")
+
+
+def _usual(name: str, values: Counter[str]) -> str:
+    """Return the value that hosts should have: most cards, no worse value, otherwise that of most hosts."""
+    if name == "cards":
+        return max(values, key=int)
+    good = Counter({value: count for value, count in values.items() if value != _WORSE.get(name)})
+    return (good or values).most_common(1)[0][0]
 
 
 def _between_nodes(log: NcclLog, place: Callable[..., str]) -> Iterator[Finding]:
@@ -287,7 +304,6 @@ def _of_run(fact: Fact, *, has_tables: bool, is_one_host: bool) -> Iterator[Find
             FIRST - 2,
             origin=place("NET"),
         )
-    yield from _unequal_hosts(log, fact.place.path)
     yield from _between_nodes(log, place)
     if log.disabled_pairs:
         one, other = log.disabled_pairs[0]

@@ -69,7 +69,7 @@ def verdict_of(
         if within and not any(_is_measured(finding) for finding in findings):
             if first.cause == WarningCode.DOWNGRADED_LINK:
                 return Verdict(
-                    VerdictKind.SLOWER, f"{first.text}{place}; the measured times are those of this link: {within[0]}"
+                    VerdictKind.SLOWER, f"{first.text}{place}; with this link, times are as expected: {within[-1]}"
                 )
             return Verdict(VerdictKind.WITHIN, f"{'; '.join(within[:2])}; also: {first.text}{place}")
         if first.gain <= MINOR:

@@ -32,7 +32,7 @@ class Described:
         Whether the program printed which GPUs are on one socket, and which are below a switch. Otherwise the tree has
         assumptions, which are not compared.
     has_bridges : bool
-        Whether it printed the bridges above the GPUs; without them every GPU seems to have a host bridge of its own.
+        Whether it printed the bridges above the GPUs; without them each GPU seems to have another host bridge.
     """
 
     program: str

@@ -9,11 +9,14 @@ import numpy as np
 
 from fabricast.inputs.pair_rates import BOTH_WAYS, ONE_WAY, SWITCHED, PublicShare, is_old_geforce, staged_share
 from fabricast.machine.machine import Machine
-from fabricast.machine.staged import slow_staged_gpus
 from fabricast.pcie.models.parameters import link_generation
 from fabricast.pcie.topology.paths import narrowest_link
 
 __all__ = ["StagedRate", "StagedRates"]
+
+#: Quantile of the ratios to public machines that is usual, because faults only slow copies, and the share of it below
+#: which a pair is slow.
+_USUAL, _SLOW_PAIR = 0.75, 0.7
 
 
 @dataclass(frozen=True)
@@ -71,26 +74,28 @@ class StagedRates:
         scale = one_way / self._public(source, target, ONE_WAY).bytes_per_s
         return StagedRate(public.bytes_per_s * scale, public.shortest, public.longest, False, public.machines)
 
-    @property
+    @cached_property
     def relation_to_public(self) -> float | None:
-        """Median ratio of measured rates of pairs, both ways if known, to those of public machines; None if unknown."""
-        found = self._ratios
-        # A slow GPU says nothing about the host memory of the others.
-        usual = [ratio for pair, ratio in found.items() if not self._slow & set(pair)] or list(found.values())
-        return float(np.median(usual)) if usual else None
+        """Median ratio of measured rates of pairs, both ways if known, to those of public machines; None if unknown.
+
+        Pairs that are much slower than most say nothing about the host memory of the others.
+        """
+        ratios = np.array(list(self._ratios.values()))
+        if not ratios.size:
+            return None
+        usual = ratios[ratios >= _SLOW_PAIR * np.quantile(ratios, _USUAL)]
+        return float(np.median(usual))
 
     def share_of_usual(self, source: str, target: str) -> float:
-        """Return the rate of a pair with a slow GPU relative to the usual relation; 1 for other pairs."""
+        """Return the rate of a pair that is much slower than most, relative to these; 1 for other pairs."""
         usual = self.relation_to_public
         ratio = self._ratios.get((source, target), self._ratios.get((target, source)))
-        if usual is None or ratio is None or not self._slow & {source, target}:
-            return 1.0
-        return min(ratio / usual, 1.0)
+        return 1.0 if usual is None or ratio is None or ratio >= _SLOW_PAIR * usual else ratio / usual
 
-    @cached_property
-    def _slow(self) -> set[str]:
-        """GPUs whose measured copies are all slower than those of the others."""
-        return set(slow_staged_gpus(self._machine))
+    @property
+    def slow_pairs(self) -> list[tuple[str, str]]:
+        """Measured pairs that are much slower than most."""
+        return [pair for pair in self._ratios if self.share_of_usual(*pair) < 1]
 
     @cached_property
     def _ratios(self) -> dict[tuple[str, str], float]:

@@ -28,26 +28,30 @@ _LATEST_GENERATION = 6
 def _names(line: str) -> list[str]:
     """Return the names of the columns of a header; none for other lines."""
     names = [name.partition(" [")[0].strip() for name in line.split(",")]
-    is_header = len(names) > 1 and "index" in names and any(name in _COLUMNS for name in names)
-    return names if is_header else []
+    is_header = len(names) > 1 and any(name in _COLUMNS and "." in name for name in names)
+    return names if is_header or {"index", "name"} <= set(names) else []
 
 
 def _is_table(text: Text) -> bool:
-    return "index" in text.raw and any("," in line and _names(line) for _, line in text.lines())
+    return any("," in line and _names(line) for _, line in text.lines())
 
 
 def _read(text: Text) -> Iterator[Reading]:
     names: list[str] = []
     facts: list[Fact] = []
+    rows: dict[str, dict[str, str]] = {}
     first = 0
     for number, line in text.lines():
         cells = [cell.strip() for cell in line.split(",")]
         if found := _names(line):
+            if "index" not in found:
+                raise text.error("lacks the column index: add it to --query-gpu", number)
             names, first = found, first or number
         elif names and len(cells) == len(names) and cells[names.index("index")].isdigit():
             row = dict(zip(names, cells, strict=True))
-            known = {fact.subject for fact in facts}
-            if (row["index"],) not in known:
+            if rows.setdefault(row["index"], row) != row:
+                raise text.error(f"has another row of GPU {row['index']} that differs", number)
+            if rows[row["index"]] is row:
                 facts += _of_row(text, row, number)
     if not facts:
         raise text.error("has no row of a GPU below the names of the columns", first)
@@ -57,7 +61,7 @@ def _read(text: Text) -> Iterator[Reading]:
 def _of_row(text: Text, row: dict[str, str], line: int) -> Iterator[Fact]:
     """Yield the facts of one GPU; values such as [N/A] state nothing."""
     for name, quantity in _COLUMNS.items():
-        cell = row.get(name, "")
+        cell = row.get(name, "").partition("[")[0].strip()
         value: str | int
         if quantity is Quantity.GPU_MODEL:
             value = cell

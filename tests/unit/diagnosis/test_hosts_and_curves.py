@@ -56,6 +56,29 @@ def test_two_hosts_that_differ_are_both_named(tmp_path):
     assert text == "node02 lists 4 network cards; node00 lists 8 network cards"
 
 
+def test_worse_hosts_are_named_whatever_most_hosts_state(tmp_path):
+    text = host_log(3, network="Socket", cards=4, other={"network": "IB", "cards": 8})
+    (tmp_path / "nccl.log").write_text(text)
+    found = {one.cause: one.text for one in fc.diagnose(tmp_path / "nccl.log").findings}
+    assert found["host_differs_network"].startswith(
+        "node00 uses the network Socket, node01 uses the network Socket; node02"
+    )
+    assert (
+        found["host_differs_cards"]
+        == "node00 lists 4 network cards, node01 lists 4 network cards; node02 lists 8 network cards"
+    )
+
+
+def test_a_log_for_each_host_is_compared_with_the_others(tmp_path):
+    lines = host_log(other={"version": "2.19.3"}).splitlines()
+    files = []
+    for host in ("node00", "node01", "node02", "node03"):
+        files.append(tmp_path / f"{host}.log")
+        files[-1].write_text("\n".join(line for line in lines if line.startswith(host)) + "\n")
+    (finding,) = [one for one in fc.diagnose(files).findings if one.cause == "host_differs_version"]
+    assert finding.origin == f"{files[2]}:1"
+
+
 def test_equal_hosts_are_no_finding(tmp_path):
     (tmp_path / "nccl.log").write_text(host_log())
     (tmp_path / "run.log").write_text("")
@@ -95,8 +118,24 @@ def test_a_cluster_file_states_the_cards(tmp_path):
     assert str(found.verdict).startswith("slower than expected") and found.has_causes
     assert "assumed" not in str(found.verdict)
     (tmp_path / "cluster.yaml").write_text("cluster: mine\nnode: hgx_h100\nnodes: 4\nnic: 4x100\n")
+    log = nccl_tests_log(tmp_path / "run.log", [(size, time * 8) for size, time in FORECAST[3:]])
     slower_cards = fc.diagnose([tmp_path / "cluster.yaml", log])
     assert str(slower_cards.verdict).startswith("within the expected range")
+
+
+def test_a_cluster_file_of_another_machine_is_named(tmp_path):
+    log = nccl_tests_log(tmp_path / "run.log", FORECAST)
+    for cluster, message in (
+        (
+            "nodes: 4\nnic: 1x100",
+            "times as fast as the shortest forecast: the cluster of the file has other cards or nodes",
+        ),
+        ("nodes: 2\nnic: 8x400", "has 32 ranks, expected 16 of 2 nodes"),
+    ):
+        (tmp_path / "cluster.yaml").write_text(f"cluster: mine\nnode: hgx_h100\n{cluster}\n")
+        found = fc.diagnose([tmp_path / "cluster.yaml", log])
+        assert str(found.verdict).startswith("nothing could be judged: the cluster of a file does not fit the table of")
+        assert message in str(found.verdict)
 
 
 #: Four GeForce cards, the third with a quarter of the rate.
@@ -121,7 +160,11 @@ def test_a_gpu_with_slow_staged_copies_bounds_the_ring(workstation):
 
 
 def test_settings_that_the_driver_overrules_are_no_cause(workstation, tmp_path):
-    found = fc.collective(workstation, gpu="RTX 4090", sizes=["64 MiB"], env={"NCCL_P2P_DISABLE": "1"})
+    disabled = {"NCCL_P2P_DISABLE": "1"}
+    slow = fc.collective(workstation, gpu="RTX 4090", sizes=["64 MiB"], env=disabled)
+    # Direct copies would use the slow link, too.
+    assert not any(one.cause == "host_memory_transport" for one in fc.diagnose_collective(slow))
+    found = fc.collective(workstation[0], gpu="RTX 4090", sizes=["64 MiB"], env=disabled)
     (cause,) = [one for one in fc.diagnose_collective(found) if one.cause == "host_memory_transport"]
     assert "NCCL_P2P_DISABLE" not in cause.text + cause.remedy
     lines = [
@@ -153,5 +196,39 @@ def test_the_row_of_a_narrow_link_in_a_table_of_nvidia_smi_is_named(workstation,
     assert found.findings[0].cause == WarningCode.DOWNGRADED_LINK
     assert found.findings[0].origin == f"{tmp_path / 'gpus.csv'}:3"
     (tmp_path / "gpus.csv").write_text(head + "\n")
-    with pytest.raises(fc.InputError, match="has no row of a GPU below the names of the columns"):
-        fc.load_machine([workstation[0], tmp_path / "gpus.csv"])
+    for text, message in (
+        (head, "has no row of a GPU below the names of the columns"),
+        (head.replace("index, ", "") + "\n", "lacks the column index: add it to --query-gpu"),
+        ("\n".join([head, *rows, rows[1].replace(" 4,", " 16,", 1)]), "has another row of GPU 1 that differs"),
+    ):
+        (tmp_path / "gpus.csv").write_text(text + "\n")
+        with pytest.raises(fc.InputError, match=message):
+            fc.load_machine([workstation[0], tmp_path / "gpus.csv"])
+
+
+def test_a_narrow_link_that_measured_copies_refute_is_a_contradiction_of_files(workstation, tmp_path):
+    """GPU 2 is slow in these copies, GPU 1 is not."""
+    head = "index, name, pci.bus_id, pcie.link.gen.max, pcie.link.width.max, pcie.link.width.current"
+    for slow, causes in ((1, {WarningCode.SLOW_ENDPOINT, WarningCode.FILES_CONTRADICT}), (2, {"downgraded_link"})):
+        rows = [
+            f"{gpu}, NVIDIA GeForce RTX 4090, 00000000:{gpu + 1:02X}:00.0, 4, 16, {4 if gpu == slow else 16}"
+            for gpu in range(4)
+        ]
+        (tmp_path / "gpus.csv").write_text("\n".join([head, *rows]) + "\n")
+        found = fc.diagnose([*workstation, tmp_path / "gpus.csv"])
+        assert {one.cause for one in found.findings} == causes
+        assert str(found.verdict).startswith("slower than expected")
+
+
+def test_a_slow_pair_is_named_and_avoided(workstation):
+    rates = [
+        [6.1 if {one, other} == {1, 2} else 21.5 if one != other else 0.0 for other in range(4)] for one in range(4)
+    ]
+    pairs = [(one, other) for one in range(4) for other in range(4) if one != other]
+    text = peer_test(rates, disabled=pairs).replace("P2P=Enabled Bandwidth (P2P Writes)", "P2P=Disabled Bandwidth")
+    workstation[1].write_text(text)
+    (finding,) = fc.diagnose(workstation, gpu="RTX 4090").findings
+    assert finding.text.startswith("copies 1>2, 2>1 through host memory are slow, 1>2 6.1 GB/s")
+    ring = fc.collective(workstation, gpu="RTX 4090", sizes=["64 MiB"])
+    assert ring.gain_of_order > 2
+    assert ring.orders.best == (0, 1, 3, 2)
