@@ -16,7 +16,7 @@ Results are data frames with units in the names of columns, and warnings in ``at
 (['endpoint 1 receives', 'endpoint 1 receives'], ['2>1', '0>1'])
 """
 
-from typing import Any
+from typing import Any as _Any
 
 import lazy_loader
 
@@ -25,7 +25,7 @@ __version__ = "0.1.0"
 _load, __dir__, _names = lazy_loader.attach_stub(__name__, __file__)
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> _Any:
     """Load a public name when it is first used; an error lists similar names."""
     if name not in _names:
         from fabricast.core.errors import near_names

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import statistics
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -299,8 +300,7 @@ def _measured_lines(table: pd.DataFrame) -> Iterator[str]:
         else:
             yield f"log: all {len(table)} sizes are within their range or faster"
     least = min(_LARGE, size.max())
-    large = sorted(ratio[size >= least])
-    median = large[len(large) // 2]
+    median = statistics.median(ratio[size >= least].tolist())
     yield f"log: sizes from {size_text(least)} last {median:.2f} times as long as the forecast (median)"
 
 

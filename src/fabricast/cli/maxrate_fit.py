@@ -81,7 +81,7 @@ def _joint_line(fits: Sequence[DatasetFit]) -> Iterator[str]:
     """Yield the parameters that a latency test and a windowed test determine together, if there is one of each."""
     latency = [fit for fit in fits if fit.convention != "windowed" and (fit.cells[:, 1] == 1).any()]
     windowed = [fit for fit in fits if fit.convention == "windowed" and (fit.cells[:, 1] == 1).sum() >= FEWEST_CELLS]
-    if len(latency) != 1 or len(windowed) != 1:
+    if len(latency) != 1 or len(windowed) != 1 or max(fit.cells[:, 0].min() for fit in fits) > _SMALL_BYTES:
         return
     cells, times = windowed[0].cells, windowed[0].times
     one = cells[:, 1] == 1

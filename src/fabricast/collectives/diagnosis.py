@@ -143,21 +143,23 @@ def _transport(case: _Case) -> Iterator[Finding]:
     """Find hops through host memory although direct copies are possible."""
     through_host = case.pairs_of(Transport.SHM)
     communicator = case.communicator
-    # Where a pair is slow, direct copies would be slow over the same link: their gain is unknown.
-    if not through_host or case.is_faster or StagedRates(communicator.machine).slow_pairs:
+    if not through_host or case.is_faster:
         return
     settings = replace(communicator.settings, p2p_level=PathType.SYS, has_peer_access=True, disabled_by="")
     other = replace(communicator, settings=settings)
     faster_s = times_with(case.forecast, other)
     gains = case.time_s / faster_s
-    gain = float(gains[-1])
+    # Where a pair is slow, direct copies would be slow over the same link: their gain is unknown.
+    gain = float("nan") if StagedRates(communicator.machine).slow_pairs else float(gains[-1])
     hops = [hop for hop in case.forecast.step.hops if hop.transport is Transport.SHM]
     # The classes of 'nvidia-smi topo -m': NCCL counts NODE as PHB.
     names = communicator.ranks
     kinds = sorted({communicator.tree.path_class(names[hop.source], names[hop.target]) for hop in hops})
     text = f"hops {_listed(through_host)} (path class {' and '.join(kinds)}) go through host memory"
     disabled_by = communicator.settings.disabled_by
-    has_access = not communicator.tree.staged_pairs and not has_stock_driver(communicator.machine)
+    pairs = {(communicator.ranks[hop.source], communicator.ranks[hop.target]) for hop in hops}
+    is_denied = pairs <= set(communicator.tree.staged_pairs) or has_stock_driver(communicator.machine)
+    has_access = communicator.machine.has_direct_copies or not is_denied
     if disabled_by and has_access:
         text += f", because {disabled_by} is set"
         remedy = f"unset {disabled_by.partition('=')[0]}"
@@ -183,6 +185,8 @@ def _transport(case: _Case) -> Iterator[Finding]:
     elif gain < 1 / _GAIN:
         text += f"; direct copies would be slower here (gain {gain:.2f})"
         remedy = "keep host memory; measure host memory rates"
+        yield Finding(Cause.HOST_MEMORY_TRANSPORT, text, remedy, 1.0, case.everything)
+    elif gain != gain:
         yield Finding(Cause.HOST_MEMORY_TRANSPORT, text, remedy, 1.0, case.everything)
 
 

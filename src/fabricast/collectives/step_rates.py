@@ -150,7 +150,9 @@ def slow_shares(communicator: Communicator) -> NDArray[np.float64]:
         rank = {name: number for number, name in enumerate(communicator.ranks)}
         for one, other in staged.slow_pairs:
             if one in rank and other in rank:
-                share[rank[one], rank[other]] = share[rank[other], rank[one]] = staged.share_of_usual(one, other)
+                share[rank[one], rank[other]] = staged.share_of_usual(one, other)
+                # A pair that was measured in one direction, or in both at once, is slow in both.
+                share[rank[other], rank[one]] = staged.share_of_usual(other, one)
     return share
 
 
@@ -211,8 +213,9 @@ def step_rate(communicator: Communicator, hops: Sequence[Hop]) -> StepRate:
         (hop_names[number],) if number in bounded else tuple(on_link[label]) for number, label in enumerate(labels)
     )
     low = high = min(rates)
-    if uses_host and not communicator.knows_host_memory and not bounded:
+    if uses_host and not communicator.knows_host_memory:
         # Nothing is known about host memory: from no limit to one link that all copies share.
         alone = float(np.max(of_copy))
-        low, high = min(low, alone / len(pairs)), max(high, min(alone, max(rates)))
+        low = min(low, alone / len(pairs))
+        high = high if bounded else max(high, min(alone, max(rates)))
     return StepRate(tuple(hops), tuple(rates), tuple(labels), sharers, low, high)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 from fabricast.collectives.diagnosis import STOCK_DRIVER, Cause, diagnose_collective, has_stock_driver
@@ -163,9 +164,7 @@ def diagnose_facts(facts: Facts, options: MachineOptions) -> Diagnosis:
         if facts.blocks_of(Content.TOPOLOGY):
             answers.damaged.append(missing)
             answers.warnings.append(CodedWarning(WarningCode.PART_UNREADABLE, f"{error}; the topology is left out"))
-    if (has_stock_driver(machine) if machine is not None else _names_stock_driver(options.gpu)) and (
-        "NCCL_P2P_LEVEL" not in {name for run in facts.values(Quantity.NCCL_RUN) for name in run.environment}
-    ):
+    if _lacks_access(machine) if machine is not None else _names_stock_driver(options.gpu):
         # A state of these GPUs, no fault.
         kept = [one for one in answers.findings if one.cause not in _NO_DIRECT_COPIES]
         if machine is None and len(kept) < len(answers.findings):
@@ -190,6 +189,7 @@ def diagnose_facts(facts: Facts, options: MachineOptions) -> Diagnosis:
         measured=measured,
         missing="" if answers.compared else missing,
         damaged=answers.damaged,
+        over_pcie=machine is not None and not machine.tree.peer_links,
     )
     return Diagnosis(
         verdict,
@@ -203,6 +203,11 @@ def diagnose_facts(facts: Facts, options: MachineOptions) -> Diagnosis:
         damaged,
         None if machine is None else machine.tree,
     )
+
+
+def _lacks_access(machine: Machine) -> bool:
+    """Return whether the unmodified driver of the GPUs permits no direct copies, and no file states otherwise."""
+    return has_stock_driver(machine) and bool(machine.tree.staged_pairs) and not machine.has_direct_copies
 
 
 def _names_stock_driver(gpu: str | None) -> bool:
@@ -238,23 +243,20 @@ def _compare_copies(machine: Machine, facts: Facts, answers: _Answers) -> None:
 
 def _without_refuted_links(machine: Machine, findings: Sequence[Finding]) -> list[Finding]:
     """Return findings; a narrow link over which faster copies were measured is a contradiction of files."""
+    tree = machine.tree
     fastest: dict[str, float] = {}
     singles = {graph.flows[0]: graph.total_bytes_per_s for graph in machine.graphs if len(graph.flows) == 1}
     for pair, rate in {**singles, **machine.staged_bytes_per_s}.items():
-        for end in pair:
-            fastest[end] = max(fastest.get(end, 0.0), rate)
+        if tree.peer_link(*pair) is None:
+            for end in pair:
+                fastest[end] = max(fastest.get(end, 0.0), rate)
     kept = []
     for one in findings:
-        refuted = [
-            (gpu, link)
-            for gpu in machine.tree.accelerator_names
-            for link in [_link_bytes_per_s(machine.tree, gpu)]
-            if one.cause == WarningCode.DOWNGRADED_LINK and link is not None and fastest.get(gpu, 0.0) > link
-        ]
-        if not refuted:
+        gpu = _gpu_of(machine, one.text) if one.cause == WarningCode.DOWNGRADED_LINK else None
+        link = None if gpu is None else _link_bytes_per_s(tree, gpu)
+        if gpu is None or link is None or fastest.get(gpu, 0.0) <= link:
             kept.append(one)
             continue
-        gpu, link = refuted[0]
         text = (
             f"GPU {gpu} copies {fastest[gpu] / 1e9:.3g} GB/s, more than the {link / 1e9:.3g} GB/s of the link that "
             f"{one.origin} states: the files are of different times or machines"
@@ -262,6 +264,15 @@ def _without_refuted_links(machine: Machine, findings: Sequence[Finding]) -> lis
         remedy = _REMEDIES[WarningCode.FILES_CONTRADICT]
         kept.append(Finding(WarningCode.FILES_CONTRADICT, text, remedy, MINOR, origin=one.origin))
     return kept
+
+
+def _gpu_of(machine: Machine, text: str) -> str | None:
+    """Return the GPU whose PCI address a text has; None if it has none or several GPUs have it."""
+    tree = machine.tree
+    named = {gpu for gpu in tree.accelerator_names if ":" in tree.vertex(gpu).label and tree.vertex(gpu).label in text}
+    stated = {fact.subject[0] for fact in machine.facts.of(Quantity.GPU_ADDRESS) if fact.subject and fact.value in text}
+    found = named or stated & set(tree.accelerator_names)
+    return found.pop() if len(found) == 1 else None
 
 
 def _link_bytes_per_s(tree: PcieTree, gpu: str) -> float | None:
@@ -317,16 +328,18 @@ def _table_problem(fact: Fact) -> str:
 
 def _compare_with_public(fact: Fact, facts: Facts, answers: _Answers) -> bool:
     """Add what a table says, compared with public machines of its class or a forecast; return whether one exists."""
-    try:
-        compared: ComparedTable | None = compare_with_public(fact, facts)
-    except InputError:
-        compared = None
+    compared: ComparedTable | None = None
+    if not facts.values(Quantity.CLUSTER):
+        with suppress(InputError):
+            compared = compare_with_public(fact, facts)
     if compared is None or compared.is_neighbour:
         # Models come last: a forecast is asked only where nothing of the class was measured.
         try:
             forecast = compare_with_forecast(fact, facts)
         except InputError as error:
-            answers.damaged.append(f"the cluster of a file does not fit the table of {fact.place}: {error.reason}")
+            text = f"the cluster of a file does not fit the table of {fact.place}: {error.reason}"
+            remedy = _REMEDIES[WarningCode.FILES_CONTRADICT]
+            answers.findings.append(Finding(WarningCode.FILES_CONTRADICT, text, remedy, MINOR, origin=str(fact.place)))
             return True
         if forecast is not None:
             if compared is not None and forecast.is_doubtful:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from fabricast.collectives.clusters.forecast import ClusterForecast, forecast_cluster
@@ -46,7 +48,8 @@ def compare_with_forecast(fact: Fact, facts: Facts) -> ComparedTable | None:
         text = f"{_text(forecast, -1)}{assumed}: {1 / fast:.3g} times as fast as the shortest forecast"
         if not assumed:
             raise InputError(f"{text}: the cluster of the file has other cards or nodes")
-        return ComparedTable(f"{text}, so that its cards are faster", False, False, (), ())
+        what = "cards" if forecast.cluster.nodes > 1 else "direct links"
+        return ComparedTable(f"{text}, so that its {what} are faster", False, False, (), ())
     ratios = (forecast.table["measured_us"] / forecast.table["latest_us"]).to_numpy(dtype=float)
     worst = int(np.argmax(ratios))
     if ratios[worst] <= 1:
@@ -83,6 +86,8 @@ def _forecast_of(fact: Fact, facts: Facts) -> ClusterForecast | None:
         if len(kinds) > 1 or table.operation is None:
             return None
         node, options, _ = kinds[0]
+        # The log states how many nodes took part.
+        options = replace(options, nodes=None)
         cluster = cluster_of(node, options, fact, run)
         stated = None if run is None else run.choices_of(table.operation)
         return forecast_cluster(cluster, table.operation, [], log=table, stated=stated)
@@ -93,10 +98,12 @@ def _forecast_of(fact: Fact, facts: Facts) -> ClusterForecast | None:
 
 
 def _ratio_of_large(forecast: ClusterForecast, column: str) -> float:
-    """Return the median ratio of the measured times of large sizes to a column of the forecast."""
+    """Return the median ratio of the measured times of large sizes to a column of the forecast; 1 without such."""
     size = forecast.table["size_bytes"].to_numpy()
+    if size.max() < _LARGE:
+        return 1.0
     ratio = (forecast.table["measured_us"] / forecast.table[column]).to_numpy(dtype=float)
-    return float(np.median(ratio[size >= min(_LARGE, size.max())]))
+    return float(np.median(ratio[size >= _LARGE]))
 
 
 def _late(forecast: ClusterForecast) -> str | None:

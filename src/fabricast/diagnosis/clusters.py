@@ -47,7 +47,7 @@ class ComparedTable:
     notes : tuple of str
         What explains the numbers, no causes.
     is_doubtful : bool, default False
-        Whether the times are far from the forecast, but neither above its range nor is the machine known.
+        Whether the times are far from the forecast, but cards that are assumed, or other machines, would explain it.
     """
 
     text: str

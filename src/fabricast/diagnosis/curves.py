@@ -36,10 +36,11 @@ def slower_than_larger(fact: Fact) -> Finding | None:
         return None
     worst = int(np.argmax(ratio))
     larger = worst + 1 + int(np.argmin(times[worst + 1 :]))
-    ends = dict.fromkeys(size_text(float(sizes[place])) for place in (slow[0], slow[-1]))
+    first, last = (size_text(float(sizes[place])) for place in (slow[0], slow[-1]))
+    which = f"{first} lasts" if slow.size == 1 else f"{slow.size} sizes from {first} to {last} lasts"
     text = (
-        f"{table.operation} of {' to '.join(ends)} lasts longer than larger sizes: {size_text(float(sizes[worst]))} "
-        f"{times[worst] * 1e6:,.4g} us, {size_text(float(sizes[larger]))} {times[larger] * 1e6:,.4g} us"
+        f"{table.operation} of {which} longer than larger sizes: {size_text(float(sizes[worst]))} "
+        f"{times[worst] * 1e6:,.0f} us, {size_text(float(sizes[larger]))} {times[larger] * 1e6:,.0f} us"
     )
     remedy = (
         "run these sizes again; if it stays, compare NCCL_PROTO and NCCL_ALGO for them, and whether NCCL_DEBUG=INFO "

@@ -181,10 +181,12 @@ _WORSE = {"gpudirect": "without", "network": "Socket"}
 
 def _unequal_hosts(facts: Facts) -> Iterator[Finding]:
     """Yield what some hosts of a communicator state differently from the others, also in a log for each host."""
-    jobs: dict[int | None, dict[str, tuple[str, HostStatements]]] = {}
+    jobs: dict[object, dict[str, tuple[str, HostStatements]]] = {}
     for fact in facts.of(Quantity.NCCL_RUN):
+        # Logs of several hosts, or for each host of a job with several nodes.
+        job = fact.value.ranks if fact.value.nodes > 1 else fact.place.path
         for host, one in fact.value.hosts.items():
-            jobs.setdefault(fact.value.ranks, {}).setdefault(host, (fact.place.path, one))
+            jobs.setdefault(job, {}).setdefault(host, (fact.place.path, one))
     for hosts in jobs.values():
         for name, words, remedy in _OF_HOSTS:
             stated = {host: (getattr(one, name), path) for host, (path, one) in hosts.items() if getattr(one, name)}
@@ -193,18 +195,22 @@ def _unequal_hosts(facts: Facts) -> Iterator[Finding]:
                 continue
             usual = _usual(name, values)
             different = {host: one for host, one in stated.items() if one[0][0] != usual}
-            others = [host for host in stated if host not in different]
+            if name == "cards":
+                different = {host: one for host, one in different.items() if int(one[0][0]) < int(usual)}
+            if not different:
+                continue
+            others = [host for host, one in stated.items() if one[0][0] == usual]
             listed = [words.format(host, found[0]) for host, (found, _) in list(different.items())[:_MOST_SETTINGS]]
             who = others[0] if len(others) == 1 else f"each of {len(others)} other hosts"
-            text = f"{', '.join(listed)}; {words.format(who, usual)}"
+            text = f"{', '.join(listed)}; {words.format(who, usual)}".replace(" 1 network cards", " 1 network card")
             (_, line), path = min(different.values(), key=lambda one: one[0][1])
             yield Finding(f"host_differs_{name}", text, remedy, ACCESS + 0.1, origin=f"{path}:{line}")
 
 
 def _usual(name: str, values: Counter[str]) -> str:
-    """Return the value that hosts should have: most cards, no worse value, otherwise that of most hosts."""
+    """Return the value that hosts should have: that of most hosts, but no worse value; of equal counts, more cards."""
     if name == "cards":
-        return max(values, key=int)
+        return max(values, key=lambda value: (values[value], int(value)))
     good = Counter({value: count for value, count in values.items() if value != _WORSE.get(name)})
     return (good or values).most_common(1)[0][0]
 

@@ -56,6 +56,7 @@ def verdict_of(
     missing: str,
     doubtful: Sequence[str] = (),
     damaged: Sequence[str] = (),
+    over_pcie: bool = False,
 ) -> Verdict:
     """Return the answer: causes before agreement, agreement before what is missing."""
     if findings:
@@ -67,10 +68,8 @@ def verdict_of(
         if doubtful and not any(_is_measured(finding) for finding in findings):
             return Verdict(VerdictKind.DOUBTFUL, f"{doubtful[0]}; also: {first.text}{place}")
         if within and not any(_is_measured(finding) for finding in findings):
-            if first.cause == WarningCode.DOWNGRADED_LINK:
-                return Verdict(
-                    VerdictKind.SLOWER, f"{first.text}{place}; with this link, times are as expected: {within[-1]}"
-                )
+            if over_pcie and first.cause == WarningCode.DOWNGRADED_LINK:
+                return Verdict(VerdictKind.SLOWER, f"{first.text}{place}; measured with this link: {within[-1]}")
             return Verdict(VerdictKind.WITHIN, f"{'; '.join(within[:2])}; also: {first.text}{place}")
         if first.gain <= MINOR:
             return Verdict(VerdictKind.NOTHING, f"{first.text}{place}")

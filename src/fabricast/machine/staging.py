@@ -78,24 +78,29 @@ class StagedRates:
     def relation_to_public(self) -> float | None:
         """Median ratio of measured rates of pairs, both ways if known, to those of public machines; None if unknown.
 
-        Pairs that are much slower than most say nothing about the host memory of the others.
+        Pairs that are much slower than most of their class say nothing about the host memory of the others.
         """
-        ratios = np.array(list(self._ratios.values()))
-        if not ratios.size:
-            return None
-        usual = ratios[ratios >= _SLOW_PAIR * np.quantile(ratios, _USUAL)]
-        return float(np.median(usual))
+        usual = [ratio for pair, ratio in self._ratios.items() if self.share_of_usual(*pair) == 1]
+        return float(np.median(usual)) if usual else None
 
     def share_of_usual(self, source: str, target: str) -> float:
-        """Return the rate of a pair that is much slower than most, relative to these; 1 for other pairs."""
-        usual = self.relation_to_public
+        """Return the rate of a pair that is much slower than most of its class, relative to these; 1 for others."""
         ratio = self._ratios.get((source, target), self._ratios.get((target, source)))
+        usual = self._usual.get(self._tree.path_class(source, target))
         return 1.0 if usual is None or ratio is None or ratio >= _SLOW_PAIR * usual else ratio / usual
 
     @property
     def slow_pairs(self) -> list[tuple[str, str]]:
-        """Measured pairs that are much slower than most."""
+        """Measured pairs that are much slower than most of their class."""
         return [pair for pair in self._ratios if self.share_of_usual(*pair) < 1]
+
+    @cached_property
+    def _usual(self) -> dict[str, float]:
+        """Usual ratio of the pairs of each path class."""
+        classes: dict[str, list[float]] = {}
+        for pair, ratio in self._ratios.items():
+            classes.setdefault(self._tree.path_class(*pair), []).append(ratio)
+        return {name: float(np.quantile(ratios, _USUAL)) for name, ratios in classes.items()}
 
     @cached_property
     def _ratios(self) -> dict[tuple[str, str], float]:

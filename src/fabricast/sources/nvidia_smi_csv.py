@@ -48,7 +48,7 @@ def _read(text: Text) -> Iterator[Reading]:
                 raise text.error("lacks the column index: add it to --query-gpu", number)
             names, first = found, first or number
         elif names and len(cells) == len(names) and cells[names.index("index")].isdigit():
-            row = dict(zip(names, cells, strict=True))
+            row = {name: cell for name, cell in zip(names, cells, strict=True) if name in _COLUMNS or name == "index"}
             if rows.setdefault(row["index"], row) != row:
                 raise text.error(f"has another row of GPU {row['index']} that differs", number)
             if rows[row["index"]] is row:
