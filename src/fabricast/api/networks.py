@@ -38,7 +38,7 @@ class RankMapping:
     pattern, network : str
         What was mapped, and on what, in words.
     table : pandas.DataFrame
-        One row per node: node, host, first_rank, last_rank.
+        One row per node: node, host, first_rank, last_rank; with blocks, those of its first and last corner.
     times : pandas.DataFrame
         One row per order of hosts (listed, random, searched; blocks: the listed hosts with a block of the grid on each
         node) and routing: time_s of the busiest link, its name in busiest_link, and the bytes on it.
@@ -94,9 +94,9 @@ def map_ranks(
 ) -> RankMapping:
     """Return the order of hosts in which a pattern has no hot link, with the times of the listed order and random ones.
 
-    Consecutive ranks are on one node, or a block of the grid of a halo exchange, which sends fewer bytes. The time is
-    that of the busiest link: a lower bound of the time of the pattern, without latencies and without what a node does
-    inside.
+    Consecutive ranks are on one node, or a block of the grid of a halo exchange, which usually sends fewer bytes. The
+    time is that of the busiest link: a lower bound of the time of the pattern, without latencies and without what a
+    node does inside.
 
     Parameters
     ----------

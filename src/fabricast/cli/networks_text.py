@@ -26,6 +26,8 @@ def mapping_lines(found: RankMapping) -> Iterator[str]:
         yield f"{_ORDERS[str(order)]:14}" + "".join(f"{times[one] * 1e3:13.4g}" for one in ROUTINGS) + f"  {link}"
     static = found.times[found.times["routing"] == "static"].set_index("order")["time_s"]
     orders = "with every order" if found.same_ports else "in the best order"
+    if "blocks" in static:
+        orders += " of consecutive ranks"
     yield f"port of a host {found.host_s * 1e3:.4g} ms, {orders}"
     gain = float(static["listed"] / static["searched"])
     if gain < _SAME:
