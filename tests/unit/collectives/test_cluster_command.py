@@ -40,3 +40,13 @@ def test_settings_that_are_faster_are_printed_with_their_sizes():
     assert len(shown) == len(table[table["gain"] > 1].groupby(["best_algorithm", "best_protocol"])) > 0
     first = table[table["gain"] > 1].iloc[0]
     assert f"NCCL_PROTO={first['best_protocol'].upper()}" in shown[0]
+
+
+def test_nodes_that_differ_in_their_cards_are_told_apart(tmp_path):
+    (tmp_path / "mixed.yaml").write_text(
+        "cluster: mixed\nnodes:\n  - {node: hgx_h100, count: 3, nic: 8x400}\n  - {node: hgx_h100, count: 1, nic: 4x400}\n"
+    )
+    found = fc.cluster_collective(tmp_path / "mixed.yaml", sizes=["1 GiB"])
+    assert found.table["node"].tolist() == ["hgx_h100 with 4x400"]
+    assert found.words.startswith("3 nodes of 8 x H100") and "; 1 node of 8 x H100" in found.words
+    assert found.words.endswith("4 x 400 Gbit/s InfiniBand or RoCE")

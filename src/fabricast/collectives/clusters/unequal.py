@@ -21,7 +21,14 @@ def slowest_forecast(forecasts: Sequence[ClusterForecast], counts: Sequence[int]
     """
     if len(forecasts) == 1:
         return forecasts[0]
-    tables = [one.table.assign(node=one.cluster.name) for one in forecasts]
+    names = [one.cluster.name for one in forecasts]
+    labels = [
+        one.cluster.name
+        if names.count(one.cluster.name) == 1
+        else f"{one.cluster.name} with {one.cluster.cards}x{one.cluster.card_gbit_s:g}"
+        for one in forecasts
+    ]
+    tables = [one.table.assign(node=label) for one, label in zip(forecasts, labels, strict=True)]
     whole = pd.concat(tables, ignore_index=True)
     slowest = whole.groupby("size_bytes", sort=False)["time_us"].transform(lambda time: time.fillna(-1.0).idxmax())
     rows = slowest.drop_duplicates().tolist()
@@ -30,11 +37,16 @@ def slowest_forecast(forecasts: Sequence[ClusterForecast], counts: Sequence[int]
     # No public machine has several kinds of nodes; above 64 nodes the range is the only statement.
     ranges = [] if any(one.is_range_only for one in forecasts) else ["earliest_us", "latest_us"]
     table = table.drop(columns=[*ranges, "public_us", "public_machines"], errors="ignore")
-    names = ", ".join(one.cluster.name for one in forecasts)
-    text = f"the nodes are unequal ({names}): times are those of the slowest kind, and no public machine is like this"
-    source = "; ".join(f"{one.cluster.name}: {one.source}" for one in forecasts)
+    kinds = ", ".join(labels)
+    text = f"the nodes are unequal ({kinds}): times are those of the slowest kind, and no public machine is like this"
+    source = "; ".join(f"{label}: {one.source}" for label, one in zip(labels, forecasts, strict=True))
     kept = [one for forecast in forecasts for one in forecast.warnings if one.code is not WarningCode.EXPECTED_ERROR]
     unknown = CodedWarning(WarningCode.EXPECTED_ERROR, "the expected error for unequal nodes is unknown")
     warnings = dict.fromkeys([unknown, CodedWarning(WarningCode.NOT_VALIDATED, text), *kept])
-    title = "; ".join(replace(one.cluster, nodes=count).words for one, count in zip(forecasts, counts, strict=True))
+    several = [replace(one.cluster, nodes=max(count, 2)).words for one, count in zip(forecasts, counts, strict=True)]
+    # The words of one node have no cards.
+    title = "; ".join(
+        words.replace("2 nodes", "1 node", 1) if count == 1 else words
+        for words, count in zip(several, counts, strict=True)
+    )
     return replace(first, table=table, source=source, reference=None, warnings=tuple(warnings), title=title)
