@@ -7,11 +7,13 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fabricast.collectives.view import nccl_system
 from fabricast.core.errors import InputError, PeerLinkError, unknown_name
 from fabricast.core.warnings import CodedWarning, WarningCode
 from fabricast.machine.machine import Machine
+from fabricast.machine.staging import StagedRates
 from fabricast.nccl.settings import NcclSettings
 from fabricast.nccl.system import NcclSystem
 from fabricast.pcie.machines.engine_model import EngineModel
@@ -101,6 +103,23 @@ class Communicator:
         known = (rates.one_way_bytes_per_s, rates.host_in_bytes_per_s, rates.host_out_bytes_per_s)
         rate = min(one for one in known if one is not None)
         return EngineModel(self.tree, machine_parameters(self.tree, bandwidth_bytes_per_s=rate), program="independent")
+
+    @cached_property
+    def slow_shares(self) -> NDArray[np.float64]:
+        """Rate of staged copies between two ranks relative to that of most pairs, where it is much lower.
+
+        Shapes: result (ranks, ranks); 1 for other pairs, without measured pairs, and if rates of host memory are known.
+        """
+        share = np.ones((len(self.ranks), len(self.ranks)))
+        if self.knows_host_memory:
+            return share
+        staged, rank = StagedRates(self.machine), {name: number for number, name in enumerate(self.ranks)}
+        for one, other in staged.slow_pairs:
+            if one in rank and other in rank:
+                share[rank[one], rank[other]] = staged.share_of_usual(one, other)
+                # A pair that was measured in one direction, or in both at once, is slow in both.
+                share[rank[other], rank[one]] = staged.share_of_usual(other, one)
+        return share
 
     def latency_of(self, source: int, target: int) -> float:
         """Return the latency of a copy between two ranks in s."""

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fabricast.collectives.communicator import Communicator
-from fabricast.collectives.step_rates import Transport, copies_of, hop_between, ring_hops, slow_shares, step_rate
+from fabricast.collectives.step_rates import Transport, copies_of, hop_between, ring_hops, step_rate
 
 __all__ = ["OrderSearch", "ring_orders", "search_orders"]
 
@@ -105,8 +105,7 @@ def search_orders(
     extra = [_rotated(order) for order in (*orders, _depth_first(communicator)) if not exhaustive]
     if extra:
         every = np.vstack([np.array(extra, dtype=np.int64), every])
-    share = slow_shares(communicator)
-    slowest = share[every, np.roll(every, -1, axis=1)].min(axis=1)
+    slowest = communicator.slow_shares[every, np.roll(every, -1, axis=1)].min(axis=1)
     signature = np.column_stack([_signatures(communicator, every, transports), (1e6 * slowest).astype(np.int64)])
     _, first, of_order = np.unique(signature, axis=0, return_index=True, return_inverse=True)
     rates = np.array(

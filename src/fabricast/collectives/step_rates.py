@@ -10,20 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fabricast.collectives.communicator import Communicator
-from fabricast.machine.staging import StagedRates
 from fabricast.pcie.graphs.congestion_graphs import from_pairs
 
-__all__ = [
-    "Hop",
-    "StepRate",
-    "Transport",
-    "chain_hops",
-    "copies_of",
-    "hop_between",
-    "ring_hops",
-    "slow_shares",
-    "step_rate",
-]
+__all__ = ["Hop", "StepRate", "Transport", "chain_hops", "copies_of", "hop_between", "ring_hops", "step_rate"]
 
 #: Size in bytes of the copies of a step; rates do not depend on it.
 _SIZE = 1e9
@@ -138,24 +127,6 @@ def chain_hops(
     return forward + tuple(hop_between(communicator, hop.target, hop.source, transports) for hop in hops)
 
 
-def slow_shares(communicator: Communicator) -> NDArray[np.float64]:
-    """Return the rate of staged copies between two ranks relative to that of most pairs, where it is much lower.
-
-    Shapes: result (ranks, ranks); 1 for other pairs, without measured pairs, and if rates of host memory are known.
-    """
-    count = len(communicator.ranks)
-    share = np.ones((count, count))
-    staged = StagedRates(communicator.machine)
-    if not communicator.knows_host_memory:
-        rank = {name: number for number, name in enumerate(communicator.ranks)}
-        for one, other in staged.slow_pairs:
-            if one in rank and other in rank:
-                share[rank[one], rank[other]] = staged.share_of_usual(one, other)
-                # A pair that was measured in one direction, or in both at once, is slow in both.
-                share[rank[other], rank[one]] = staged.share_of_usual(other, one)
-    return share
-
-
 def step_rate(communicator: Communicator, hops: Sequence[Hop]) -> StepRate:
     """Return the rate of a step whose hops run at the same time.
 
@@ -189,7 +160,7 @@ def step_rate(communicator: Communicator, hops: Sequence[Hop]) -> StepRate:
                 rates[number], bounded[number] = between, "link between sockets"
     if uses_host:
         # Hops of pairs that were measured to be slow are slower in the same ratio.
-        share = slow_shares(communicator)
+        share = communicator.slow_shares
         for number, hop in enumerate(hops):
             if hop.transport is Transport.SHM and share[hop.source, hop.target] < 1:
                 rates[number] *= float(share[hop.source, hop.target])
