@@ -74,11 +74,16 @@ def _log(text: Text) -> NcclLog:
         if (version := _VERSION.search(line)) is not None:
             log.version = (int(version[1]), int(version[2]), int(version[3]))
             log.lines.setdefault("version", number)
-        if match is not None and (host := _HOST.match(line)) is not None:
-            _of_host(log.hosts.setdefault(host[1], HostStatements()), match[1], number)
+        if match is None:
+            continue
+        statements = None
+        if (host := _HOST.match(line)) is not None:
+            statements = log.hosts.get(host[1]) or log.hosts.setdefault(host[1], HostStatements())
         # Most lines of a large log state nothing about the communicator.
-        if match is not None and _STATEMENT.search(line):
+        if _STATEMENT.search(line):
             _statement(log, sizes, match[1].strip(), text, number)
+            if statements is not None:
+                _of_host(statements, match[1], number)
     # Since 2.20, NCCL prints the number of nodes.
     log.nodes = max(log.nodes, len(log.hosts))
     if sizes:

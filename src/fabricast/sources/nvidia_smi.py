@@ -9,7 +9,7 @@ from fabricast.core.facts import Content, Fact, Quantity
 from fabricast.core.units import PCIE_WIDTHS
 from fabricast.sources.text import Format, Reading, Text
 
-__all__ = ["FORMAT"]
+__all__ = ["FORMAT", "link_number", "short_address"]
 
 _ADDRESS = r"([0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-7])"
 _QUERY = "==NVSMI LOG=="
@@ -57,7 +57,7 @@ def _of_query(text: Text) -> Iterator[Fact]:
     address = section = ""
     for line_number, line in text.lines():
         if (match := _DEVICE.match(line)) is not None:
-            address = _short(match[1]) if _short(match[1]) not in numbers else ""
+            address = short_address(match[1]) if short_address(match[1]) not in numbers else ""
             if address:
                 numbers[address] = str(len(numbers))
                 yield _fact(text, Quantity.GPU_ADDRESS, address, line_number, numbers[address])
@@ -79,7 +79,7 @@ def _states(text: Text) -> Iterator[Fact]:
     known: set[tuple[str, str]] = set()
     for line_number, line in text.lines():
         if (match := _DEVICE.match(line)) is not None:
-            address, sections, watts = _short(match[1]), [], {}
+            address, sections, watts = short_address(match[1]), [], {}
             numbers.setdefault(address, str(len(numbers)))
             continue
         if not address or not line[:1].isspace() or len(line) > _LONGEST_LINE:
@@ -125,7 +125,7 @@ def _fact(text: Text, quantity: Quantity, value: object, line: int, number: str)
     return text.fact(quantity, value, line, "nvidia-smi", subject=(number,))
 
 
-def _short(address: str) -> str:
+def short_address(address: str) -> str:
     """Return a PCI address with four digits of the domain, as lspci prints it."""
     return address.lower()[-12:]
 
@@ -135,9 +135,15 @@ def _field(section: str, name: str, value: str) -> tuple[Quantity | None, object
     if name == "Product Name":
         return Quantity.GPU_MODEL, value
     quantity = _LINKS.get((section, name))
-    number = int(match[1]) if (match := _NUMBER.fullmatch(value)) is not None else 0
+    number = 0 if quantity is None else link_number(quantity, value)
+    return (quantity if number else None), number
+
+
+def link_number(quantity: Quantity, text: str) -> int:
+    """Return a generation or width such as ``16x``; 0 if the text has no possible one."""
+    number = int(match[1]) if (match := _NUMBER.fullmatch(text)) is not None else 0
     is_valid = number in PCIE_WIDTHS if quantity in _WIDTHS else 1 <= number <= _LATEST_GENERATION
-    return (quantity if is_valid else None), number
+    return number if is_valid else 0
 
 
 def _of_lines(text: Text) -> Iterator[Fact]:
@@ -146,7 +152,7 @@ def _of_lines(text: Text) -> Iterator[Fact]:
     names: dict[int, tuple[int, str, str]] = {}
     for line_number, line in text.lines():
         if (match := _TABLE.match(line)) is not None:
-            tables.setdefault(int(match[1]), (line_number, match[2], _short(match[3])))
+            tables.setdefault(int(match[1]), (line_number, match[2], short_address(match[3])))
         elif (match := _LIST.match(line)) is not None:
             names.setdefault(int(match[1]), (line_number, match[2], ""))
     # Numbers count the GPUs of the report, which may be some of the machine's.

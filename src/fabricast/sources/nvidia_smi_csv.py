@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from fabricast.core.facts import Content, Fact, Quantity
-from fabricast.core.units import PCIE_WIDTHS
+from fabricast.sources.nvidia_smi import link_number, short_address
 from fabricast.sources.text import Format, Reading, Text
 
 __all__ = ["FORMAT"]
@@ -21,8 +21,6 @@ _COLUMNS = {
     "pcie.link.width.max": Quantity.LINK_WIDTH,
     "pcie.link.width.current": Quantity.CURRENT_WIDTH,
 }
-_GENERATIONS = (Quantity.LINK_GENERATION, Quantity.GPU_GENERATION)
-_LATEST_GENERATION = 6
 
 
 def _names(line: str) -> list[str]:
@@ -33,7 +31,10 @@ def _names(line: str) -> list[str]:
 
 
 def _is_table(text: Text) -> bool:
-    return any("," in line and _names(line) for _, line in text.lines())
+    raw = text.raw
+    if not ("pci.bus_id" in raw or "pcie.link." in raw or ("index" in raw and "name" in raw)):
+        return False
+    return any(_names(line) for _, line in text.lines(lambda line: "," in line))
 
 
 def _read(text: Text) -> Iterator[Reading]:
@@ -66,11 +67,9 @@ def _of_row(text: Text, row: dict[str, str], line: int) -> Iterator[Fact]:
         if quantity is Quantity.GPU_MODEL:
             value = cell
         elif quantity is Quantity.GPU_ADDRESS:
-            value = cell.lower()[-12:]
+            value = short_address(cell)
         else:
-            value = int(cell) if cell.isdigit() else 0
-            possible = range(1, _LATEST_GENERATION + 1) if quantity in _GENERATIONS else PCIE_WIDTHS
-            value = value if value in possible else 0
+            value = link_number(quantity, cell)
         if value:
             yield text.fact(quantity, value, line, "nvidia-smi", subject=(row["index"],))
 
