@@ -340,7 +340,8 @@ def formats() -> str:
     for one in sorted(FORMATS, key=lambda one: contents.index(one.content)):
         command = f"`{one.command}`" if " " in one.command else one.command
         cells = (str(one.content), one.program, one.versions, command)
-        lines.append(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |")
+        escaped = [cell.replace("|", r"\|") for cell in cells]
+        lines.append(f"| {' | '.join(escaped)} |")
     return "\n".join(lines) + "\n"
 
 

@@ -24,7 +24,7 @@ from fabricast.report.key_tables import ASSUMED, DIGESTS, ERRORS, KEY_TABLES, PA
 from fabricast.report.pcie_explorer import pcie_explorer
 from fabricast.report.sheets import READABLE_MODELS, Sheet, sheet_of
 from fabricast.report.stories import answers_of, machine_answers, stories, study_name
-from fabricast.results.claim_record import CONSISTENT, UNTESTED
+from fabricast.results.claim_record import CONSISTENT, UNTESTED, result_counts
 from fabricast.results.claims import EVIDENCE
 from fabricast.results.tables import open_run
 
@@ -40,13 +40,13 @@ _FIRST_PICTURES = 3
 _FIRST_PICTURES_OF_OURS = 1
 #: Width in points above which a figure spans both columns of a gallery.
 _COLUMN_PT = 300
-#: Verdict and start of the evidence of statements that hold, and where they do.
-_HELD = (
-    ("reproduced", "independent", "in independent data"),
-    ("reproduced", "in_sample", "in data of a fit"),
-    ("reproduced", "own_simulator", "in our simulator"),
-    ("decided_by_tolerance", "", "within our tolerance"),
-)
+#: Results of statements that hold, and where they do.
+_HELD = {
+    "independent data": "in independent data",
+    "in sample": "in data of a fit",
+    "our simulator": "in our simulator",
+    "our tolerance": "within our tolerance",
+}
 _QUERIES = {
     "claims": "SELECT * FROM claim ORDER BY study, claim",
     "targets": "SELECT * FROM target ORDER BY study, target",
@@ -56,13 +56,10 @@ _QUERIES = {
 }
 
 
-def _held(claims: Sequence[Mapping[str, object]]) -> str:
+def _held(claims: Sequence[Mapping[str, Any]]) -> str:
     """Return how many statements hold, by evidence."""
-    counts = {
-        words: sum(claim["verdict"] == verdict and str(claim["evidence"]).startswith(start) for claim in claims)
-        for verdict, start, words in _HELD
-    }
-    return ", ".join(f"{count} {words}" for words, count in counts.items() if count) or "none"
+    counts = result_counts((claim["verdict"], claim["evidence"]) for claim in claims)
+    return ", ".join(f"{counts[result]} {words}" for result, words in _HELD.items() if counts[result]) or "none"
 
 
 @dataclass(frozen=True)

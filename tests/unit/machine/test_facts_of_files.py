@@ -173,7 +173,7 @@ def test_each_file_is_opened_once_and_the_machine_calibrated_once(written, tmp_p
 
 
 def test_gpus_without_bridges_complete_a_matrix_but_do_not_replace_it(tmp_path):
-    """`lspci -d 10de:` prints GPUs only, each of which would seem to have a host bridge of its own."""
+    """`lspci -d 10de:` prints GPUs only, which then seem to have a host bridge each."""
     (tmp_path / "topo.txt").write_text(matrix(groups((2, "PHB"), (2, "NODE")), numa=[0] * 4))
     devices = [
         f"{bus:02x}:00.0 3D controller: NVIDIA Corporation AD102GL [L40S]\n\tNUMA node: 0\n"

@@ -166,12 +166,19 @@ class Cluster:
     @property
     def words(self) -> str:
         """Description in words."""
+        return self._node_words if self.nodes == 1 else self.words_of(self.nodes)
+
+    @property
+    def _node_words(self) -> str:
+        """Description of a node without its cards."""
         links = f"{self.fabric}, " if self.gpus > 1 else ""
-        text = f"{self.gpus} x {self.gpu} ({links}{self.nvlink_bytes_per_s / 1e9:.4g} GB/s in each direction)"
-        if self.nodes == 1:
-            return text
+        return f"{self.gpus} x {self.gpu} ({links}{self.nvlink_bytes_per_s / 1e9:.4g} GB/s in each direction)"
+
+    def words_of(self, count: int) -> str:
+        """Return the description of a number of these nodes, which may be a part of a cluster."""
         kind = f" {self.network}" if self.network else ""
-        text = f"{self.nodes} nodes of {text}, {self.cards} x {self.card_gbit_s:g} Gbit/s{kind}"
+        text = f"{count} node{'s' if count > 1 else ''} of {self._node_words}"
+        text += f", {self.cards} x {self.card_gbit_s:g} Gbit/s{kind}"
         return text + (f", oversubscribed by {self.oversubscription:g}" if self.oversubscription > 1 else "")
 
     def checked(self) -> Cluster:

@@ -43,10 +43,5 @@ def slowest_forecast(forecasts: Sequence[ClusterForecast], counts: Sequence[int]
     kept = [one for forecast in forecasts for one in forecast.warnings if one.code is not WarningCode.EXPECTED_ERROR]
     unknown = CodedWarning(WarningCode.EXPECTED_ERROR, "the expected error for unequal nodes is unknown")
     warnings = dict.fromkeys([unknown, CodedWarning(WarningCode.NOT_VALIDATED, text), *kept])
-    several = [replace(one.cluster, nodes=max(count, 2)).words for one, count in zip(forecasts, counts, strict=True)]
-    # The words of one node have no cards.
-    title = "; ".join(
-        words.replace("2 nodes", "1 node", 1) if count == 1 else words
-        for words, count in zip(several, counts, strict=True)
-    )
+    title = "; ".join(one.cluster.words_of(count) for one, count in zip(forecasts, counts, strict=True))
     return replace(first, table=table, source=source, reference=None, warnings=tuple(warnings), title=title)

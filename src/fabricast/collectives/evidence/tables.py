@@ -53,14 +53,15 @@ def collective_tables(user_supplied: Sequence[tuple[str, CollectiveForecast]] = 
     """
     times = pd.concat([_case_rows(case) for case in measured_cases()], ignore_index=True)
     machines = [
-        {**_machine_row(case.system, group, nccl_plan(group), user_supplied=False), "gpu": gpu_of(case.system)}
+        _machine_row(case.system, gpu_of(case.system), group, nccl_plan(group), user_supplied=False)
         for case in measured_cases()
         for group in [measured_machine(case.system)]
     ]
     errors = pd.concat([error_table(times, _FORECASTS), _left_out_errors()], ignore_index=True)
     for name, forecast in user_supplied:
         times = pd.concat([times, _own_rows(name, forecast)], ignore_index=True)
-        machines.append(_machine_row(name, forecast.communicator, forecast.plan, user_supplied=True))
+        models = ", ".join(dict.fromkeys(forecast.communicator.machine.models.values())) or "unknown"
+        machines.append(_machine_row(name, models, forecast.communicator, forecast.plan, user_supplied=True))
     predictions = [
         times[["system", "operation", "size_bytes", column]].rename(columns={column: "value"}).assign(model=model)
         for model, column in _FORECASTS.items()
@@ -120,13 +121,15 @@ def _own_rows(name: str, forecast: CollectiveForecast) -> pd.DataFrame:
     )
 
 
-def _machine_row(system: str, communicator: Communicator, plan: Plan, *, user_supplied: bool) -> dict[str, object]:
+def _machine_row(
+    system: str, gpu: str, communicator: Communicator, plan: Plan, *, user_supplied: bool
+) -> dict[str, object]:
     settings = communicator.settings
     return {
         "system": system,
         "topology": communicator.tree.name,
         "ranks": len(communicator.ranks),
-        "gpu": ", ".join(dict.fromkeys(communicator.machine.models.values())) or "unknown",
+        "gpu": gpu,
         "cpu": str(settings.cpu),
         "capability": settings.capability,
         "nccl_version": ".".join(map(str, settings.version)),
