@@ -13,12 +13,16 @@ from fabricast.collectives.question import Question, prepare
 from fabricast.core.errors import InputError
 from fabricast.core.facts import Content, Fact, Facts, Kind, Quantity
 from fabricast.core.findings import Finding
-from fabricast.core.units import pcie_link_bytes_per_s
 from fabricast.core.warnings import CodedWarning, CopyWarning, WarningCode
 from fabricast.diagnosis.cluster_forecasts import compare_with_forecast
 from fabricast.diagnosis.clusters import ComparedTable, compare_with_public
 from fabricast.diagnosis.curves import slower_than_larger
-from fabricast.diagnosis.measured import below_public_machines, compared_rates
+from fabricast.diagnosis.measured import (
+    CONTRADICTING_FILES,
+    below_public_machines,
+    compared_rates,
+    without_refuted_links,
+)
 from fabricast.diagnosis.source_texts import source_text
 from fabricast.diagnosis.statements import gpu_states, log_findings, nccl_problems, stated, wrong_results
 from fabricast.diagnosis.verdict import Verdict, is_refuted, verdict_of, within_text
@@ -28,8 +32,7 @@ from fabricast.inputs.pair_rates import SWITCHED
 from fabricast.machine.build import MACHINE_CONTENTS, machine_from
 from fabricast.machine.machine import Machine
 from fabricast.machine.options import MachineOptions
-from fabricast.machine.staged import slow_staged_copies, slow_staged_gpus
-from fabricast.machine.staging import StagedRates
+from fabricast.machine.staged import slow_staged_copies
 from fabricast.nccl.records import NcclTestsTable
 from fabricast.pcie.machines.validation import validate_rates
 from fabricast.pcie.measurements.measured_graph import MeasuredGraph
@@ -52,7 +55,7 @@ _REMEDIES = {
     WarningCode.SMALL_PAYLOAD: "raise MaxPayload in the BIOS, or boot with pci=pcie_bus_perf ('lspci -vv', DevCtl)",
     WarningCode.SLOW_LINKS: "check 'lspci -vv' (LnkSta) while the GPUs copy",
     WarningCode.CARD_ON_OTHER_SOCKET: "move a card to that NUMA node, or bind the job to the GPUs that have one nearer",
-    WarningCode.FILES_CONTRADICT: "use files of one machine that were written at the same time",
+    WarningCode.FILES_CONTRADICT: CONTRADICTING_FILES,
     WarningCode.GPU_MODELS_DIFFER: "use files of one machine",
 }
 #: Causes that state one fact, the most certain one first.
@@ -60,10 +63,6 @@ _SAME_FACT = (
     ("network_in_host", "no_peer_access", "no_direct_copies", Cause.HOST_MEMORY_TRANSPORT),
     (WarningCode.SLOW_ENDPOINT, "below_public_machines", WarningCode.SLOW_COPIES, WarningCode.IMPLAUSIBLE_RATE),
 )
-#: Share of the rate of a class of pairs below which a pair is slow.
-_SLOW_PAIR = 0.7
-#: Lanes of links that are not narrow.
-_FULL_WIDTH = 16
 #: Causes that a driver without peer access explains.
 _NO_DIRECT_COPIES = ("no_direct_copies", "no_peer_access")
 _MINOR_CODES = (WarningCode.FILES_CONTRADICT, WarningCode.GPU_MODELS_DIFFER)
@@ -174,7 +173,7 @@ def diagnose_facts(facts: Facts, options: MachineOptions) -> Diagnosis:
         answers.findings += _of_topology(machine, answers)
         answers.warnings += machine.warnings
         _compare_copies(machine, facts, answers)
-        answers.findings = _without_refuted_links(machine, answers.findings)
+        answers.findings = without_refuted_links(machine, answers.findings)
     _compare_tables(machine, facts, answers)
     tables = list(facts.of(Quantity.COLLECTIVE))
     all_tables = len(tables) + sum(fact.value for fact in facts.of(Quantity.UNREAD_TABLES))
@@ -239,48 +238,6 @@ def _compare_copies(machine: Machine, facts: Facts, answers: _Answers) -> None:
             found.append(below)
             is_explained = True
     answers.findings += found
-
-
-def _without_refuted_links(machine: Machine, findings: Sequence[Finding]) -> list[Finding]:
-    """Return findings; a narrow link over which faster copies were measured is a contradiction of files."""
-    tree = machine.tree
-    fastest: dict[str, float] = {}
-    singles = {graph.flows[0]: graph.total_bytes_per_s for graph in machine.graphs if len(graph.flows) == 1}
-    for pair, rate in {**singles, **machine.staged_bytes_per_s}.items():
-        if tree.peer_link(*pair) is None:
-            for end in pair:
-                fastest[end] = max(fastest.get(end, 0.0), rate)
-    kept = []
-    for one in findings:
-        gpu = _gpu_of(machine, one.text) if one.cause == WarningCode.DOWNGRADED_LINK else None
-        link = None if gpu is None else _link_bytes_per_s(tree, gpu)
-        if gpu is None or link is None or fastest.get(gpu, 0.0) <= link:
-            kept.append(one)
-            continue
-        text = (
-            f"GPU {gpu} copies {fastest[gpu] / 1e9:.3g} GB/s, more than the {link / 1e9:.3g} GB/s of the link that "
-            f"{one.origin} states: the files are of different times or machines"
-        )
-        remedy = _REMEDIES[WarningCode.FILES_CONTRADICT]
-        kept.append(Finding(WarningCode.FILES_CONTRADICT, text, remedy, MINOR, origin=one.origin))
-    return kept
-
-
-def _gpu_of(machine: Machine, text: str) -> str | None:
-    """Return the GPU whose PCI address a text has; None if it has none or several GPUs have it."""
-    tree = machine.tree
-    named = {gpu for gpu in tree.accelerator_names if ":" in tree.vertex(gpu).label and tree.vertex(gpu).label in text}
-    stated = {fact.subject[0] for fact in machine.facts.of(Quantity.GPU_ADDRESS) if fact.subject and fact.value in text}
-    found = named or stated & set(tree.accelerator_names)
-    return found.pop() if len(found) == 1 else None
-
-
-def _link_bytes_per_s(tree: PcieTree, gpu: str) -> float | None:
-    """Return the raw rate of the link of a GPU in bytes/s; None if it is unknown."""
-    vertex = tree.vertex(gpu)
-    if vertex.generation is None or vertex.width is None or vertex.width >= _FULL_WIDTH:
-        return None
-    return pcie_link_bytes_per_s(vertex.generation, vertex.width)
 
 
 def _compare_tables(machine: Machine | None, facts: Facts, answers: _Answers) -> None:
@@ -488,9 +445,10 @@ def _line_of_device(fact: Fact, address: str) -> int:
 def _of_copies(machine: Machine) -> Iterator[Finding]:
     """Compare measured copies with the topology and with each other."""
     for slow in slow_staged_copies(machine):
-        fact = next(one for pair, one in machine.measured.staged.items() if set(slow.ends) & set(pair))
+        staged = machine.measured.staged.items()
+        exact = [one for pair, one in staged if pair == slow.ends]
+        fact = (exact or [one for pair, one in staged if set(slow.ends) & set(pair)])[0]
         yield Finding(slow.code, slow.text, _REPEAT, CONTRADICTION, origin=str(fact.place))
-    yield from _slow_pairs(machine)
     if not machine.is_measured:
         return
     validation = validate_rates(
@@ -506,29 +464,6 @@ def _of_copies(machine: Machine) -> Iterator[Finding]:
             remedy = _REMEDIES[WarningCode.UNEQUAL_DIRECT_LINKS]
         origin = _place_of(warning, machine.graphs)
         yield Finding(warning.code, _with_address(machine, warning), remedy, CONTRADICTION, origin=origin)
-
-
-def _slow_pairs(machine: Machine) -> Iterator[Finding]:
-    """Yield pairs whose staged copies are much slower than others of their class, if no slow GPU explains it."""
-    rates, slow_gpus = machine.staged_bytes_per_s, set(slow_staged_gpus(machine))
-    class_of = {pair: machine.tree.path_class(*pair) for pair in rates}
-    usual = {name: max(rate for pair, rate in rates.items() if class_of[pair] == name) for name in class_of.values()}
-    slow = {
-        pair: rates[pair]
-        for pair in StagedRates(machine).slow_pairs
-        if pair in rates and not slow_gpus & set(pair) and rates[pair] < _SLOW_PAIR * usual[class_of[pair]]
-    }
-    if not slow:
-        return
-    worst = min(slow, key=lambda pair: slow[pair])
-    named = ", ".join(f"{one}>{other}" for one, other in list(slow)[:MOST_FINDINGS])
-    text = (
-        f"copies {named} through host memory are slow, {'>'.join(worst)} {slow[worst] / 1e9:.3g} GB/s, others of "
-        f"class {class_of[worst]} {usual[class_of[worst]] / 1e9:.3g} GB/s"
-    )
-    fact = machine.measured.staged.get(worst)
-    origin = str(fact.place) if fact is not None else ""
-    yield Finding(WarningCode.SLOW_COPIES, text, _REPEAT, CONTRADICTION, origin=origin)
 
 
 def _with_address(machine: Machine, warning: CodedWarning) -> str:

@@ -14,7 +14,7 @@ from fabricast.core.errors import InputError
 from fabricast.core.facts import Fact, Facts, Quantity
 from fabricast.core.findings import Finding
 from fabricast.core.number_text import size_text
-from fabricast.diagnosis.clusters import ComparedTable, log_of
+from fabricast.diagnosis.clusters import LARGE, ComparedTable, log_of
 from fabricast.diagnosis.weights import SYMPTOM
 from fabricast.nccl.records import NcclTestsTable
 
@@ -25,8 +25,6 @@ __all__ = ["compare_with_forecast"]
 _SLOWER, _DOUBTFUL = 1.15, 1.2
 #: Ratio of large sizes to the shortest forecast below which a log is of another machine.
 _IMPOSSIBLE = 0.7
-#: Size in bytes from which the rates of links and cards decide.
-_LARGE = 2.0**26
 
 
 def compare_with_forecast(fact: Fact, facts: Facts) -> ComparedTable | None:
@@ -49,27 +47,25 @@ def compare_with_forecast(fact: Fact, facts: Facts) -> ComparedTable | None:
         if not assumed:
             raise InputError(f"{text}: the cluster of the file has other cards or nodes")
         what = "cards" if forecast.cluster.nodes > 1 else "direct links"
-        return ComparedTable(f"{text}, so that its {what} are faster", False, False, (), ())
+        return ComparedTable(f"{text}, so that its {what} are faster")
     ratios = (forecast.table["measured_us"] / forecast.table["latest_us"]).to_numpy(dtype=float)
     worst = int(np.argmax(ratios))
     if ratios[worst] <= 1:
         text = f"{_text(forecast, -1)}{assumed}"
         late = _late(forecast)
         if late is None:
-            return ComparedTable(text, is_slower=False, is_neighbour=False, findings=(), notes=())
-        return ComparedTable(f"{text}: {late}", False, False, (), _asked(forecast, assumed), is_doubtful=True)
+            return ComparedTable(text)
+        return ComparedTable(f"{text}: {late}", notes=_asked(forecast, assumed), is_doubtful=True)
     text = f"{_text(forecast, worst)}{assumed}: {ratios[worst]:.2f} times the longest expected time"
     if assumed and forecast.cluster.nodes > 1:
         # Slower cards than the assumed ones would explain it: no cause is named.
-        return ComparedTable(
-            f"{text}, if these are its cards", False, False, (), _asked(forecast, assumed), is_doubtful=True
-        )
+        return ComparedTable(f"{text}, if these are its cards", notes=_asked(forecast, assumed), is_doubtful=True)
     if ratios[worst] <= _SLOWER:
-        return ComparedTable(text, is_slower=False, is_neighbour=False, findings=(), notes=(), is_doubtful=True)
+        return ComparedTable(text, is_doubtful=True)
     remedy = "a log with NCCL_DEBUG=INFO states transports and settings; 'nvidia-smi topo -m' and "
     remedy += "'nvidia-smi nvlink -s' state the direct links"
     finding = Finding(Cause.SLOWER_THAN_FORECAST, text, remedy, SYMPTOM, origin=str(fact.place))
-    return ComparedTable(text, is_slower=True, is_neighbour=False, findings=(finding,), notes=())
+    return ComparedTable(text, is_slower=True, findings=(finding,))
 
 
 def _forecast_of(fact: Fact, facts: Facts) -> ClusterForecast | None:
@@ -100,10 +96,10 @@ def _forecast_of(fact: Fact, facts: Facts) -> ClusterForecast | None:
 def _ratio_of_large(forecast: ClusterForecast, column: str) -> float:
     """Return the median ratio of the measured times of large sizes to a column of the forecast; 1 without such."""
     size = forecast.table["size_bytes"].to_numpy()
-    if size.max() < _LARGE:
+    if size.max() < LARGE:
         return 1.0
     ratio = (forecast.table["measured_us"] / forecast.table[column]).to_numpy(dtype=float)
-    return float(np.median(ratio[size >= _LARGE]))
+    return float(np.median(ratio[size >= LARGE]))
 
 
 def _late(forecast: ClusterForecast) -> str | None:

@@ -16,13 +16,13 @@ from fabricast.diagnosis.weights import CONTRADICTION, SYMPTOM
 from fabricast.nccl.costs import Operation
 from fabricast.nccl.records import NcclLog, NcclTestsTable
 
-__all__ = ["ComparedTable", "compare_with_public", "log_of"]
+__all__ = ["LARGE", "ComparedTable", "compare_with_public", "log_of"]
 
 #: Ratio to the slowest public machine above which a table is slower, and to its latency.
 _SLOWER, _LATE = 1.15, 2.4
-#: Sizes in bytes of large and small operations.
 _SPECIFIC = CONTRADICTION + 0.1
-_LARGE, _SMALL = 2.0**26, 32768.0
+#: Sizes in bytes of large operations, whose time the rates of links and cards decide, and of small ones.
+LARGE, _SMALL = 2.0**26, 32768.0
 #: Shares of the rate with NVLink SHARP: rings reach the range between them.
 _RINGS, _BELOW = 0.68, 0.85
 #: Families whose nodes of eight GPUs have NVLink SHARP.
@@ -46,15 +46,15 @@ class ComparedTable:
         Causes.
     notes : tuple of str
         What explains the numbers, no causes.
-    is_doubtful : bool, default False
+    is_doubtful : bool
         Whether the times are far from the forecast, but cards that are assumed, or other machines, would explain it.
     """
 
     text: str
-    is_slower: bool
-    is_neighbour: bool
-    findings: tuple[Finding, ...]
-    notes: tuple[str, ...]
+    is_slower: bool = False
+    is_neighbour: bool = False
+    findings: tuple[Finding, ...] = ()
+    notes: tuple[str, ...] = ()
     is_doubtful: bool = False
 
 
@@ -135,7 +135,7 @@ def _text(table: NcclTestsTable, found: Reference, place: int) -> str:
 def _slow(fact: Fact, found: Reference, sizes: np.ndarray, time_us: np.ndarray, compared: str) -> Iterator[Finding]:
     """Find large sizes that are slower than on all public machines of the class."""
     longest = found.table["longest_us"].to_numpy()
-    is_large = (sizes >= min(_LARGE, sizes.max())) & (sizes > _SMALL) & np.isfinite(longest)
+    is_large = (sizes >= min(LARGE, sizes.max())) & (sizes > _SMALL) & np.isfinite(longest)
     if is_large.any():
         ratio = float(np.median(time_us[is_large] / longest[is_large]))
         if ratio > _SLOWER:
@@ -167,7 +167,7 @@ def _nvls(
     if not is_node or family not in _NVLS:
         return
     chosen = environment.get("NCCL_ALGO", "").lower()
-    large = found.table[(sizes >= _LARGE) & (found.table["machines"].to_numpy() > 0)]
+    large = found.table[(sizes >= LARGE) & (found.table["machines"].to_numpy() > 0)]
     if large.empty:
         return
     row = max(table.rows, key=lambda one: one.size_bytes)

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from fabricast.core.findings import Finding
 from fabricast.core.units import pcie_link_bytes_per_s
-from fabricast.diagnosis.weights import CONTRADICTION
+from fabricast.core.warnings import WarningCode
+from fabricast.diagnosis.weights import CONTRADICTION, MINOR
 from fabricast.inputs.pair_rates import ONE_WAY, PublicShare, direct_link_share, pcie_share, staged_share
 from fabricast.machine.machine import Machine
 from fabricast.machine.staging import StagedRates
@@ -17,8 +18,14 @@ from fabricast.pcie.models.parameters import default_share_of, link_generation
 from fabricast.pcie.topology.memory import is_host
 from fabricast.pcie.topology.parts import direct_rates
 from fabricast.pcie.topology.paths import narrowest_link
+from fabricast.pcie.topology.tree import PcieTree
 
-__all__ = ["ComparedRate", "below_public_machines", "compared_rates"]
+__all__ = ["CONTRADICTING_FILES", "ComparedRate", "below_public_machines", "compared_rates", "without_refuted_links"]
+
+#: Remedy of files that contradict each other.
+CONTRADICTING_FILES = "use files of one machine that were written at the same time"
+#: Lanes of links that are not narrow.
+_FULL_WIDTH = 16
 
 #: Shares of a link that single direct copies reach where nothing limits them.
 _SHARES = (0.78, 0.92)
@@ -91,11 +98,12 @@ def compared_rates(machine: Machine) -> Iterator[ComparedRate]:
     through = machine.staged_bytes_per_s | {
         graph.flows[0]: graph.total_bytes_per_s for graph in singles if graph.flows[0] in staged
     }
-    # Pairs with a narrower link are slower: its own cause.
+    # Pairs with a narrower link are slower, which is another cause.
     widths = {
         pair: narrowest_link(tree, [(tree.endpoint_number[pair[0]], tree.endpoint_number[pair[1]])]) for pair in through
     }
-    through = {pair: rate for pair, rate in through.items() if widths[pair] == max(widths.values())}
+    widest = max(widths.values(), default=1.0)
+    through = {pair: rate for pair, rate in through.items() if widths[pair] == widest}
     if through and raw is not None:
         rates = StagedRates(machine)
         share = staged_share(generation, ONE_WAY, old_geforce=rates.is_old_geforce, gpus=len(tree.accelerator_names))
@@ -152,3 +160,41 @@ def _narrower(compared: ComparedRate) -> list[str]:
         for width in (16, 8, 4, 2)
         if _SHARES[0] <= rate / pcie_link_bytes_per_s(generation, width) <= _SHARES[1]
     ]
+
+
+def without_refuted_links(machine: Machine, findings: Sequence[Finding]) -> list[Finding]:
+    """Return findings; a narrow link over which faster copies were measured is a contradiction of files."""
+    tree = machine.tree
+    fastest: dict[str, float] = {}
+    singles = {graph.flows[0]: graph.total_bytes_per_s for graph in machine.graphs if len(graph.flows) == 1}
+    for pair, rate in {**singles, **machine.staged_bytes_per_s}.items():
+        if tree.peer_link(*pair) is None:
+            for end in pair:
+                fastest[end] = max(fastest.get(end, 0.0), rate)
+    kept = []
+    for one in findings:
+        gpu = _gpu_of(tree, one.text) if one.cause == WarningCode.DOWNGRADED_LINK else None
+        link = None if gpu is None else _link_bytes_per_s(tree, gpu)
+        if gpu is None or link is None or fastest.get(gpu, 0.0) <= link:
+            kept.append(one)
+            continue
+        text = (
+            f"GPU {gpu} copies {fastest[gpu] / 1e9:.3g} GB/s, more than the {link / 1e9:.3g} GB/s of the link that "
+            f"{one.origin} states: the files are of different times or machines"
+        )
+        kept.append(Finding(WarningCode.FILES_CONTRADICT, text, CONTRADICTING_FILES, MINOR, origin=one.origin))
+    return kept
+
+
+def _gpu_of(tree: PcieTree, text: str) -> str | None:
+    """Return the GPU whose PCI address a text has; None if it has none. Addresses of files are the labels of GPUs."""
+    labels = {gpu: tree.vertex(gpu).label for gpu in tree.accelerator_names}
+    return next((gpu for gpu, label in labels.items() if ":" in label and label in text), None)
+
+
+def _link_bytes_per_s(tree: PcieTree, gpu: str) -> float | None:
+    """Return the raw rate of the link of a GPU in bytes/s; None if it is unknown."""
+    vertex = tree.vertex(gpu)
+    if vertex.generation is None or vertex.width is None or vertex.width >= _FULL_WIDTH:
+        return None
+    return pcie_link_bytes_per_s(vertex.generation, vertex.width)

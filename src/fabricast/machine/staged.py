@@ -1,18 +1,22 @@
-"""Measured copies through host memory: GPUs that are slower than the others."""
+"""Measured copies through host memory: GPUs and pairs that are slower than the others."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from fabricast.core.warnings import CopyWarning, WarningCode
 from fabricast.machine.machine import Machine
+from fabricast.machine.staging import StagedRates
 from fabricast.pcie.machines.group_rates import IsolatedCopy, slow_links
 from fabricast.pcie.topology.paths import narrowest_link
 
-__all__ = ["slow_staged_copies", "slow_staged_gpus"]
+__all__ = ["slow_staged_copies"]
+
+#: Share of the rate of a class of pairs below which a pair is slow, and maximum number of pairs that are listed.
+_SLOW_PAIR, _MOST_LISTED = 0.7, 10
 
 
-def slow_staged_gpus(machine: Machine) -> dict[str, list[str]]:
+def _slow_gpus(machine: Machine) -> dict[str, list[str]]:
     """Return the GPUs whose staged copies are all slower than those of the other GPUs, with their rates in words."""
     tree = machine.tree
     copies = [
@@ -34,9 +38,10 @@ def slow_staged_gpus(machine: Machine) -> dict[str, list[str]]:
 
 
 def slow_staged_copies(machine: Machine) -> Iterator[CopyWarning]:
-    """Yield the GPUs whose staged copies are all slower than those of the other GPUs."""
+    """Yield the GPUs whose staged copies are all slower than those of the other GPUs, and slow pairs of other GPUs."""
     tree, usual = machine.tree, max(machine.staged_bytes_per_s.values(), default=0.0)
-    for gpu, parts in slow_staged_gpus(machine).items():
+    slow_gpus = _slow_gpus(machine)
+    for gpu, parts in slow_gpus.items():
         label = tree.vertex(gpu).label
         address = f" ({label})" if ":" in label else ""
         text = (
@@ -45,3 +50,25 @@ def slow_staged_copies(machine: Machine) -> Iterator[CopyWarning]:
             "under load ('lspci -vv', LnkSta)"
         )
         yield CopyWarning.about((gpu,), WarningCode.SLOW_ENDPOINT, text)
+    yield from _slow_pairs(machine, slow_gpus)
+
+
+def _slow_pairs(machine: Machine, slow_gpus: Collection[str]) -> Iterator[CopyWarning]:
+    """Yield the pairs whose staged copies are much slower than others of their class, if no slow GPU explains it."""
+    rates = machine.staged_bytes_per_s
+    class_of = {pair: machine.tree.path_class(*pair) for pair in rates}
+    usual = {name: max(rate for pair, rate in rates.items() if class_of[pair] == name) for name in class_of.values()}
+    slow = {
+        pair: rates[pair]
+        for pair in StagedRates(machine).slow_pairs
+        if pair in rates and set(pair).isdisjoint(slow_gpus) and rates[pair] < _SLOW_PAIR * usual[class_of[pair]]
+    }
+    if not slow:
+        return
+    worst = min(slow, key=lambda pair: slow[pair])
+    named = ", ".join(f"{one}>{other}" for one, other in list(slow)[:_MOST_LISTED])
+    text = (
+        f"copies {named} through host memory are slow, {'>'.join(worst)} {slow[worst] / 1e9:.3g} GB/s, others of "
+        f"class {class_of[worst]} {usual[class_of[worst]] / 1e9:.3g} GB/s"
+    )
+    yield CopyWarning.about(worst, WarningCode.SLOW_COPIES, text)
