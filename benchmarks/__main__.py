@@ -8,6 +8,7 @@ that is not installed is reported as absent.
 
 from __future__ import annotations
 
+import argparse
 import hashlib
 import json
 import os
@@ -17,7 +18,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from fractions import Fraction
 from functools import partial
 from pathlib import Path
@@ -252,30 +253,39 @@ def copy_lines(work: Work, simgrid: Path | None) -> Iterator[dict[str, object]]:
     yield line("B1c", "start, generate, evaluate; wall", times["process"])
 
 
-def all_lines(work: Work, simgrid: Path | None) -> Iterator[dict[str, object]]:
-    """Measure one benchmark after another."""
-    yield from copy_lines(work, simgrid)
-    yield from schedule_lines(work)
-    yield from packet_lines(work)
-    yield from network_lines(line, simgrid)
-    yield from scale_lines(line)
-    yield from collective_lines(line)
-    yield from table_lines(line)
-    yield from workflow_lines()
+#: Benchmarks in the order in which they run.
+GROUPS: dict[str, Callable[[Work, Path | None], Iterable[dict[str, object]]]] = {
+    "copies": copy_lines,
+    "schedules": lambda work, _: schedule_lines(work),
+    "packets": lambda work, _: packet_lines(work),
+    "networks": lambda _, simgrid: network_lines(line, simgrid),
+    "scale": lambda *_: scale_lines(line),
+    "collectives": lambda *_: collective_lines(line),
+    "tables": lambda *_: table_lines(line),
+    "workflow": lambda *_: workflow_lines(),
+}
 
 
 def main() -> None:
-    """Run all benchmarks, print each as soon as it is measured and write the results as Parquet."""
+    """Run benchmarks, print each as soon as it is measured and write the results of all as Parquet."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=main.__doc__)
+    parser.add_argument("groups", nargs="*", metavar="GROUP", help=f"benchmarks to run (default: {' '.join(GROUPS)})")
+    chosen = parser.parse_args().groups or list(GROUPS)
+    if unknown := [name for name in chosen if name not in GROUPS]:
+        parser.error(f"GROUP is {unknown[0]}, expected one of {', '.join(GROUPS)}")
     warm_up()
     work = Work()
     rows = []
     say(f"22,259 graphs, sha256 {work.digest}; load average {os.getloadavg()[0]:.2f}; {os.cpu_count()} cores")
     say(ROW.format(*COLUMNS))
     with tempfile.TemporaryDirectory() as folder:
-        for row in all_lines(work, build_simgrid_peer(Path(folder))):
+        simgrid = build_simgrid_peer(Path(folder))
+        for row in (row for name in chosen for row in GROUPS[name](work, simgrid)):
             texts = (f"{row[c]:.3g}" if isinstance(row[c], float) else str(row[c] or "-") for c in COLUMNS)
             say(ROW.format(*texts))
             rows.append(row)
+    if chosen != list(GROUPS):
+        return
     frame = pd.DataFrame(rows).assign(input_digest=work.digest, load=os.getloadavg()[0], cores=os.cpu_count())
     with atomic_write(REPOSITORY / "results" / "benchmarks.parquet") as path, connect() as connection:
         connection.from_df(frame).write_parquet(str(path))

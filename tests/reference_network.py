@@ -65,23 +65,3 @@ def loads(workload, router, network, routing):
                 for link in links:
                     load[link] += share
     return load
-
-
-def max_min_rates(paths, capacity, weight):
-    """Return weighted max-min fair rates by progressive filling."""
-    remaining = [Fraction(c) for c in capacity]
-    rate = [Fraction(0)] * len(paths)
-    growing = {f for f, path in enumerate(paths) if path}
-    while growing:
-        load = {}
-        for f in growing:
-            for n in set(paths[f]):
-                load[n] = load.get(n, 0) + paths[f].count(n) * Fraction(weight[f])
-        step = min(remaining[n] / load[n] for n in load)
-        full = {n for n in load if remaining[n] == step * load[n]}
-        for n in load:
-            remaining[n] -= step * load[n]
-        for f in growing:
-            rate[f] += step * Fraction(weight[f])
-        growing = {f for f in growing if not full & set(paths[f])}
-    return rate

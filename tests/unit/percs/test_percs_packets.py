@@ -8,68 +8,46 @@ from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-from benchmarks.fluid import completion_time_s, max_min_rates
+from benchmarks.network_lines import one_way_links
 from fabricast.cli.main import app
+from fabricast.clusters.times import run_copies
 from fabricast.percs.cases import WORKLOADS, Case
 from fabricast.percs.loads import ROUTINGS, count_traffic, route
 from fabricast.percs.mappings import map_tasks
 from fabricast.percs.network import GATEWAYS, percs
 from fabricast.percs.packets import router_pairs, simulate_packets, sum_pairs
 from fabricast.percs.workloads import stencil
-from tests.reference_network import max_min_rates as plain_rates
 from tests.reference_network import routes as plain_routes
 from tests.reference_network_packets import simulate as plain_packets
 from tests.unit.percs.networks import SEED, evaluate_case, small
 
 
-def flows_of(workload, router, network):
-    """Return the links on the direct route of every router pair for the fluid model."""
+def links_of_pairs(workload, router, network):
+    """Return the links on the direct route of every router pair, and the size of its copy."""
     source, target, size = router_pairs(workload, router, network)
-    numbers, offset, capacity = {}, [0], []
+    numbers, paths, capacity = {}, [], []
     rates = {"D": network.d_bytes_per_s}
-    links = []
     for one, two in zip(source.tolist(), target.tolist(), strict=True):
-        ((links_of_route, _),) = plain_routes(network, one, two, "direct")
-        for link in links_of_route:
+        ((route_links, _),) = plain_routes(network, one, two, "direct")
+        for link in route_links:
             if link not in numbers:
                 numbers[link] = len(numbers)
                 kind = network.local_class[link[2], link[3]] if link[0] == "L" else None
                 capacity.append(rates["D"] if kind is None else network.capacities[kind])
-            links.append(numbers[link])
-        offset.append(len(links))
-    return np.array(offset), np.array(links), np.array(capacity), size
+        paths.append([numbers[link] for link in route_links])
+    return one_way_links(paths, np.array(capacity)), size
 
 
 @pytest.mark.slow
 @given(st.integers(0, 10**6))
-def test_fluid_time_equals_the_bound_if_weights_are_bytes(seed):
+def test_time_of_fair_sharing_is_between_the_bound_and_twice_the_bound(seed):
     network = small(5)
     workload = stencil("g", (4, 6), 1e6)
     router = np.random.default_rng(seed).integers(0, network.routers, workload.tasks).astype(np.int32)
-    offset, link, capacity, size = flows_of(workload, router, network)
+    links, size = links_of_pairs(workload, router, network)
     bound = route(count_traffic(workload, router, network)[0], network, "direct").bottleneck[0]
-    assert completion_time_s(offset, link, capacity, size, weighted=True) == pytest.approx(bound, rel=1e-9)
-    plain = completion_time_s(offset, link, capacity, size)
-    assert bound * (1 - 1e-9) <= plain <= 2 * bound
-
-
-def test_max_min_rates_are_fair():
-    # Three flows share a link, and one of them also uses a narrow link.
-    rates = max_min_rates(np.array([0, 1, 2, 4]), np.array([0, 0, 0, 1]), np.array([10.0, 1.0]), np.ones(3))
-    assert rates.tolist() == [4.5, 4.5, 1.0]
-    weighted = max_min_rates(np.array([0, 1, 2]), np.array([0, 0]), np.array([9.0]), np.array([1.0, 2.0]))
-    assert weighted.tolist() == [3.0, 6.0]
-
-
-@given(st.integers(0, 10**6))
-def test_max_min_rates_equal_exact_progressive_filling(seed):
-    rng = np.random.default_rng(seed)
-    capacity = rng.integers(1, 20, 6).astype(float)
-    weight = rng.integers(1, 4, 9).astype(float)
-    paths = [sorted(rng.choice(6, size=rng.integers(1, 4), replace=False).tolist()) for _ in range(9)]
-    offset = np.concatenate([[0], np.cumsum([len(path) for path in paths])])
-    rates = max_min_rates(offset, np.concatenate(paths), capacity, weight)
-    assert rates == pytest.approx([float(r) for r in plain_rates(paths, capacity.tolist(), weight.tolist())], rel=1e-9)
+    time_s = run_copies(links, size).end_s.max()
+    assert bound * (1 - 1e-9) <= time_s <= 2 * bound
 
 
 def test_single_message_time_is_the_sum_of_its_hops():
