@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import statistics
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -283,6 +282,8 @@ _LARGE = 2.0**26
 
 def _measured_lines(table: pd.DataFrame) -> Iterator[str]:
     """Yield how the measured times of a log compare with the forecast and its range."""
+    import numpy as np
+
     from fabricast.core.number_text import size_text
 
     if "measured_us" not in table:
@@ -290,17 +291,17 @@ def _measured_lines(table: pd.DataFrame) -> Iterator[str]:
     size, ratio = table["size_bytes"].to_numpy(dtype=float), table["measured_over_forecast"].to_numpy(dtype=float)
     if "latest_us" in table:
         late = (table["measured_us"] / table["latest_us"]).to_numpy(dtype=float)
-        worst = int(late.argmax())
-        above = int((late > 1).sum())
+        worst = int(np.nanargmax(late))
+        above, known = int((late > 1).sum()), int((late == late).sum())
         if above:
             yield (
-                f"log: {above} of {len(table)} sizes last longer than their range, most of all "
+                f"log: {above} of {known} sizes last longer than their range, most of all "
                 f"{size_text(size[worst])} ({late[worst]:.2f} times its longest time)"
             )
         else:
-            yield f"log: all {len(table)} sizes are within their range or faster"
+            yield f"log: all {known} sizes with a range are within it or faster"
     least = min(_LARGE, size.max())
-    median = statistics.median(ratio[size >= least].tolist())
+    median = float(np.nanmedian(ratio[size >= least]))
     yield f"log: sizes from {size_text(least)} last {median:.2f} times as long as the forecast (median)"
 
 
@@ -311,6 +312,9 @@ def _settings_lines(table: pd.DataFrame) -> Iterator[str]:
     if "gain" not in table:
         return
     better = table[table["gain"] > 1]
+    if "measured_us" in table:
+        # A measured time that the choice would not shorten needs none.
+        better = better[better["measured_us"] > better["best_time_us"]]
     for (algorithm, protocol), rows in better.groupby(["best_algorithm", "best_protocol"], sort=False):
         ends = dict.fromkeys(size_text(float(size)) for size in (rows["size_bytes"].min(), rows["size_bytes"].max()))
         name = _SETTINGS.get(str(algorithm), str(algorithm).capitalize())
@@ -318,6 +322,8 @@ def _settings_lines(table: pd.DataFrame) -> Iterator[str]:
             f"try for {' to '.join(ends)}: NCCL_ALGO={name} NCCL_PROTO={str(protocol).upper()}, up to "
             f"{rows['gain'].max():.2f} times as fast in the forecast"
         )
+    if len(better) and len(better) < len(table):
+        yield "these variables act on all sizes of a job and may slow others down: set them for a test of these sizes"
 
 
 def _cluster_document(forecast: ClusterForecast) -> dict[str, object]:

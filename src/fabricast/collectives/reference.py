@@ -40,15 +40,19 @@ _SISTERS = (("H100", "H200"), ("MI300X", "MI325X"))
 _FAULTY = ("unhealthy", "asked as slow", "NUMA balancing on")
 #: Factor beyond the measured sizes up to which the nearest size stands for another.
 _BEYOND = 1.5
+#: Ratio of two measured sizes above which nothing is known about the sizes between them.
+_WIDEST_GAP = 64
 #: Error up to which a forecast counts as good.
 _BAND = 0.15
+#: Distance of classes, in doublings, between two nodes and another number.
+_OTHER_TREES = 3
 #: Ratio of network rates below which they count as equal, and number of machines below which sisters are added.
 _SAME_NETWORK, _FEW = 1.5, 3
 #: Kinds of networks with the words that name them.
 NETWORKS = {
     SLINGSHOT: ("slingshot", "ofi", "cxi"),
-    EFA: ("efa",),
-    VERBS: ("infiniband", "roce", "mlx5", "ndr", "hdr", "net/ib"),
+    EFA: ("efa", "aws libfabric"),
+    VERBS: ("infiniband", "roce", "mlx5", "ndr", "hdr", "net/ib", "rdma plugin"),
     ETHERNET: ("ethernet", "tcp", "socket"),
 }
 #: Bands of sizes in bytes of errors.
@@ -270,6 +274,9 @@ def reference_of(
     distance = abs(np.log2(classes["nodes"] / nodes)) + 2 * abs(
         np.log2(classes["ranks"] / classes["nodes"] / gpus_per_node)
     )
+    if operation is Operation.ALL_REDUCE:
+        # On two nodes, trees send half as many bytes over the network: their rates say nothing about more nodes.
+        distance += _OTHER_TREES * ((classes["nodes"] == 2) != (nodes == 2))
     nearest = classes.loc[distance.idxmin()]
     of_class = known[(known["nodes"] == nearest["nodes"]) & (known["ranks"] == nearest["ranks"])]
     ranks, count = int(nearest["ranks"]), int(nearest["nodes"])
@@ -329,11 +336,15 @@ def _reference(
 
 
 def _at_sizes(rows: pd.DataFrame, sizes: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the times of a machine in us at some sizes, between measured ones; NaN beyond them."""
+    """Return the times of a machine in us at some sizes, between measured ones; NaN beyond them and in wide gaps."""
     of_size = rows.groupby("size_bytes")["median_us"].median()
     known, times = of_size.index.to_numpy(dtype=float), of_size.to_numpy(dtype=float)
     found = np.exp(np.interp(np.log(sizes), np.log(known), np.log(times)))
     outside = (sizes < known[0] / _BEYOND) | (sizes > known[-1] * _BEYOND)
+    above = np.clip(np.searchsorted(known, sizes), 1, max(known.size - 1, 1))
+    if known.size > 1:
+        is_near = (sizes <= known[above - 1] * _BEYOND) | (sizes >= known[above] / _BEYOND)
+        outside |= (known[above] / known[above - 1] > _WIDEST_GAP) & ~is_near
     return np.where(outside, np.nan, found)
 
 

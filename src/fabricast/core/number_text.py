@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 
-__all__ = ["number_text", "size_text", "with_minus"]
+__all__ = ["duration_text", "number_text", "size_text", "with_minus"]
 
 _SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
@@ -43,6 +43,18 @@ def size_text(size_bytes: float) -> str:
         if size_bytes >= scale:
             return f"{size_bytes / scale:.4g} {unit}"
     return f"{size_bytes:.0f} B"
+
+
+def duration_text(seconds: float) -> str:
+    """Format a duration in us, ms or s, with four digits.
+
+    >>> duration_text(19.25e-6), duration_text(0.02341), duration_text(12.5)
+    ('19.25 us', '23.41 ms', '12.5 s')
+    """
+    for unit, scale in (("s", 1.0), ("ms", 1e-3)):
+        if seconds >= scale:
+            return f"{number_text(seconds / scale)} {unit}"
+    return f"{number_text(seconds * 1e6)} us"
 
 
 def with_minus(text: str) -> str:

@@ -62,9 +62,12 @@ _REMEDIES = {
 _SAME_FACT = (
     ("network_in_host", "no_peer_access", "no_direct_copies", Cause.HOST_MEMORY_TRANSPORT),
     (WarningCode.SLOW_ENDPOINT, "below_public_machines", WarningCode.SLOW_COPIES, WarningCode.IMPLAUSIBLE_RATE),
+    ("network_in_host", Cause.HOST_MEMORY_RATE),
 )
 #: Causes that a driver without peer access explains.
 _NO_DIRECT_COPIES = ("no_direct_copies", "no_peer_access")
+#: Causes that only the model knows, and which a user may leave as they are.
+_PROPOSALS = (Cause.PROTOCOL_CHOICE, Cause.NO_GRAPH_FOUND, Cause.RING_ORDER, Cause.CHUNK_SIZE)
 _MINOR_CODES = (WarningCode.FILES_CONTRADICT, WarningCode.GPU_MODELS_DIFFER)
 _ACCESS_CODES = (WarningCode.NO_PEER_ACCESS, WarningCode.CARD_ON_OTHER_SOCKET)
 #: Codes of causes that name a GPU, a direction or a transport.
@@ -128,8 +131,12 @@ class Diagnosis:
 
     @property
     def has_causes(self) -> bool:
-        """Whether there is a cause or a damaged file: exit code 1 of the command."""
-        return bool(self.findings or self.damaged)
+        """Whether there is a cause of lost time or a damaged file: exit code 1 of the command.
+
+        Other choices of NCCL that the model prefers are proposals, and hops through host memory alone are no fault.
+        """
+        faults = [one for one in self.findings if one.cause not in _PROPOSALS]
+        return bool(self.damaged or any(one.cause != "no_direct_copies" or one.gain > MINOR for one in faults))
 
 
 @dataclass
@@ -503,7 +510,7 @@ def _of_collective(machine: Machine, fact: Fact) -> tuple[list[Finding], tuple[C
         for one in diagnose_collective(forecast)
         if not is_refuted(forecast, one)
     ]
-    if has_stock_driver(machine):
+    if has_stock_driver(machine) and not machine.has_direct_copies:
         # What the driver does not permit is no cause that a setting changes.
         found = [one for one in found if one.cause != Cause.HOST_MEMORY_TRANSPORT]
     is_slower = any(one.cause == Cause.SLOWER_THAN_FORECAST for one in found)

@@ -13,9 +13,10 @@ from fabricast.collectives.diagnosis import Cause
 from fabricast.core.errors import InputError
 from fabricast.core.facts import Fact, Facts, Quantity
 from fabricast.core.findings import Finding
-from fabricast.core.number_text import size_text
+from fabricast.core.number_text import duration_text, size_text
 from fabricast.diagnosis.clusters import LARGE, ComparedTable, log_of
 from fabricast.diagnosis.weights import SYMPTOM
+from fabricast.nccl.costs import Operation
 from fabricast.nccl.records import NcclTestsTable
 
 __all__ = ["compare_with_forecast"]
@@ -40,6 +41,8 @@ def compare_with_forecast(fact: Fact, facts: Facts) -> ComparedTable | None:
     forecast = _forecast_of(fact, facts)
     if forecast is None or "latest_us" not in forecast.table or forecast.is_range_only:
         return None
+    if forecast.table["latest_us"].isna().all():
+        return None
     assumed = "" if facts.values(Quantity.CLUSTER) else _assumed(forecast)
     fast = _ratio_of_large(forecast, "earliest_us")
     if fast < _IMPOSSIBLE:
@@ -49,9 +52,9 @@ def compare_with_forecast(fact: Fact, facts: Facts) -> ComparedTable | None:
         what = "cards" if forecast.cluster.nodes > 1 else "direct links"
         return ComparedTable(f"{text}, so that its {what} are faster")
     ratios = (forecast.table["measured_us"] / forecast.table["latest_us"]).to_numpy(dtype=float)
-    worst = int(np.argmax(ratios))
+    worst = int(np.nanargmax(ratios))
     if ratios[worst] <= 1:
-        text = f"{_text(forecast, -1)}{assumed}"
+        text = f"{_text(forecast, int(np.flatnonzero(np.isfinite(ratios))[-1]))}{assumed}"
         late = _late(forecast)
         if late is None:
             return ComparedTable(text)
@@ -60,12 +63,22 @@ def compare_with_forecast(fact: Fact, facts: Facts) -> ComparedTable | None:
     if assumed and forecast.cluster.nodes > 1:
         # Slower cards than the assumed ones would explain it: no cause is named.
         return ComparedTable(f"{text}, if these are its cards", notes=_asked(forecast, assumed), is_doubtful=True)
-    if ratios[worst] <= _SLOWER:
+    if assumed and ratios[worst] <= _SLOWER:
         return ComparedTable(text, is_doubtful=True)
+    return ComparedTable(text, is_slower=True, findings=(_cause(forecast, fact, facts, text),))
+
+
+def _cause(forecast: ClusterForecast, fact: Fact, facts: Facts, text: str) -> Finding:
+    """Return the finding of a slow table: a setting that explains it, or where to look."""
+    run = log_of(fact, facts)
+    is_off = run is not None and run.environment.get("NCCL_PXN_DISABLE") == "1"
+    if is_off and forecast.operation is Operation.ALLTOALL and forecast.cluster.nodes > 1:
+        what = "NCCL_PXN_DISABLE=1 is set, so that GPUs send to each rail over their own card and the network instead "
+        what += f"of NVLink: {text}"
+        return Finding("pxn_disabled", what, "unset NCCL_PXN_DISABLE", SYMPTOM, origin=str(fact.place))
     remedy = "a log with NCCL_DEBUG=INFO states transports and settings; 'nvidia-smi topo -m' and "
     remedy += "'nvidia-smi nvlink -s' state the direct links"
-    finding = Finding(Cause.SLOWER_THAN_FORECAST, text, remedy, SYMPTOM, origin=str(fact.place))
-    return ComparedTable(text, is_slower=True, findings=(finding,))
+    return Finding(Cause.SLOWER_THAN_FORECAST, text, remedy, SYMPTOM, origin=str(fact.place))
 
 
 def _forecast_of(fact: Fact, facts: Facts) -> ClusterForecast | None:
@@ -99,7 +112,7 @@ def _ratio_of_large(forecast: ClusterForecast, column: str) -> float:
     if size.max() < LARGE:
         return 1.0
     ratio = (forecast.table["measured_us"] / forecast.table[column]).to_numpy(dtype=float)
-    return float(np.median(ratio[size >= LARGE]))
+    return float(np.nanmedian(ratio[size >= LARGE]))
 
 
 def _late(forecast: ClusterForecast) -> str | None:
@@ -130,7 +143,10 @@ def _text(forecast: ClusterForecast, place: int) -> str:
     """Return measured and expected times of one size."""
     row, cluster = forecast.table.iloc[place], forecast.cluster
     count = "one node" if cluster.nodes == 1 else f"{cluster.nodes} nodes"
+    measured = row["bus_gb_per_s"] * row["time_us"] / row["measured_us"]
     return (
         f"{forecast.operation} of {size_text(float(row['size_bytes']))} on {cluster.ranks} GPUs of {count} "
-        f"lasts {row['measured_us']:,.0f} us, forecast {row['earliest_us']:,.0f} to {row['latest_us']:,.0f} us"
+        f"lasts {duration_text(row['measured_us'] * 1e-6)}, forecast {duration_text(row['earliest_us'] * 1e-6)} to "
+        f"{duration_text(row['latest_us'] * 1e-6)} ({measured:.3g} GB/s of bus bandwidth, forecast "
+        f"{row['bus_gb_per_s']:.3g})"
     )

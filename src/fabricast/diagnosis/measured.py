@@ -74,9 +74,12 @@ class ComparedRate:
     def __str__(self) -> str:
         ends = [f"{share * self.link_bytes_per_s / 1e9:.3g}" for share in (self.share.lowest, self.share.highest)]
         reach = " to ".join(dict.fromkeys(ends))
+        lowest = self.share.lowest * self.link_bytes_per_s
+        # Below the range of few machines, but within the tolerance for it.
+        below = f"{100 * (1 - self.bytes_per_s / lowest):.0f} % below the " if self.bytes_per_s < lowest else ""
         return (
-            f"{self.words} reach {self.bytes_per_s / 1e9:.3g} GB/s (median), {reach} GB/s on {self.share.words} with "
-            f"{self.link}"
+            f"{self.words} reach {self.bytes_per_s / 1e9:.3g} GB/s (median), {below}{reach} GB/s on {self.share.words} "
+            f"with {self.link}"
         )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 
 from fabricast.core.facts import Block, Fact, Facts, Quantity
 from fabricast.core.findings import Finding
@@ -230,9 +230,10 @@ def _between_nodes(log: NcclLog, place: Callable[..., str]) -> Iterator[Finding]
             ACCESS,
             origin=place("NET"),
         )
+    yield from _selected_cards(log, place)
     shared = _shared_cards(log)
     if shared:
-        card, ranks = shared
+        card, ranks, line = shared
         yield Finding(
             "shared_network_card",
             f"ranks {', '.join(map(str, ranks))} of one node send over the same network card (NET/{card}), other cards "
@@ -240,18 +241,44 @@ def _between_nodes(log: NcclLog, place: Callable[..., str]) -> Iterator[Finding]
             "check the topology (two GPUs below one card, or a virtual switch that hides the order of the cards); "
             "NCCL_TOPO_FILE with a corrected file, or NCCL_IB_HCA",
             ACCESS,
-            origin=place("NET"),
+            origin=place("NET") if line is None else f"{place('NET').rpartition(':')[0]}:{line}",
         )
     over_cards = [via for via in network if "Socket" not in via]
     if over_cards and not any("GDR" in via for via in over_cards):
         yield Finding(
             "no_gpudirect",
             f"no hop between nodes uses GPUDirect RDMA (via {over_cards[0]}): data pass through host memory",
-            "load nvidia-peermem (or use DMA-BUF), check ACS between GPU and card; NCCL_NET_GDR_LEVEL=SYS permits it "
-            "for distant cards",
+            _gpudirect_remedy(log.environment),
             ACCESS,
             origin=place("NET"),
         )
+
+
+def _gpudirect_remedy(environment: Mapping[str, str]) -> str:
+    """Return what permits GPUDirect RDMA: first without a setting that excludes it."""
+    level = environment.get("NCCL_NET_GDR_LEVEL", "").upper()
+    if level and level not in ("SYS", "5", "PHB", "4"):
+        return f"unset NCCL_NET_GDR_LEVEL, which is {level} and excludes more distant cards"
+    return (
+        "load nvidia-peermem (or use DMA-BUF), check ACS between GPU and card; NCCL_NET_GDR_LEVEL=SYS permits it "
+        "for distant cards"
+    )
+
+
+def _selected_cards(log: NcclLog, place: Callable[..., str]) -> Iterator[Finding]:
+    """Yield a setting that leaves fewer network cards than GPUs of a node."""
+    per_node = (log.ranks or 0) // max(log.nodes, 1)
+    selected = log.environment.get("NCCL_IB_HCA", "")
+    if log.nodes < 2 or log.cards is None or not selected or log.cards >= per_node:
+        return
+    yield Finding(
+        "few_network_cards",
+        f"NCCL_IB_HCA={selected} leaves {log.cards} network card{'s' if log.cards > 1 else ''} for the {per_node} GPUs "
+        "of a node",
+        "if the node has more cards of this network, unset NCCL_IB_HCA or list all of them",
+        ACCESS,
+        origin=place("cards"),
+    )
 
 
 def _only_card(log: NcclLog) -> str:
@@ -273,18 +300,20 @@ def _users_of_cards(log: NcclLog) -> dict[tuple[int, str], set[int]]:
     users: dict[tuple[int, str], set[int]] = {}
     for (source, target), via in log.transports.items():
         if via.startswith("NET/IB/") and per_node and source // per_node != target // per_node:
-            users.setdefault((source // per_node, via.split("/")[2]), set()).add(source)
+            # "NET/IB/4(12)/GDRDMA" is card 4, to which rank 12 forwards.
+            users.setdefault((source // per_node, via.split("/")[2].partition("(")[0]), set()).add(source)
     return users
 
 
-def _shared_cards(log: NcclLog) -> tuple[str, list[int]] | None:
-    """Return the card that several ranks of a node use while other cards are used by one; None if they are equal."""
+def _shared_cards(log: NcclLog) -> tuple[str, list[int], int | None] | None:
+    """Return the card that several ranks of a node use while others are used by one, and the line of one of them."""
     users = _users_of_cards(log)
     counts = {key: len(ranks) for key, ranks in users.items()}
     if not counts or max(counts.values()) == min(counts.values()):
         return None
     most = max(counts, key=lambda key: counts[key])
-    return f"IB/{most[1]}", sorted(users[most])
+    lines = [line for (source, _), line in log.sends.items() if source in users[most]]
+    return f"IB/{most[1]}", sorted(users[most]), min(lines, default=None)
 
 
 def _of_run(fact: Fact, *, has_tables: bool, is_one_host: bool) -> Iterator[Finding]:
@@ -324,14 +353,12 @@ def _of_run(fact: Fact, *, has_tables: bool, is_one_host: bool) -> Iterator[Find
     elif len(log.uses_p2p) > 1 and not any(log.uses_p2p.values()) and not has_tables:
         # With a table, the forecast states the cause and the time that it costs.
         settings = [f"{name}={log.environment[name]}" for name in _P2P_SETTINGS if name in log.environment]
-        remedy = (
-            "'nvidia-smi topo -p2p r' states which pairs have peer access (GeForce drivers permit none: then this is "
-        )
-        remedy += "normal); check driver, IOMMU and ACS"
+        remedy = "'nvidia-smi topo -p2p r' states which pairs have peer access; check driver, IOMMU and ACS"
         yield Finding(
             "no_direct_copies",
-            f"NCCL uses host memory (SHM) for all {len(log.uses_p2p)} hops of its log: no copy between GPUs is direct",
+            f"NCCL uses host memory (SHM) for all {len(log.uses_p2p)} hops of its log: no copy between GPUs is direct"
+            + ("" if settings else ", which is normal for GeForce cards with NVIDIA's driver"),
             f"remove {' and '.join(settings)}" if settings else remedy,
-            ACCESS,
+            ACCESS if settings else MINOR,
             origin=place("SHM"),
         )

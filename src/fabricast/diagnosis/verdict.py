@@ -11,7 +11,7 @@ import numpy as np
 from fabricast.collectives.diagnosis import Cause
 from fabricast.collectives.forecast import CollectiveForecast
 from fabricast.core.findings import Finding
-from fabricast.core.number_text import size_text
+from fabricast.core.number_text import duration_text, size_text
 from fabricast.core.warnings import WarningCode
 from fabricast.diagnosis.weights import FIRST, LINK, MINOR
 
@@ -77,6 +77,8 @@ def verdict_of(
         if symptom is not None and symptom is not first:
             return Verdict(VerdictKind.SLOWER, f"{symptom.text}; most probable cause: {first.text}{place}")
         more = "" if measured else "; no measurement shows by how much"
+        if uncompared and not _is_measured(first):
+            more = f"; {uncompared[0]}"
         return Verdict(VerdictKind.SLOWER, f"{first.text}{place}{more}")
     if doubtful:
         return Verdict(VerdictKind.DOUBTFUL, doubtful[0])
@@ -109,11 +111,12 @@ def within_text(forecast: CollectiveForecast) -> str:
     """Return measured and expected times of the largest size of a table that is as expected."""
     row = forecast.table.iloc[-1]
     low, high = row.get("earliest_us", row["time_us"]), row.get("latest_us", row["time_us"])
-    expected = f"{row['time_us']:.4g} us" if low == high else f"{low:.4g} to {high:.4g} us"
+    expected = " to ".join(dict.fromkeys(duration_text(time * 1e-6) for time in (low, high)))
     through = " through host memory" if set(forecast.transports) == {"SHM"} else ""
+    relation = "less than the forecast" if row["measured_us"] < low else "forecast"
     return (
-        f"{forecast.operation} of {size_text(float(row['size_bytes']))}{through} lasts {row['measured_us']:.4g} us, "
-        f"forecast {expected}"
+        f"{forecast.operation} of {size_text(float(row['size_bytes']))}{through} lasts "
+        f"{duration_text(row['measured_us'] * 1e-6)}, {relation} {expected}"
     )
 
 

@@ -77,6 +77,8 @@ class NcclLog:
         Ring order of each channel.
     transports : dict of (int, int) to str
         Words after "via" for each hop.
+    sends : dict of (int, int) to int
+        First line of the sender of each hop over a network.
     patterns : dict of int to (int, float, PathType)
         Channels, speed and path type of each pattern.
     coll_channels : int or None
@@ -107,6 +109,7 @@ class NcclLog:
     bus_ids: dict[int, str] = field(default_factory=dict)
     orders: dict[int, tuple[int, ...]] = field(default_factory=dict)
     transports: dict[tuple[int, int], str] = field(default_factory=dict)
+    sends: dict[tuple[int, int], int] = field(default_factory=dict)
     patterns: dict[int, tuple[int, float, PathType]] = field(default_factory=dict)
     coll_channels: int | None = None
     choices: list[LoggedChoice] = field(default_factory=list)
@@ -118,6 +121,12 @@ class NcclLog:
     network: str = ""
     lines: dict[str, int] = field(default_factory=dict)
     hosts: dict[str, HostStatements] = field(default_factory=dict)
+
+    @property
+    def cards(self) -> int | None:
+        """Least number of network cards that a host lists; None if none lists them."""
+        listed = [int(host.cards[0]) for host in self.hosts.values() if host.cards is not None]
+        return min(listed, default=None)
 
     @property
     def uses_p2p(self) -> dict[tuple[int, int], bool]:

@@ -506,7 +506,7 @@ CREATE TABLE cluster_time (
 -- Errors of forecasts on NVLink nodes and clusters, each machine left out of the fit of the constants.
 CREATE TABLE cluster_error (
   machine_class VARCHAR NOT NULL, -- one node, or the kind of network between nodes
-  operations VARCHAR NOT NULL, -- collectives, or sends and receives
+  operations VARCHAR NOT NULL, -- collectives, alltoall or sendrecv
   size_class VARCHAR NOT NULL, -- class of sizes
   machines BIGINT NOT NULL, -- number of machines
   rows BIGINT NOT NULL, -- number of measured times

@@ -27,13 +27,13 @@ _STATEMENT = re.compile(
     r"P2P is disabled|Using network|NET/IB : Using"
 )
 _VERSION = re.compile(r"NCCL version (\d+)\.(\d+)\.(\d+)")
-_NETWORK = re.compile(r"Using network (\S+)")
+_NETWORK = re.compile(r"Using network (\S.*?)\s*$")
 _CARDS = re.compile(r"NET/IB : Using ((?:\[\d+\]\S+\s*)+)")
 _COMM = re.compile(r"comm (0x[0-9a-f]+) .*?rank (\d{1,15}) n[rR]anks (\d{1,15})(.*)")
 _BUS = re.compile(r"busId ([0-9a-f]+)")
 _NODES = re.compile(r"nNodes (\d{1,15})")
 _CHANNEL = re.compile(r"Channel (\d{1,15})/(\d{1,15}) :((?:\s+\d{1,15})+)(\.\.\.)?\s*$")
-_VIA = re.compile(r"Channel (\d{1,15})(?:/\d+)? : (\d{1,15})\[[^\]]*\] -> (\d{1,15})\[[^\]]*\] (?:\[\w+\] )?via (\S+)")
+_VIA = re.compile(r"Channel (\d{1,15})(?:/\d+)? : (\d{1,15})\[[^\]]*\] -> (\d{1,15})\[[^\]]*\] (?:\[(\w+)\] )?via (.+)")
 _PATTERN = re.compile(
     r"Pattern (\d{1,15}), crossNic \d+, nChannels (\d{1,15}), (?:bw|speed) ([\d.]+)/([\d.]+), type (\w+)/(\w+)"
 )
@@ -84,6 +84,8 @@ def _log(text: Text) -> NcclLog:
             _statement(log, sizes, match[1].strip(), text, number)
             if statements is not None:
                 _of_host(statements, match[1], number)
+                if statements.cards is not None:
+                    log.lines.setdefault("cards", statements.cards[1])
     # Since 2.20, NCCL prints the number of nodes.
     log.nodes = max(log.nodes, len(log.hosts))
     if sizes:
@@ -127,8 +129,7 @@ def _statement(log: NcclLog, sizes: Counter[int], body: str, text: Text, number:
         else:
             log.orders[int(match[1])] = order
     elif (match := _VIA.match(body)) is not None:
-        log.transports[int(match[2]), int(match[3])] = match[4]
-        log.lines.setdefault(match[4].partition("/")[0], number)
+        _hop(log, match, number)
     elif (match := _PATTERN.match(body)) is not None:
         kind = PathType.__members__.get(match[5], PathType.SYS)
         log.patterns[int(match[1])] = (int(match[2]), float(match[3]), kind)
@@ -152,6 +153,19 @@ def _statement(log: NcclLog, sizes: Counter[int], body: str, text: Text, number:
     elif (match := _DISABLED.search(body)) is not None:
         log.disabled_pairs.append((int(match[1]), int(match[2])))
         log.lines.setdefault("disabled", number)
+
+
+def _hop(log: NcclLog, match: re.Match[str], number: int) -> None:
+    """Add the transport of a hop; over a network, that of the sender, whose card may differ from the receiver's."""
+    pair = int(match[2]), int(match[3])
+    # Names of network plugins may have blanks: "NET/AWS Libfabric/0/GDRDMA".
+    via = match[5].strip() if match[5].startswith("NET/") else match[5].split()[0]
+    log.lines.setdefault(via.partition("/")[0], number)
+    if match[4] == "receive" and pair in log.transports:
+        return
+    log.transports[pair] = via
+    if match[4] == "send":
+        log.sends.setdefault(pair, number)
 
 
 def _may_be_problem(line: str) -> bool:

@@ -73,9 +73,9 @@ def operation_class(operation: Operation) -> str:
     """Return the class of operations that share an error.
 
     >>> operation_class(Operation.ALLTOALL)
-    'sends and receives'
+    'alltoall'
     """
-    return "sends and receives" if operation in (Operation.ALLTOALL, Operation.SENDRECV) else "collectives"
+    return str(operation) if operation in (Operation.ALLTOALL, Operation.SENDRECV) else "collectives"
 
 
 @dataclass(frozen=True)

@@ -40,6 +40,8 @@ _BEYOND, _REACHED = 1.5, 0.05
 _SENDS, _SMALLEST_SEND = (Operation.ALLTOALL, Operation.SENDRECV), 1 << 20
 #: Rows from which the own table of a machine determines an interpolation.
 _FEW_ROWS = 4
+#: Factor of measured rates below which a machine is slower than all public ones.
+_SLOW_MACHINE = 0.75
 #: Data in the rate of the bus that trees and NVLS move in fewer bytes.
 _ABOVE_WIRE = 1.02
 
@@ -232,10 +234,12 @@ def _emulated(
         table["nccl_time_us"] = nccl * 1e6
     errors = [cluster_error(cluster, operation, one) for one in size.tolist()]
     ranges = [many_nodes_range(cluster, operation, one) for one in size.tolist()]
-    if (calibration is None or cluster.nodes > MANY_NODES) and all(error is not None for error in ranges):
-        known = [error for error in ranges if error is not None]
-        table["earliest_us"] = table["time_us"] * [min(error.shortest, 1.0) for error in known]
-        table["latest_us"] = table["time_us"] * [max(error.longest, 1.0) for error in known]
+    # Above 64 nodes, the range replaces the number, so that all sizes need one.
+    is_bounded = [error is not None for error in ranges]
+    if all(is_bounded) if cluster.nodes > MANY_NODES else calibration is None and any(is_bounded):
+        lowest = [np.nan if error is None else min(error.shortest, 1.0) for error in ranges]
+        highest = [np.nan if error is None else max(error.longest, 1.0) for error in ranges]
+        table["earliest_us"], table["latest_us"] = table["time_us"] * lowest, table["time_us"] * highest
     if operation in _SENDS and calibration is None:
         # Only large sends and receives are fitted.
         table = _without_small(table)
@@ -315,6 +319,12 @@ def _notes(
         factors = f"latencies {calibration.latency:.3g}, rates {calibration.rate:.3g} times those of public machines"
         text = f"{text}; by the measured rows: {factors}"
     notes.append(CodedWarning(WarningCode.EXPECTED_ERROR, text))
+    if calibration is not None and calibration.rate < _SLOW_MACHINE:
+        text = (
+            f"the measured rows reach {calibration.rate:.2f} times the rates of public machines, and the forecast is "
+            "that of such a slow machine: the limits by link do not name its cause; 'fabricast diagnose' looks for it"
+        )
+        notes.append(CodedWarning(WarningCode.CALIBRATION_CONTRADICTED, text))
     if cluster.is_node_assumed:
         text = f"no file describes the node: the built-in node {cluster.name} is assumed"
         text += f", with {cluster.cards} x {cluster.card_gbit_s:g} Gbit/s" if cluster.nodes > 1 else ""

@@ -66,6 +66,9 @@ def cluster_of(node: Cluster, options: ClusterOptions, table: Fact | None, run: 
     )
     if options.nic is not None:
         cluster = with_cards(cluster, options.nic)
+    elif run is not None and run.cards is not None and count > 1:
+        # Hosts list cards of storage, too: more of them than the node has say nothing.
+        cluster = replace(cluster, cards=min(cluster.cards, run.cards))
     environment = {**({} if run is None else run.environment), **(options.env or {})}
     cluster = _with_network(cluster, options.network, run, environment)
     settings = cluster.settings
@@ -105,8 +108,8 @@ def _with_network(cluster: Cluster, named: str | None, run: NcclLog | None, envi
     uses_sockets = environment.get("NCCL_IB_DISABLE") == "1" or environment.get("NCCL_NET", "").lower() == "socket"
     if uses_sockets:
         return replace(cluster, network=ETHERNET)
-    if run is not None and run.network:
-        return replace(cluster, network=_network(run.network))
+    if run is not None and (stated := network_of(f"net/{run.network}")):
+        return replace(cluster, network=stated)
     return cluster if cluster.network else replace(cluster, network=VERBS, is_network_assumed=True)
 
 
