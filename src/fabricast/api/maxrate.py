@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from copy import copy
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
@@ -15,13 +16,20 @@ from fabricast.core.arguments import with_checked_types
 from fabricast.core.errors import InputError, unknown_name
 from fabricast.core.quantities import check_count, check_seed
 from fabricast.core.seeds import random_generator
-from fabricast.maxrate.fitting import MaxRateRegressor
+from fabricast.maxrate.fitting import MaxRateRegressor, TimeRegressor, summarise
 from fabricast.maxrate.intervals import parameter_intervals
 from fabricast.maxrate.models import CONVENTIONS, FORMS
+from fabricast.maxrate.protocols import ProtocolRegressor
 
-__all__ = ["DatasetFit", "fit_datasets", "fit_max_rate"]
+__all__ = ["DatasetFit", "fit_datasets", "fit_max_rate", "largest_rates", "records_of"]
 
 FEWEST_CELLS = 4
+#: Models of several numbers of processes in the order of preference.
+_CHOICES = ["refined", "maxrate"]
+#: Ratio of a fitted rate of windowed times to the largest measured one above which it is replaced.
+LARGEST_RATIO = 1.01
+#: Least number of sizes of a protocol: the noise of two determines a line.
+FEWEST_SIZES = 3
 _UNITS = {"s": "s", "r": "bytes/s", "k": "processes"}
 
 
@@ -37,34 +45,54 @@ class DatasetFit:
         Message sizes in bytes and numbers of processes.
     times : ndarray of float64, shape (cells,)
         Measured times in s.
+    model : str
+        Key of `fabricast.maxrate.models.FORMS`.
     regressor : MaxRateRegressor
         Fitted model.
     intervals : dict
         95 % interval of each parameter; None if the data do not identify the parameter.
+    protocols : ProtocolRegressor or None
+        One line for each protocol of a single process, which fits better than one for all sizes.
     """
 
     dataset: str
     convention: str
     cells: NDArray[np.float64]
     times: NDArray[np.float64]
+    model: str
     regressor: MaxRateRegressor
     intervals: dict[str, tuple[float, float] | None]
+    protocols: ProtocolRegressor | None = None
+
+    @property
+    def fitted(self) -> TimeRegressor:
+        """The model whose error is that of the answer."""
+        return self.regressor if self.protocols is None else self.protocols
 
 
 def fit_datasets(
-    measurements: pd.DataFrame, model: str, *, smallest_bytes: float, draws: int, seed: int, path: str | None = None
+    measurements: pd.DataFrame,
+    model: str | None,
+    *,
+    smallest_bytes: float,
+    largest_bytes: float = np.inf,
+    draws: int,
+    seed: int,
+    path: str | None = None,
 ) -> Iterator[DatasetFit]:
-    """Fit a model to every data set."""
-    if model not in FORMS:
+    """Fit a model to every data set; without one, the first of `_CHOICES` whose parameters the data determine."""
+    if model is not None and model not in FORMS:
         raise unknown_name("model", model, FORMS)
-    rows = measurements[measurements["size_bytes"] >= smallest_bytes]
+    rows = measurements[measurements["size_bytes"].between(smallest_bytes, largest_bytes)]
     if rows.empty:
-        raise InputError(f"contains no messages of at least {smallest_bytes:g} bytes", path=path)
-    fewest = max(FEWEST_CELLS, len(FORMS[model].parameters))
+        most = "" if largest_bytes == np.inf else f" and at most {largest_bytes:g}"
+        raise InputError(f"contains no messages of at least {smallest_bytes:g}{most} bytes", path=path)
     for dataset, part in rows.groupby("dataset", sort=True):
+        names = [model] if model is not None else _CHOICES if part["processes"].nunique() > 1 else ["postal"]
+        fewest = max(FEWEST_CELLS, len(FORMS[names[0]].parameters))
         if len(part) < fewest:
             raise InputError(
-                f"data set '{dataset}' has {len(part)} cells, expected at least {fewest} for the model '{model}'",
+                f"data set '{dataset}' has {len(part)} cells, expected at least {fewest} for the model '{names[0]}'",
                 path=path,
             )
         conventions = sorted(set(part["convention"]))
@@ -74,20 +102,67 @@ def fit_datasets(
             )
         cells = part[["size_bytes", "processes"]].to_numpy(dtype=np.float64)
         times = part["time_s"].to_numpy(dtype=np.float64)
-        regressor = MaxRateRegressor(model, random_state=seed % 2**32).fit(cells, times)
-        generator = random_generator(seed, f"maxrate.{dataset}")
-        intervals = parameter_intervals(regressor, cells, times, draws=draws, generator=generator)
-        yield DatasetFit(str(dataset), conventions[0], cells, times, regressor, intervals)
+        fits = []
+        for name in names:
+            regressor = MaxRateRegressor(name, random_state=seed % 2**32).fit(cells, times)
+            generator = random_generator(seed, f"maxrate.{dataset}")
+            intervals = parameter_intervals(regressor, cells, times, draws=draws, generator=generator)
+            fits.append(DatasetFit(str(dataset), conventions[0], cells, times, name, regressor, intervals))
+            if all(interval is not None for interval in intervals.values()):
+                break
+        # The model of which the data leave the fewest parameters open.
+        best = min(fits, key=lambda fit: list(fit.intervals.values()).count(None))
+        best = best if model is not None else _by_protocol(best)
+        yield _within_measured(best) if conventions[0] == "windowed" else best
+
+
+def _by_protocol(fit: DatasetFit) -> DatasetFit:
+    """Return a fit of one process with a line for each protocol, if there are several."""
+    if fit.model != "postal" or fit.cells[0, 1] != 1:
+        return fit
+    split = ProtocolRegressor("postal", fewest_sizes=FEWEST_SIZES).fit(fit.cells, fit.times)
+    return replace(fit, protocols=split) if split.breakpoints_ else fit
+
+
+def _within_measured(fit: DatasetFit) -> DatasetFit:
+    """Return a fit of windowed times whose rates are not above measured ones.
+
+    Overlapping messages hide their start-up time, which the forms add: rates that make up for it are too high.
+    """
+    limits = {count: LARGEST_RATIO * rate for count, rate in largest_rates(fit.cells, fit.times).items()}
+    parameters, intervals = dict(fit.regressor.parameters_), dict(fit.intervals)
+    for name, most in (("r_n", max(limits.values())), ("r_b", limits.get(1)), ("r_c", _rate_of_one(limits))):
+        if most is not None and parameters.get(name, 0.0) > most:
+            parameters[name] = most
+            known = intervals[name]
+            intervals[name] = None if known is None else (min(known[0], most), most)
+    regressor = copy(fit.regressor)
+    regressor.parameters_ = parameters
+    for part in fit.protocols.regressors_ if fit.protocols is not None else ():
+        part.parameters_["r_c"] = min(part.parameters_["r_c"], max(limits.values()))
+    return replace(fit, regressor=regressor, intervals=intervals)
+
+
+def largest_rates(cells: NDArray[np.float64], times: NDArray[np.float64]) -> dict[int, float]:
+    """Return the largest measured aggregate rate in bytes/s by number of processes."""
+    rates = cells[:, 0] * cells[:, 1] / times
+    return {int(count): float(rates[cells[:, 1] == count].max()) for count in np.unique(cells[:, 1])}
+
+
+def _rate_of_one(limits: Mapping[int, float]) -> float:
+    """Return the largest measured rate of one of several processes."""
+    return max(rate / count for count, rate in limits.items())
 
 
 @with_checked_types
 def fit_max_rate(
     measurements: pd.DataFrame | Files,
     *,
-    model: str = "refined",
+    model: str | None = None,
     processes: int | None = None,
     node_pairs: int = 1,
     smallest_bytes: float = 0.0,
+    largest_bytes: float = np.inf,
     draws: int = 200,
     seed: int = 20161113,
 ) -> pd.DataFrame:
@@ -102,14 +177,17 @@ def fit_max_rate(
         Columns processes, size_bytes, time_s and, optionally, dataset and convention (round_trip, one_way or
         windowed; one_way by default). Files are CSV or Parquet, or output of benchmark programs; outputs of one
         program with different numbers of processes are fitted together.
-    model : str, default 'refined'
-        Model: postal, maxrate, refined, refined_latency or overload.
+    model : str, optional
+        Model: postal, maxrate, refined, refined_latency or overload. By default refined, or maxrate if the data do not
+        determine its parameters; postal for a single number of processes, with one line for each protocol of a process.
     processes : int, optional
         Number of process pairs, if the benchmark output omits it.
     node_pairs : int, default 1
         Number of node pairs over which the processes of benchmark output are spread evenly.
     smallest_bytes : float, default 0
         Size in bytes below which messages are ignored.
+    largest_bytes : float, default inf
+        Size in bytes above which messages are ignored.
     draws : int, default 200
         Number of bootstrap samples for the intervals.
     seed : int, default 20161113
@@ -118,8 +196,11 @@ def fit_max_rate(
     Returns
     -------
     pandas.DataFrame
-        One row per data set and parameter: dataset, model, convention, parameter, value, unit, low, high, determined.
-        `determined` is false if the data do not identify the parameter; value, low and high are then NaN.
+        One row per data set, protocol and parameter: dataset, model, convention, from_bytes, to_bytes, parameter,
+        value, unit, low, high, determined, median_error. `determined` is false if the data do not identify the
+        parameter; value, low and high are then NaN. A protocol has the sizes from `from_bytes` to below `to_bytes`,
+        and no intervals. `median_error` is that of the fit, relative to the measured times. Rates of windowed times are
+        at most measured ones.
 
     Raises
     ------
@@ -156,25 +237,38 @@ def fit_max_rate(
             raise InputError("is empty, expected at least one file", argument="measurements")
         found = datasets_of_facts(message_facts(measurements), processes=processes, node_pairs=node_pairs)
         rows = pd.concat([part for _, part in found], ignore_index=True)
-    records = []
-    for fit in fit_datasets(rows, model, smallest_bytes=smallest_bytes, draws=draws, seed=seed, path=path):
-        for name, value in fit.regressor.parameters_.items():
-            interval = fit.intervals[name]
-            low, high = (np.nan, np.nan) if interval is None else interval
-            records.append(
-                {
-                    "dataset": fit.dataset,
-                    "model": model,
-                    "convention": fit.convention,
-                    "parameter": name,
-                    "value": np.nan if interval is None else value,
-                    "unit": _UNITS[name[0]],
-                    "low": low,
-                    "high": high,
-                    "determined": interval is not None,
-                }
-            )
+    records: list[dict[str, object]] = []
+    limits = {"smallest_bytes": smallest_bytes, "largest_bytes": largest_bytes}
+    for fit in fit_datasets(rows, model, **limits, draws=draws, seed=seed, path=path):
+        records += records_of(fit)
     return pd.DataFrame(records)
+
+
+def records_of(fit: DatasetFit) -> Iterator[dict[str, object]]:
+    """Yield one row for each parameter of each protocol."""
+    error = summarise(fit.fitted.predict(fit.cells), fit.times).median
+    pieces: list[tuple[float, float, MaxRateRegressor]] = [(0.0, np.inf, fit.regressor)]
+    if fit.protocols is not None:
+        cuts = fit.protocols.breakpoints_
+        pieces = list(zip([0.0, *cuts], [*cuts, np.inf], fit.protocols.regressors_, strict=True))
+    for first, last, regressor in pieces:
+        for name, value in regressor.parameters_.items():
+            interval = fit.intervals[name] if fit.protocols is None else (np.nan, np.nan)
+            low, high = (np.nan, np.nan) if interval is None else interval
+            yield {
+                "dataset": fit.dataset,
+                "model": fit.model,
+                "convention": fit.convention,
+                "from_bytes": first,
+                "to_bytes": last,
+                "parameter": name,
+                "value": np.nan if interval is None else value,
+                "unit": _UNITS[name[0]],
+                "low": low,
+                "high": high,
+                "determined": interval is not None,
+                "median_error": error,
+            }
 
 
 def _checked(measurements: pd.DataFrame) -> pd.DataFrame:

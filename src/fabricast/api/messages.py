@@ -91,7 +91,7 @@ def measurements_of_facts(
 
 
 def datasets_of_facts(
-    facts: Facts, *, processes: int | None = None, node_pairs: int = 1
+    facts: Facts, *, processes: int | Mapping[str, int] | None = None, node_pairs: int = 1
 ) -> Iterator[tuple[str, pd.DataFrame]]:
     """Yield the measurements of each file; outputs of one benchmark with different process counts are one data set."""
     # A file that is named twice has no more measurements.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from pathlib import Path
 from typing import Annotated
@@ -27,13 +28,21 @@ def fit(
         ),
     ],
     model: Annotated[
-        str, typer.Option(help="Model: postal, maxrate, refined, refined_latency or overload.")
-    ] = "refined",
+        str | None,
+        typer.Option(
+            help="Model: postal, maxrate, refined, refined_latency or overload; by default refined, maxrate if the "
+            "data determine it better, and postal for one number of processes.",
+            show_default=False,
+        ),
+    ] = None,
     processes: Annotated[int | None, typer.Option(help="Number of process pairs, if the output omits it.")] = None,
     node_pairs: Annotated[
         int, typer.Option(help="Number of node pairs over which the processes of a run are spread evenly.")
     ] = 1,
     smallest_bytes: Annotated[float, typer.Option(help="Ignore messages below this size in bytes.")] = 0.0,
+    largest_bytes: Annotated[
+        float | None, typer.Option(help="Ignore messages above this size in bytes.", show_default=False)
+    ] = None,
     draws: Annotated[int, typer.Option(help="Bootstrap samples for the intervals.")] = 200,
     seed: Annotated[int, typer.Option(help="Seed of the starting points and the bootstrap.")] = 20161113,
     output: Annotated[
@@ -42,38 +51,49 @@ def fit(
     format_: Annotated[str, typer.Option("--format", help="Format of printed results: text or json.")] = "text",
 ) -> None:
     """Fit a max-rate model; print intervals, errors, LogGOPS and SimGrid values."""
-    from fabricast.cli.maxrate_fit import fit_lines, fit_table
+    from fabricast.cli.maxrate_fit import FitOptions, fit_lines, fit_table
     from fabricast.core.errors import unknown_name
     from fabricast.inputs.files import write_text
 
-    check_output(output, ".csv", inputs=files)
+    paths, counts = _counted(files, processes)
+    check_output(output, ".csv", inputs=paths)
     if format_ not in ("text", "json"):
         raise unknown_name("--format", format_, ("text", "json"))
     check_range("--draws", draws, 20, 100_000)
     check_processes(processes)
     check_range("--node-pairs", node_pairs, 1, 1_000_000)
     check_range("--smallest-bytes", smallest_bytes, 0, 1e15)
+    largest = math.inf if largest_bytes is None else largest_bytes
+    if largest_bytes is not None:
+        check_range("--largest-bytes", largest_bytes, smallest_bytes, 1e15)
     check_seed(seed)
+    options = FitOptions(model, counts or processes, node_pairs, smallest_bytes, largest, draws, seed)
     if output is not None or format_ == "json":
-        table = fit_table(
-            files,
-            model,
-            processes=processes,
-            node_pairs=node_pairs,
-            smallest_bytes=smallest_bytes,
-            draws=draws,
-            seed=seed,
-        )
+        table = fit_table(paths, options)
         if output is not None:
             write_text(output, table.to_csv(index=False, lineterminator="\n"))
         if format_ == "json":
             typer.echo(table.to_json(orient="records", indent=1))
         return
-    lines = fit_lines(
-        files, model, processes=processes, node_pairs=node_pairs, smallest_bytes=smallest_bytes, draws=draws, seed=seed
-    )
-    for line in lines:
+    for line in fit_lines(paths, options):
         typer.echo(line)
+
+
+def _counted(files: list[str], processes: int | None) -> tuple[list[str], dict[str, int]]:
+    """Return files without numbers of processes such as ``4=FILE``, and these numbers if there are any."""
+    from fabricast.inputs.files import exists
+
+    paths, counts = [], dict[str, int]()
+    for text in files:
+        match = re.fullmatch(r"([0-9]{1,7})=(.+)", text)
+        is_counted = match is not None and not exists(text)
+        paths.append(match[2] if match is not None and is_counted else text)
+        if match is not None and is_counted:
+            check_processes(int(match[1]))
+            counts[paths[-1]] = int(match[1])
+    if counts and processes is not None:
+        counts = {path: counts.get(path, processes) for path in paths}
+    return paths, counts
 
 
 @app.command(
@@ -108,7 +128,6 @@ def collect(
 ) -> None:
     """Collect benchmark outputs as one data set in CSV, with a digest of each file."""
     from fabricast.core.errors import InputError
-    from fabricast.inputs.files import exists
 
     if machine is not None:
         if processes is not None or node_pairs != 1 or name is not None:
@@ -117,23 +136,14 @@ def collect(
         return
     from fabricast.api.messages import write_measurements
 
-    counts: dict[str, int] = {}
-    paths = []
-    for text in files:
-        match = re.fullmatch(r"([0-9]{1,7})=(.+)", text)
-        is_counted = match is not None and not exists(text)
-        paths.append(Path(match[2] if match is not None and is_counted else text))
-        if match is not None and is_counted:
-            counts[str(paths[-1])] = int(match[1])
-            check_processes(int(match[1]))
-        elif processes is not None:
-            counts[str(paths[-1])] = processes
+    names, counts = _counted(files, processes)
+    paths = [Path(name) for name in names]
     check_output(output, ".csv", inputs=paths)
     check_processes(processes)
     check_range("--node-pairs", node_pairs, 1, 1_000_000)
     if name is not None:
         check_name("--name", name)
-    table = write_measurements(paths, output, processes=counts, node_pairs=node_pairs, name=name)
+    table = write_measurements(paths, output, processes=counts or processes, node_pairs=node_pairs, name=name)
     for dataset, part in table.groupby("dataset", sort=True):
         listed = ", ".join(str(count) for count in sorted(set(part["processes"])))
         typer.echo(f"{output}: data set '{dataset}', {len(part)} cells, processes {listed}")

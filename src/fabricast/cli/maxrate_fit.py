@@ -3,14 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from fabricast.api.maxrate import FEWEST_CELLS, DatasetFit, fit_datasets
+from fabricast.api.maxrate import (
+    FEWEST_CELLS,
+    FEWEST_SIZES,
+    LARGEST_RATIO,
+    DatasetFit,
+    fit_datasets,
+    largest_rates,
+    records_of,
+)
 from fabricast.api.messages import datasets_of_facts, message_facts, netgauge_tables
 from fabricast.core.errors import InputError
+from fabricast.core.facts import Facts
 from fabricast.core.number_text import size_text
 from fabricast.core.seeds import random_generator
 from fabricast.maxrate.fitting import MaxRateRegressor, blocked_predictions, summarise
@@ -19,62 +30,54 @@ from fabricast.maxrate.loggp import LogGOPS, from_maxrate, from_netgauge, read_n
 from fabricast.maxrate.models import CONVENTIONS, FORMS
 from fabricast.maxrate.protocols import ProtocolRegressor
 
-__all__ = ["fit_lines", "fit_table"]
+__all__ = ["FitOptions", "fit_lines", "fit_table"]
 
 _UNITS = {"s": (1e6, "us"), "r": (1e-9, "GB/s"), "k": (1.0, "processes")}
 
 
-def fit_lines(
-    files: Sequence[str],
-    model: str,
-    *,
-    processes: int | None,
-    node_pairs: int,
-    smallest_bytes: float,
-    draws: int,
-    seed: int,
-) -> Iterator[str]:
+class FitOptions(NamedTuple):
+    """Options of a fit."""
+
+    model: str | None
+    processes: int | Mapping[str, int] | None
+    node_pairs: int
+    smallest_bytes: float
+    largest_bytes: float
+    draws: int
+    seed: int
+
+
+def fit_lines(files: Sequence[str], options: FitOptions) -> Iterator[str]:
     """Fit a model to every data set of some files and yield the lines to print."""
     facts = message_facts(files)
     fits = []
-    for path, rows in datasets_of_facts(facts, processes=processes, node_pairs=node_pairs):
-        for fit in fit_datasets(rows, model, smallest_bytes=smallest_bytes, draws=draws, seed=seed, path=path):
-            fits.append(fit)
-            yield from _dataset_lines(fit, model, draws, seed)
+    for fit in _fits(facts, options):
+        fits.append(fit)
+        yield from _dataset_lines(fit, options)
     yield from _joint_line(fits)
     for path, text in netgauge_tables(facts):
-        yield (
-            "  LogGOPS (ns, with netgauge's estimators; its L is half a round trip, which includes 2 o: subtract them "
-            f"for simulators that add o): {_netgauge_line(path, text)}"
-        )
+        yield f"  LogGOPS (ns, with netgauge's estimators, L without the overhead o): {_netgauge_line(path, text)}"
     for problem in facts.problems:
         yield f"  left out: {problem}"
 
 
-def fit_table(
-    files: Sequence[str],
-    model: str,
-    *,
-    processes: int | None,
-    node_pairs: int,
-    smallest_bytes: float,
-    draws: int,
-    seed: int,
-) -> pd.DataFrame:
+def fit_table(files: Sequence[str], options: FitOptions) -> pd.DataFrame:
     """Fit a model to every data set of some files and return one row for each parameter, with its 95 % interval."""
-    rows = []
-    facts = message_facts(files)
-    for path, found in datasets_of_facts(facts, processes=processes, node_pairs=node_pairs):
-        for fit in fit_datasets(found, model, smallest_bytes=smallest_bytes, draws=draws, seed=seed, path=path):
-            errors = summarise(fit.regressor.predict(fit.cells), fit.times)
-            for name, value in fit.regressor.parameters_.items():
-                interval = fit.intervals[name]
-                low, high = (np.nan, np.nan) if interval is None else interval
-                unit = {"s": "s", "r": "bytes/s", "k": "1"}[name[0]]
-                known = np.nan if interval is None else value
-                rows.append((fit.dataset, model, name, known, low, high, unit, interval is not None, errors.median))
-    columns = ["dataset", "model", "parameter", "value", "low", "high", "unit", "determined", "median_error"]
-    return pd.DataFrame(rows, columns=columns)
+    return pd.DataFrame([row for fit in _fits(message_facts(files), options) for row in records_of(fit)])
+
+
+def _fits(facts: Facts, options: FitOptions) -> Iterator[DatasetFit]:
+    """Yield the fit of each data set of some files."""
+    for path, rows in datasets_of_facts(facts, processes=options.processes, node_pairs=options.node_pairs):
+        yield from fit_datasets(
+            rows,
+            options.model,
+            smallest_bytes=options.smallest_bytes,
+            largest_bytes=options.largest_bytes,
+            draws=options.draws,
+            seed=options.seed,
+            path=path,
+        )
 
 
 def _joint_line(fits: Sequence[DatasetFit]) -> Iterator[str]:
@@ -86,6 +89,7 @@ def _joint_line(fits: Sequence[DatasetFit]) -> Iterator[str]:
     cells, times = windowed[0].cells, windowed[0].times
     one = cells[:, 1] == 1
     rate = MaxRateRegressor("postal").fit(cells[one], times[one]).parameters_["r_c"]
+    rate = min(rate, LARGEST_RATIO * largest_rates(cells, times)[1])
     start = (latency[0].cells[:, 1] == 1) & (latency[0].cells[:, 0] == latency[0].cells[:, 0].min())
     found = LogGOPS(
         float(latency[0].times[start].min()) / CONVENTIONS[latency[0].convention],
@@ -100,26 +104,32 @@ def _joint_line(fits: Sequence[DatasetFit]) -> Iterator[str]:
 
 
 def _netgauge_line(path: str, text: str) -> str:
-    """Return the LogGOPS parameters determined by netgauge's message trains."""
+    """Return the LogGOPS parameters determined by netgauge's message trains, whose L includes 2 o."""
     try:
-        return from_netgauge(read_netgauge(path, text=text)).line()
+        found = from_netgauge(read_netgauge(path, text=text))
+        return replace(found, latency_s=max(found.latency_s - 2 * found.overhead_s, 0.0)).line()
     except InputError as error:
         return f"not determined ({error.reason})"
 
 
-def _dataset_lines(fit: DatasetFit, model: str, draws: int, seed: int) -> Iterator[str]:
+def _dataset_lines(fit: DatasetFit, options: FitOptions) -> Iterator[str]:
     dataset, convention, cells, times = fit.dataset, fit.convention, fit.cells, fit.times
     regressor, intervals = fit.regressor, fit.intervals
     counts = np.unique(cells[:, 1]).astype(int)
     shown = ", ".join(map(str, counts)) if counts.size <= 8 else f"{counts[0]} to {counts[-1]}"
     of = _RATES[convention]
-    yield f"{dataset}: {len(cells)} cells, {shown} processes, {convention} times; rates are those of {of}"
-    yield f"  T = {FORMS[model].formula}"
-    for name, value in regressor.parameters_.items():
-        yield f"  {name:4} {_with_interval(value, intervals[name], *_UNITS[name[0]])}"
-    yield from _smallest_lines(cells, times)
+    who = "1 process" if shown == "1" else f"{shown} processes"
+    yield f"{dataset}: {len(cells)} cells, {who}, {convention} times; rates are those of {of}"
+    if fit.protocols is not None:
+        yield from _protocol_lines(fit.protocols)
+    else:
+        yield f"  T = {FORMS[fit.model].formula}"
+        for name, value in regressor.parameters_.items():
+            yield f"  {name:4} {_with_interval(value, intervals[name], *_UNITS[name[0]])}"
+    yield from _smallest_lines(cells, times, convention)
     missing = [name for name, interval in intervals.items() if interval is None]
-    rates = _rates_together(cells, times, counts, draws, seed, dataset) if missing else {}
+    is_of_several = counts.size == 1 and counts[0] > 1
+    rates = _rates_together(fit, counts, options) if missing or is_of_several else {}
     for count, (value, interval) in rates.items():
         who = f"{count} processes together" if count > 1 else "1 process (isolated)"
         yield f"  {who}, long messages: {_with_interval(value, interval, 1e-9, 'GB/s')}"
@@ -129,15 +139,31 @@ def _dataset_lines(fit: DatasetFit, model: str, draws: int, seed: int) -> Iterat
         advice_of.pop("s", None)
     for advice in dict.fromkeys(advice_of.values()):
         yield f"  to determine {', '.join(name for name in missing if advice_of.get(name) == advice)}: {advice}"
-    errors = summarise(regressor.predict(cells), times)
+    errors = summarise(fit.fitted.predict(cells), times)
     yield f"  error: median {errors.median:.1%}, 90 % of cells below {errors.p90:.1%}, largest {errors.largest:.1%}"
+    if errors.median > _MISFIT:
+        yield (
+            "  the formula does not fit these times: fit protocols by themselves (--smallest-bytes, --largest-bytes), "
+            "or choose another --model"
+        )
     unseen = blocked_predictions(regressor, cells, times, cells[:, 1])
     if np.isfinite(unseen).all():
         yield f"  error on process counts left out of the fit: median {summarise(unseen, times).median:.1%}"
-    yield from _export_lines(regressor, intervals, rates, cells, times, convention)
+    yield from _export_lines(fit, rates)
 
 
-def _smallest_lines(cells: NDArray[np.float64], times: NDArray[np.float64]) -> Iterator[str]:
+def _protocol_lines(split: ProtocolRegressor) -> Iterator[str]:
+    """Yield the line of each protocol."""
+    yield "  T = s + n / r_c, with one line for each protocol, because one for all sizes does not fit:"
+    cuts = split.breakpoints_
+    for first, last, part in zip([0.0, *cuts], [*cuts, np.inf], split.regressors_, strict=True):
+        below, from_ = size_text(last), size_text(first)
+        sizes = f"below {below}" if first == 0 else f"from {from_}" if last == np.inf else f"{from_} to below {below}"
+        s, r_c = part.parameters_["s"] * 1e6, part.parameters_["r_c"] / 1e9
+        yield f"    {sizes}: s {s:.4g} us, r_c {r_c:.4g} GB/s"
+
+
+def _smallest_lines(cells: NDArray[np.float64], times: NDArray[np.float64], convention: str) -> Iterator[str]:
     """Yield the time of the smallest message, and sizes at which the time falls: there the protocol changes."""
     count = cells[:, 1].min()
     one = cells[:, 1] == count
@@ -145,7 +171,10 @@ def _smallest_lines(cells: NDArray[np.float64], times: NDArray[np.float64]) -> I
     size, time = cells[one, 0][order], times[one][order]
     who = f"{count:.0f} processes" if count > 1 else "1 process"
     smallest = size_text(float(size[0]))
-    yield f"  latency at {smallest}, {who}: {time[0] * 1e6:.4g} us; s is the start of the fitted protocol"
+    if convention == "windowed":
+        yield f"  time between messages (gap) at {smallest}, {who}: {time[0] * 1e6:.4g} us"
+    else:
+        yield f"  latency at {smallest}, {who}: {time[0] * 1e6:.4g} us; s is the start of the fitted protocol"
     falls = np.flatnonzero(time[1:] < time[:-1] * (1 - _FALL))
     for place in falls[:2]:
         yield (
@@ -154,6 +183,8 @@ def _smallest_lines(cells: NDArray[np.float64], times: NDArray[np.float64]) -> I
         )
 
 
+#: Median error above which a formula is not that of the times.
+_MISFIT = 0.1
 #: Size in bytes of small messages, and share by which the time falls at a change of the protocol.
 _SMALL_BYTES, _FALL = 1024, 0.05
 _RATES = {"round_trip": "round trips", "one_way": "one-way messages", "windowed": "overlapping one-way messages"}
@@ -165,7 +196,8 @@ _ADVICE = {
         ("r_b", "r_c"), "a single process, or several process counts at which the aggregate rate still increases"
     ),
     "r_i": "two or more process counts at which the aggregate rate still increases",
-    "r_n": "more processes, until the aggregate rate saturates; if it is saturated, use model maxrate with fewer rates",
+    "r_n": "more processes, until the aggregate rate saturates; if one process saturates the card, the rate of all "
+    "processes together is that of the node",
     **dict.fromkeys(("k0", "r_x"), "process counts below and above the onset of overload"),
 }
 
@@ -179,48 +211,47 @@ def _with_interval(value: float, interval: tuple[float, float] | None, scale: fl
 _Rates = dict[int, tuple[float, tuple[float, float] | None]]
 
 
-def _rates_together(
-    cells: NDArray[np.float64],
-    times: NDArray[np.float64],
-    counts: NDArray[np.int64],
-    draws: int,
-    seed: int,
-    dataset: str,
-) -> _Rates:
+def _rates_together(fit: DatasetFit, counts: NDArray[np.int64], options: FitOptions) -> _Rates:
     """Fit the aggregate rate of long messages for the smallest and largest process count.
 
     These rates can be fitted even if the data do not identify the parameters of the model.
     """
     rates: _Rates = {}
+    cells, times = fit.cells, fit.times
+    limits = largest_rates(cells, times) if fit.convention == "windowed" else {}
     for count in sorted({int(counts[0]), int(counts[-1])}):
         selected = cells[:, 1] == count
         if selected.sum() < FEWEST_CELLS:
             continue
         all_bytes = np.column_stack([cells[selected, 0] * count, np.ones(int(selected.sum()))])
-        fit = MaxRateRegressor("postal").fit(all_bytes, times[selected])
-        intervals = parameter_intervals(
-            fit, all_bytes, times[selected], draws=draws, generator=random_generator(seed, f"maxrate.{dataset}.{count}")
-        )
-        rates[count] = (fit.parameters_["r_c"], intervals["r_c"])
+        postal = MaxRateRegressor("postal").fit(all_bytes, times[selected])
+        generator = random_generator(options.seed, f"maxrate.{fit.dataset}.{count}")
+        found = parameter_intervals(postal, all_bytes, times[selected], draws=options.draws, generator=generator)
+        rate, interval, most = postal.parameters_["r_c"], found["r_c"], limits.get(count, np.inf) * LARGEST_RATIO
+        within = None if interval is None else (min(interval[0], most), min(interval[1], most))
+        rates[count] = (min(rate, most), within)
     return rates
 
 
-def _export_lines(
-    regressor: MaxRateRegressor,
-    intervals: Mapping[str, tuple[float, float] | None],
-    rates: _Rates,
-    cells: NDArray[np.float64],
-    times: NDArray[np.float64],
-    convention: str,
-) -> Iterator[str]:
+def _export_lines(fit: DatasetFit, rates: _Rates) -> Iterator[str]:
     """Yield LogGOPS parameters and SimGrid factors from the identified parameters only."""
+    regressor, intervals, convention = fit.regressor, fit.intervals, fit.convention
+    cells, times = fit.cells, fit.times
     usable = {name: regressor.parameters_[name] for name, interval in intervals.items() if interval is not None}
     if "r_c" not in usable and "r_b" not in usable and rates.get(1, (0.0, None))[1] is not None:
         usable["r_c"] = rates[1][0]
+    if fit.protocols is not None:
+        usable["r_c"] = fit.protocols.regressors_[-1].parameters_["r_c"]
     rate_names = [name for name in ("r_b", "r_c") if name in usable]
     if convention == "windowed":
         per_byte = f"-G {1e9 / usable[rate_names[0]]:.4g}" if rate_names else "G requires the rate of a single process"
         yield f"  LogGOPS: windowed times do not determine L ({per_byte}); a latency test does"
+    elif fit.protocols is not None:
+        for number, part in enumerate(fit.protocols.regressors_):
+            cuts = [0.0, *fit.protocols.breakpoints_, np.inf]
+            sizes = f"below {size_text(cuts[1])}" if number == 0 else f"from {size_text(cuts[number])}"
+            line = from_maxrate(part.parameters_, convention).line()
+            yield f"  LogGOPS (ns, {sizes}; parameters that ping-pongs do not determine are 0): {line}"
     elif rate_names and ("s" in usable or "s0" in usable):
         line = from_maxrate(usable, convention).line()
         yield f"  LogGOPS (ns, one protocol; parameters that ping-pongs do not determine are 0): {line}"
@@ -228,7 +259,9 @@ def _export_lines(
         yield "  LogGOPS: not determined by these data; start-up time and rate of a single process are required"
     single = cells[:, 1] == 1
     if convention != "windowed" and single.sum() >= FEWEST_CELLS:
-        split = ProtocolRegressor("postal").fit(cells[single], times[single])
+        split = fit.protocols
+        if split is None:
+            split = ProtocolRegressor("postal", fewest_sizes=FEWEST_SIZES).fit(cells[single], times[single])
         yield "  SimGrid, one process:"
         for line in simgrid_properties(split, convention):
             yield f"    {line}"

@@ -37,6 +37,7 @@ class Content(StrEnum):
     PARAMETERS = "parameters"
     NETWORK = "network between hosts"
     CLUSTER = "cluster"
+    STATES = "states of devices"
 
 
 class Quantity(StrEnum):
@@ -57,7 +58,12 @@ class Quantity(StrEnum):
     LINK_WIDTH = "width of the link"
     CURRENT_WIDTH = "width of the link now"
     #: Text: the state of an error counter, of a throttle reason, or of a limit, which differs from the normal one.
+    #: The subject is the number of the GPU in its block, or an address.
     GPU_STATE = "state of the GPU"
+    #: Text: state of a port of a network card, which is its subject.
+    CARD_STATE = "state of a network card"
+    #: Text without consequence, which is printed.
+    NOTE = "note"
     #: Bytes: smallest MaxPayload of the GPUs.
     PAYLOAD = "MaxPayload"
     #: Text: the reason why a pair has no peer access; empty if it has.

@@ -24,7 +24,7 @@ from fabricast.diagnosis.measured import (
     without_refuted_links,
 )
 from fabricast.diagnosis.source_texts import source_text
-from fabricast.diagnosis.statements import gpu_states, log_findings, nccl_problems, stated, wrong_results
+from fabricast.diagnosis.statements import card_states, gpu_states, log_findings, nccl_problems, stated, wrong_results
 from fabricast.diagnosis.verdict import Verdict, is_refuted, verdict_of, within_text
 from fabricast.diagnosis.weights import ACCESS, CONTRADICTION, LINK, MINOR, SYMPTOM
 from fabricast.inputs.gpus import gpu_model, is_known_gpu
@@ -83,6 +83,8 @@ _COPY_REMEDIES = {
     WarningCode.SLOW_BELOW_SWITCH: "disable ACS of the switch (BIOS, or 'setpci' on ACSCtl) and the IOMMU",
     WarningCode.SLOW_BETWEEN_SOCKETS: "compare with NCCL_P2P_LEVEL=NODE; check the NUMA setting (NPS) of the BIOS",
 }
+#: Causes by the state of a device, which explain slow copies of it.
+_STATES = ("gpu_errors", WarningCode.DOWNGRADED_LINK)
 #: PCI address in the text of a warning.
 _ADDRESS = re.compile(r"\b[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]\b")
 
@@ -157,14 +159,17 @@ def diagnose_facts(facts: Facts, options: MachineOptions) -> Diagnosis:
     """Name the causes that files state, that measurements show, and that the model adds; see `Diagnosis`."""
     _check_any_usable(facts)
     answers = _Answers()
-    answers.findings += [*nccl_problems(facts), *wrong_results(facts), *gpu_states(facts), *log_findings(facts)]
+    answers.findings += [*nccl_problems(facts), *wrong_results(facts), *gpu_states(facts), *card_states(facts)]
+    answers.findings += log_findings(facts)
     answers.statements += stated(facts)
     machine: Machine | None = None
     missing = ""
     try:
         machine = machine_from(facts, options)
     except InputError as error:
-        if not (answers.findings or answers.statements or facts.blocks_of(Content.COLLECTIVES, Content.GPUS)):
+        if not (
+            answers.findings or answers.statements or facts.blocks_of(Content.COLLECTIVES, Content.GPUS, Content.STATES)
+        ):
             raise
         missing = str(error)
         if facts.blocks_of(Content.TOPOLOGY):
@@ -185,7 +190,8 @@ def diagnose_facts(facts: Facts, options: MachineOptions) -> Diagnosis:
     tables = list(facts.of(Quantity.COLLECTIVE))
     all_tables = len(tables) + sum(fact.value for fact in facts.of(Quantity.UNREAD_TABLES))
     measured = len(_paths_of(facts, Content.COPIES)) + all_tables
-    ranked = sorted(_explained(_unique(answers.findings)), key=lambda one: -one.gain)
+    findings = _with_leading_states(_explained(_unique(answers.findings)))
+    ranked = sorted(findings, key=lambda one: -one.gain)
     damaged = max(_damaged_files(facts), len(answers.damaged))
     verdict = verdict_of(
         ranked,
@@ -209,6 +215,17 @@ def diagnose_facts(facts: Facts, options: MachineOptions) -> Diagnosis:
         damaged,
         None if machine is None else machine.tree,
     )
+
+
+def _with_leading_states(findings: Sequence[Finding]) -> list[Finding]:
+    """Return findings; a stated fault of a device precedes the slow copies of the same device, which it explains."""
+    slow = {found for one in findings if one.gain >= CONTRADICTION - 0.1 for found in _ADDRESS.findall(one.text)}
+    return [
+        replace(one, gain=CONTRADICTION + 0.05)
+        if one.cause in _STATES and slow & set(_ADDRESS.findall(one.text)) and one.gain < CONTRADICTION
+        else one
+        for one in findings
+    ]
 
 
 def _lacks_access(machine: Machine) -> bool:

@@ -12,7 +12,7 @@ from fabricast.diagnosis.weights import ACCESS, FIRST, LINK, MINOR
 from fabricast.inputs.gpus import gpu_model, is_known_gpu
 from fabricast.nccl.records import HostStatements, NcclLog, NcclTestsTable
 
-__all__ = ["gpu_states", "log_findings", "nccl_problems", "stated", "wrong_results"]
+__all__ = ["card_states", "gpu_states", "log_findings", "nccl_problems", "stated", "wrong_results"]
 
 #: Maximum number of characters of a quoted message, and of settings that are listed.
 _MOST_QUOTED, _MOST_SETTINGS = 160, 8
@@ -20,6 +20,11 @@ _AFTER_ERRORS = "reset the GPU ('nvidia-smi -r') or reboot; replace it if 'nvidi
 _AFTER_THROTTLING = "check cooling, power cables and power supply; 'nvidia-smi -q -d PERFORMANCE' while it works"
 _AFTER = {
     "replays": "reseat the card, riser or cable: the PCIe link repeats packets; compare the count after some minutes",
+    "of its PCIe link": "reseat the card, riser or cable: the PCIe link repeats packets",
+    "fallen off the bus": "check power supply and cables, riser and temperature; the GPU is gone until a reboot",
+    "power limit": "raise it ('nvidia-smi -i NUMBER -pl WATTS'): a job waits for its slowest GPU",
+    "NVLink": "check 'nvidia-smi nvlink -e', the fabric manager and 'dmesg | grep Xid'; reset or reseat the GPU",
+    "under load": "check slot, riser and BIOS (PCIe speed of the slot), then 'lspci -vv' (LnkSta) while the GPU works",
     "fabric state": "check the fabric manager ('systemctl status nvidia-fabricmanager') and its version",
 }
 _P2P_SETTINGS = ("NCCL_P2P_DISABLE", "NCCL_P2P_LEVEL")
@@ -79,20 +84,46 @@ def gpu_states(facts: Facts) -> Iterator[Finding]:
             is_repeated = fact.value in ("HW Slowdown is active", "SW Thermal Slowdown is active") and any(
                 one.startswith("HW ") for one in same - {fact.value}
             )
-            if fact.value.startswith("power limit") or is_repeated:
+            if is_repeated or (fact.value.startswith("power limit") and _is_limit_of_all(block)):
                 continue
             text = f"{_gpu(block, fact.subject[0])}: {fact.value}"
-            is_error = "is active" not in fact.value
+            is_error = "is active" not in fact.value and not fact.value.startswith("power limit")
             remedy = _AFTER_ERRORS if is_error else _AFTER_THROTTLING
             remedy = next((text for word, text in _AFTER.items() if word in fact.value), remedy)
             # Errors, then throttling, then repeated packets; none of them is a measured rate.
             weight = LINK - 0.2 if "replays" in fact.value else LINK if is_error else LINK - 0.1
+            if "fallen off the bus" in fact.value:
+                weight = FIRST - 1.5
             yield Finding("gpu_errors" if is_error else "gpu_throttled", text, remedy, weight, origin=str(fact.place))
 
 
+def card_states(facts: Facts) -> Iterator[Finding]:
+    """Yield ports of network cards that are down or slow."""
+    for fact in facts.of(Quantity.CARD_STATE):
+        is_down = not fact.value.startswith("runs at")
+        remedy = "check cable, transceiver and port of the switch ('ibstat', 'mlxlink -d DEVICE')"
+        if is_down:
+            remedy += "; a port that no job should use may stay down"
+        yield Finding(
+            "network_port",
+            f"{fact.subject[0]} {fact.value}",
+            remedy,
+            ACCESS if is_down else LINK,
+            origin=str(fact.place),
+        )
+
+
 def _gpu(block: Block, number: str) -> str:
+    if ":" in number:
+        return number
     address = block.addresses.get(number)
     return f"GPU {number} ({address})" if address else f"GPU {number}"
+
+
+def _is_limit_of_all(block: Block) -> bool:
+    """Return whether all GPUs of a report have a power limit below the default: a choice, no fault of one of them."""
+    limited = {fact.subject for fact in block.of(Quantity.GPU_STATE) if fact.value.startswith("power limit")}
+    return len(limited) == len({fact.subject for fact in block.of(Quantity.GPU_MODEL)})
 
 
 def stated(facts: Facts) -> Iterator[str]:
@@ -115,11 +146,13 @@ def stated(facts: Facts) -> Iterator[str]:
         if block.program == "nvidia-smi -q" and block.facts and not block.of(Quantity.GPU_STATE):
             count = len({fact.subject for fact in block.facts})
             lines.setdefault(f"{count} GPUs without errors or throttling", block.place.path)
+    for fact in facts.of(Quantity.NOTE):
+        lines.setdefault(fact.value, str(fact.place))
     models = Counter[str]()
     for block in facts.blocks:
         models |= Counter(_model_name(fact.value) for fact in block.of(Quantity.GPU_MODEL))
         for fact in block.of(Quantity.GPU_STATE):
-            if fact.value.startswith("power limit"):
+            if fact.value.startswith("power limit") and _is_limit_of_all(block):
                 lines.setdefault(f"{_gpu(block, fact.subject[0])}: {fact.value}", str(fact.place))
     yield from (f"{text} ({place})" for text, place in lines.items())
     if len(models) > 1:

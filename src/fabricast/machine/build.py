@@ -33,6 +33,7 @@ MACHINE_CONTENTS = (
     Content.COPIES,
     Content.COLLECTIVES,
     Content.NCCL_LOG,
+    Content.STATES,
 )
 
 

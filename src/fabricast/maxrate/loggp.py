@@ -258,7 +258,8 @@ def simgrid_properties(regressor: ProtocolRegressor, convention: str) -> list[st
         raise InputError("convention is windowed, expected round_trip or one_way to determine a latency")
     ranges = [from_maxrate(fit.parameters_, convention) for fit in regressor.regressors_]
     latency = ranges[0].latency_s
-    bandwidth = max(1 / part.gap_s_per_byte for part in ranges)
+    # Concurrent messages share the rate of the link, which that of the largest messages shows.
+    bandwidth = 1 / ranges[-1].gap_s_per_byte
     # SimGrid applies a factor above its threshold; breakpoints here are the first sizes of a range.
     lows = [0.0, *(cut - 1 for cut in regressor.breakpoints_)]
     factors = {

@@ -12,8 +12,6 @@ from fabricast.maxrate.models import FORMS
 
 __all__ = ["ProtocolRegressor"]
 
-_FEWEST_SIZES = 2
-
 
 class ProtocolRegressor(TimeRegressor):
     """Max-rate models for several ranges of message sizes.
@@ -34,6 +32,8 @@ class ProtocolRegressor(TimeRegressor):
         Seed of the starting points.
     breakpoints : list of float, optional
         Known switch points in bytes; fitted if omitted.
+    fewest_sizes : int, default 2
+        Least number of message sizes of a range.
 
     Attributes
     ----------
@@ -50,12 +50,14 @@ class ProtocolRegressor(TimeRegressor):
         starts: int = 3,
         random_state: int = 0,
         breakpoints: list[float] | None = None,
+        fewest_sizes: int = 2,
     ) -> None:
         self.form = form
         self.protocols = protocols
         self.starts = starts
         self.random_state = random_state
         self.breakpoints = breakpoints
+        self.fewest_sizes = fewest_sizes
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> ProtocolRegressor:  # noqa: N803
         """Fit switch points and parameters."""
@@ -89,7 +91,7 @@ class ProtocolRegressor(TimeRegressor):
                 options = []
                 for low, high in ranges(cuts):
                     range_sizes = distinct_sizes[(distinct_sizes >= low) & (distinct_sizes < high)]
-                    options += range_sizes[_FEWEST_SIZES : range_sizes.size - _FEWEST_SIZES + 1].tolist()
+                    options += range_sizes[self.fewest_sizes : range_sizes.size - self.fewest_sizes + 1].tolist()
                 candidates = [(criterion(sorted([*cuts, cut])), cut) for cut in options]
                 if not candidates or min(candidates)[0] >= lowest:
                     break

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from fabricast.core.facts import Content, Fact, Quantity
 from fabricast.core.units import PCIE_WIDTHS
@@ -16,6 +17,8 @@ _QUERY = "==NVSMI LOG=="
 # Lengths are bounded, so that a long line takes linear time.
 _TABLE = re.compile(rf"^\|\s+(\d{{1,3}})\s+(\S.{{0,60}}?)\s{{1,60}}(?:On|Off|N/A)\s*\|\s*{_ADDRESS}\s")
 _LIST = re.compile(r"^GPU (\d{1,3}): (.{1,100}?) \(UUID: GPU-")
+_LIMIT = re.compile(r"\d{1,4}W\s{0,3}/\s{0,3}(\d{1,4})W")
+_NVLINK = re.compile(r"^\s+Link (\d{1,2}): (\S+)")
 _DEVICE = re.compile(rf"^GPU {_ADDRESS}\s*$")
 _FIELD = re.compile(r"^\s+(Product Name|Max|Current|Device Max)\s+: (.{1,100}?)\s*$")
 _WATTS = re.compile(r"([0-9]{1,6}(?:\.[0-9]+)?) W")
@@ -34,6 +37,8 @@ _LINKS = {
     ("Link Width", "Max"): Quantity.LINK_WIDTH,
     ("Link Width", "Current"): Quantity.CURRENT_WIDTH,
 }
+#: Utilisation in percent from which a GPU works, and its performance states at work.
+_AT_WORK, _WORKING_STATES = 50, ("P0", "P1", "P2", "P3")
 _WIDTHS = (Quantity.LINK_WIDTH, Quantity.CURRENT_WIDTH)
 
 
@@ -77,9 +82,10 @@ def _states(text: Text) -> Iterator[Fact]:
     sections: list[tuple[int, str]] = []
     watts: dict[str, float] = {}
     known: set[tuple[str, str]] = set()
+    load = _Load()
     for line_number, line in text.lines():
         if (match := _DEVICE.match(line)) is not None:
-            address, sections, watts = short_address(match[1]), [], {}
+            address, sections, watts, load = short_address(match[1]), [], {}, _Load()
             numbers.setdefault(address, str(len(numbers)))
             continue
         if not address or not line[:1].isspace() or len(line) > _LONGEST_LINE:
@@ -91,10 +97,42 @@ def _states(text: Text) -> Iterator[Fact]:
         if not colon:
             sections.append((indentation, name))
             continue
-        state = _state([title for _, title in sections], name, value, watts)
-        if state and (address, state) not in known:
-            known.add((address, state))
-            yield _fact(text, Quantity.GPU_STATE, state, line_number, numbers[address])
+        titles = [title for _, title in sections]
+        load.add(titles[-1] if titles else "", name, value, line_number)
+        for state, place in ((_state(titles, name, value, watts), line_number), (load.state, load.line)):
+            if state and (address, state) not in known:
+                known.add((address, state))
+                yield _fact(text, Quantity.GPU_STATE, state, place, numbers[address])
+
+
+@dataclass
+class _Load:
+    """Generation of the link of a GPU while it works; idle GPUs reduce it."""
+
+    current: int = 0
+    highest: int = 0
+    line: int = 0
+    is_fast: bool = False
+    is_busy: bool = False
+
+    def add(self, section: str, name: str, value: str, line: int) -> None:
+        """Add a field of the report."""
+        if section == "PCIe Generation" and name in ("Max", "Current") and value.isdigit():
+            if name == "Max":
+                self.highest = int(value)
+            else:
+                self.current, self.line = int(value), line
+        elif name == "Performance State":
+            self.is_fast = value in _WORKING_STATES
+        elif name == "Gpu" and (match := re.fullmatch(r"(\d{1,3}) %", value)) is not None:
+            self.is_busy = int(match[1]) >= _AT_WORK
+
+    @property
+    def state(self) -> str:
+        """What is wrong with the link; empty for links at their highest generation and idle GPUs."""
+        if not (self.is_fast and self.is_busy and 0 < self.current < self.highest):
+            return ""
+        return f"its link runs at Gen{self.current} of Gen{self.highest} under load"
 
 
 def _state(sections: list[str], name: str, value: str, watts: dict[str, float]) -> str:
@@ -150,16 +188,41 @@ def _of_lines(text: Text) -> Iterator[Fact]:
     """Yield the GPUs of the table of nvidia-smi, or else of the list of -L; later tables repeat them."""
     tables: dict[int, tuple[int, str, str]] = {}
     names: dict[int, tuple[int, str, str]] = {}
+    limits: dict[int, tuple[int, int]] = {}
+    links: dict[int, dict[int, bool]] = {}
+    lines: dict[int, int] = {}
+    last = -1
     for line_number, line in text.lines():
         if (match := _TABLE.match(line)) is not None:
-            tables.setdefault(int(match[1]), (line_number, match[2], short_address(match[3])))
+            last = int(match[1])
+            tables.setdefault(last, (line_number, match[2], short_address(match[3])))
+        elif last >= 0 and (match := _LIMIT.search(line)) is not None:
+            limits.setdefault(last, (line_number, int(match[1])))
+        elif last >= 0 and (match := _NVLINK.match(line)) is not None:
+            links.setdefault(last, {}).setdefault(int(match[1]), match[2] != "<inactive>")
+            if match[2] == "<inactive>":
+                lines.setdefault(last, line_number)
         elif (match := _LIST.match(line)) is not None:
-            names.setdefault(int(match[1]), (line_number, match[2], ""))
+            last = int(match[1])
+            names.setdefault(last, (line_number, match[2], ""))
     # Numbers count the GPUs of the report, which may be some of the machine's.
     for place, (_, (line_number, name, address)) in enumerate(sorted((tables or names).items())):
         if address:
             yield _fact(text, Quantity.GPU_ADDRESS, address, line_number, str(place))
         yield _fact(text, Quantity.GPU_MODEL, name, line_number, str(place))
+    places = {number: str(place) for place, number in enumerate(sorted(tables or names))}
+    highest = max((limit for _, limit in limits.values()), default=0)
+    if len({found[1] for found in tables.values()}) == 1:
+        for number, (line_number, limit) in limits.items():
+            if limit < highest:
+                state = f"power limit {limit} W of {highest} W"
+                yield _fact(text, Quantity.GPU_STATE, state, line_number, places[number])
+    most = max((sum(one.values()) for one in links.values()), default=0)
+    for number, one in links.items():
+        inactive = [str(link) for link, is_active in one.items() if not is_active]
+        if sum(one.values()) < most:
+            state = f"NVLink {', '.join(inactive)} inactive: {sum(one.values())} links, other GPUs have {most}"
+            yield _fact(text, Quantity.GPU_STATE, state, lines.get(number, 0), places[number])
 
 
 FORMAT = Format(

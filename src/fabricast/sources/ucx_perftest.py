@@ -21,6 +21,8 @@ _TEST = re.compile(r"\| Test:\s+(.*?)\s*\|?\s*$")
 _SIZE = re.compile(r"\| Message size:\s+(\d{1,15})\b")
 _COMMAND = re.compile(r"ucx_perftest\b.{0,400}?\s-t\s{0,9}(\w+)")
 _ROW = re.compile(r"\s*(?:\[thread \d+\]|Final:)?((?:\s+[\d.]{1,24}){8})\s*$")
+#: Factor up to which the stated size and that of bandwidth and time agree.
+_SAME_SIZE = 1.5
 #: Factor up to which time and number of messages of a thread agree.
 _ALIKE = 3.0
 _THREAD = re.compile(r"\[thread (\d{1,4})\]")
@@ -37,9 +39,15 @@ def _times(lines: Sequence[str]) -> Iterator[MessageTime | InputError]:
     run = _Run()
     for number, line in enumerate(lines, start=1):
         if (header := _HEADER.search(line)) is not None:
-            yield from _readings(run)
-            run = _Run(run.command, header[1])
+            if run.quantity:
+                yield from _readings(run)
+                run = _Run(run.command)
+            run.quantity = header[1]
         elif (test := _TEST.search(line)) is not None:
+            # One side prints this box above the header, output of both sides in one stream also below it.
+            if run.row or run.damaged_line:
+                yield from _readings(run)
+                run = _Run(run.command)
             run.test = test[1].lower()
         elif (size := _SIZE.search(line)) is not None:
             run.size_bytes = float(size[1])
@@ -73,12 +81,11 @@ class _Run:
     ----------
     command : str
         Test of the command line above the run; empty if there is none.
-    quantity : str
-        Quantity in the header: latency or overhead.
     """
 
-    def __init__(self, command: str = "", quantity: str = "") -> None:
-        self.command, self.quantity, self.test = command, quantity, ""
+    def __init__(self, command: str = "") -> None:
+        # Quantity of the header: latency or overhead.
+        self.command, self.quantity, self.test = command, "", ""
         self.size_bytes: float | None = None
         self.line, self.row, self.is_new = 0, list[float](), False
         self.damaged_line, self.threads, self.is_of_thread = 0, 1, False
@@ -107,7 +114,14 @@ class _Run:
                 "cut",
                 line=self.line,
             )
-        size = _size(rate_mib_s, time_us) if self.size_bytes is None else self.size_bytes
+        derived = _size(rate_mib_s, time_us)
+        size = derived if self.size_bytes is None else self.size_bytes
+        if self.threads == 1 and rate_mib_s >= 1 and not 1 / _SAME_SIZE < derived / max(size, 1.0) < _SAME_SIZE:
+            raise InputError(
+                f"has messages of {size:.0f} bytes, but bandwidth and time are those of {derived:.0f}: the lines of "
+                "several runs are mixed",
+                line=self.line,
+            )
         layer = "tag" if "tag" in words else "ucp" if "ucp" in words else "transport" if words else "ucx"
         if is_latency:
             yield MessageTime(self.line, f"{layer}_latency", 1, size, time_us * 1e-6, "one_way")

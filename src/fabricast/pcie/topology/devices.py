@@ -384,7 +384,11 @@ def _link_warnings(
     slow = [
         device
         for device in below
-        if device.bytes_per_s and reference and device.bytes_per_s <= reference * _SLOW and device.network_card is None
+        if device.bytes_per_s
+        and reference
+        and device.bytes_per_s <= reference * _SLOW
+        and device.network_card is None
+        and not device.warnings
     ]
     if slow:
         named = "; ".join(map(_link_text, slow[:8]))
@@ -396,8 +400,8 @@ def _link_warnings(
         )
         add(
             WarningCode.SLOW_LINKS,
-            f"{len(slow)} links are about a quarter as fast as the others or slower, which have "
-            f"{(reference or 0) / 1e9:.4g} GB/s ({named}): {reason}",
+            f"{len(slow)} link{'s are' if len(slow) > 1 else ' is'} about a quarter as fast as the others or slower, "
+            f"which have {(reference or 0) / 1e9:.4g} GB/s ({named}): {reason}",
         )
     bridges = [_host_bridges(socket) for socket in sockets]
     divided = [
