@@ -17,6 +17,7 @@ from .api.graphs import graph as graph
 from .api.graphs import halo_exchange as halo_exchange
 from .api.graphs import host_copies as host_copies
 from .api.graphs import network_card_copies as network_card_copies
+from .api.graphs import random_graphs as random_graphs
 from .api.graphs import read_graphs as read_graphs
 from .api.machine_inputs import load_machine as load_machine
 from .api.machine_inputs import load_topology as load_topology

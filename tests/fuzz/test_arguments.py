@@ -35,6 +35,7 @@ CALLS = {
     "network_loads": {"pattern": "ring:16"},
     "predict_cluster": {"cluster": fc.load_cluster("hgx_h100", nodes=2, nic="8x400"), "copies": [(0, 8)], "size": 1e6},
     "predict": {"tree": TREE, "graphs": PAIRS, "size": 1e6, "bandwidth": 1e10},
+    "random_graphs": {"tree": TREE, "count": 3},
     "read_graphs": {"path": "graphs.csv", "tree": TREE},
     "reference": {"gpu": "H100"},
     "select_method": {"system": "k20_extoll", "size": 1e6},

@@ -8,21 +8,24 @@ from numbers import Number, Real
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 
 from fabricast.core.arguments import with_checked_types
 from fabricast.core.errors import InputError, unknown_name
-from fabricast.core.quantities import to_bytes
+from fabricast.core.quantities import check_count, check_seed, to_bytes
 from fabricast.inputs.copy_lists import pairs_of
 from fabricast.inputs.files import exists
 from fabricast.pcie.graphs.collectives import card_pairs, collective_pairs
-from fabricast.pcie.graphs.congestion_graphs import CongestionGraphs, from_pairs
+from fabricast.pcie.graphs.congestion_graphs import MOST_COPIES, CongestionGraphs, from_pairs, joined
 from fabricast.pcie.graphs.files import read_graphs as read_graph_file
 from fabricast.pcie.graphs.patterns import halo_pattern
+from fabricast.pcie.graphs.sets import random_graphs as random_pairs
 from fabricast.pcie.topology.memory import HOST, nearest_memory, with_host_memory
 from fabricast.pcie.topology.tree import PcieTree
 
 __all__ = [
     "DEFAULT_SIZE",
+    "GraphsLike",
     "all_to_all",
     "collective_step",
     "graph",
@@ -30,11 +33,18 @@ __all__ = [
     "halo_exchange",
     "host_copies",
     "network_card_copies",
+    "random_graphs",
     "read_graphs",
 ]
 
+#: Graphs, a file, a data frame with its columns, several graphs, or the pairs of one graph as list or text.
+GraphsLike = (
+    CongestionGraphs | str | Path | pd.DataFrame | Iterable[tuple[int | str, int | str]] | Iterable[CongestionGraphs]
+)
 #: Size of each copy without another statement.
 DEFAULT_SIZE = "300 MiB"
+#: Largest number of random graphs.
+_MOST_GRAPHS = 1_000_000
 #: Endpoint numbers are below this; topologies are far smaller.
 _MOST_ENDPOINTS = 1 << 20
 
@@ -82,7 +92,7 @@ def graph(
     >>> graph([("gpu0", "gpu1")], size=["64 MiB"], start_s=[0.001]).target.tolist()
     [1]
     """
-    numbered = _numbered(list(pairs), None if tree is None else with_host_memory(tree))
+    numbered = _numbered(list(pairs), tree)
     sizes = [size] if isinstance(size, str | float | int | Number) else list(size)
     starts = [start_s] if isinstance(start_s, float | int | Number) else list(start_s)
     for argument, values in (("size", sizes), ("start_s", starts)):
@@ -106,11 +116,20 @@ def _seconds(start: object) -> float:
 
 
 def _numbered(pairs: list[tuple[int | str, int | str]], tree: PcieTree | None) -> list[tuple[int, int]]:
-    """Return the endpoint numbers of pairs of numbers or names."""
+    """Return the endpoint numbers of pairs of numbers or names; host memory has names only."""
     numbered = []
+    count = None if tree is None else len(tree.endpoint_names)
+    tree = None if tree is None else with_host_memory(tree)
     for pair in pairs:
         if not isinstance(pair, Sequence | np.ndarray) or len(pair) != 2:
             raise InputError(f"contains {pair!r}, expected pairs of source and target", argument="pairs")
+        for end in pair:
+            if count is not None and isinstance(end, int | np.integer) and end >= count:
+                raise InputError(
+                    f"contains {end}, expected endpoint numbers from 0 to {count - 1}, or names; '{HOST}' is host "
+                    "memory",
+                    argument="pairs",
+                )
         if tree is not None and HOST in pair and HOST not in tree.endpoint_number:
             pair = _with_nearest_memory(tree, pair)
         source, target = (_number_of(end, tree) for end in pair)
@@ -371,6 +390,59 @@ def read_graphs(path: str | Path, tree: PcieTree, *, size: float | str = DEFAULT
     return read_graph_file(path, tree, size_bytes=to_bytes(size), programs=True)
 
 
+@with_checked_types
+def random_graphs(
+    tree: PcieTree,
+    count: int,
+    *,
+    smallest: int = 5,
+    largest: int = 5,
+    size: float | str = DEFAULT_SIZE,
+    seed: int = 20161113,
+) -> CongestionGraphs:
+    """Return distinct random congestion graphs.
+
+    Each graph has a random number of copies between random pairs of endpoints, each pair at most once.
+
+    Parameters
+    ----------
+    tree : PcieTree
+        Topology.
+    count : int
+        Number of graphs; fewer are returned if the topology has fewer.
+    smallest, largest : int, default 5
+        Least and largest number of copies of a graph.
+    size : float or str, default '300 MiB'
+        Size of each copy in bytes, or text with a unit.
+    seed : int, default 20161113
+        Seed of the generator.
+
+    Returns
+    -------
+    CongestionGraphs
+        Graphs ``random.1``, ``random.2`` and so on. All copies start at time 0.
+
+    Raises
+    ------
+    InputError
+        If a number is out of range.
+
+    Examples
+    --------
+    >>> import fabricast as fc
+    >>> graphs = random_graphs(fc.load_topology("storm8"), 100, smallest=6, largest=16)
+    >>> len(graphs)
+    100
+    """
+    check_count("count", count, _MOST_GRAPHS)
+    check_count("largest", largest, MOST_COPIES)
+    check_count("smallest", smallest, largest)
+    check_seed(seed)
+    drawn = random_pairs(tree, count, seed=seed, smallest=smallest, largest=largest)
+    names = [f"random.{number}" for number in range(1, len(drawn) + 1)]
+    return from_pairs(drawn, size_bytes=to_bytes(size), names=names)
+
+
 def check_endpoints(tree: PcieTree, graphs: CongestionGraphs, argument: str = "graphs") -> None:
     """Check that a topology has all endpoints of the graphs."""
     ends = np.maximum(graphs.source, graphs.target)
@@ -385,9 +457,7 @@ def check_endpoints(tree: PcieTree, graphs: CongestionGraphs, argument: str = "g
         )
 
 
-def graphs_of(
-    tree: PcieTree, graphs: CongestionGraphs | str | Path | Iterable[tuple[int | str, int | str]], size: float | str
-) -> CongestionGraphs:
+def graphs_of(tree: PcieTree, graphs: GraphsLike, size: float | str) -> CongestionGraphs:
     """Return congestion graphs from graphs, a file, or the pairs of one graph.
 
     >>> import fabricast as fc
@@ -403,4 +473,41 @@ def graphs_of(
         graphs = pairs_of(graphs)
     if isinstance(graphs, str | Path):
         return read_graphs(graphs, with_host_memory(tree), size=size)
-    return graph(graphs, size=size, tree=tree)
+    if isinstance(graphs, pd.DataFrame):
+        return _of_frame(tree, graphs, size)
+    pairs: list[tuple[int | str, int | str]] = []
+    parts: list[CongestionGraphs] = []
+    for one in graphs:
+        if isinstance(one, CongestionGraphs):
+            parts.append(one)
+        else:
+            pairs.append(one)
+    return _together(parts) if parts and not pairs else graph(pairs, size=size, tree=tree)
+
+
+def _together(parts: list[CongestionGraphs]) -> CongestionGraphs:
+    """Return several sets as one, whose graphs have different names."""
+    whole = joined(parts)
+    if len(set(whole.names)) < len(whole):
+        whole = replace(whole, names=tuple(f"{name}.{number}" for number, name in enumerate(whole.names, start=1)))
+    return whole
+
+
+def _of_frame(tree: PcieTree, frame: pd.DataFrame, size: float | str) -> CongestionGraphs:
+    """Return the graphs of a data frame with the columns of a file."""
+    known, missing = {"graph", "source", "target", "size_bytes", "start_s"}, {"graph", "source", "target"} - set(frame)
+    if missing or set(frame) - known:
+        raise InputError(
+            f"has the columns {', '.join(map(str, frame.columns))}, expected graph, source, target and, optionally, "
+            "size_bytes and start_s",
+            argument="graphs",
+        )
+    parts = []
+    for name, rows in frame.groupby("graph", sort=False):
+        sizes = rows["size_bytes"].tolist() if "size_bytes" in rows else size
+        starts = rows["start_s"].tolist() if "start_s" in rows else 0.0
+        pairs = list(zip(rows["source"].tolist(), rows["target"].tolist(), strict=True))
+        parts.append(graph(pairs, size=sizes, start_s=starts, name=str(name), tree=tree))
+    if not parts:
+        raise InputError("has no row", argument="graphs")
+    return joined(parts)

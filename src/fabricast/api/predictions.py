@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
 from dataclasses import replace
 from inspect import signature
 from pathlib import Path
@@ -13,7 +12,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from fabricast.api.cluster_copies import describes_cluster, predict_cluster
-from fabricast.api.graphs import DEFAULT_SIZE, graphs_of
+from fabricast.api.graphs import DEFAULT_SIZE, GraphsLike, graphs_of
 from fabricast.api.machine_inputs import Files, MachineLike, machine_of, paths_of
 from fabricast.api.methods import DEFAULT_MODEL, Method, Progress, check_question
 from fabricast.api.prediction_table import Prediction, communications, makespans
@@ -44,7 +43,7 @@ _SAME = 1e-9
 @with_checked_types
 def predict(
     tree: MachineLike | ClusterMachine,
-    graphs: CongestionGraphs | str | Path | Iterable[tuple[int | str, int | str]],
+    graphs: GraphsLike,
     *,
     size: float | str = DEFAULT_SIZE,
     model: str | Model | UserRates = DEFAULT_MODEL,
@@ -86,7 +85,7 @@ def predict(
         rate in bytes/s of each running copy, a pair of endpoint names. It is called whenever a copy starts or ends.
     bandwidth : float or str, optional
         Bandwidth of an isolated copy in bytes/s, or text such as ``"24 GiB/s"``. By default the bandwidth of the
-        machine: calibrated, published, or the payload share of its link rate.
+        machine: calibrated, published, or the share of its links that public machines reach.
     tau : float, optional
         Performance reduction for crossing the root complex, 0 to 1; by default that of the machine, otherwise 0.
     crossing_cost : float, optional
@@ -188,15 +187,12 @@ def predict(
     return predict_graphs(machine, chosen, method, is_staged, explain=explain, limited_by=limited_by, threads=threads)
 
 
-def _predict_cluster(
-    cluster: ClusterMachine | Files,
-    copies: CongestionGraphs | str | Path | Iterable[tuple[int | str, int | str]],
-    size: float | str,
-) -> Prediction:
+def _predict_cluster(cluster: ClusterMachine | Files, copies: GraphsLike, size: float | str) -> Prediction:
     """Return the table of copies in a cluster, with the tables of layers and choices in `attrs`."""
-    if isinstance(copies, CongestionGraphs):
+    if isinstance(copies, CongestionGraphs | pd.DataFrame):
         raise InputError("are of one machine, expected pairs such as ('node0.gpu3', 'node1.gpu3')", argument="graphs")
-    found = predict_cluster(cluster, copies, size=None if size == DEFAULT_SIZE else size)
+    # Several graphs are refused there as pairs that are none.
+    found = predict_cluster(cluster, copies, size=None if size == DEFAULT_SIZE else size)  # type: ignore[arg-type]
     table = Prediction(found.table)
     table.attrs["warnings"] = list(found.warnings)
     table.attrs["time_s"], table.attrs["is_lower_bound"] = found.time_s, not found.is_simulated

@@ -331,10 +331,11 @@ class Predictor:
         return Predicted(table, notes)
 
     def _of_user(self, model: UserModel, graphs: CongestionGraphs) -> Prediction:
-        """Return the times of a model of the user, which names no bottleneck."""
+        """Return the times of a model of the user, which names no bottleneck; it gets the bandwidth of a copy."""
+        alone = replace(self.tree, bandwidth_bytes_per_s=self._parameters.bandwidth_bytes_per_s)
 
         def times(some: CongestionGraphs) -> NDArray[np.float64]:
-            return model.end_s(self.tree, some) - some.start_s
+            return model.end_s(alone, some) - some.start_s
 
         return self._table(graphs, times(graphs), times, {})
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fabricast.api.graphs import check_endpoints, graphs_of
+from fabricast.api.graphs import GraphsLike, check_endpoints, graphs_of
 from fabricast.api.machine_inputs import GraphFile, MachineLike, machine_of
 from fabricast.api.prediction_table import Prediction, communications, isolated_times
 from fabricast.core.arguments import with_checked_types
@@ -16,7 +16,7 @@ from fabricast.core.errors import InputError, unknown_name
 from fabricast.core.quantities import MOST_THREADS, check_count
 from fabricast.core.warnings import CodedWarning, WarningCode
 from fabricast.pcie.graphs.checks import reject_peer_copies
-from fabricast.pcie.graphs.congestion_graphs import CongestionGraphs
+from fabricast.pcie.graphs.congestion_graphs import CongestionGraphs, from_pairs
 from fabricast.pcie.graphs.files import read_graphs
 from fabricast.pcie.models.removals import removal_texts, removals
 from fabricast.pcie.packets.hardware import HARDWARE, PacketHardware
@@ -30,11 +30,14 @@ __all__ = ["HARDWARE", "PacketHardware", "graphs_to_simulate", "simulate", "trac
 #: Ratio of times above which another order of arbitration, or a copy, has an effect.
 _SENSITIVE = 1.01
 
+#: Size in bytes of a copy whose rate is simulated.
+_ALONE_BYTES = float(1 << 28)
+
 
 @with_checked_types
 def simulate(
     tree: MachineLike,
-    graphs: CongestionGraphs | str | Path | Iterable[tuple[int | str, int | str]],
+    graphs: GraphsLike,
     *,
     size: float | str = "300 MiB",
     hardware: str | PacketHardware = "no_split",
@@ -135,8 +138,21 @@ def simulate(
             "earliest_s and latest_s are the range, elapsed_s the median (with a program, the mean)"
         )
         warnings.append(CodedWarning(WarningCode.ARBITER_PHASE, text))
+    if graphs.source.size and tree.bandwidth_bytes_per_s is None:
+        warnings.append(_isolated_rate(tree, graphs, chosen))
     table.attrs["warnings"] = [*tree.warnings, *warnings]
     return table
+
+
+def _isolated_rate(tree: PcieTree, graphs: CongestionGraphs, hardware: PacketHardware) -> CodedWarning:
+    """Return the simulated rate of the first copy alone, which may differ from that of forecasts."""
+    alone = from_pairs([[(int(graphs.source[0]), int(graphs.target[0]))]], size_bytes=_ALONE_BYTES)
+    rate = _ALONE_BYTES / float(simulate_graphs(tree, alone, hardware, threads=1).end_s[0])
+    text = (
+        f"a single copy is simulated at {rate / 1e9:.4g} GB/s, the payload share of its links; 'predict' uses a "
+        "measured or published rate, so that slowdowns compare, not times"
+    )
+    return CodedWarning(WarningCode.CALIBRATED_RATE, text)
 
 
 def graphs_to_simulate(tree: PcieTree, file: GraphFile, size_bytes: float) -> CongestionGraphs:

@@ -83,7 +83,7 @@ THREADS = typer.Option(
 BANDWIDTH = typer.Option(
     "--bandwidth",
     help="Bandwidth of an isolated copy, such as 24GiB/s; by default that of the machine: calibrated, published, or "
-    "the payload share of its link rate.",
+    "the share of its links that public machines reach.",
     show_default=False,
 )
 TAU = typer.Option(

@@ -275,7 +275,7 @@ def _run_words(run: list[dict[str, Any]]) -> dict[str, Any]:
     row = run[0]
     chips = [f"run {str(row['run'])[:8]}", f"commit {str(row['git_commit'] or 'unknown')[:7]}"]
     if row.get("config_files"):
-        chips.append(f"settings {str(row['config_files']).split()[-1]}")
+        chips.append(f"settings {str(row['config_files']).split()[0]}")
     if row.get("started") is not None:
         chips.insert(0, f"{row['started']:%d %B %Y}".lstrip("0"))
     return {"machine": f"{row['cpu']}, {row['cores']} cores", "chips": chips}

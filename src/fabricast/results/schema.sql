@@ -810,7 +810,7 @@ CREATE TABLE run (
   run VARCHAR NOT NULL, -- identifier: digest of commit, configuration and lock
   git_commit VARCHAR, -- commit, NULL outside a checkout
   config JSON NOT NULL, -- merged configuration
-  config_files VARCHAR NOT NULL, -- names of the configuration files; later files override earlier ones
+  config_files VARCHAR NOT NULL, -- names of the configuration files; those of the command line are first and override the others
   seed BIGINT NOT NULL, -- root seed
   started TIMESTAMP, -- time at which the run was first recorded
   finished TIMESTAMP, -- time at which the database was built

@@ -156,7 +156,8 @@ def plot_error_by_size(error_band: pd.DataFrame, set_name: str, tolerance: float
     rows = rows.assign(count=count)[count.between(2, _MOST_COPIES)].sort_values("count")
     origins = sorted(set(rows["origin"]))
     figure, panels = plt.subplots(1, 2, figsize=(PAGE_WIDTH_IN, 2.7), sharex=True, sharey=True)
-    for axes, model in zip(panels, ("congestion_factor", "back_pressure"), strict=True):
+    of_user = sorted(model for model in set(rows["model"]) if ":" in model)
+    for axes, model in zip(panels, ("congestion_factor", [*of_user, "back_pressure"][0]), strict=True):
         for number, origin in enumerate(origins):
             part = rows[(rows["model"] == model) & (rows["origin"] == origin)]
             share = 100 * part["share_within"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -19,9 +20,13 @@ __all__ = ["elapsed_rows", "predicted_s"]
 
 
 def predicted_s(tree: PcieTree, graphs: CongestionGraphs, model: str, **parameters: Any) -> NDArray[np.float64]:
-    """Return the elapsed time of each copy in s by a model of the catalogue or a function `module:function`."""
+    """Return the elapsed time of each copy in s by a model of the catalogue or a function `module:function`.
+
+    A function gets the tree with the bandwidth of an isolated copy of the other models.
+    """
     if ":" in model:
-        return UserModel(named_function(model)).end_s(tree, graphs) - graphs.start_s
+        alone = replace(tree, bandwidth_bytes_per_s=parameters["bandwidth_bytes_per_s"])
+        return UserModel(named_function(model)).end_s(alone, graphs) - graphs.start_s
     return evaluate(tree, graphs, MODELS[model], **parameters).end_s - graphs.start_s
 
 
