@@ -6,13 +6,15 @@ import re
 from collections.abc import Sequence
 
 from fabricast.api.breakdown import load_system
-from fabricast.breakdown.components import GROUPS, METRICS, form
+from fabricast.breakdown.components import COMPONENTS, GROUPS, METRICS, form
 from fabricast.breakdown.whatif import reduce_components, required_reduction, share_of
 from fabricast.core.errors import InputError, unknown_name
 
 __all__ = ["whatif_lines"]
 
 
+#: Origins of component times that are no measurements of the user, in words.
+_ORIGINS = {"recalled": "quoted from the paper from memory", "assumed": "assumed"}
 #: Share with or without a percent sign; Python also accepts underscores in numbers.
 _SHARE = re.compile(r"([-+]?(?:[0-9]{1,20}(?:\.[0-9]{0,20})?|\.[0-9]{1,20})(?:[eE][-+]?[0-9]{1,3})?)(%?)")
 
@@ -54,11 +56,19 @@ def whatif_lines(system: str, reductions: Sequence[str], metric: str, remove: st
                 shown = "not possible, its share is too small" if needed is None else f"reduction by {needed:.2%}"
                 lines.append(f"  {name:20} {shown}")
     elif not parsed:
-        lines.append("shares of the total (upper bounds of what a reduction can remove):")
-        for name, members in GROUPS.items():
-            if any(member in weights for member in members):
-                lines.append(f"  {name:20} {share_of(machine, metric, name):.2%}")
-    assumed = [name for name in weights if name in machine.components and machine.components[name].tag == "assumed"]
-    if assumed:
-        lines.append(f"assumed component times: {', '.join(assumed)}")
+        used = [name for name, members in GROUPS.items() if any(member in weights for member in members)]
+        shares = {name: share_of(machine, metric, name) for name in used}
+        for is_part, title in ((True, "parts, largest first"), (False, "groups of parts, which overlap")):
+            lines.append(f"{title} (the share is the most that a reduction can remove):")
+            for name in sorted(
+                (name for name in used if (name in COMPONENTS) == is_part), key=lambda one: -shares[one]
+            ):
+                words = COMPONENTS[name].title if is_part else " + ".join(one for one in GROUPS[name] if one in weights)
+                lines.append(f"  {name:15} {shares[name]:7.2%} {shares[name] * outcome.before_ns:8.2f} ns  {words}")
+    tags = {name: machine.components[name].tag for name in weights if name in machine.components}
+    for tag, text in _ORIGINS.items():
+        names = [name for name in tags if tags[name] == tag]
+        if names:
+            listed = "all component times" if len(names) == len(tags) else ", ".join(names)
+            lines.append(f"{text}: {listed}")
     return lines

@@ -120,6 +120,7 @@ def collective(
     from fabricast.inputs.files import atomic_write
 
     every = [*(files or []), *(measurements or []), *(log or [])]
+    _check_no_operation(files or [])
     inputs = (*every, nccl_graph)
     check_output(output, ".csv", ".parquet", inputs=inputs)
     check_output(write_tuner, ".csv", ".conf", option="--write-tuner", inputs=inputs, outputs=[output])
@@ -228,6 +229,17 @@ def _print_cluster(
     else:
         typer.echo("\n".join(_cluster_lines(forecast)))
     print_warnings(forecast.warnings, verbose=verbose)
+
+
+def _check_no_operation(files: list[str]) -> None:
+    """Refuse the name of an operation among the files."""
+    from fabricast.core.errors import InputError
+    from fabricast.inputs.files import exists
+    from fabricast.nccl.costs import Operation
+
+    for name in files:
+        if name in set(Operation) and not exists(name):
+            raise InputError(f"'{name}' is an operation, expected a file: --operation {name}")
 
 
 def _cluster_lines(forecast: ClusterForecast) -> list[str]:

@@ -8,6 +8,7 @@ import os
 import reprlib
 import types
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from decimal import Decimal
 from functools import cache, wraps
 from numbers import Real
@@ -65,9 +66,10 @@ def with_checked_types(function: Callable[_P, _R]) -> Callable[_P, _R]:
 
     @wraps(function)
     def checked(*args: _P.args, **kwargs: _P.kwargs) -> _R:
-        try:
+        bound = None
+        with suppress(TypeError):
             bound = signature.bind(*args, **kwargs)
-        except TypeError:
+        if bound is None:
             # Missing and unknown arguments: the message of the call names the function.
             return function(*args, **kwargs)
         for name, value in bound.arguments.items():

@@ -58,6 +58,8 @@ _REMEDIES = {
     WarningCode.FILES_CONTRADICT: CONTRADICTING_FILES,
     WarningCode.GPU_MODELS_DIFFER: "use files of one machine",
 }
+#: Words of a narrow link that the port above explains, and the remedy.
+_PORT_ABOVE, _OTHER_SLOT = "the port above it", "use a slot with more lanes, or another bifurcation of the BIOS"
 #: Causes that state one fact, the most certain one first.
 _SAME_FACT = (
     ("network_in_host", "no_peer_access", "no_direct_copies", Cause.HOST_MEMORY_TRANSPORT),
@@ -79,6 +81,10 @@ _SPECIFIC = (
     WarningCode.SLOW_BETWEEN_SOCKETS,
 )
 _REPEAT = "check 'lspci -vv' (LnkSta, ACSCtl) while the GPUs copy, and measure again"
+_MEMORY_REMEDY = (
+    "check that each NUMA node has memory ('numactl --hardware') in all its channels, the binding of processes, and "
+    "the NUMA setting (NPS) of the BIOS"
+)
 _COPY_REMEDIES = {
     WarningCode.SLOW_BELOW_SWITCH: "disable ACS of the switch (BIOS, or 'setpci' on ACSCtl) and the IOMMU",
     WarningCode.SLOW_BETWEEN_SOCKETS: "compare with NCCL_P2P_LEVEL=NODE; check the NUMA setting (NPS) of the BIOS",
@@ -246,6 +252,10 @@ def _compare_copies(machine: Machine, facts: Facts, answers: _Answers) -> None:
     try:
         found = list(_of_copies(machine))
         rates = list(compared_rates(machine))
+        # Links that files state as wide are not narrow.
+        knows_links = any(facts.of(Quantity.CURRENT_WIDTH)) or any(
+            block.program.startswith("lspci -vv") for block in facts.blocks
+        )
     except InputError as error:
         text = f"{error}: the measured copies are not compared"
         answers.warnings.append(CodedWarning(WarningCode.PART_UNREADABLE, text))
@@ -255,7 +265,7 @@ def _compare_copies(machine: Machine, facts: Facts, answers: _Answers) -> None:
     # A slow GPU or direction, or a slow link, explains other slow copies.
     is_explained = any(one.cause in _SPECIFIC for one in found)
     for compared in rates:
-        below = below_public_machines(compared)
+        below = below_public_machines(compared, knows_links=knows_links)
         if below is None:
             answers.within.append(str(compared))
         elif not is_explained:
@@ -371,8 +381,13 @@ def _unique(findings: Sequence[Finding]) -> list[Finding]:
     found = {finding.cause for finding in findings}
     same = {cause for group in _SAME_FACT for cause in [one for one in group if one in found][1:]}
     findings = [finding for finding in findings if finding.cause not in same]
+    # A port with few lanes explains the narrow link that another file states.
+    explained = {address for one in findings if _PORT_ABOVE in one.text for address in _ADDRESS.findall(one.text)[:1]}
     kept: dict[tuple[str, str], Finding] = {}
     for finding in findings:
+        is_narrow = finding.cause == WarningCode.DOWNGRADED_LINK and _PORT_ABOVE not in finding.text
+        if is_narrow and explained & set(_ADDRESS.findall(finding.text)):
+            continue
         key = (finding.cause, finding.text)
         if key not in kept or kept[key].gain < finding.gain:
             kept[key] = finding
@@ -407,7 +422,8 @@ def _of_topology(machine: Machine, answers: _Answers) -> Iterator[Finding]:
         elif warning.code in _REMEDIES:
             weight = MINOR if warning.code in _MINOR_CODES else ACCESS if warning.code in _ACCESS_CODES else LINK
             origin = _origin(machine.facts, warning)
-            yield Finding(warning.code, warning.text, _REMEDIES[warning.code], weight, origin=origin)
+            remedy = _OTHER_SLOT if _PORT_ABOVE in warning.text else _REMEDIES[warning.code]
+            yield Finding(warning.code, warning.text, remedy, weight, origin=origin)
 
 
 def _gpus_without_card(tree: PcieTree) -> Iterator[str]:
@@ -472,7 +488,8 @@ def _of_copies(machine: Machine) -> Iterator[Finding]:
         staged = machine.measured.staged.items()
         exact = [one for pair, one in staged if pair == slow.ends]
         fact = (exact or [one for pair, one in staged if set(slow.ends) & set(pair)])[0]
-        yield Finding(slow.code, slow.text, _REPEAT, CONTRADICTION, origin=str(fact.place))
+        remedy = _MEMORY_REMEDY if slow.code is WarningCode.SLOW_BETWEEN_SOCKETS else _REPEAT
+        yield Finding(slow.code, slow.text, remedy, CONTRADICTION, origin=str(fact.place))
     if not machine.is_measured:
         return
     validation = validate_rates(

@@ -49,6 +49,9 @@ def compare_with_forecast(fact: Fact, facts: Facts) -> ComparedTable | None:
         text = f"{_text(forecast, -1)}{assumed}: {1 / fast:.3g} times as fast as the shortest forecast"
         if not assumed:
             raise InputError(f"{text}: the cluster of the file has other cards or nodes")
+        if forecast.operation is Operation.SENDRECV:
+            # The number of channels of a pair, which differs by version and network, decides.
+            return ComparedTable(text)
         what = "cards" if forecast.cluster.nodes > 1 else "direct links"
         return ComparedTable(f"{text}, so that its {what} are faster")
     ratios = (forecast.table["measured_us"] / forecast.table["latest_us"]).to_numpy(dtype=float)
@@ -61,8 +64,10 @@ def compare_with_forecast(fact: Fact, facts: Facts) -> ComparedTable | None:
         return ComparedTable(f"{text}: {late}", notes=_asked(forecast, assumed), is_doubtful=True)
     text = f"{_text(forecast, worst)}{assumed}: {ratios[worst]:.2f} times the longest expected time"
     if assumed and forecast.cluster.nodes > 1:
-        # Slower cards than the assumed ones would explain it: no cause is named.
-        return ComparedTable(f"{text}, if these are its cards", notes=_asked(forecast, assumed), is_doubtful=True)
+        # Slower cards than the assumed ones would explain it: only a setting is named as a cause.
+        setting = [_cause(forecast, fact, facts, text)] if _lacks_pxn(forecast, fact, facts) else []
+        notes = _asked(forecast, assumed)
+        return ComparedTable(f"{text}, if these are its cards", findings=tuple(setting), notes=notes, is_doubtful=True)
     if assumed and ratios[worst] <= _SLOWER:
         return ComparedTable(text, is_doubtful=True)
     return ComparedTable(text, is_slower=True, findings=(_cause(forecast, fact, facts, text),))
@@ -70,15 +75,20 @@ def compare_with_forecast(fact: Fact, facts: Facts) -> ComparedTable | None:
 
 def _cause(forecast: ClusterForecast, fact: Fact, facts: Facts, text: str) -> Finding:
     """Return the finding of a slow table: a setting that explains it, or where to look."""
-    run = log_of(fact, facts)
-    is_off = run is not None and run.environment.get("NCCL_PXN_DISABLE") == "1"
-    if is_off and forecast.operation is Operation.ALLTOALL and forecast.cluster.nodes > 1:
+    if _lacks_pxn(forecast, fact, facts):
         what = "NCCL_PXN_DISABLE=1 is set, so that GPUs send to each rail over their own card and the network instead "
         what += f"of NVLink: {text}"
         return Finding("pxn_disabled", what, "unset NCCL_PXN_DISABLE", SYMPTOM, origin=str(fact.place))
     remedy = "a log with NCCL_DEBUG=INFO states transports and settings; 'nvidia-smi topo -m' and "
     remedy += "'nvidia-smi nvlink -s' state the direct links"
     return Finding(Cause.SLOWER_THAN_FORECAST, text, remedy, SYMPTOM, origin=str(fact.place))
+
+
+def _lacks_pxn(forecast: ClusterForecast, fact: Fact, facts: Facts) -> bool:
+    """Return whether a setting switches off that GPUs send over the cards of others, which serves alltoall."""
+    run = log_of(fact, facts)
+    is_off = run is not None and run.environment.get("NCCL_PXN_DISABLE") == "1"
+    return is_off and forecast.operation is Operation.ALLTOALL and forecast.cluster.nodes > 1
 
 
 def _forecast_of(fact: Fact, facts: Facts) -> ClusterForecast | None:

@@ -138,14 +138,17 @@ def _width(machine: Machine) -> int:
     return max((machine.tree.vertex(name).width or 0 for name in machine.tree.accelerator_names), default=0)
 
 
-def below_public_machines(compared: ComparedRate) -> Finding | None:
-    """Return a finding for rates below those of public machines, with the narrower links that would explain them."""
+def below_public_machines(compared: ComparedRate, *, knows_links: bool = False) -> Finding | None:
+    """Return a finding for rates below those of public machines, with the narrower links that would explain them.
+
+    If files state the links, a narrower one is no explanation.
+    """
     if not compared.is_below:
         return None
     text, remedy = str(compared), "check 'lspci -vv' (LnkSta, ACSCtl) while the GPUs copy, and the IOMMU"
     if compared.words.startswith("copies over"):
         remedy = "check 'nvidia-smi nvlink -s' and '-e', and whether peer access is on ('nvidia-smi topo -p2p r')"
-    links = _narrower(compared) if compared.generation is not None else []
+    links = _narrower(compared) if compared.generation is not None and not knows_links else []
     if links:
         text += f"; this is the rate of a link of {' or '.join(links)}"
         remedy = (

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 
+import numpy as np
+
 from fabricast.core.warnings import CopyWarning, WarningCode
 from fabricast.machine.machine import Machine
 from fabricast.machine.staging import StagedRates
 from fabricast.pcie.machines.group_rates import IsolatedCopy, slow_links
+from fabricast.pcie.topology.memory import nearest_memory, with_host_memory
 from fabricast.pcie.topology.paths import narrowest_link
 
 __all__ = ["slow_staged_copies"]
@@ -50,7 +53,36 @@ def slow_staged_copies(machine: Machine) -> Iterator[CopyWarning]:
             "under load ('lspci -vv', LnkSta)"
         )
         yield CopyWarning.about((gpu,), WarningCode.SLOW_ENDPOINT, text)
-    yield from _slow_pairs(machine, slow_gpus)
+    groups = list(_slow_memory(machine, slow_gpus))
+    yield from groups or _slow_pairs(machine, slow_gpus)
+
+
+def _slow_memory(machine: Machine, slow_gpus: Collection[str]) -> Iterator[CopyWarning]:
+    """Yield the NUMA nodes all of whose GPUs copy much slower through host memory than those of another one."""
+    tree = with_host_memory(machine.tree)
+    nearest, names = nearest_memory(tree), tree.endpoint_names
+    node_of = {gpu: names[nearest[tree.endpoint_number[gpu]]] for gpu in machine.tree.accelerator_names}
+    rates = {pair: rate for pair, rate in machine.staged_bytes_per_s.items() if set(pair).isdisjoint(slow_gpus)}
+    within: dict[str, list[float]] = {}
+    for (one, other), rate in rates.items():
+        if node_of[one] == node_of[other]:
+            within.setdefault(node_of[one], []).append(rate)
+    if len(within) < 2:
+        return
+    best = max(within, key=lambda node: float(np.median(within[node])))
+    usual = min(within[best])
+    for node in within:
+        touching = {pair: rate for pair, rate in rates.items() if node in (node_of[pair[0]], node_of[pair[1]])}
+        if node == best or max(touching.values()) >= _SLOW_PAIR * usual:
+            continue
+        gpus = " ".join(gpu for gpu in node_of if node_of[gpu] == node)
+        text = (
+            f"copies through host memory with GPUs {gpus} of one NUMA node reach at most "
+            f"{max(touching.values()) / 1e9:.3g} GB/s, copies among the GPUs "
+            f"{' '.join(gpu for gpu in node_of if node_of[gpu] == best)} of another at least {usual / 1e9:.3g} GB/s"
+        )
+        worst = min(touching, key=lambda pair: touching[pair])
+        yield CopyWarning.about(worst, WarningCode.SLOW_BETWEEN_SOCKETS, text)
 
 
 def _slow_pairs(machine: Machine, slow_gpus: Collection[str]) -> Iterator[CopyWarning]:

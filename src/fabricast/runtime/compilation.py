@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import numba
+from numba.core import event
 
 from fabricast.runtime.caches import cache_folder
 from fabricast.runtime.machine import processor_name
@@ -41,8 +42,24 @@ def _kernel_folder() -> Path:
 
 
 _FOLDER = _kernel_folder()
-if sys.stderr.isatty() and not any(_FOLDER.iterdir()):
-    sys.stderr.write("fabricast: compiling for this processor; the next commands start at once\n")
+
+
+class _Notice(event.Listener):
+    """Says on a terminal that kernels are compiled: once for a model and this processor, later ones are cached."""
+
+    is_said = False
+
+    def on_start(self, event: event.Event) -> None:
+        if not self.is_said:
+            self.is_said = True
+            sys.stderr.write("fabricast: compiling a model for this processor, once; this can last a minute or two\n")
+
+    def on_end(self, event: event.Event) -> None:
+        """Say nothing."""
+
+
+if sys.stderr is not None and sys.stderr.isatty():
+    event.register("numba:compile", _Notice())  # type: ignore[no-untyped-call]
 
 # numba reads the folder when a function is decorated.
 numba.config.CACHE_DIR = str(_FOLDER)  # type: ignore[attr-defined]

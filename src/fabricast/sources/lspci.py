@@ -473,6 +473,13 @@ def _converted(device: _PciDevice) -> Device:
         for below in result.children:
             if below.generation and below.generation > pcie_generation(device.capability[0]):
                 _set_link(below, device.capability[0], below.width or device.capability[1])
+        for below, child in zip(result.children, device.children, strict=True):
+            if below.warnings and child.capability is not None and device.capability[1] == below.width:
+                text = (
+                    f"the link of {child.address} uses x{below.width} of x{child.capability[1]}: the port above it "
+                    f"({device.address}) has no more lanes; the forecast uses the smaller width"
+                )
+                below.warnings = (CodedWarning(WarningCode.DOWNGRADED_LINK, text),)
     return result
 
 
@@ -498,7 +505,11 @@ def _reading(text: Text, devices: Sequence[_PciDevice], program: str, notes: Seq
     forest = _forest(devices, program)
     forest.warnings += notes
     tree = text.fact(Quantity.TOPOLOGY, forest, devices[0].line, program)
-    return Reading([tree, *_gpu_facts(text, devices, program)])
+    facts = [tree, *_gpu_facts(text, devices, program)]
+    if "<access denied>" in text.raw:
+        note = "lspci ran without root, so that it lacks links and access control: repeat it as 'sudo lspci -vv'"
+        facts.append(text.fact(Quantity.NOTE, note, 0, program))
+    return Reading(facts)
 
 
 def _read_verbose(text: Text) -> Iterator[Reading]:
