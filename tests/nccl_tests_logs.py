@@ -1,12 +1,12 @@
 """Synthetic logs of nccl-tests."""
 
 
-def nccl_tests(path, rows, *, ranks=32, hosts=4):
-    """Write a log of all_reduce_perf with sizes in bytes and times in us, and return its path."""
-    factor = 2 * (ranks - 1) / ranks
+def nccl_tests(path, rows, *, ranks=32, hosts=4, operation="all_reduce"):
+    """Write a log of nccl-tests with sizes in bytes and times in us, and return its path."""
+    factor = (2 if operation == "all_reduce" else 1) * (ranks - 1) / ranks
     head = [
         "# nccl-tests version 2.19.6 nccl-headers=22907 nccl-library=22907",
-        "# Collective test starting: all_reduce_perf",
+        f"# Collective test starting: {operation}_perf",
     ]
     devices = [
         f"#  Rank {rank:2} Group  0 Pid {rank + 1} on node{rank * hosts // ranks:02} device {rank % 8:2} "

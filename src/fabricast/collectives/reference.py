@@ -45,7 +45,7 @@ _WIDEST_GAP = 64
 #: Error up to which a forecast counts as good.
 _BAND = 0.15
 #: Distance of classes, in doublings, between two nodes and another number.
-_OTHER_TREES = 3
+_OTHER_TREES = 0.5
 #: Ratio of network rates below which they count as equal, and number of machines below which sisters are added.
 _SAME_NETWORK, _FEW = 1.5, 3
 #: Kinds of networks with the words that name them.

@@ -21,7 +21,7 @@ def test_a_log_has_a_verdict(tmp_path):
     expected, latest = forecast["time_us"].tolist(), forecast["latest_us"].tolist()
     fast = nccl_tests(tmp_path / "run.log", list(zip(sizes, expected, strict=True)))
     shown = lines_of("--log", fast, "--nccl-version", "2.29.7")
-    assert "log: all 4 sizes are within their range or faster" in shown
+    assert "log: all 4 sizes with a range are within it or faster" in shown
     assert "log: sizes from 64 MiB last 1.00 times as long as the forecast (median)" in shown
     late = nccl_tests(tmp_path / "late.log", list(zip(sizes, [*expected[:3], 2 * latest[3]], strict=True)))
     assert (

@@ -258,6 +258,10 @@ def test_two_ranks_that_share_a_network_card_are_named(diagnosed):
     assert not diagnosed(
         log=HOPS + lines.replace("1[1] -> 9[1] [send] via NET/IB/0", "1[1] -> 9[1] [send] via NET/IB/1")
     ).findings
+    # The card of a receiver is no card of the sender; a rank in brackets forwards to the card.
+    received = lines.replace("NET/IB/0/", "NET/IB/1/", 1).replace("NET/IB/1/", "NET/IB/1(3)/")
+    received += "n:1:2 [0] NCCL INFO Channel 00/0 : 0[0] -> 8[0] [receive] via NET/IB/0/GDRDMA\n"
+    assert not diagnosed(log=HOPS + received).findings
 
 
 def test_old_versions_are_named(diagnosed):
@@ -337,9 +341,14 @@ GPU 00000000:9A:00.0
         HW Slowdown                       : Not Active
 """
     found = diagnosed(topo=TWO, smi=report)
-    assert sorted(causes_of(found)) == ["gpu_errors", "gpu_errors", "gpu_throttled"]
+    assert sorted(causes_of(found)) == ["gpu_errors", "gpu_errors", "gpu_throttled", "gpu_throttled"]
     assert all("GPU 0 (0000:18:00.0)" in one.text for one in found.findings)
-    assert any("power limit 200 W of 250 W" in one for one in found.statements)
+    # The limit of one GPU delays the others; that of all of them is a choice.
+    assert any("power limit 200 W of 250 W" in one.text for one in found.findings)
+    first = report.partition("GPU 00000000:9A")[0]
+    alone = diagnosed(topo=TWO, smi=first)
+    assert any("power limit 200 W of 250 W" in one for one in alone.statements)
+    assert not any("power limit" in one.text for one in alone.findings)
 
 
 def test_a_log_of_one_of_several_hosts_is_not_of_one_host(diagnosed):

@@ -231,3 +231,60 @@ def test_a_slow_pair_is_named_and_avoided(workstation):
     ring = fc.collective(workstation, gpu="RTX 4090", sizes=["64 MiB"])
     assert ring.gain_of_order > 2
     assert ring.orders.best == (0, 1, 3, 2)
+
+
+@pytest.mark.parametrize("plugin", ["AWS Libfabric", "NCCL RDMA Plugin v10", "Libfabric", "IBext_v8"])
+def test_names_of_plugins_with_blanks_keep_their_gpudirect(tmp_path, plugin):
+    log = host_log(network=plugin).replace(f"NET/{plugin}/0", f"NET/{plugin}/0(3)")
+    (tmp_path / "nccl.log").write_text(log)
+    found = fc.diagnose([tmp_path / "nccl.log"])
+    assert not found.findings
+    assert f"NET/{plugin}/GDRDMA" in str(found.statements)
+    (tmp_path / "nccl.log").write_text(log.replace("/GDRDMA", ""))
+    assert [one.cause for one in fc.diagnose([tmp_path / "nccl.log"]).findings] == ["no_gpudirect"]
+
+
+def forecast_rows(operation, nic):
+    """Return the times of 32 H100 in four nodes, as forecast now."""
+    sizes = [2.0**26, 2.0**28, 2.0**30]
+    found = fc.cluster_collective("hgx_h100", operation, sizes=sizes, nodes=4, nic=nic, network="InfiniBand")
+    return list(zip(found.table["size_bytes"].astype(int), found.table["time_us"], strict=True))
+
+
+def test_a_setting_that_leaves_few_cards_is_named_and_in_the_forecast(tmp_path):
+    log = nccl_tests_log(tmp_path / "run.log", forecast_rows("all_reduce", "4x400"))
+    setting = "node00:1:9 [0] NCCL INFO NCCL_IB_HCA set by environment to mlx5_0,mlx5_1,mlx5_2,mlx5_3\n"
+    (tmp_path / "run.log").write_text(host_log(cards=4) + setting + log.read_text())
+    found = fc.diagnose(log)
+    (finding,) = found.findings
+    assert finding.text == "NCCL_IB_HCA=mlx5_0,mlx5_1,mlx5_2,mlx5_3 leaves 4 network cards for the 8 GPUs of a node"
+    assert str(found.verdict).startswith("within the expected range") and "4 x 400 Gbit/s" in str(found.verdict)
+    # Without the setting, the cards may be all that the node has.
+    (tmp_path / "run.log").write_text(host_log(cards=4) + log.read_text().partition(setting)[2])
+    assert not fc.diagnose(log).findings
+
+
+def test_a_setting_that_excludes_gpudirect_is_the_remedy(tmp_path):
+    setting = "node00:1:9 [0] NCCL INFO NCCL_NET_GDR_LEVEL set by environment to LOC\n"
+    (tmp_path / "nccl.log").write_text(host_log(gpudirect=False) + setting)
+    (finding,) = fc.diagnose([tmp_path / "nccl.log"]).findings
+    assert (finding.cause, finding.remedy.split(",")[0]) == ("no_gpudirect", "unset NCCL_NET_GDR_LEVEL")
+
+
+def test_alltoall_is_compared_and_names_the_setting_that_explains_it(tmp_path):
+    rows = forecast_rows("alltoall", "8x400")
+    run = nccl_tests_log(tmp_path / "run.log", [(size, 1.8 * time) for size, time in rows], operation="alltoall")
+    found = fc.diagnose(run)
+    assert str(found.verdict).startswith("possibly slower than expected: alltoall of ")
+    assert not found.findings
+    setting = "node00:1:9 [0] NCCL INFO NCCL_PXN_DISABLE set by environment to 1\n"
+    run.write_text(host_log() + setting + run.read_text())
+    (finding,) = fc.diagnose(run).findings
+    assert (finding.cause, finding.remedy) == ("pxn_disabled", "unset NCCL_PXN_DISABLE")
+
+
+def test_a_described_cluster_beyond_its_range_is_slower(tmp_path):
+    (tmp_path / "cluster.yaml").write_text("cluster: mine\nnode: hgx_h100\nnodes: 4\nnic: 8x400\n")
+    log = nccl_tests_log(tmp_path / "run.log", [(size, time * 1.8) for size, time in FORECAST[3:]])
+    found = fc.diagnose([tmp_path / "cluster.yaml", log])
+    assert str(found.verdict).startswith("slower than expected") and "GB/s of bus bandwidth" in str(found.verdict)

@@ -1,0 +1,146 @@
+"""States of devices: messages of the kernel, ports of network cards, links and power of GPUs."""
+
+from importlib.resources import files
+
+import pytest
+
+import fabricast as fc
+from tests.unit.diagnosis.pasted import peer_test
+
+EXAMPLES = files("fabricast.sources") / "examples"
+KERNEL = (EXAMPLES / "dmesg.txt").read_text()
+PORTS = (EXAMPLES / "ibstat.txt").read_text()
+
+
+@pytest.fixture
+def diagnosed(tmp_path):
+    """Return a function that writes files and returns their diagnosis."""
+
+    def diagnose(**texts):
+        for name, text in texts.items():
+            (tmp_path / f"{name}.txt").write_text(text)
+        return fc.diagnose([tmp_path / f"{name}.txt" for name in texts])
+
+    return diagnose
+
+
+def texts_of(diagnosis):
+    return [one.text for one in diagnosis.findings]
+
+
+def test_errors_of_the_kernel_log_are_causes(diagnosed):
+    found = diagnosed(dmesg=KERNEL)
+    assert texts_of(found) == [
+        "0000:21:00.0: has fallen off the bus (Xid 79)",
+        "0000:21:00.0: 5 corrected errors of its PCIe link (BadTLP)",
+    ]
+    assert found.findings[0].origin.endswith("dmesg.txt:10")
+    newer = KERNEL.replace("severity=Corrected", "severity=Correctable")
+    assert texts_of(diagnosed(dmesg=newer)) == texts_of(found)
+
+
+def test_single_errors_and_faults_of_programs_are_no_cause(diagnosed):
+    lines = KERNEL.splitlines()
+    few = "\n".join([*lines[:5], lines[-1].replace(": 79", ": 31")]) + "\n"
+    found = diagnosed(dmesg=few)
+    assert not found.findings and not found.has_causes
+    assert any("no repeated PCIe errors" in text for text in found.statements)
+
+
+def test_uncorrected_errors_are_causes(diagnosed):
+    one = KERNEL.splitlines()[3].replace("severity=Corrected", "severity=Uncorrected (Non-Fatal)")
+    assert texts_of(diagnosed(dmesg=f"{one}\n")) == ["0000:21:00.0: uncorrected errors of its PCIe link"]
+
+
+def test_ports_that_are_down_or_slow_are_named(diagnosed):
+    found = diagnosed(ibstat=PORTS)
+    assert texts_of(found) == [
+        "mlx5_1 port 1 runs at 200 Gbit/s, most ports at 400 Gbit/s",
+        "mlx5_2 port 1 is Down (Polling)",
+    ]
+    assert "active ports of network cards: 2 x 400 Gbit/s, 1 x 200 Gbit/s" in str(found.statements)
+    equal = PORTS.replace("Rate: 200", "Rate: 400").replace("State: Down", "State: Active")
+    assert not diagnosed(ibstat=equal.replace("Rate: 10\n", "Rate: 400\n")).findings
+
+
+def test_a_cut_list_of_ports_is_refused(diagnosed):
+    with pytest.raises(fc.InputError, match=r"mlx5_3 port 1 lacks its state or rate"):
+        diagnosed(ibstat=PORTS.partition("Physical state: LinkUp\n\t\tRate: 400\n\t\tBase lid: 102")[0])
+
+
+def report(state="P2", load=97, current=1):
+    """Return a report of nvidia-smi -q about two GPUs, the first with a link at another generation."""
+    gpus = [
+        f"""GPU 00000000:{bus}:00.0
+    Product Name                          : NVIDIA L40S
+    PCI
+        GPU Link Info
+            PCIe Generation
+                Max                       : 4
+                Current                   : {now}
+            Link Width
+                Max                       : 16x
+                Current                   : 16x
+    Performance State                     : {state}
+    Utilization
+        Gpu                               : {load} %
+"""
+        for bus, now in (("18", current), ("9A", 4))
+    ]
+    return "==============NVSMI LOG==============\n\nAttached GPUs : 2\n" + "".join(gpus)
+
+
+@pytest.mark.parametrize(
+    ("changes", "is_named"),
+    [({}, True), ({"state": "P8", "load": 0}, False), ({"load": 3}, False), ({"current": 4}, False)],
+)
+def test_an_old_generation_under_load_is_a_cause(diagnosed, changes, is_named):
+    found = diagnosed(smi=report(**changes))
+    named = "GPU 0 (0000:18:00.0): its link runs at Gen1 of Gen4 under load"
+    assert (named in texts_of(found)) == is_named
+    assert bool(found.findings) == is_named
+
+
+def test_a_stated_fault_precedes_the_slow_copies_that_it_explains(diagnosed):
+    rates = [[900, 25, 25, 6], [25, 900, 25, 6], [25, 25, 900, 6], [6, 6, 6, 900]]
+    topo = "\n".join(
+        "\t".join(
+            ["", *[f"GPU{k}" for k in range(4)]]
+            if row < 0
+            else [f"GPU{row}", *("X" if row == k else "PHB" for k in range(4))]
+        )
+        for row in range(-1, 4)
+    )
+    gpus = "".join(
+        f"GPU 00000000:{k + 1}1:00.0\n    Product Name : NVIDIA L40S\n"
+        + ("    PCI\n        Replays Since Reset : 5000\n" if k == 3 else "")
+        for k in range(4)
+    )
+    found = diagnosed(topo=f"{topo}\n", smi=f"==============NVSMI LOG==============\n{gpus}", p2p=peer_test(rates))
+    first, second = found.findings[:2]
+    assert (first.cause, second.cause) == ("gpu_errors", "slow_endpoint")
+    assert "0000:41:00.0" in first.text and "0000:41:00.0" in second.text
+
+
+def test_inactive_nvlinks_of_one_gpu_are_named(diagnosed):
+    def gpu(number, active):
+        links = "".join(f"\t Link {k}: {'26.562 GB/s' if k < active else '<inactive>'}\n" for k in range(18))
+        return f"GPU {number}: NVIDIA H100 80GB HBM3 (UUID: GPU-0a1b2c3d-{number})\n{links}"
+
+    found = diagnosed(nvlink=gpu(0, 18) + gpu(1, 17) + gpu(2, 18))
+    assert texts_of(found) == ["GPU 1: NVLink 17 inactive: 17 links, other GPUs have 18"]
+    # A model without some links is no fault.
+    assert not diagnosed(nvlink=gpu(0, 12) + gpu(1, 12) + gpu(2, 12)).findings
+
+
+def test_the_lower_power_limit_of_one_gpu_is_named(diagnosed):
+    def gpu(number, limit):
+        return (
+            f"|   {number}  NVIDIA GeForce RTX 4090        On  | 00000000:{number + 1}1:00.0 Off |                  Off |\n"
+            f"| 30%   45C    P2             216W / {limit}W |   1000MiB / 24564MiB |     97%      Default |\n"
+        )
+
+    head = "| NVIDIA-SMI 550.90.07   Driver Version: 550.90.07   CUDA Version: 12.4 |\n"
+    found = diagnosed(smi=head + gpu(0, 450) + gpu(1, 220))
+    assert texts_of(found) == ["GPU 1 (0000:21:00.0): power limit 220 W of 450 W"]
+    assert not diagnosed(smi=head + gpu(0, 300) + gpu(1, 300)).findings
