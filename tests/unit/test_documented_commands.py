@@ -87,6 +87,10 @@ def folder(tmp_path_factory):
         (folder / f"osu_k{pairs}.out").write_text(
             f"# OSU MPI Multi Latency Test v5.7\n# [ pairs: {pairs} ]\n# Size Latency (us)\n{times}"
         )
+    latencies = "".join(f"{2**n} {2 + 2**n / 1e4:.4f}\n" for n in range(20))
+    for name, title in (("osu_latency", "Latency"), ("multi_1", "Multi Latency"), ("multi_16", "Multi Latency")):
+        (folder / f"{name}.out").write_text(f"# OSU MPI {title} Test v7.2\n# Size Latency (us)\n{latencies}")
+    (folder / "osu_mbw_mr.out").write_text((folder / "osu_k4.out").read_text())
     (folder / "ibnetdiscover.txt").write_text(discovery())
     (folder / "topology.conf").write_text(
         "SwitchName=a Nodes=n[0-7]\nSwitchName=b Nodes=n[8-15]\nSwitchName=t Switches=a,b\n"

@@ -145,7 +145,7 @@ def simulate(
 
 
 def _isolated_rate(tree: PcieTree, graphs: CongestionGraphs, hardware: PacketHardware) -> CodedWarning:
-    """Return the simulated rate of the first copy alone, which may differ from that of forecasts."""
+    """Return the simulated rate of the first copy in isolation, which may differ from that of forecasts."""
     alone = from_pairs([[(int(graphs.source[0]), int(graphs.target[0]))]], size_bytes=_ALONE_BYTES)
     rate = _ALONE_BYTES / float(simulate_graphs(tree, alone, hardware, threads=1).end_s[0])
     text = (

@@ -141,7 +141,7 @@ def _dataset_lines(fit: DatasetFit, options: FitOptions) -> Iterator[str]:
         yield f"  to determine {', '.join(name for name in missing if advice_of.get(name) == advice)}: {advice}"
     errors = summarise(fit.fitted.predict(cells), times)
     yield f"  error: median {errors.median:.1%}, 90 % of cells below {errors.p90:.1%}, largest {errors.largest:.1%}"
-    if errors.median > _MISFIT:
+    if errors.median > _MISFIT or errors.p90 > _WIDE_MISFIT:
         yield (
             "  the formula does not fit these times: fit protocols by themselves (--smallest-bytes, --largest-bytes), "
             "or choose another --model"
@@ -183,8 +183,8 @@ def _smallest_lines(cells: NDArray[np.float64], times: NDArray[np.float64], conv
         )
 
 
-#: Median error above which a formula is not that of the times.
-_MISFIT = 0.1
+#: Median error, and error of 90 % of the cells, above which a formula is not that of the times.
+_MISFIT, _WIDE_MISFIT = 0.1, 0.25
 #: Size in bytes of small messages, and share by which the time falls at a change of the protocol.
 _SMALL_BYTES, _FALL = 1024, 0.05
 _RATES = {"round_trip": "round trips", "one_way": "one-way messages", "windowed": "overlapping one-way messages"}

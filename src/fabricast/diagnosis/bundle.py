@@ -141,7 +141,7 @@ class Diagnosis:
     def has_causes(self) -> bool:
         """Whether there is a cause of lost time or a damaged file: exit code 1 of the command.
 
-        Other choices of NCCL that the model prefers are proposals, and hops through host memory alone are no fault.
+        Other choices of NCCL that the model prefers are proposals; hops through host memory by themselves are no fault.
         """
         faults = [one for one in self.findings if one.cause not in _PROPOSALS]
         return bool(self.damaged or any(one.cause != "no_direct_copies" or one.gain > MINOR for one in faults))

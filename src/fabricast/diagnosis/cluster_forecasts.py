@@ -76,8 +76,8 @@ def compare_with_forecast(fact: Fact, facts: Facts) -> ComparedTable | None:
 def _cause(forecast: ClusterForecast, fact: Fact, facts: Facts, text: str) -> Finding:
     """Return the finding of a slow table: a setting that explains it, or where to look."""
     if _lacks_pxn(forecast, fact, facts):
-        what = "NCCL_PXN_DISABLE=1 is set, so that GPUs send to each rail over their own card and the network instead "
-        what += f"of NVLink: {text}"
+        what = "NCCL_PXN_DISABLE=1 is set, so that each GPU sends over the card next to it, across the rails of the "
+        what += f"network, instead of NVLink: {text}"
         return Finding("pxn_disabled", what, "unset NCCL_PXN_DISABLE", SYMPTOM, origin=str(fact.place))
     remedy = "a log with NCCL_DEBUG=INFO states transports and settings; 'nvidia-smi topo -m' and "
     remedy += "'nvidia-smi nvlink -s' state the direct links"

@@ -45,7 +45,7 @@ _FOLDER = _kernel_folder()
 
 
 class _Notice(event.Listener):
-    """Says on a terminal that kernels are compiled: once for a model and this processor, later ones are cached."""
+    """Notice on a terminal that kernels are compiled: once for a model and this processor, later ones are cached."""
 
     is_said = False
 
@@ -55,7 +55,7 @@ class _Notice(event.Listener):
             sys.stderr.write("fabricast: compiling a model for this processor, once; this can last a minute or two\n")
 
     def on_end(self, event: event.Event) -> None:
-        """Say nothing."""
+        """Do nothing: a compiled kernel is no news."""
 
 
 if sys.stderr is not None and sys.stderr.isatty():

@@ -129,7 +129,7 @@ class _Load:
 
     @property
     def state(self) -> str:
-        """What is wrong with the link; empty for links at their highest generation and idle GPUs."""
+        """Fault of the link; empty for links at their highest generation and idle GPUs."""
         if not (self.is_fast and self.is_busy and 0 < self.current < self.highest):
             return ""
         return f"its link runs at Gen{self.current} of Gen{self.highest} under load"

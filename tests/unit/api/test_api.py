@@ -287,3 +287,35 @@ def test_results_are_displayed_as_a_few_lines():
         assert text.startswith(start)
         assert len(text.splitlines()) < 30
         assert max(len(line) for line in text.splitlines()) < 200
+
+
+def test_graphs_are_random_sets_frames_or_lists():
+    tree = fc.load_topology("storm8")
+    graphs = fc.random_graphs(tree, 20, smallest=2, largest=6, seed=7)
+    again = fc.random_graphs(tree, 20, smallest=2, largest=6, seed=7)
+    assert len(graphs) == 20 and set(np.diff(graphs.offset)) <= set(range(2, 7))
+    assert graphs.source.tolist() == again.source.tolist()
+    frame = pd.DataFrame(
+        {"graph": ["a", "a", "b"], "source": [0, "1", 2], "target": [1, 2, "4"], "size_bytes": [1e6, 2e6, 3e6]}
+    )
+    of_frame = fc.predict(tree, frame)
+    assert of_frame["graph"].tolist() == ["a", "a", "b"] and of_frame["size_bytes"].tolist() == [1e6, 2e6, 3e6]
+    parts = [fc.graph([(0, 1), (1, 2)], size=[1e6, 2e6]), fc.graph([(2, 4)], size=3e6)]
+    of_list = fc.predict(tree, parts)
+    assert of_list["elapsed_s"].tolist() == of_frame["elapsed_s"].tolist()
+    assert of_list["graph"].tolist() == ["graph.1", "graph.1", "graph.2"]
+    with pytest.raises(fc.InputError, match="has the columns source, target, expected graph, source, target"):
+        fc.predict(tree, frame[["source", "target"]])
+    with pytest.raises(fc.InputError, match="smallest is 3, expected 1 to 1"):
+        fc.random_graphs(tree, 2, smallest=3, largest=1)
+
+
+def test_numbers_are_those_of_gpus_and_host_memory_has_a_name():
+    with pytest.raises(fc.InputError, match="contains 8, expected endpoint numbers from 0 to 7, or names; 'H' is host"):
+        fc.predict("storm8", [(0, 8)])
+    assert fc.predict("storm8", [(0, "H")])["target"].tolist() == ["H@RC"]
+
+
+def test_the_simulator_names_its_rate_of_one_copy():
+    warnings = fc.simulate("pcie5_four_switches", [(0, 1)], size="1 MiB").attrs["warnings"]
+    assert any("a single copy is simulated at 57.6" in one.text for one in warnings)

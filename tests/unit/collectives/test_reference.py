@@ -185,3 +185,9 @@ def test_collective_prints_public_measurements_beside_forecasts_over_direct_link
     assert result.exit_code == 0
     assert "public: median of 3 machines (8 x A100)" in result.stdout
     assert "specify gpu" in str(CliRunner().invoke(app, call).exception)
+
+
+def test_nothing_is_known_in_a_wide_gap_between_measured_sizes():
+    found = fc.reference("H200", nodes=16, sizes=[16.0, 2.0**10, 2.0**20, 2.0**30, 2.0**34])
+    assert found.table["machines"].tolist() == [1, 0, 0, 0, 1]
+    assert found.table["median_us"].isna().tolist() == [False, True, True, True, False]

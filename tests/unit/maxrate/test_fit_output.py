@@ -96,8 +96,8 @@ def test_latency_and_message_rate_are_one_line_of_loggops(tmp_path):
 def test_undetermined_parameters_have_no_value_in_tables(tmp_path):
     path = tmp_path / "fit.csv"
     file = mbw_mr(tmp_path / "mbw.out", 1)
-    assert CliRunner().invoke(app, ["fit", file, "--draws", "20", "-o", str(path)]).exit_code == 0
-    table, from_python = pd.read_csv(path), fc.fit_max_rate(file, draws=20)
+    assert CliRunner().invoke(app, ["fit", file, "--model", "refined", "--draws", "20", "-o", str(path)]).exit_code == 0
+    table, from_python = pd.read_csv(path), fc.fit_max_rate(file, model="refined", draws=20)
     assert table["determined"].tolist() == from_python["determined"].tolist() == [True, False, False, False]
     assert table["value"].isna().tolist() == [False, True, True, True]
 

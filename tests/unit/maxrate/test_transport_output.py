@@ -214,3 +214,27 @@ def test_a_damaged_last_row_of_ucx_perftest_is_refused(old, new, message):
     facts = facts_of_text(path.read_text().replace(old, new), "ucx.out")
     assert [problem for problem in facts.problems if message in str(problem) and "ucx.out:8" in str(problem)]
     assert not list(facts.of(Quantity.MESSAGE_TIME))
+
+
+def ucx_run(size, time_us):
+    """Return a run with the box of the server above the table, as one stream of both sides has it."""
+    rate = size / time_us / 1.048576
+    return (
+        "+--+\n| API:          protocol layer |\n| Test:         tag match latency |\n"
+        f"| Message size: {size} |\n+--+\n|  |  |  latency (usec)  |  bandwidth (MB/s)  |  message rate (msg/s) |\n"
+        "|    Stage     | # iterations | 50.0%ile | average | overall |  average |  overall |  average  |  overall  |\n"
+        f"Final:  1000 {time_us:.3f} {time_us:.3f} {time_us:.3f} {rate:.2f} {rate:.2f} {1e6 / time_us:.0f} "
+        f"{1e6 / time_us:.0f}\n"
+    )
+
+
+def test_each_run_of_ucx_perftest_has_its_own_size(tmp_path):
+    runs = [(8, 1.127), (1 << 20, 46.041), (4 << 20, 176.495)]
+    found = times(tmp_path / "ucx.out", "".join(ucx_run(*run) for run in runs))
+    assert {size: time for (_, size), (time, _) in found.items()} == {size: time * 1e-6 for size, time in runs}
+
+
+def test_a_size_that_bandwidth_and_time_refute_is_refused(tmp_path):
+    text = ucx_run(1 << 20, 46.041).replace(f"Message size: {1 << 20}", "Message size: 8192")
+    with pytest.raises(InputError, match=r"messages of 8192 bytes, but bandwidth and time are those of 1048576"):
+        times(tmp_path / "ucx.out", text)

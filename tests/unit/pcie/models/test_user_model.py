@@ -29,7 +29,7 @@ def test_rates_change_when_copies_start_and_end(module):
     graphs = from_pairs([[(0, 1), (2, 3)]], size_bytes=1e10)
     graphs.size_bytes[1] = 2e10
     assert UserModel(named_function(module)).end_s(tree, graphs).tolist() == [2.0, 3.0]
-    assert predicted_s(tree, graphs, module).tolist() == [2.0, 3.0]
+    assert predicted_s(tree, graphs, module, bandwidth_bytes_per_s=1e10, tau=0.0).tolist() == [2.0, 3.0]
 
 
 def test_function_is_a_model_of_predict():
@@ -62,3 +62,17 @@ def test_configuration_accepts_a_function_and_refuses_other_names():
     assert PcieConfig(**base | {"models": models}).models == models
     with pytest.raises(ValidationError, match="my_models"):
         PcieConfig(**base | {"models": [*models, "my_models"]})
+
+
+def test_a_function_gets_the_bandwidth_of_the_other_models(tmp_path, monkeypatch):
+    (tmp_path / "mine.py").write_text(
+        "def alone(tree, copies):\n    return [tree.bandwidth_bytes_per_s for _ in copies]\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    tree, graphs = load_tree("storm8"), from_pairs([[(0, 1), (2, 3)]], size_bytes=2e9)
+    for bandwidth in (1e9, 4e9):
+        mine = predicted_s(tree, graphs, "mine:alone", bandwidth_bytes_per_s=bandwidth, tau=0.0)
+        other = predicted_s(tree, graphs, "no_contention", bandwidth_bytes_per_s=bandwidth, tau=0.0)
+        assert mine.tolist() == other.tolist() == [2e9 / bandwidth] * 2
+    times = fc.predict("pcie5_four_switches", [(0, 1)], model=lambda tree, copies: [tree.bandwidth_bytes_per_s])
+    assert times["slowdown"].tolist() == [1.0]

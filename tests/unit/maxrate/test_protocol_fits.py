@@ -1,0 +1,100 @@
+"""Default fits: one line for each protocol, the model that the data determine, rates within measured ones."""
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import fabricast as fc
+from fabricast.cli.main import app
+
+SIZES = 2.0 ** np.arange(0, 23)
+
+
+def eager_and_rendezvous(size):
+    """Return one-way times in s with a change of protocol at 16 KiB."""
+    return np.where(size < 16384, 1.95e-6 + size / 6e9, 5.2e-6 + size / 23.6e9)
+
+
+def latency_file(path, time_s, title="Latency Test"):
+    rows = [f"{size:.0f} {time * 1e6:.4f}" for size, time in zip(SIZES, time_s, strict=True)]
+    path.write_text(f"# OSU MPI {title} v7.2\n# Size Latency (us)\n" + "\n".join(rows) + "\n")
+    return path
+
+
+def rate_file(path, pairs, time_s):
+    """Write output of osu_mbw_mr, or osu_bw for one pair."""
+    rates = pairs * SIZES / time_s / 1e6
+    rows = [f"{size:.0f} {rate:.4f} 1.0" for size, rate in zip(SIZES, rates, strict=True)]
+    head = f"# OSU MPI Multiple Bandwidth / Message Rate Test v7\n# [ pairs: {pairs} ] [ window size: 64 ]\n"
+    path.write_text(f"{head}# Size MB/s Messages/s\n" + "\n".join(rows) + "\n")
+    return path
+
+
+def shown(*arguments):
+    result = CliRunner().invoke(app, ["fit", *map(str, arguments)])
+    assert result.exit_code == 0, result.output
+    return result.output
+
+
+def test_each_protocol_of_one_process_has_a_line(tmp_path):
+    path = latency_file(tmp_path / "osu.out", eager_and_rendezvous(SIZES))
+    lines = shown(path)
+    assert "below 16 KiB: s 1.95 us, r_c 6 GB/s" in lines
+    assert "from 16 KiB: s 5.2 us, r_c 23.6 GB/s" in lines
+    assert "not determined by these data" not in lines
+    assert "-L 1950 -o 0 -g 0 -G 0.1667 -O 0" in lines and "-L 5200 -o 0 -g 0 -G 0.04237 -O 0" in lines
+    # Concurrent messages share the link: it has the rate of large messages, not one that two points suggest.
+    assert 'bandwidth="2.36e+10Bps"' in lines
+    frame = fc.fit_max_rate(path)
+    rates = frame[frame["parameter"] == "r_c"].set_index("from_bytes")["value"]
+    assert rates.to_dict() == pytest.approx({0.0: 6e9, 16384.0: 23.6e9}, rel=1e-3)
+    assert frame["median_error"].max() < 0.01
+
+
+def test_one_protocol_has_one_line_with_intervals(tmp_path):
+    path = latency_file(tmp_path / "osu.out", 2e-6 + SIZES / 10e9)
+    lines = shown(path)
+    assert "T = s + n / r_c\n" in lines and "r_c  10 GB/s (" in lines and "one line for each protocol" not in lines
+
+
+def test_sizes_select_a_protocol(tmp_path):
+    path = latency_file(tmp_path / "osu.out", eager_and_rendezvous(SIZES))
+    assert "r_c  6.0" in shown(path, "--largest-bytes", 8192)
+    assert "r_c  23.6" in shown(path, "--smallest-bytes", 16384)
+    wrong = CliRunner().invoke(app, ["fit", str(path), "--smallest-bytes", "4096", "--largest-bytes", "1024"])
+    assert wrong.exit_code != 0
+
+
+def test_a_formula_that_does_not_fit_is_called_a_misfit(tmp_path):
+    path = latency_file(tmp_path / "osu.out", eager_and_rendezvous(SIZES))
+    assert "the formula does not fit these times" in shown(path, "--model", "postal")
+    assert "the formula does not fit" not in shown(path)
+
+
+def test_rates_of_windowed_times_are_not_above_measured_ones(tmp_path):
+    # Overlapping messages take the larger of gap and transfer.
+    files = [
+        rate_file(tmp_path / f"k{k}.out", k, np.maximum(2e-7, k * SIZES / min(24e9, k * 23e9)))
+        for k in (1, 2, 4, 8, 16)
+    ]
+    lines = shown(*files)
+    frame = fc.fit_max_rate(files)
+    rates = frame.dropna(subset=["value"]).set_index("parameter")["value"]
+    assert rates["r_n"] <= 24e9 * 1.01
+    # One process nearly saturates the node: the simpler model determines more.
+    assert set(frame["model"]) == {"maxrate"} and "min(r_n, k r_c)" in lines
+    assert "time between messages (gap) at 1 B" in lines and "latency at" not in lines
+
+
+def test_numbers_of_pairs_precede_files(tmp_path):
+    files = [latency_file(tmp_path / f"m{k}.out", 2e-6 + k * SIZES / 10e9, "Multi Latency Test") for k in (1, 4, 16)]
+    lines = shown(*(f"{k}={path}" for k, path in zip((1, 4, 16), files, strict=True)))
+    assert "1, 4, 16 processes" in lines
+    missing = CliRunner().invoke(app, ["fit", str(files[1])])
+    assert "processes is unspecified" in str(missing.exception)
+
+
+def test_a_collective_of_osu_is_no_damage(tmp_path):
+    path = latency_file(tmp_path / "osu.out", 2e-6 + SIZES / 10e9, "Allreduce Latency Test")
+    with pytest.raises(fc.InputError, match=r"test is 'OSU MPI Allreduce Latency Test v7.2', expected a latency"):
+        fc.fit_max_rate(path)
