@@ -1,7 +1,9 @@
 """Performance models of copies, collectives, messages and networks between GPUs and nodes.
 
 Machines      load_machine, load_topology, load_cluster, calibrate, validate_machine, diagnose
-Copies        predict, predict_cluster, simulate, graph, all_to_all, halo_exchange, host_copies, fastest_schedule
+Copies        predict, predict_cluster, simulate, fastest_schedule
+Graphs        graph, random_graphs, read_graphs, all_to_all, collective_step, halo_exchange, host_copies,
+              network_card_copies
 Collectives   collective, cluster_collective, reference, diagnose_collective
 Networks      map_ranks, network_loads, simulate_network, link_loads
 Messages      fit_max_rate, what_if, compare_breakdown, select_method

@@ -7,7 +7,7 @@ import pytest
 from benchmarks import table_lines
 from benchmarks.__main__ import SAMPLE, Work, line
 from benchmarks.clocks import cpu_seconds
-from benchmarks.collective_lines import collective_lines
+from benchmarks.collective_lines import MACHINES, collective_lines
 from benchmarks.network_lines import load_lines
 from fabricast.pcie.models.evaluation import warm_up
 
@@ -27,9 +27,9 @@ def test_models_are_faster_than_plain_python(model):
 
 @pytest.mark.slow
 def test_ring_orders_with_equal_loads_are_evaluated_one_time():
-    rows = list(collective_lines(line))
-    assert [row["state"] for row in rows] == ["ok"] * len(rows)
-    assert min(row["ratio"] for row in rows) > 50  # 320 to 470 on an idle machine
+    (row,) = collective_lines(line, MACHINES[:1], rounds=1)
+    assert row["state"] == "ok"
+    assert row["ratio"] > 50  # 320 to 470 on an idle machine
 
 
 @pytest.mark.slow

@@ -240,17 +240,19 @@ def fit_max_rate(
     records: list[dict[str, object]] = []
     limits = {"smallest_bytes": smallest_bytes, "largest_bytes": largest_bytes}
     for fit in fit_datasets(rows, model, **limits, draws=draws, seed=seed, path=path):
-        records += records_of(fit)
+        records += records_of(fit, **limits)
     return pd.DataFrame(records)
 
 
-def records_of(fit: DatasetFit) -> Iterator[dict[str, object]]:
+def records_of(
+    fit: DatasetFit, smallest_bytes: float = 0.0, largest_bytes: float = np.inf
+) -> Iterator[dict[str, object]]:
     """Yield one row for each parameter of each protocol."""
     error = summarise(fit.fitted.predict(fit.cells), fit.times).median
-    pieces: list[tuple[float, float, MaxRateRegressor]] = [(0.0, np.inf, fit.regressor)]
+    pieces: list[tuple[float, float, MaxRateRegressor]] = [(smallest_bytes, largest_bytes, fit.regressor)]
     if fit.protocols is not None:
         cuts = fit.protocols.breakpoints_
-        pieces = list(zip([0.0, *cuts], [*cuts, np.inf], fit.protocols.regressors_, strict=True))
+        pieces = list(zip([smallest_bytes, *cuts], [*cuts, largest_bytes], fit.protocols.regressors_, strict=True))
     for first, last, regressor in pieces:
         for name, value in regressor.parameters_.items():
             interval = fit.intervals[name] if fit.protocols is None else (np.nan, np.nan)

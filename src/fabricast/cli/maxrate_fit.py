@@ -63,7 +63,12 @@ def fit_lines(files: Sequence[str], options: FitOptions) -> Iterator[str]:
 
 def fit_table(files: Sequence[str], options: FitOptions) -> pd.DataFrame:
     """Fit a model to every data set of some files and return one row for each parameter, with its 95 % interval."""
-    return pd.DataFrame([row for fit in _fits(message_facts(files), options) for row in records_of(fit)])
+    return pd.DataFrame([row for fit in _fits(message_facts(files), options) for row in _records(fit, options)])
+
+
+def _records(fit: DatasetFit, options: FitOptions) -> Iterator[dict[str, object]]:
+    """Return the rows of a fit, with the sizes that the options select."""
+    return records_of(fit, options.smallest_bytes, options.largest_bytes)
 
 
 def _fits(facts: Facts, options: FitOptions) -> Iterator[DatasetFit]:
@@ -126,7 +131,7 @@ def _dataset_lines(fit: DatasetFit, options: FitOptions) -> Iterator[str]:
         yield f"  T = {FORMS[fit.model].formula}"
         for name, value in regressor.parameters_.items():
             yield f"  {name:4} {_with_interval(value, intervals[name], *_UNITS[name[0]])}"
-    yield from _smallest_lines(cells, times, convention)
+    yield from _smallest_lines(cells, times, convention, has_protocols=fit.protocols is not None)
     missing = [name for name, interval in intervals.items() if interval is None]
     is_of_several = counts.size == 1 and counts[0] > 1
     rates = _rates_together(fit, counts, options) if missing or is_of_several else {}
@@ -163,7 +168,9 @@ def _protocol_lines(split: ProtocolRegressor) -> Iterator[str]:
         yield f"    {sizes}: s {s:.4g} us, r_c {r_c:.4g} GB/s"
 
 
-def _smallest_lines(cells: NDArray[np.float64], times: NDArray[np.float64], convention: str) -> Iterator[str]:
+def _smallest_lines(
+    cells: NDArray[np.float64], times: NDArray[np.float64], convention: str, *, has_protocols: bool
+) -> Iterator[str]:
     """Yield the time of the smallest message, and sizes at which the time falls: there the protocol changes."""
     count = cells[:, 1].min()
     one = cells[:, 1] == count
@@ -175,7 +182,8 @@ def _smallest_lines(cells: NDArray[np.float64], times: NDArray[np.float64], conv
         yield f"  time between messages (gap) at {smallest}, {who}: {time[0] * 1e6:.4g} us"
     else:
         yield f"  latency at {smallest}, {who}: {time[0] * 1e6:.4g} us; s is the start of the fitted protocol"
-    falls = np.flatnonzero(time[1:] < time[:-1] * (1 - _FALL))
+    # The first sizes of a run are often slow, and fitted protocols name their changes.
+    falls = np.flatnonzero((time[1:] < time[:-1] * (1 - _FALL)) & (size[1:] >= _FIRST_FALL) & (not has_protocols))
     for place in falls[:2]:
         yield (
             f"  the time falls from {time[place] * 1e6:.4g} us at {size_text(float(size[place]))} to "
@@ -186,7 +194,7 @@ def _smallest_lines(cells: NDArray[np.float64], times: NDArray[np.float64], conv
 #: Median error, and error of 90 % of the cells, above which a formula is not that of the times.
 _MISFIT, _WIDE_MISFIT = 0.1, 0.25
 #: Size in bytes of small messages, and share by which the time falls at a change of the protocol.
-_SMALL_BYTES, _FALL = 1024, 0.05
+_SMALL_BYTES, _FALL, _FIRST_FALL = 1024, 0.05, 64
 _RATES = {"round_trip": "round trips", "one_way": "one-way messages", "windowed": "overlapping one-way messages"}
 #: Additional measurements that determine a parameter, by parameter.
 _ADVICE = {

@@ -449,10 +449,14 @@ def _adaptive_routes(network: SwitchNetwork, routes: _Ints) -> Iterator[list[_Ne
     """Yield the ports of end points, and all links of their leaf switches as one in each direction."""
     up = np.add.reduceat(np.append(network.capacity[: network.neighbour.size], 0.0), network.begin[:-1])
     ports, last = network.neighbour.size, network.capacity.size
+    known: dict[int, _NetworkLink] = {}
     for one, other in routes[1:].T.tolist():
         leaves = int(network.leaf[one]), int(network.leaf[other])
         ends = (ports + 2 * one, ports + 2 * other + 1)
-        found = [(link, float(network.capacity[link]), network.link_name(link)) for link in ends]
+        for link in ends:
+            if link not in known:
+                known[link] = (link, float(network.capacity[link]), network.link_name(link))
+        found = [known[link] for link in ends]
         if leaves[0] != leaves[1]:
             names = [network.switches[leaf] for leaf in leaves]
             found.insert(1, (last + 2 * leaves[0], float(up[leaves[0]]), f"all links of {names[0]} upwards"))

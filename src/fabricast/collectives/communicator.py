@@ -152,8 +152,8 @@ def communicator(
     if not machine.latency_s:
         default = _DEFAULT_LATENCY_S[has_gen5_links(tree)]
         text = (
-            f"no latency of copies between GPUs was measured: {default * 1e6:g} us is assumed, the median of other "
-            "machines; forecasts below 1 MiB depend on it; measure it with p2pBandwidthLatencyTest"
+            f"no latency of direct copies between GPUs was measured: {default * 1e6:g} us is assumed, the median of "
+            "other machines; forecasts below 1 MiB depend on it; measure it with p2pBandwidthLatencyTest"
         )
         own.append(CodedWarning(WarningCode.LATENCY_ASSUMED, text))
     settings = NcclSettings() if settings is None else settings

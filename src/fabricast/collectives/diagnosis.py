@@ -101,6 +101,14 @@ class _Case:
         self.time_s = forecast.table["time_us"].to_numpy() * 1e-6
 
     @property
+    def now_s(self) -> NDArray[np.float64]:
+        """Measured time of each size in s where a log has it, otherwise the forecast."""
+        if "measured_us" not in self.forecast.table:
+            return self.time_s
+        measured_s = self.forecast.table["measured_us"].to_numpy(dtype=np.float64) * 1e-6
+        return np.where(np.isfinite(measured_s), measured_s, self.time_s)
+
+    @property
     def everything(self) -> tuple[float, float]:
         """Range of all sizes."""
         return float(self.size[0]), float(self.size[-1])
@@ -148,7 +156,7 @@ def _transport(case: _Case) -> Iterator[Finding]:
     settings = replace(communicator.settings, p2p_level=PathType.SYS, has_peer_access=True, disabled_by="")
     other = replace(communicator, settings=settings)
     faster_s = times_with(case.forecast, other)
-    gains = case.time_s / faster_s
+    gains = case.now_s / faster_s
     # Where a pair is slow, direct copies would be slow over the same link: their gain is unknown.
     gain = float("nan") if StagedRates(communicator.machine).slow_pairs else float(gains[-1])
     hops = [hop for hop in case.forecast.step.hops if hop.transport is Transport.SHM]
@@ -163,6 +171,10 @@ def _transport(case: _Case) -> Iterator[Finding]:
     if disabled_by and has_access:
         text += f", because {disabled_by} is set"
         remedy = f"unset {disabled_by.partition('=')[0]}"
+        plain = replace(communicator, settings=replace(communicator.settings, disabled_by="", has_peer_access=True))
+        if any(plain.nccl.direct_type(hop.source, hop.target) > plain.nccl.farthest_p2p for hop in hops):
+            # By its default, NCCL would not copy so far.
+            remedy += " and set NCCL_P2P_LEVEL=SYS"
     elif disabled_by or not communicator.settings.has_peer_access:
         text += ", because the driver or the machine permits no direct copies between these GPUs"
         remedy = "enable direct copies (driver, IOMMU, virtual machine), then check with p2pBandwidthLatencyTest"
@@ -181,6 +193,8 @@ def _transport(case: _Case) -> Iterator[Finding]:
         remedy = "NCCL_P2P_LEVEL=SYS"
     if gain > _GAIN:
         text += f"; direct copies make large sizes {gain:.2f} times as fast in the forecast"
+        if any(one.text.startswith("the processor is unknown") for one in communicator.warnings):
+            text += ", if the processor is of AMD (state it: --cpu)"
         yield Finding(Cause.HOST_MEMORY_TRANSPORT, text, remedy, gain, case.everything)
     elif gain < 1 / _GAIN:
         text += f"; direct copies would be slower here (gain {gain:.2f})"

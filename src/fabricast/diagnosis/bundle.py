@@ -23,6 +23,7 @@ from fabricast.diagnosis.measured import (
     compared_rates,
     without_refuted_links,
 )
+from fabricast.diagnosis.runs import slow_runs
 from fabricast.diagnosis.source_texts import source_text
 from fabricast.diagnosis.statements import card_states, gpu_states, log_findings, nccl_problems, stated, wrong_results
 from fabricast.diagnosis.verdict import Verdict, is_refuted, verdict_of, within_text
@@ -30,6 +31,7 @@ from fabricast.diagnosis.weights import ACCESS, CONTRADICTION, LINK, MINOR, SYMP
 from fabricast.inputs.gpus import gpu_model, is_known_gpu
 from fabricast.inputs.pair_rates import SWITCHED
 from fabricast.machine.build import MACHINE_CONTENTS, machine_from
+from fabricast.machine.gpus import downgraded_links
 from fabricast.machine.machine import Machine
 from fabricast.machine.options import MachineOptions
 from fabricast.machine.staged import slow_staged_copies
@@ -166,7 +168,7 @@ def diagnose_facts(facts: Facts, options: MachineOptions) -> Diagnosis:
     _check_any_usable(facts)
     answers = _Answers()
     answers.findings += [*nccl_problems(facts), *wrong_results(facts), *gpu_states(facts), *card_states(facts)]
-    answers.findings += log_findings(facts)
+    answers.findings += [*log_findings(facts), *slow_runs(facts)]
     answers.statements += stated(facts)
     machine: Machine | None = None
     missing = ""
@@ -187,6 +189,11 @@ def diagnose_facts(facts: Facts, options: MachineOptions) -> Diagnosis:
         if machine is None and len(kept) < len(answers.findings):
             answers.statements.append(STOCK_DRIVER)
         answers.findings = kept
+    if machine is None:
+        for block in facts.blocks_of(Content.GPUS):
+            for warning in downgraded_links(block):
+                remedy, origin = _REMEDIES[warning.code], _origin(facts, warning)
+                answers.findings.append(Finding(warning.code, warning.text, remedy, LINK, origin=origin))
     if machine is not None:
         answers.findings += _of_topology(machine, answers)
         answers.warnings += machine.warnings
@@ -320,7 +327,8 @@ def _table_problem(fact: Fact) -> str:
 def _compare_with_public(fact: Fact, facts: Facts, answers: _Answers) -> bool:
     """Add what a table says, compared with public machines of its class or a forecast; return whether one exists."""
     compared: ComparedTable | None = None
-    if not facts.values(Quantity.CLUSTER):
+    # A described cluster precedes public machines, but says little about a run on one of its nodes.
+    if not facts.values(Quantity.CLUSTER) or fact.value.hosts <= 1:
         with suppress(InputError):
             compared = compare_with_public(fact, facts)
     if compared is None or compared.is_neighbour:
@@ -403,6 +411,7 @@ def _explained(findings: Sequence[Finding]) -> list[Finding]:
         WarningCode.SLOW_BELOW_SWITCH,
         WarningCode.SLOWER_THAN_STAGED,
         WarningCode.SLOW_COPIES,
+        WarningCode.CALIBRATION_CONTRADICTED,
         "below_public_machines",
     )
     return [replace(one, gain=SYMPTOM) if one.cause in slow else one for one in findings]

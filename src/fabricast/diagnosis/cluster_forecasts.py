@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -15,7 +16,7 @@ from fabricast.core.facts import Fact, Facts, Quantity
 from fabricast.core.findings import Finding
 from fabricast.core.number_text import duration_text, size_text
 from fabricast.diagnosis.clusters import LARGE, ComparedTable, log_of
-from fabricast.diagnosis.weights import SYMPTOM
+from fabricast.diagnosis.weights import ACCESS, SYMPTOM
 from fabricast.nccl.costs import Operation
 from fabricast.nccl.records import NcclTestsTable
 
@@ -24,6 +25,8 @@ __all__ = ["compare_with_forecast"]
 #: Ratio to the longest time of the range above which a finding is printed, and ratio of large sizes to the forecast
 #: above which their times are doubtful, though a public machine was as slow.
 _SLOWER, _DOUBTFUL = 1.15, 1.2
+#: Ratio of bus bandwidth to the rate of the cards that no ring or tree reaches.
+_ABOVE_CARDS = 1.02
 #: Ratio of large sizes to the shortest forecast below which a log is of another machine.
 _IMPOSSIBLE = 0.7
 
@@ -43,7 +46,7 @@ def compare_with_forecast(fact: Fact, facts: Facts) -> ComparedTable | None:
         return None
     if forecast.table["latest_us"].isna().all():
         return None
-    assumed = "" if facts.values(Quantity.CLUSTER) else _assumed(forecast)
+    assumed, table = "" if facts.values(Quantity.CLUSTER) else _assumed(forecast), fact.value
     fast = _ratio_of_large(forecast, "earliest_us")
     if fast < _IMPOSSIBLE:
         text = f"{_text(forecast, -1)}{assumed}: {1 / fast:.3g} times as fast as the shortest forecast"
@@ -60,7 +63,7 @@ def compare_with_forecast(fact: Fact, facts: Facts) -> ComparedTable | None:
         text = f"{_text(forecast, int(np.flatnonzero(np.isfinite(ratios))[-1]))}{assumed}"
         late = _late(forecast)
         if late is None:
-            return ComparedTable(text)
+            return ComparedTable(text, notes=tuple(_above_cards(forecast, table)))
         return ComparedTable(f"{text}: {late}", notes=_asked(forecast, assumed), is_doubtful=True)
     text = f"{_text(forecast, worst)}{assumed}: {ratios[worst]:.2f} times the longest expected time"
     if assumed and forecast.cluster.nodes > 1:
@@ -77,8 +80,8 @@ def _cause(forecast: ClusterForecast, fact: Fact, facts: Facts, text: str) -> Fi
     """Return the finding of a slow table: a setting that explains it, or where to look."""
     if _lacks_pxn(forecast, fact, facts):
         what = "NCCL_PXN_DISABLE=1 is set, so that each GPU sends over the card next to it, across the rails of the "
-        what += f"network, instead of NVLink: {text}"
-        return Finding("pxn_disabled", what, "unset NCCL_PXN_DISABLE", SYMPTOM, origin=str(fact.place))
+        what += "network, instead of NVLink"
+        return Finding("pxn_disabled", what, "unset NCCL_PXN_DISABLE", ACCESS, origin=str(fact.place))
     remedy = "a log with NCCL_DEBUG=INFO states transports and settings; 'nvidia-smi topo -m' and "
     remedy += "'nvidia-smi nvlink -s' state the direct links"
     return Finding(Cause.SLOWER_THAN_FORECAST, text, remedy, SYMPTOM, origin=str(fact.place))
@@ -107,6 +110,8 @@ def _forecast_of(fact: Fact, facts: Facts) -> ClusterForecast | None:
         node, options, _ = kinds[0]
         # The log states how many nodes took part.
         options = replace(options, nodes=None)
+        if table.hosts <= 1:
+            options = replace(options, nic=None, network=None, oversubscription=None)
         cluster = cluster_of(node, options, fact, run)
         stated = None if run is None else run.choices_of(table.operation)
         return forecast_cluster(cluster, table.operation, [], log=table, stated=stated)
@@ -114,6 +119,18 @@ def _forecast_of(fact: Fact, facts: Facts) -> ClusterForecast | None:
         if statement is not None:
             raise
         return None
+
+
+def _above_cards(forecast: ClusterForecast, table: NcclTestsTable) -> Iterator[str]:
+    """Explain a bus bandwidth of several nodes that is above the rate of their cards."""
+    cluster = forecast.cluster
+    wire = cluster.cards * cluster.card_gbit_s / 8e0
+    reached = max(row.bus_bytes_per_s for row in table.rows) / 1e9
+    if cluster.nodes > 2 and reached > _ABOVE_CARDS * wire and table.operation is Operation.ALL_REDUCE:
+        yield (
+            f"{reached:.3g} GB/s of bus bandwidth are above the {wire:.3g} GB/s of {cluster.cards} x "
+            f"{cluster.card_gbit_s:g} Gbit/s: the switches reduce (InfiniBand SHARP), or the cards are faster"
+        )
 
 
 def _ratio_of_large(forecast: ClusterForecast, column: str) -> float:

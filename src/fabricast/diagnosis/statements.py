@@ -20,6 +20,8 @@ _AFTER_ERRORS = "reset the GPU ('nvidia-smi -r') or reboot; replace it if 'nvidi
 _AFTER_THROTTLING = "check cooling, power cables and power supply; 'nvidia-smi -q -d PERFORMANCE' while it works"
 _AFTER = {
     "replays": "reseat the card, riser or cable: the PCIe link repeats packets; compare the count after some minutes",
+    "uncorrected errors": "check slot, riser and power; after a completion timeout (CmpltTO) the device itself",
+    "IO_PAGE_FAULT": "switch the IOMMU to pass-through (iommu=pt) or off for copies between GPUs",
     "of its PCIe link": "reseat the card, riser or cable: the PCIe link repeats packets",
     "fallen off the bus": "check power supply and cables, riser and temperature; the GPU is gone until a reboot",
     "power limit": "raise it ('nvidia-smi -i NUMBER -pl WATTS'): a job waits for its slowest GPU",
@@ -73,7 +75,8 @@ def nccl_problems(facts: Facts) -> Iterator[Finding]:
             is_later = problem.is_consequence and bool(causes)
             weight = FIRST - number / 100 - 0.5 * is_later
         cause = "nccl_error" if problem.is_failure else "nccl_warning"
-        yield Finding(cause, f'{problem.meaning}: "{quoted}"', problem.remedy, weight, origin=str(fact.place))
+        host = f" ({fact.subject[0]})" if fact.subject else ""
+        yield Finding(cause, f'{problem.meaning}{host}: "{quoted}"', problem.remedy, weight, origin=str(fact.place))
 
 
 def gpu_states(facts: Facts) -> Iterator[Finding]:
@@ -100,8 +103,10 @@ def gpu_states(facts: Facts) -> Iterator[Finding]:
 def card_states(facts: Facts) -> Iterator[Finding]:
     """Yield ports of network cards that are down or slow."""
     for fact in facts.of(Quantity.CARD_STATE):
-        is_down = not fact.value.startswith("runs at")
+        is_down = fact.value.startswith("is ")
         remedy = "check cable, transceiver and port of the switch ('ibstat', 'mlxlink -d DEVICE')"
+        if "of PCIe" in fact.value:
+            remedy = "use a slot with more lanes, check riser and bifurcation ('sudo lspci -vv', LnkSta of the card)"
         if is_down:
             remedy += "; a port that no job should use may stay down"
         yield Finding(

@@ -13,7 +13,7 @@ from fabricast.collectives.forecast import CollectiveForecast
 from fabricast.core.findings import Finding
 from fabricast.core.number_text import duration_text, size_text
 from fabricast.core.warnings import WarningCode
-from fabricast.diagnosis.weights import FIRST, LINK, MINOR
+from fabricast.diagnosis.weights import ACCESS, FIRST, LINK, MINOR
 
 __all__ = ["Verdict", "VerdictKind", "is_refuted", "verdict_of", "within_text"]
 
@@ -24,6 +24,7 @@ class VerdictKind(StrEnum):
     WITHIN = "within the expected range"
     SLOWER = "slower than expected"
     DOUBTFUL = "possibly slower than expected"
+    WRONG = "wrong results"
     NOTHING = "nothing could be judged"
     UNSUPPORTED = "not supported"
 
@@ -62,15 +63,23 @@ def verdict_of(
     if findings:
         first = findings[0]
         place = f" ({first.origin})" if first.origin else ""
+        if first.cause == "wrong_results":
+            return Verdict(VerdictKind.WRONG, f"{first.text}{place}")
         if first.gain > FIRST - 1:
-            # A run that fails or has wrong results has no rate.
+            # A run that fails has no rate.
             return Verdict(VerdictKind.NOTHING, f"{first.text}{place}")
+        if doubtful and first.gain >= ACCESS:
+            # A stated cause is certain, its cost is not.
+            return Verdict(VerdictKind.SLOWER, f"{first.text}{place}; {doubtful[0]}")
         if doubtful and not any(_is_measured(finding) for finding in findings):
             return Verdict(VerdictKind.DOUBTFUL, f"{doubtful[0]}; also: {first.text}{place}")
+        if within and _is_certain(first):
+            # Copies and collectives may be as fast as expected, and the job waits for a throttled GPU.
+            return Verdict(VerdictKind.SLOWER, f"{first.text}{place}; measured: {'; '.join(_shown(within))}")
         if within and not any(_is_measured(finding) for finding in findings):
             if over_pcie and first.cause == WarningCode.DOWNGRADED_LINK:
                 return Verdict(VerdictKind.SLOWER, f"{first.text}{place}; measured with this link: {within[-1]}")
-            return Verdict(VerdictKind.WITHIN, f"{'; '.join(within[:2])}; also: {first.text}{place}")
+            return Verdict(VerdictKind.WITHIN, f"{'; '.join(_shown(within))}; also: {first.text}{place}")
         if first.gain <= MINOR:
             return Verdict(VerdictKind.NOTHING, f"{first.text}{place}")
         symptom = next((one for one in findings if one.cause == "slower_than_public_machines"), None)
@@ -85,7 +94,7 @@ def verdict_of(
     if within:
         others = [*damaged, *uncompared]
         more = f"; not compared: {others[0]}" if others else ""
-        return Verdict(VerdictKind.WITHIN, f"{'; '.join(within[:2])}{more}")
+        return Verdict(VerdictKind.WITHIN, f"{'; '.join(_shown(within))}{more}")
     if damaged or missing:
         return Verdict(VerdictKind.NOTHING, damaged[0] if damaged else missing)
     if uncompared:
@@ -99,6 +108,17 @@ def verdict_of(
     return Verdict(
         VerdictKind.NOTHING, "nothing is measured: add copies (p2pBandwidthLatencyTest) or a log of nccl-tests"
     )
+
+
+def _shown(within: Sequence[str]) -> list[str]:
+    """Return the first and the last statement: copies, and the operation that the files measure."""
+    return list(dict.fromkeys([within[0], within[-1]]))
+
+
+def _is_certain(finding: Finding) -> bool:
+    """Return whether a file states a fault of a GPU, or a setting that excludes direct copies."""
+    is_setting = finding.cause == Cause.HOST_MEMORY_TRANSPORT and " is set" in finding.text
+    return finding.cause in ("gpu_errors", "gpu_throttled") or is_setting
 
 
 def _is_measured(finding: Finding) -> bool:

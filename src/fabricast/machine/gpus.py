@@ -195,7 +195,7 @@ def _with_links(
             expected = (before.width, before.origin) if known is None else (known, described[0].origin)
             if expected[0] is not None and link.width != expected[0]:
                 warnings.append(_other_width(name, link, expected[0], expected[1]))
-        warnings += _downgraded(block, names)
+        warnings += downgraded_links(block)
     for other in described[1:]:
         for name, same in zip(tree.accelerator_names, other.tree.accelerator_names, strict=True):
             vertex = other.tree.vertex(same)
@@ -264,12 +264,11 @@ def _other_width(name: str, link: _Link, width: int, origin: str) -> CodedWarnin
     return CodedWarning(WarningCode.FILES_CONTRADICT, text)
 
 
-def _downgraded(block: Block, names: Mapping[str, str]) -> Iterator[CodedWarning]:
-    """Yield a warning for each GPU whose link is narrower or older than its card."""
-    values, addresses = _values(block), block.addresses
-    for number, name in names.items():
-        of_gpu = values.get(number, {})
-        link = f"the link of {addresses.get(number) or name}"
+def downgraded_links(block: Block) -> Iterator[CodedWarning]:
+    """Yield a warning for each GPU of a report whose link is narrower or older than its card."""
+    addresses = block.addresses
+    for number, of_gpu in _values(block).items():
+        link = f"the link of {addresses.get(number) or f'GPU {number}'}"
         width, current = of_gpu.get(Quantity.LINK_WIDTH), of_gpu.get(Quantity.CURRENT_WIDTH)
         if width is not None and current is not None and current < width:
             text = (

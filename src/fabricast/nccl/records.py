@@ -232,6 +232,8 @@ class NcclTestsTable:
         Line and reason of each excluded row.
     wrong_lines : tuple of int
         Lines of the excluded rows whose results are wrong.
+    host_names : tuple of str
+        Names of the hosts; empty if the log does not list them.
     """
 
     operation: Operation | None
@@ -246,6 +248,7 @@ class NcclTestsTable:
     line: int
     excluded: tuple[tuple[int, str], ...] = ()
     wrong_lines: tuple[int, ...] = ()
+    host_names: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         operation = "unknown operation" if self.operation is None else f"{self.operation}_perf"

@@ -104,7 +104,7 @@ def search_hosts(
     load, best_s, best = start.bytes, start.time_s, slot_of.copy()
     # No swap changes what the ports of hosts need, if they have one rate.
     fixed_s = start.host_s if has_equal_ports(network, hosts) else 0.0
-    if start.time_s <= fixed_s:
+    if start.time_s <= fixed_s or _is_the_same_in_any_order(pairs, nodes, hosts.size):
         return HostSearch(hosts[best], best_s, best_s, 0, 0)
     links = network.neighbour.size
     even_s = float(load[:links].sum() / network.capacity[:links].sum())
@@ -128,6 +128,16 @@ def search_hosts(
         if best_s <= fixed_s:
             break
     return HostSearch(hosts[best], best_s, start.time_s, tried, kept)
+
+
+def _is_the_same_in_any_order(
+    pairs: tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]], nodes: int, hosts: int
+) -> bool:
+    """Return whether every node sends equally to all others and all hosts are used: any order has the same loads."""
+    source, target, size = pairs
+    if hosts != nodes or np.ptp(size) != 0 or (source == target).any():
+        return False
+    return np.unique(source * nodes + target).size == source.size == nodes * (nodes - 1)
 
 
 def has_equal_ports(network: SwitchNetwork, hosts: NDArray[np.int64]) -> bool:

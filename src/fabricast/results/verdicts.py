@@ -129,7 +129,7 @@ def _evaluated(connection: duckdb.DuckDBPyConnection, claim: Claim) -> dict[str,
         row["share_of_draws"] = _observe(connection, claim, claim.share_of_draws)
     row["verdict"] = _verdict(claim, row, candidates, tested, baselines)
     if row["verdict"] == "not_testable":
-        row["note"] = f"{_what_lacks(shown)}. {claim.note}".strip()
+        row["note"] = f"{_why_not_testable(claim, shown)}. {claim.note}".strip()
     elif claim.over_phases:
         row |= _range_over_phases(connection, claim, shown, row)
     changed = [one["verdict"] for one in (*mutations, *baselines)]
@@ -264,7 +264,9 @@ def _verdict(
     return "decided_by_tolerance" if "decided_by_tolerance" in verdicts else "reproduced"
 
 
-def _what_lacks(reading: dict[str, Any]) -> str:
+def _why_not_testable(claim: Claim, reading: dict[str, Any]) -> str:
+    if claim.is_assumption and reading["verdict"] != "not_testable":
+        return "an assumption of the source, which it relaxes itself: the value of this run contradicts no statement"
     return "this run contains no value for it" + (f" ({reading['reading']})" if reading["reading"] else "")
 
 

@@ -45,7 +45,7 @@ _FOLDER = _kernel_folder()
 
 
 class _Notice(event.Listener):
-    """Notice on a terminal that kernels are compiled: once for a model and this processor, later ones are cached."""
+    """Notice on a terminal or in a notebook that kernels are compiled, once for a model and this processor."""
 
     is_said = False
 
@@ -58,7 +58,7 @@ class _Notice(event.Listener):
         """Do nothing: a compiled kernel is no news."""
 
 
-if sys.stderr is not None and sys.stderr.isatty():
+if sys.stderr is not None and (sys.stderr.isatty() or "ipykernel" in sys.modules):
     event.register("numba:compile", _Notice())  # type: ignore[no-untyped-call]
 
 # numba reads the folder when a function is decorated.

@@ -15,8 +15,21 @@ _DEVICE = r"([0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7])"
 _PCIE_ERROR = re.compile(rf"{_DEVICE}: (?:AER: )?PCIe Bus Error: severity=([A-Za-z]+)")
 _KIND = re.compile(rf"{_DEVICE}:(?: AER:)?\s+\[\s*\d+\]\s+(\w+)")
 _XID = re.compile(r"NVRM: Xid \(PCI:([0-9a-fA-F]{4}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2})(?:\.[0-7])?\): (\d{1,4}),?\s*(.*)")
+#: Links that are narrower than their device at the same speed, as the kernel states them when it finds the device.
+_NARROW = re.compile(
+    rf"(\w+) {_DEVICE}: ([\d.]+) Gb/s available PCIe bandwidth, limited by ([\d.]+) GT/s PCIe x(\d+) link.{{0,60}}"
+    r"capable of ([\d.]+) Gb/s with ([\d.]+) GT/s PCIe x(\d+)"
+)
+_IOMMU = re.compile(
+    r"(?:(?P<one>[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]): AMD-Vi: .*)?IO_PAGE_FAULT"
+    r"(?: device=\[?(?P<other>(?:[0-9a-f]{4}:)?[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]))?"
+)
+#: Cables that are not plugged in.
+_CABLE = re.compile(rf"mlx\w+ {_DEVICE}(?: \w+)?: .{{0,60}}Cable unplugged")
 #: Lines of all kernel logs.
 _KERNEL = re.compile(r"^(?:\[\s*\d+\.\d{6}\]|\w{3}\s+\d+ [\d:]{8} \S+ kernel:) ")
+_WORDS = ("PCIe Bus Error", "NVRM: Xid", ": [", "available PCIe bandwidth", "Cable unplugged", "IO_PAGE_FAULT")
+_CARD_DRIVER = re.compile(r"mlx\w+|bnxt_\w+|ice|irdma|efa|ionic")
 #: Number of corrected errors of a link from which they are no accident.
 _MANY = 5
 #: Errors of GPUs and NVLinks; others, such as 13 and 31, are faults of a program. NVIDIA, "Xid Errors".
@@ -37,7 +50,9 @@ _XIDS = {
 
 
 def _is_log(text: Text) -> bool:
-    if "NVRM: Xid" in text.raw or "PCIe Bus Error: severity=" in text.raw:
+    if any(word in text.raw for word in ("NVRM: Xid", "PCIe Bus Error: severity=")):
+        return True
+    if any(one.search(text.raw) is not None for one in (_NARROW, _IOMMU)):
         return True
     return "Linux version " in text.raw and any(_KERNEL.match(line) for line in text.raw[:4000].splitlines())
 
@@ -48,7 +63,7 @@ def _read(text: Text) -> Iterator[Reading]:
     kinds: dict[str, dict[str, None]] = {}
     facts: list[Fact] = []
     known: set[tuple[str, int]] = set()
-    for number, line in text.lines(lambda line: "PCIe Bus Error" in line or "NVRM: Xid" in line or ": [" in line):
+    for number, line in text.lines(lambda line: any(word in line for word in _WORDS)):
         if (match := _PCIE_ERROR.search(line)) is not None:
             device = match[1]
             # "Corrected" or, since Linux 6.10, "Correctable".
@@ -58,6 +73,19 @@ def _read(text: Text) -> Iterator[Reading]:
             if not is_corrected and (device, 0) not in known:
                 known.add((device, 0))
                 facts.append(_fact(text, device, "uncorrected errors of its PCIe link", number))
+        elif (match := _NARROW.search(line)) is not None and (match[2], 1) not in known:
+            known.add((match[2], 1))
+            if int(match[5]) < int(match[8]):
+                facts.append(_narrow_link(text, match, number))
+        elif (match := _IOMMU.search(line)) is not None and (device := match["one"] or match["other"]):
+            device = device if device.count(":") == 2 else f"0000:{device}"
+            if (device, 3) not in known:
+                known.add((device, 3))
+                facts.append(_fact(text, device, "the IOMMU refuses accesses (IO_PAGE_FAULT)", number))
+        elif (match := _CABLE.search(line)) is not None and (match[1], 2) not in known:
+            known.add((match[1], 2))
+            state = "is Down (cable unplugged)"
+            facts.append(text.fact(Quantity.CARD_STATE, state, number, "dmesg", subject=(f"network card {match[1]}",)))
         elif (match := _KIND.search(line)) is not None:
             kinds.setdefault(match[1], {})[match[2]] = None
         elif (match := _XID.search(line)) is not None:
@@ -66,11 +94,22 @@ def _read(text: Text) -> Iterator[Reading]:
                 known.add((device, code))
                 facts.append(_fact(text, device, f"{_XIDS[code]} (Xid {code})", number))
     for device, count in corrected.items():
-        if count >= _MANY:
+        if 0 < count < _MANY:
+            note = f"{device}: {count} corrected PCIe errors, fewer than {_MANY}, which is no fault by itself"
+            facts.append(text.fact(Quantity.NOTE, note, lines[device], "dmesg"))
+        elif count:
             named = f" ({', '.join(list(kinds.get(device, {}))[:3])})" if device in kinds else ""
             facts.append(_fact(text, device, f"{count} corrected errors of its PCIe link{named}", lines[device]))
     note = "no repeated PCIe errors and no errors of GPUs in the kernel log"
     yield Reading(facts or [text.fact(Quantity.NOTE, note, 0, "dmesg")])
+
+
+def _narrow_link(text: Text, match: re.Match[str], line: int) -> Fact:
+    """Return a narrow link: of a network card as its state, of another device as a note, since its kind is unknown."""
+    state = f"{match[3]} of {match[6]} Gbit/s of PCIe, limited by a link of x{match[5]} where x{match[8]} is possible"
+    if _CARD_DRIVER.fullmatch(match[1]):
+        return text.fact(Quantity.CARD_STATE, state, line, "dmesg", subject=(f"network card {match[2]}",))
+    return text.fact(Quantity.NOTE, f"{match[2]}: {state}", line, "dmesg")
 
 
 def _fact(text: Text, device: str, state: str, line: int) -> Fact:

@@ -192,7 +192,9 @@ def _problems(text: Text) -> Iterator[Fact]:
         kind = _VARIABLE.sub("#", match[1])
         if kind not in known:
             known.add(kind)
-            yield text.fact(Quantity.NCCL_PROBLEM, match[1].strip()[:_LONGEST_PROBLEM], number, "NCCL")
+            host = _HOST.match(line)
+            subject = (host[1],) if host is not None else ()
+            yield text.fact(Quantity.NCCL_PROBLEM, match[1].strip()[:_LONGEST_PROBLEM], number, "NCCL", subject=subject)
 
 
 def _read(text: Text) -> Iterator[Reading]:

@@ -234,6 +234,7 @@ def _table(
         header,
         tuple(excluded),
         tuple(heading.wrong_lines),
+        tuple(sorted(heading.hosts)),
     )
 
 

@@ -479,3 +479,22 @@ def test_the_command_advises_blocks():
     assert "a block of 2x2x4 ranks on each node is" in CliRunner().invoke(app, words).stdout
     shown = CliRunner().invoke(app, [*words, "--blocks"]).stdout
     assert "a block of 2x2x4 on each" in shown and "--blocks searches" not in shown
+
+
+def test_an_all_to_all_of_all_hosts_needs_no_search():
+    network = dragonfly(4, 2, 2, 2, bytes_per_s=RATE)
+    nodes = np.arange(len(network.hosts))
+    count = nodes.size
+
+    source, target = (grid.ravel() for grid in np.meshgrid(nodes, nodes))
+    apart = source != target
+    pairs = (source[apart], target[apart], np.full(int(apart.sum()), 1e6))
+    found = search_hosts(network, pairs, count, nodes, proposals=1000, seed=1)
+    assert (found.proposals, found.time_s) == (0, found.start_s)
+    for seed in range(3):
+        order = np.random.default_rng(seed).permutation(nodes)
+        shuffled = search_hosts(network, pairs, count, order, proposals=1000, seed=1)
+        assert shuffled.time_s == pytest.approx(found.time_s, rel=1e-12)
+    # One pair with more bytes: orders differ.
+    pairs[2][0] *= 3
+    assert search_hosts(network, pairs, count, nodes, proposals=1000, seed=1).proposals > 0

@@ -55,7 +55,7 @@ def new_sharing(links: int, copies: int) -> Sharing:
         np.zeros(links),
         np.zeros(links, np.int64),
         np.zeros(links, np.int64),
-        np.zeros((links, copies), np.int64),
+        np.empty((links, copies), np.int64),
         np.zeros(links, np.int64),
         np.arange(copies),
         np.zeros(copies, np.int64),

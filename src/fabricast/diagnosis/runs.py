@@ -1,0 +1,90 @@
+"""Several runs of one operation compared with each other: a slow host in runs of pairs, and runs of the same hosts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from fabricast.core.facts import Fact, Facts, Quantity
+from fabricast.core.findings import Finding
+from fabricast.core.number_text import size_text
+from fabricast.diagnosis.weights import CONTRADICTION
+from fabricast.nccl.records import NcclTestsTable
+
+__all__ = ["slow_runs"]
+
+#: Share of the rate of the fastest run below which a run is slow, and number of runs of pairs that name a host.
+_SLOW, _FEWEST_PAIRS = 0.8, 3
+#: Size in bytes from which rates of links decide.
+_LARGE = 2.0**24
+
+
+def slow_runs(facts: Facts) -> Iterator[Finding]:
+    """Yield the host that all slow pairs of hosts have in common, and runs that another run of the same hosts beats."""
+    groups: dict[tuple[object, ...], list[Fact]] = {}
+    for fact in facts.of(Quantity.COLLECTIVE):
+        table: NcclTestsTable = fact.value
+        if table.operation is not None and table.rows and table.host_names:
+            groups.setdefault((table.operation, table.ranks, table.gpus[:1]), []).append(fact)
+    for runs in groups.values():
+        yield from _of_pairs([fact for fact in runs if fact.value.hosts == 2])
+        by_hosts: dict[frozenset[str], list[Fact]] = {}
+        for fact in runs:
+            by_hosts.setdefault(frozenset(fact.value.host_names), []).append(fact)
+        for same in by_hosts.values():
+            yield from _of_same_hosts(same)
+
+
+def _rates(runs: Sequence[Fact]) -> tuple[int, list[float]] | None:
+    """Return the largest common size and the bus bandwidth of each run in bytes/s; None without a large one."""
+    common = set.intersection(*({row.size_bytes for row in fact.value.rows} for fact in runs))
+    size = max(common, default=0)
+    if size < _LARGE:
+        return None
+    return size, [next(row.bus_bytes_per_s for row in fact.value.rows if row.size_bytes == size) for fact in runs]
+
+
+def _of_pairs(runs: Sequence[Fact]) -> Iterator[Finding]:
+    """Yield the host in all slow pairs and in no fast one."""
+    found = _rates(runs) if len(runs) >= _FEWEST_PAIRS else None
+    if found is None:
+        return
+    size, rates = found
+    slow = [number for number, rate in enumerate(rates) if rate < _SLOW * max(rates)]
+    fast = [number for number in range(len(runs)) if number not in slow]
+    if len(slow) < 2:
+        return
+    suspects = set.intersection(*(set(runs[number].value.host_names) for number in slow))
+    suspects -= {host for number in fast for host in runs[number].value.host_names}
+    if len(suspects) != 1:
+        return
+    (host,) = suspects
+    text = (
+        f"{host} is in all {len(slow)} slow pairs of hosts: {runs[slow[0]].value.operation} of {size_text(size)} "
+        f"reaches {_span([rates[number] for number in slow])} GB/s of bus bandwidth with it, "
+        f"{_span([rates[number] for number in fast])} GB/s in the {len(fast)} pairs without it"
+    )
+    remedy = f"check {host}: 'ibstat', 'dmesg', 'nvidia-smi -q', 'sudo lspci -vv' of its cards, and its environment"
+    worst = min(slow, key=lambda number: rates[number])
+    yield Finding("slow_host", text, remedy, CONTRADICTION + 0.2, origin=str(runs[worst].place))
+
+
+def _of_same_hosts(runs: Sequence[Fact]) -> Iterator[Finding]:
+    """Yield runs that are much slower than the fastest run of the same hosts."""
+    found = _rates(runs) if len(runs) > 1 else None
+    if found is None:
+        return
+    size, rates = found
+    best = max(range(len(runs)), key=lambda number: rates[number])
+    for number, fact in enumerate(runs):
+        if rates[number] < _SLOW * rates[best] and fact.place.path != runs[best].place.path:
+            text = (
+                f"{fact.value.operation} of {size_text(size)} reaches {rates[number] / 1e9:.3g} GB/s of bus bandwidth, "
+                f"{rates[best] / 1e9:.3g} GB/s in {runs[best].place.path} on the same hosts"
+            )
+            remedy = "compare settings, versions and transports of both runs (NCCL_DEBUG=INFO), and what changed since"
+            yield Finding("slower_than_other_run", text, remedy, CONTRADICTION - 0.1, origin=str(fact.place))
+
+
+def _span(rates: Sequence[float]) -> str:
+    ends = dict.fromkeys(f"{rate / 1e9:.3g}" for rate in (min(rates), max(rates)))
+    return " to ".join(ends)
