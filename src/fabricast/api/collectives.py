@@ -19,9 +19,21 @@ from fabricast.core.quantities import increasing_sizes
 from fabricast.diagnosis.bundle import Diagnosis, diagnose_facts
 from fabricast.machine.machine import Machine
 from fabricast.machine.options import MachineOptions
+from fabricast.nccl.costs import Operation
 from fabricast.sources.reading import read
 
-__all__ = ["Diagnosis", "collective", "diagnose", "diagnose_collective", "graph_file_text", "tuner_file_text"]
+__all__ = [
+    "OPERATIONS",
+    "Diagnosis",
+    "collective",
+    "diagnose",
+    "diagnose_collective",
+    "graph_file_text",
+    "tuner_file_text",
+]
+
+#: Names of the operations.
+OPERATIONS = frozenset(map(str, Operation))
 
 
 @with_checked_types

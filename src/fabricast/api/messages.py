@@ -105,7 +105,7 @@ def datasets_of_facts(
             for (test, convention), part in rows.groupby(["path", "convention"], sort=True):
                 outputs.setdefault((str(test), str(convention)), []).append((path, part))
     for (test, _), group in outputs.items():
-        if not _differ(group):
+        if not _differ(group) and not _are_parts(group):
             yield from group
             continue
         whole = pd.concat([part for _, part in group], ignore_index=True)
@@ -124,6 +124,12 @@ def _differ(group: Sequence[tuple[str, pd.DataFrame]]) -> bool:
     counts = {int(count) for _, part in group for count in part["processes"]}
     sizes = frozenset.intersection(*(frozenset(part["size_bytes"]) for _, part in group))
     return len(group) > 1 and len(counts) > 1 and len(sizes) >= _LEAST_COMMON
+
+
+def _are_parts(group: Sequence[tuple[str, pd.DataFrame]]) -> bool:
+    """Return whether several files have few different sizes each, as of programs with one size in a run."""
+    cells = [set(zip(part["processes"], part["size_bytes"], strict=True)) for _, part in group]
+    return len(group) > 1 and min(map(len, cells)) < _LEAST_COMMON and len(set.union(*cells)) > max(map(len, cells))
 
 
 def _check_stated(file: SourceFile, processes: int) -> None:

@@ -428,6 +428,14 @@ def _hosts(
         if len(listed) > len(built.hosts):
             raise InputError(f"has {len(listed):,} hosts, expected at most {len(built.hosts):,}", argument="hosts")
         places, names = np.arange(len(listed), dtype=np.int64), listed
+        if network is not None and set(listed) <= set(built.hosts):
+            places = built.host_numbers(listed)
+        elif network is not None:
+            last = built.hosts[len(listed) - 1]
+            text = (
+                f"{listed[0]} to {listed[-1]} are the hosts {built.hosts[0]} to {last}, in their order: a network in "
+            )
+            built = replace(built, assumptions=(*built.assumptions, f"{text}words does not name your hosts"))
     else:
         places, names = built.host_numbers(listed), listed
     if len(set(names)) < len(names):

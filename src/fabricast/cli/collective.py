@@ -233,12 +233,12 @@ def _print_cluster(
 
 def _check_no_operation(files: list[str]) -> None:
     """Refuse the name of an operation among the files."""
+    from fabricast.api.collectives import OPERATIONS
     from fabricast.core.errors import InputError
     from fabricast.inputs.files import exists
-    from fabricast.nccl.costs import Operation
 
     for name in files:
-        if name in set(Operation) and not exists(name):
+        if name in OPERATIONS and not exists(name):
             raise InputError(f"'{name}' is an operation, expected a file: --operation {name}")
 
 

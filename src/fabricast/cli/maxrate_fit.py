@@ -93,8 +93,7 @@ def _joint_line(fits: Sequence[DatasetFit]) -> Iterator[str]:
         return
     cells, times = windowed[0].cells, windowed[0].times
     one = cells[:, 1] == 1
-    rate = MaxRateRegressor("postal").fit(cells[one], times[one]).parameters_["r_c"]
-    rate = min(rate, LARGEST_RATIO * largest_rates(cells, times)[1])
+    rate = min(_largest_protocol(cells[one], times[one])[0], LARGEST_RATIO * largest_rates(cells, times)[1])
     start = (latency[0].cells[:, 1] == 1) & (latency[0].cells[:, 0] == latency[0].cells[:, 0].min())
     found = LogGOPS(
         float(latency[0].times[start].min()) / CONVENTIONS[latency[0].convention],
@@ -138,23 +137,43 @@ def _dataset_lines(fit: DatasetFit, options: FitOptions) -> Iterator[str]:
     for count, (value, interval) in rates.items():
         who = f"{count} processes together" if count > 1 else "1 process (isolated)"
         yield f"  {who}, long messages: {_with_interval(value, interval, 1e-9, 'GB/s')}"
+    if convention == "windowed" and counts[-1] > 1:
+        yield _message_rate(cells, times)
     advice_of = {name: _ADVICE[name].removeprefix("a single process, or " if 1 in rates else "") for name in missing}
     if cells[:, 0].min() < _SMALL_BYTES:
         # The file has small messages already.
         advice_of.pop("s", None)
+    if convention == "windowed" and _saturates(cells, times):
+        yield "  one process reaches the rate of all of them: r_c is at least r_n"
+        advice_of = {}
     for advice in dict.fromkeys(advice_of.values()):
         yield f"  to determine {', '.join(name for name in missing if advice_of.get(name) == advice)}: {advice}"
     errors = summarise(fit.fitted.predict(cells), times)
     yield f"  error: median {errors.median:.1%}, 90 % of cells below {errors.p90:.1%}, largest {errors.largest:.1%}"
     if errors.median > _MISFIT or errors.p90 > _WIDE_MISFIT:
+        other = "" if fit.model == "refined_latency" else ", or --model refined_latency, which has a rate of messages"
         yield (
-            "  the formula does not fit these times: fit protocols by themselves (--smallest-bytes, --largest-bytes), "
-            "or choose another --model"
+            "  the formula does not fit these times: fit protocols by themselves (--smallest-bytes, --largest-bytes)"
+            + other
         )
     unseen = blocked_predictions(regressor, cells, times, cells[:, 1])
     if np.isfinite(unseen).all():
         yield f"  error on process counts left out of the fit: median {summarise(unseen, times).median:.1%}"
     yield from _export_lines(fit, rates)
+
+
+def _message_rate(cells: NDArray[np.float64], times: NDArray[np.float64]) -> str:
+    """Return the largest number of messages per second, which the formulas do not have."""
+    rates = cells[:, 1] / times
+    place = int(np.argmax(rates))
+    size, count = size_text(float(cells[place, 0])), f"{cells[place, 1]:.0f}"
+    return f"  messages: at most {rates[place] / 1e6:.3g} million per second, of {count} processes at {size}"
+
+
+def _saturates(cells: NDArray[np.float64], times: NDArray[np.float64]) -> bool:
+    """Return whether one process reaches the largest rate of all."""
+    rates = largest_rates(cells, times)
+    return len(rates) > 1 and rates.get(1, 0.0) >= _SATURATES * max(rates.values())
 
 
 def _protocol_lines(split: ProtocolRegressor) -> Iterator[str]:
@@ -191,6 +210,8 @@ def _smallest_lines(
         )
 
 
+#: Share of the largest rate that one process reaches if it saturates the node.
+_SATURATES = 0.9
 #: Median error, and error of 90 % of the cells, above which a formula is not that of the times.
 _MISFIT, _WIDE_MISFIT = 0.1, 0.25
 #: Size in bytes of small messages, and share by which the time falls at a change of the protocol.
@@ -232,13 +253,24 @@ def _rates_together(fit: DatasetFit, counts: NDArray[np.int64], options: FitOpti
         if selected.sum() < FEWEST_CELLS:
             continue
         all_bytes = np.column_stack([cells[selected, 0] * count, np.ones(int(selected.sum()))])
-        postal = MaxRateRegressor("postal").fit(all_bytes, times[selected])
+        rate, postal, large = _largest_protocol(all_bytes, times[selected])
         generator = random_generator(options.seed, f"maxrate.{fit.dataset}.{count}")
-        found = parameter_intervals(postal, all_bytes, times[selected], draws=options.draws, generator=generator)
-        rate, interval, most = postal.parameters_["r_c"], found["r_c"], limits.get(count, np.inf) * LARGEST_RATIO
+        found = parameter_intervals(
+            postal, all_bytes[large], times[selected][large], draws=options.draws, generator=generator
+        )
+        interval, most = found["r_c"], limits.get(count, np.inf) * LARGEST_RATIO
         within = None if interval is None else (min(interval[0], most), min(interval[1], most))
         rates[count] = (min(rate, most), within)
     return rates
+
+
+def _largest_protocol(
+    cells: NDArray[np.float64], times: NDArray[np.float64]
+) -> tuple[float, MaxRateRegressor, NDArray[np.bool_]]:
+    """Return the rate of the protocol of large messages, its fit, and the cells that it has."""
+    split = ProtocolRegressor("postal", fewest_sizes=FEWEST_SIZES).fit(cells, times)
+    part = split.regressors_[-1]
+    return part.parameters_["r_c"], part, cells[:, 0] >= max(split.breakpoints_, default=0.0)
 
 
 def _export_lines(fit: DatasetFit, rates: _Rates) -> Iterator[str]:

@@ -116,9 +116,9 @@ def _shown(within: Sequence[str]) -> list[str]:
 
 
 def _is_certain(finding: Finding) -> bool:
-    """Return whether a file states a fault of a GPU, or a setting that excludes direct copies."""
+    """Return whether a file states that a GPU is slower than it can be, or a setting that excludes direct copies."""
     is_setting = finding.cause == Cause.HOST_MEMORY_TRANSPORT and " is set" in finding.text
-    return finding.cause in ("gpu_errors", "gpu_throttled") or is_setting
+    return finding.cause == "gpu_throttled" or " under load" in finding.text or is_setting
 
 
 def _is_measured(finding: Finding) -> bool:

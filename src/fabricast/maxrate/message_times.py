@@ -41,7 +41,9 @@ class MessageTime:
         """Return the time of the processes of one pair of nodes; `processes` counts pairs that are not stated."""
         pairs = self.processes
         if pairs is None and processes is None:
-            raise InputError("is unspecified, and the header names no pairs", argument="processes")
+            raise InputError(
+                "is unspecified, and the header names no pairs (for one of several files: 4=FILE)", argument="processes"
+            )
         if pairs is None:
             pairs = processes or 1
             time_s = self.time_s * (pairs if self.is_total else 1)

@@ -188,7 +188,9 @@ class _Problem:
             next((i for i, (_, high) in enumerate(bounds) if values[switch] <= high), len(bounds) - 1)
             for switch, bounds in self.intervals.items()
         )
-        best = fit(place, np.log([values[name] for name in self.free]))
+        # A start outside the bounds, such as a time of 0, begins at them.
+        start = np.maximum([values[name] for name in self.free], np.finfo(np.float64).tiny)
+        best = fit(place, np.log(start))
         counts = [len(bounds) for bounds in self.intervals.values()]
         while True:
             around = [

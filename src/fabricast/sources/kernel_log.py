@@ -17,15 +17,15 @@ _KIND = re.compile(rf"{_DEVICE}:(?: AER:)?\s+\[\s*\d+\]\s+(\w+)")
 _XID = re.compile(r"NVRM: Xid \(PCI:([0-9a-fA-F]{4}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2})(?:\.[0-7])?\): (\d{1,4}),?\s*(.*)")
 #: Links that are narrower than their device at the same speed, as the kernel states them when it finds the device.
 _NARROW = re.compile(
-    rf"(\w+) {_DEVICE}: ([\d.]+) Gb/s available PCIe bandwidth, limited by ([\d.]+) GT/s PCIe x(\d+) link.{{0,60}}"
-    r"capable of ([\d.]+) Gb/s with ([\d.]+) GT/s PCIe x(\d+)"
+    rf"(\w{{1,20}}) {_DEVICE}: ([\d.]{{1,12}}) Gb/s available PCIe bandwidth, limited by ([\d.]+) GT/s PCIe x(\d+) link"
+    r".{0,60}capable of ([\d.]+) Gb/s with ([\d.]+) GT/s PCIe x(\d+)"
 )
 _IOMMU = re.compile(
-    r"(?:(?P<one>[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]): AMD-Vi: .*)?IO_PAGE_FAULT"
+    r"(?:(?P<one>[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]): AMD-Vi: .{0,80})?IO_PAGE_FAULT"
     r"(?: device=\[?(?P<other>(?:[0-9a-f]{4}:)?[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]))?"
 )
 #: Cables that are not plugged in.
-_CABLE = re.compile(rf"mlx\w+ {_DEVICE}(?: \w+)?: .{{0,60}}Cable unplugged")
+_CABLE = re.compile(rf"mlx\w{{1,20}} {_DEVICE}(?: \w{{1,20}})?: .{{0,60}}Cable unplugged")
 #: Lines of all kernel logs.
 _KERNEL = re.compile(r"^(?:\[\s*\d+\.\d{6}\]|\w{3}\s+\d+ [\d:]{8} \S+ kernel:) ")
 _WORDS = ("PCIe Bus Error", "NVRM: Xid", ": [", "available PCIe bandwidth", "Cable unplugged", "IO_PAGE_FAULT")
@@ -50,9 +50,7 @@ _XIDS = {
 
 
 def _is_log(text: Text) -> bool:
-    if any(word in text.raw for word in ("NVRM: Xid", "PCIe Bus Error: severity=")):
-        return True
-    if any(one.search(text.raw) is not None for one in (_NARROW, _IOMMU)):
+    if any(word in text.raw for word in _WORDS if word != ": ["):
         return True
     return "Linux version " in text.raw and any(_KERNEL.match(line) for line in text.raw[:4000].splitlines())
 

@@ -44,7 +44,9 @@ def test_single_errors_and_faults_of_programs_are_no_cause(diagnosed):
     few = "\n".join([*lines[:5], lines[-1].replace(": 79", ": 31")]) + "\n"
     found = diagnosed(dmesg=few)
     assert not found.findings and not found.has_causes
-    assert any("no repeated PCIe errors" in text for text in found.statements)
+    assert any("0000:21:00.0: 1 corrected PCIe errors, fewer than 5" in text for text in found.statements)
+    quiet = diagnosed(dmesg=KERNEL.splitlines()[0] + "\n")
+    assert any("no repeated PCIe errors" in text for text in quiet.statements)
 
 
 def test_uncorrected_errors_are_causes(diagnosed):
@@ -144,3 +146,28 @@ def test_the_lower_power_limit_of_one_gpu_is_named(diagnosed):
     found = diagnosed(smi=head + gpu(0, 450) + gpu(1, 220))
     assert texts_of(found) == ["GPU 1 (0000:21:00.0): power limit 220 W of 450 W"]
     assert not diagnosed(smi=head + gpu(0, 300) + gpu(1, 300)).findings
+
+
+def test_narrow_cards_cables_and_iommu_of_the_kernel_log(diagnosed):
+    text = (
+        "[    4.1] mlx5_core 0000:a9:00.0: 252.048 Gb/s available PCIe bandwidth, limited by 32.0 GT/s PCIe x8 link at "
+        "0000:a8:01.0 (capable of 504.112 Gb/s with 32.0 GT/s PCIe x16 link)\n"
+        "[    4.3] pci 0000:41:00.0: 63.012 Gb/s available PCIe bandwidth, limited by 16.0 GT/s PCIe x4 link at "
+        "0000:40:03.1 (capable of 252.048 Gb/s with 16.0 GT/s PCIe x16 link)\n"
+        "[    9.0] mlx5_core 0000:b9:00.0: Port module event: module 0, Cable unplugged\n"
+        "[  513.3] nvidia 0000:21:00.0: AMD-Vi: Event logged [IO_PAGE_FAULT domain=0x0021 address=0x28010000000]\n"
+    )
+    found = diagnosed(dmesg=text)
+    assert sorted(texts_of(found)) == [
+        "0000:21:00.0: the IOMMU refuses accesses (IO_PAGE_FAULT)",
+        "network card 0000:a9:00.0 252.048 of 504.112 Gbit/s of PCIe, limited by a link of x8 where x16 is possible",
+        "network card 0000:b9:00.0 is Down (cable unplugged)",
+    ]
+    assert any(one.startswith("0000:41:00.0: 63.012 of 252.048 Gbit/s") for one in found.statements)
+
+
+def test_a_narrow_link_needs_no_topology(diagnosed):
+    narrow = report(load=0).replace("Current                   : 16x", "Current                   : 4x", 1)
+    found = diagnosed(smi=narrow)
+    (text,) = texts_of(found)
+    assert text.startswith("the link of 0000:18:00.0 uses x4 of x16") and found.has_causes

@@ -281,7 +281,7 @@ def test_the_variable_that_disables_direct_copies_is_named(tmp_path):
     found = fc.diagnose([tmp_path / "topo.txt", tmp_path / "run.log"], link="gen4x16", cpu="amd").findings
     (cause,) = [one for one in found if one.cause == "host_memory_transport"]
     assert "because NCCL_P2P_DISABLE=1 is set" in cause.text
-    assert cause.remedy == "unset NCCL_P2P_DISABLE"
+    assert cause.remedy == "unset NCCL_P2P_DISABLE and set NCCL_P2P_LEVEL=SYS"
 
 
 def test_unknown_gpus_of_a_log_are_no_error(tmp_path):

@@ -98,3 +98,40 @@ def test_a_collective_of_osu_is_no_damage(tmp_path):
     path = latency_file(tmp_path / "osu.out", 2e-6 + SIZES / 10e9, "Allreduce Latency Test")
     with pytest.raises(fc.InputError, match=r"test is 'OSU MPI Allreduce Latency Test v7.2', expected a latency"):
         fc.fit_max_rate(path)
+
+
+def test_one_size_per_file_is_one_data_set(tmp_path):
+    times = eager_and_rendezvous(SIZES)
+    files = []
+    for number, size in enumerate(SIZES[::2]):
+        path = tmp_path / f"run{number}.out"
+        path.write_text(f"# OSU MPI Latency Test v7.2\n# Size Latency (us)\n{size:.0f} {times[2 * number] * 1e6:.4f}\n")
+        files.append(path)
+    assert "from 16 KiB: s 5.2 us, r_c 23.6 GB/s" in shown(*files)
+
+
+def test_windowed_and_latency_tests_have_one_gap_per_byte(tmp_path):
+    latency = latency_file(tmp_path / "osu_latency.out", eager_and_rendezvous(SIZES))
+    windowed = rate_file(tmp_path / "osu_bw.out", 1, np.where(SIZES < 16384, 2e-7 + SIZES / 5e9, 7e-7 + SIZES / 22e9))
+    lines = shown(latency, windowed)
+    assert "windowed times do not determine L (-G 0.04545)" in lines
+    assert lines.rstrip().endswith("-L 1950 -o 0 -g 200 -G 0.04545 -O 0")
+
+
+def test_the_rate_of_messages_and_a_saturated_node_are_named(tmp_path):
+    # Each message needs 10 ns of the node, and one process fills the card.
+    files = [
+        rate_file(tmp_path / f"k{k}.out", k, np.maximum(np.maximum(2e-7, k * 1e-8), k * SIZES / 24e9))
+        for k in (1, 2, 4, 16, 64)
+    ]
+    lines = shown(*files)
+    assert "messages: at most 100 million per second, of 64 processes at 1 B" in lines
+    assert "one process reaches the rate of all of them: r_c is at least r_n" in lines
+    assert "1 process (isolated), long messages: 24" in lines and "to determine" not in lines
+
+
+def test_a_start_outside_the_bounds_ends(tmp_path):
+    # The smallest number of processes comes first, and the times fall: starts have no positive time per process.
+    files = [rate_file(tmp_path / f"k{k}.out", k, np.maximum(2e-7 / k, k * SIZES / 24e9)) for k in (1, 8)]
+    frame = fc.fit_max_rate(files, model="refined_latency", draws=20)
+    assert set(frame["parameter"]) == {"s0", "s1", "s2", "r_n", "r_b", "r_i"}

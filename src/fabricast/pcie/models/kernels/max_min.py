@@ -42,25 +42,21 @@ def max_min(
     left = copies
     while left > 0:
         least = np.inf
-        first = 0
+        tightest = np.uint32(0)
         for place in range(used_count):
-            if offer[np.uint32(used[place])] < least:
-                least = offer[np.uint32(used[place])]
-                first = place
-        # Links with equal offers are independent of each other, or of the same copies: one round fixes all.
-        for place in range(first, used_count):
-            tight = np.uint32(used[place])
-            if offer[tight] != least:
-                continue
-            for k in range(sharers[tight]):
-                c = np.uint32(member[tight, k])
-                if not is_frozen[c]:
-                    is_frozen[c] = 1
-                    rate[c] = least
-                    bottleneck[c] = tight
-                    left -= 1
-                    for hop in range(route_offset[route[c]], route_offset[route[c] + 1]):
-                        link = np.uint32(route_link[hop])
-                        spare[link] -= least
-                        users[link] -= 1
-                        offer[link] = spare[link] / users[link] if users[link] > 0 else np.inf
+            link = np.uint32(used[place])
+            if offer[link] < least:
+                least = offer[link]
+                tightest = link
+        for k in range(sharers[tightest]):
+            c = np.uint32(member[tightest, k])
+            if not is_frozen[c]:
+                is_frozen[c] = 1
+                rate[c] = least
+                bottleneck[c] = tightest
+                left -= 1
+                for hop in range(route_offset[route[c]], route_offset[route[c] + 1]):
+                    link = np.uint32(route_link[hop])
+                    spare[link] -= least
+                    users[link] -= 1
+                    offer[link] = spare[link] / users[link] if users[link] > 0 else np.inf

@@ -1,0 +1,87 @@
+"""Several runs: a slow host in pairs of hosts, runs of the same hosts, and stated causes before doubtful times."""
+
+import itertools
+
+import pytest
+
+import fabricast as fc
+from tests.nccl_tests_logs import nccl_tests
+from tests.unit.diagnosis.test_hosts_and_curves import FORECAST, host_log
+
+#: Times in us of 16 H100 in two nodes.
+PAIR = [(2**26, 400.0), (2**28, 1200.0), (2**30, 4400.0)]
+
+
+def pair_log(path, hosts, factor=1.0):
+    """Write the log of a pair of hosts."""
+    nccl_tests(path, [(size, factor * time) for size, time in PAIR], ranks=16, hosts=2)
+    text = path.read_text()
+    path.write_text(text.replace("node00", hosts[0]).replace("node01", hosts[1]))
+    return path
+
+
+def pairs(folder, slow, factor=2.2):
+    names = [f"hgx0{number}" for number in range(4)]
+    return [
+        pair_log(folder / f"{one}_{other}.log", (one, other), factor if slow in (one, other) else 1.0)
+        for one, other in itertools.combinations(names, 2)
+    ]
+
+
+def test_the_host_in_all_slow_pairs_is_named(tmp_path):
+    found = fc.diagnose(pairs(tmp_path, "hgx02"))
+    first = found.findings[0]
+    assert first.cause == "slow_host" and first.text.startswith("hgx02 is in all 3 slow pairs of hosts")
+    assert "in the 3 pairs without it" in first.text
+
+
+def test_equal_pairs_and_two_slow_hosts_name_none(tmp_path):
+    assert not any(one.cause == "slow_host" for one in fc.diagnose(pairs(tmp_path, "none")).findings)
+    logs = pairs(tmp_path, "hgx02")
+    pair_log(tmp_path / "hgx00_hgx01.log", ("hgx00", "hgx01"), 2.2)
+    assert not any(one.cause == "slow_host" for one in fc.diagnose(logs).findings)
+
+
+def test_a_run_is_compared_with_a_faster_one_of_the_same_hosts(tmp_path):
+    good = nccl_tests(tmp_path / "good.log", FORECAST)
+    bad = nccl_tests(tmp_path / "bad.log", [(size, 1.6 * time) for size, time in FORECAST])
+    found = fc.diagnose([good, bad])
+    (finding,) = [one for one in found.findings if one.cause == "slower_than_other_run"]
+    assert "good.log on the same hosts" in finding.text and "bad.log" in finding.origin
+    assert str(found.verdict).startswith("slower than expected")
+
+
+def test_a_stated_cause_precedes_doubtful_times(tmp_path):
+    log = nccl_tests(tmp_path / "run.log", [(size, time * 1.9) for size, time in FORECAST])
+    log.write_text(host_log(other={"cards": 7}) + log.read_text())
+    verdict = str(fc.diagnose(log).verdict)
+    assert verdict.startswith("slower than expected: node02 lists 7 network cards")
+
+
+def test_a_run_of_one_node_of_a_described_cluster_is_compared_with_public_nodes(tmp_path):
+    (tmp_path / "cluster.yaml").write_text("cluster: mine\nnode: hgx_h100\nnodes: 4\nnic: 8x400\n")
+    rows = [(2**30, 5100.0), (2**33, 40960.0)]
+    log = nccl_tests(tmp_path / "one.log", rows, ranks=8, hosts=1)
+    found = fc.diagnose([tmp_path / "cluster.yaml", log])
+    assert [one.cause for one in found.findings] == ["nvls_unused"]
+
+
+@pytest.mark.parametrize("label", ["{}: ", " {}: "])
+def test_labels_of_srun_are_no_part_of_lines(tmp_path, label):
+    log = nccl_tests(tmp_path / "run.log", FORECAST)
+    log.write_text("".join(label.format(0) + line for line in log.read_text().splitlines(keepends=True)))
+    assert str(fc.diagnose(log).verdict).startswith("within the expected range")
+
+
+def test_a_rate_above_the_cards_is_explained(tmp_path):
+    log = nccl_tests(tmp_path / "run.log", [(2**28, 1500.0), (2**30, 4300.0)])
+    found = fc.diagnose(log)
+    assert any("above the 400 GB/s of 8 x 400 Gbit/s" in text for text in found.statements)
+
+
+def test_wrong_results_have_a_verdict_of_their_own(tmp_path):
+    log = nccl_tests(tmp_path / "run.log", FORECAST)
+    lines = log.read_text().splitlines()
+    lines[-1] = lines[-1][:-1] + "7"
+    log.write_text("\n".join(lines) + "\n")
+    assert str(fc.diagnose(log).verdict).startswith("wrong results: 1 of 6 sizes have wrong results")
