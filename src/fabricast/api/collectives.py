@@ -11,7 +11,7 @@ from fabricast.collectives.calibration import is_calibration
 from fabricast.collectives.clusters.cluster import node_names
 from fabricast.collectives.diagnosis import diagnose_collective
 from fabricast.collectives.forecast import DEFAULT_SIZES, CollectiveForecast, forecast_prepared
-from fabricast.collectives.question import Question, prepare, table_of
+from fabricast.collectives.question import OPERATIONS, Question, prepare, table_of
 from fabricast.collectives.settings_files import graph_file_text, tuner_file_text
 from fabricast.core.arguments import with_checked_types
 from fabricast.core.errors import InputError
@@ -19,7 +19,6 @@ from fabricast.core.quantities import increasing_sizes
 from fabricast.diagnosis.bundle import Diagnosis, diagnose_facts
 from fabricast.machine.machine import Machine
 from fabricast.machine.options import MachineOptions
-from fabricast.nccl.costs import Operation
 from fabricast.sources.reading import read
 
 __all__ = [
@@ -31,9 +30,6 @@ __all__ = [
     "graph_file_text",
     "tuner_file_text",
 ]
-
-#: Names of the operations.
-OPERATIONS = frozenset(map(str, Operation))
 
 
 @with_checked_types

@@ -27,7 +27,10 @@ from fabricast.nccl.system import NEWEST, OLDEST, Cpu, PathType, Version, parse_
 from fabricast.pcie.topology.parts import pairs_without_link
 from fabricast.pcie.topology.tree import PcieTree
 
-__all__ = ["Prepared", "Question", "prepare", "table_of"]
+__all__ = ["OPERATIONS", "Prepared", "Question", "prepare", "table_of"]
+
+#: Names of the operations.
+OPERATIONS = frozenset(map(str, Operation))
 
 #: Words in the name of processors for one socket, all of whose root complexes are one NUMA node by default.
 _ONE_SOCKET = ("threadripper", "ryzen")
