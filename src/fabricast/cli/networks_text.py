@@ -16,7 +16,7 @@ _SAME = 1.01
 _ORDERS = {"listed": "listed order", "random": "random order", "searched": "best order", "blocks": "blocks"}
 
 
-def mapping_lines(found: RankMapping) -> Iterator[str]:
+def mapping_lines(found: RankMapping, *, is_written: bool) -> Iterator[str]:
     """Yield the times of the orders of hosts, what limits them, and what the best order gains."""
     yield f"{found.pattern}; {found.network}"
     yield f"{'busiest link':14}" + "".join(f"{routing + ' ms':>13}" for routing in ROUTINGS) + "  with static routes"
@@ -41,7 +41,8 @@ def mapping_lines(found: RankMapping) -> Iterator[str]:
             if times["searched"] > times["listed"] * _SAME:
                 ratio = float(times["searched"] / times["listed"])
                 yield f"with {routing} routes, the listed order is {ratio:.2f} times as fast as this one"
-        yield "-o NAME writes it for launchers"
+        if not is_written:
+            yield "-o NAME writes it for launchers"
     if "blocks" in static and found.block is not None:
         size, gain = "x".join(map(str, found.block)), float(static["listed"] / static["blocks"])
         if gain >= _SAME:

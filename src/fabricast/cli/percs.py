@@ -284,7 +284,7 @@ def map_pattern(
                 seed=seed,
                 progress=advance,
             )
-        _print_switched(mapping_lines(found), found.assumptions)
+        _print_switched(mapping_lines(found, is_written=output is not None), found.assumptions)
         for path in found.write(output) if output is not None else ():
             typer.echo(f"written: {path}")
         return

@@ -87,7 +87,9 @@ def _reference_lines(found: Reference) -> list[str]:
             "bus GB/s": cells("bus_gb_per_s", "lowest_gb_per_s", "highest_gb_per_s"),
         }
     )
-    lines = [f"{found.operation}, {near}{found.words}: median of {len(found.machines)} public machines (range)"]
+    count = len(found.machines)
+    of = "1 public machine" if count == 1 else f"median of {count} public machines (range)"
+    lines = [f"{found.operation}, {near}{found.words}: {of}"]
     lines += shown.to_string(index=False).split("\n")
     if not known.all():
         lines.append("-: no public machine has this size")
