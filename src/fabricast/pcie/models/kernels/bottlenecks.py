@@ -119,23 +119,6 @@ def _limit_users(link, sharing, tau, network, memory):
 
 
 @allocation_free(forceinline=True)
-def _limit_by_share(c, network, memory):
-    """Record the last shared upstream link of a copy without another limit that has its whole share: nothing blocks it.
-
-    Congestion factors leave to others nothing of a share that is not used, so that this link need not be full.
-    """
-    first = network.route_offset[memory.copies.pair[c]]
-    share = memory.copies.demand_up[c]
-    is_shared = share < memory.links.capacity[np.uint32(network.route_link[first])] - _FULL
-    if memory.copies.limiting[c] >= 0 or not is_shared or memory.copies.rho[c] < share - _FULL:
-        return
-    for hop in range(first, network.route_offset[memory.copies.pair[c] + 1]):
-        link = np.uint32(network.route_link[hop])
-        if link < network.upstream_links and memory.links.user_count[link] > 1:
-            memory.copies.limiting[c] = link
-
-
-@allocation_free(forceinline=True)
 def _fullest(c, network, memory):
     """Return the fullest link of a route."""
     best = -1
@@ -234,9 +217,6 @@ def record_bottlenecks(active_count, step, sharing, tau, network, memory, waits)
     # Links on a route have ascending numbers, so that each copy meets its full links in order.
     for place in range(_fill_links(active_count, network, memory)):
         _limit_users(np.uint32(memory.links.full[place]), sharing, tau, network, memory)
-    if sharing == BY_INPUT_PORT:
-        for a in range(active_count):
-            _limit_by_share(np.uint32(memory.copies.active[a]), network, memory)
     for others in range(2):
         _find_causes(active_count, others == 0, network, memory)
     for a in range(active_count):
