@@ -10,7 +10,7 @@ from fabricast.core.warnings import CopyWarning, WarningCode
 from fabricast.machine.machine import Machine
 from fabricast.machine.staging import StagedRates
 from fabricast.pcie.machines.group_rates import IsolatedCopy, slow_links
-from fabricast.pcie.topology.memory import nearest_memory, with_host_memory
+from fabricast.pcie.topology.memory import socket_of
 from fabricast.pcie.topology.paths import narrowest_link
 
 __all__ = ["slow_staged_copies"]
@@ -59,9 +59,7 @@ def slow_staged_copies(machine: Machine) -> Iterator[CopyWarning]:
 
 def _slow_memory(machine: Machine, slow_gpus: Collection[str]) -> Iterator[CopyWarning]:
     """Yield the NUMA nodes all of whose GPUs copy much slower through host memory than those of another one."""
-    tree = with_host_memory(machine.tree)
-    nearest, names = nearest_memory(tree), tree.endpoint_names
-    node_of = {gpu: names[nearest[tree.endpoint_number[gpu]]] for gpu in machine.tree.accelerator_names}
+    node_of = {gpu: socket_of(machine.tree, gpu) for gpu in machine.tree.accelerator_names}
     rates = {pair: rate for pair, rate in machine.staged_bytes_per_s.items() if set(pair).isdisjoint(slow_gpus)}
     within: dict[str, list[float]] = {}
     for (one, other), rate in rates.items():

@@ -50,3 +50,17 @@ def test_nodes_that_differ_in_their_cards_are_told_apart(tmp_path):
     assert found.table["node"].tolist() == ["hgx_h100 with 4x400"]
     assert found.words.startswith("3 nodes of 8 x H100") and "; 1 node of 8 x H100" in found.words
     assert found.words.endswith("4 x 400 Gbit/s InfiniBand or RoCE")
+
+
+def test_settings_are_not_proposed_where_the_measured_time_is_shorter(tmp_path):
+    command = ["collective", "--node", "hgx_h100", "--nodes", "4", "--nic", "8x400", "--format", "table"]
+    shown = CliRunner().invoke(app, [*command, "--sizes", "8MiB 1GiB"]).output
+    assert "try for 8 MiB: NCCL_ALGO=Tree" in shown and "these variables act on all sizes of a job" in shown
+    log = nccl_tests(tmp_path / "run.log", [(8 << 20, 60.0), (1 << 30, 6056.0)])
+    compared = CliRunner().invoke(app, [*command, "--log", str(log)]).output
+    assert "try for" not in compared and "act on all sizes" not in compared
+
+
+def test_an_operation_among_the_files_is_an_option():
+    result = CliRunner().invoke(app, ["collective", "all_gather"])
+    assert str(result.exception) == "'all_gather' is an operation, expected a file: --operation all_gather"

@@ -171,3 +171,54 @@ def test_a_narrow_link_needs_no_topology(diagnosed):
     found = diagnosed(smi=narrow)
     (text,) = texts_of(found)
     assert text.startswith("the link of 0000:18:00.0 uses x4 of x16") and found.has_causes
+
+
+def listing(port_width=16, link_width=16, suffix=""):
+    """Return lspci -vv of two GPUs, the first below a port with some lanes."""
+    blocks = []
+    for bus, lanes, width in (("01", port_width, link_width), ("02", 16, 16)):
+        blocks.append(
+            f"00:0{int(bus)}.1 PCI bridge: Root Port\n\tNUMA node: 0\n\tBus: primary=00, secondary={bus}, "
+            f"subordinate={bus}, sec-latency=0\n\tCapabilities: [58] Express (v2) Root Port (Slot+)\n"
+            f"\tLnkCap: Port #0, Speed 16GT/s, Width x{lanes}, ASPM L1\n\tLnkSta: Speed 16GT/s, Width x{width}\n"
+        )
+        blocks.append(
+            f"{bus}:00.0 3D controller: NVIDIA Corporation GA102GL\n\tNUMA node: 0\n\tCapabilities: [78] Express (v2) "
+            f"Endpoint\n\tLnkCap: Port #0, Speed 16GT/s, Width x16, ASPM L1\n\tLnkSta: Speed 16GT/s, Width x{width}\n"
+        )
+    return "\n".join(blocks) + suffix
+
+
+def test_a_slot_with_few_lanes_is_told_from_a_card_that_is_not_seated(diagnosed):
+    (slot,) = diagnosed(lspci=listing(port_width=4, link_width=4)).findings
+    assert "the port above it (0000:00:01.1) has no more lanes" in slot.text and slot.remedy.startswith("use a slot")
+    (card,) = diagnosed(lspci=listing(link_width=4)).findings
+    assert "the slot or a riser limits it" in card.text and card.remedy.startswith("reseat the card")
+
+
+def test_a_listing_without_root_says_so(diagnosed):
+    found = diagnosed(lspci=listing(suffix="\n03:00.0 Ethernet controller: Intel\n\tCapabilities: <access denied>\n"))
+    assert any("sudo lspci -vv" in text for text in found.statements)
+
+
+def test_a_numa_node_with_slow_memory_is_named(tmp_path):
+    count = 8
+    rates = [[10.5 if max(one, other) < 4 else 3.3 for other in range(count)] for one in range(count)]
+    header = "\t".join(["", *[f"GPU{k}" for k in range(count)], "CPU Affinity", "NUMA Affinity"])
+    rows = [
+        "\t".join(
+            [
+                f"GPU{one}",
+                *("X" if one == other else "NODE" if one // 4 == other // 4 else "SYS" for other in range(count)),
+                f"{16 * (one // 4)}-{16 * (one // 4) + 15}",
+                str(one // 4),
+            ]
+        )
+        for one in range(count)
+    ]
+    disabled = [(one, other) for one in range(count) for other in range(count) if one != other]
+    p2p = peer_test(rates, disabled=disabled).replace("P2P=Enabled", "P2P=Disabled").replace(" (P2P Writes)", "")
+    (tmp_path / "topo.txt").write_text("\n".join([header, *rows]) + "\n")
+    (tmp_path / "p2p.txt").write_text(p2p)
+    found = fc.diagnose([tmp_path / "topo.txt", tmp_path / "p2p.txt"], gpu="RTX 3090")
+    assert any("with GPUs 4 5 6 7 of one NUMA node reach at most 3.3 GB/s" in text for text in texts_of(found))
