@@ -110,7 +110,7 @@ def fit_datasets(
             fits.append(DatasetFit(str(dataset), conventions[0], cells, times, name, regressor, intervals))
             if all(interval is not None for interval in intervals.values()):
                 break
-        # The model of which the data leave the fewest parameters open.
+        # The model with the fewest parameters that the data leave open.
         best = min(fits, key=lambda fit: list(fit.intervals.values()).count(None))
         best = best if model is not None else _by_protocol(best)
         yield _within_measured(best) if conventions[0] == "windowed" else best
@@ -251,8 +251,7 @@ def records_of(
     error = summarise(fit.fitted.predict(fit.cells), fit.times).median
     pieces: list[tuple[float, float, MaxRateRegressor]] = [(smallest_bytes, largest_bytes, fit.regressor)]
     if fit.protocols is not None:
-        cuts = fit.protocols.breakpoints_
-        pieces = list(zip([smallest_bytes, *cuts], [*cuts, largest_bytes], fit.protocols.regressors_, strict=True))
+        pieces = fit.protocols.pieces(smallest_bytes, largest_bytes)
     for first, last, regressor in pieces:
         for name, value in regressor.parameters_.items():
             interval = fit.intervals[name] if fit.protocols is None else (np.nan, np.nan)

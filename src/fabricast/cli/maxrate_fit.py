@@ -63,12 +63,8 @@ def fit_lines(files: Sequence[str], options: FitOptions) -> Iterator[str]:
 
 def fit_table(files: Sequence[str], options: FitOptions) -> pd.DataFrame:
     """Fit a model to every data set of some files and return one row for each parameter, with its 95 % interval."""
-    return pd.DataFrame([row for fit in _fits(message_facts(files), options) for row in _records(fit, options)])
-
-
-def _records(fit: DatasetFit, options: FitOptions) -> Iterator[dict[str, object]]:
-    """Return the rows of a fit, with the sizes that the options select."""
-    return records_of(fit, options.smallest_bytes, options.largest_bytes)
+    sizes = options.smallest_bytes, options.largest_bytes
+    return pd.DataFrame([row for fit in _fits(message_facts(files), options) for row in records_of(fit, *sizes)])
 
 
 def _fits(facts: Facts, options: FitOptions) -> Iterator[DatasetFit]:
@@ -179,8 +175,7 @@ def _saturates(cells: NDArray[np.float64], times: NDArray[np.float64]) -> bool:
 def _protocol_lines(split: ProtocolRegressor) -> Iterator[str]:
     """Yield the line of each protocol."""
     yield "  T = s + n / r_c, with one line for each protocol, because one for all sizes does not fit:"
-    cuts = split.breakpoints_
-    for first, last, part in zip([0.0, *cuts], [*cuts, np.inf], split.regressors_, strict=True):
+    for first, last, part in split.pieces():
         below, from_ = size_text(last), size_text(first)
         sizes = f"below {below}" if first == 0 else f"from {from_}" if last == np.inf else f"{from_} to below {below}"
         s, r_c = part.parameters_["s"] * 1e6, part.parameters_["r_c"] / 1e9
@@ -287,9 +282,8 @@ def _export_lines(fit: DatasetFit, rates: _Rates) -> Iterator[str]:
         per_byte = f"-G {1e9 / usable[rate_names[0]]:.4g}" if rate_names else "G requires the rate of a single process"
         yield f"  LogGOPS: windowed times do not determine L ({per_byte}); a latency test does"
     elif fit.protocols is not None:
-        for number, part in enumerate(fit.protocols.regressors_):
-            cuts = [0.0, *fit.protocols.breakpoints_, np.inf]
-            sizes = f"below {size_text(cuts[1])}" if number == 0 else f"from {size_text(cuts[number])}"
+        for first, last, part in fit.protocols.pieces():
+            sizes = f"below {size_text(last)}" if first == 0 else f"from {size_text(first)}"
             line = from_maxrate(part.parameters_, convention).line()
             yield f"  LogGOPS (ns, {sizes}; parameters that ping-pongs do not determine are 0): {line}"
     elif rate_names and ("s" in usable or "s0" in usable):

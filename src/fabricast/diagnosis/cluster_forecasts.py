@@ -124,7 +124,7 @@ def _forecast_of(fact: Fact, facts: Facts) -> ClusterForecast | None:
 def _above_cards(forecast: ClusterForecast, table: NcclTestsTable) -> Iterator[str]:
     """Explain a bus bandwidth of several nodes that is above the rate of their cards."""
     cluster = forecast.cluster
-    wire = cluster.cards * cluster.card_gbit_s / 8e0
+    wire = cluster.cards * cluster.card_gbit_s / 8
     reached = max(row.bus_bytes_per_s for row in table.rows) / 1e9
     if cluster.nodes > 2 and reached > _ABOVE_CARDS * wire and table.operation is Operation.ALL_REDUCE:
         yield (

@@ -75,11 +75,8 @@ class ProtocolRegressor(TimeRegressor):
                 costs[part] = piece(*part, starts=1).cost_
             return costs[part]
 
-        def ranges(cuts: list[float]) -> list[tuple[float, float]]:
-            return list(zip([-np.inf, *cuts], [*cuts, np.inf], strict=True))
-
         def criterion(cuts: list[float]) -> float:
-            total = sum(cost(part) for part in ranges(cuts))
+            total = sum(cost(part) for part in _ranges(cuts, -np.inf, np.inf))
             free = len(FORMS[self.form].parameters) * (len(cuts) + 1) + len(cuts)
             return _corrected_akaike(total, sizes.size, free)
 
@@ -89,7 +86,7 @@ class ProtocolRegressor(TimeRegressor):
             lowest = criterion(cuts)
             while len(cuts) + 1 < self.protocols:
                 options = []
-                for low, high in ranges(cuts):
+                for low, high in _ranges(cuts, -np.inf, np.inf):
                     range_sizes = distinct_sizes[(distinct_sizes >= low) & (distinct_sizes < high)]
                     options += range_sizes[self.fewest_sizes : range_sizes.size - self.fewest_sizes + 1].tolist()
                 candidates = [(criterion(sorted([*cuts, cut])), cut) for cut in options]
@@ -98,8 +95,15 @@ class ProtocolRegressor(TimeRegressor):
                 lowest, cut = min(candidates)
                 insort(cuts, cut)
         self.breakpoints_ = cuts
-        self.regressors_ = [piece(*part, starts=self.starts) for part in ranges(cuts)]
+        self.regressors_ = [piece(*part, starts=self.starts) for part in _ranges(cuts, -np.inf, np.inf)]
         return self
+
+    def pieces(
+        self, smallest_bytes: float = 0.0, largest_bytes: float = np.inf
+    ) -> list[tuple[float, float, MaxRateRegressor]]:
+        """Return first size, size behind the last one, and fit of each range within some limits."""
+        ranges = _ranges(self.breakpoints_, smallest_bytes, largest_bytes)
+        return [(*sizes, regressor) for sizes, regressor in zip(ranges, self.regressors_, strict=True)]
 
     def _predict(self, cells: NDArray[np.float64]) -> NDArray[np.float64]:
         time = np.empty(cells.shape[0])
@@ -108,6 +112,11 @@ class ProtocolRegressor(TimeRegressor):
             if (which == number).any():
                 time[which == number] = regressor.predict(cells[which == number])
         return time
+
+
+def _ranges(cuts: list[float], first: float, last: float) -> list[tuple[float, float]]:
+    """Return the ranges that some switch points make of the sizes from `first` to below `last`."""
+    return list(zip([first, *cuts], [*cuts, last], strict=True))
 
 
 def _corrected_akaike(cost: float, cells: int, parameters: int) -> float:
