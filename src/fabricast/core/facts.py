@@ -60,8 +60,12 @@ class Quantity(StrEnum):
     #: Text: the state of an error counter, of a throttle reason, or of a limit, which differs from the normal one.
     #: The subject is the number of the GPU in its block, or an address.
     GPU_STATE = "state of the GPU"
+    #: Number of active NVLinks of a GPU.
+    NVLINKS = "active NVLinks"
     #: Text: state of a port of a network card, which is its subject.
     CARD_STATE = "state of a network card"
+    #: Text: what a program states about its own run, or a single line about a machine. The subject is its kind.
+    CAUSE = "stated cause"
     #: Text without consequence, which is printed.
     NOTE = "note"
     #: Bytes: smallest MaxPayload of the GPUs.

@@ -10,8 +10,10 @@ __all__ = ["clean_lines", "clean_text"]
 #: Escape sequences of terminals: colours, underlines, titles.
 _ESCAPE = re.compile(r"\[[0-9;]{1,8}m|\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\^_])")
 #: Prefixes of mpirun, srun and container tools (a rank, a stream, a time, a worker name), and of quoted messages.
+#: Open MPI's --timestamp-output precedes the stream, and Hydra writes a rank in brackets.
 _PREFIX = re.compile(
-    r"(?:\[\d+,\d+\]<std(?:out|err|diag)>:|\[[^\s\]]{1,80}@\d+,\d+\]<std(?:out|err|diag)>: ?"
+    r"(?:(?:\w{3} \w{3} [ \d]\d \d\d:\d\d:\d\d \d{4})?(?:\[\d+,\d+\])?<std(?:out|err|diag)>(?::| )|\[\d{1,6}\]:? "
+    r"|\[[^\s\]]{1,80}@\d+,\d+\]<std(?:out|err|diag)>: ?"
     r"|\[\d+,\d+\]:| {0,5}\d{1,6}: |\[\d{4}-\d\d-\d\d[ T][\d:.,]+Z?\] ?"
     r"|\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d[\d.,]*Z? |[A-Za-z][\w.-]{0,60} *\| "
     r"|\([A-Za-z][\w.:-]{0,80} pid=\d+[^)]{0,80}\) |> ?)"

@@ -51,12 +51,15 @@ class HostStatements:
         Number of network cards.
     gpudirect : (str, int)
         Whether a hop over InfiniBand or RoCE uses GPUDirect RDMA: ``with`` or ``without``.
+    environment : dict of str to (str, int)
+        Variables of NCCL.
     """
 
     version: tuple[str, int] | None = None
     network: tuple[str, int] | None = None
     cards: tuple[str, int] | None = None
     gpudirect: tuple[str, int] | None = None
+    environment: dict[str, tuple[str, int]] = field(default_factory=dict)
 
 
 @dataclass
@@ -98,7 +101,9 @@ class NcclLog:
     network : str
         Network between hosts, such as IB or Socket; empty if the log does not name it.
     lines : dict of str to int
-        First line that states a hop by each transport (P2P, SHM, NET), the version, or that direct copies are disabled.
+        First line that states a hop by each transport (P2P, SHM, NET), the version, a variable, that direct copies are
+        disabled (``disabled``), that cards have GPUDirect RDMA or not (``GDR``, ``no GDR``), or that the host has no
+        InfiniBand or RoCE card (``no verbs``).
     hosts : dict of str to HostStatements
         What each host states.
     """

@@ -1,4 +1,4 @@
-"""Reader of ``ibstat``: state and rate of the ports of InfiniBand and RoCE cards."""
+"""Reader of ``ibstat`` and ``ibstatus``: state and rate of the ports of InfiniBand and RoCE cards."""
 
 from __future__ import annotations
 
@@ -15,6 +15,12 @@ __all__ = ["FORMAT"]
 _CARD = re.compile(r"^CA '([\w.-]{1,40})'")
 _PORT = re.compile(r"^\s+Port (\d{1,3}):")
 _FIELD = re.compile(r"^\s+(State|Physical state|Rate|Link layer): (.{1,60}?)\s*$")
+#: Ports and fields of ibstatus, whose states have a number: "state:  4: ACTIVE".
+_STATUS_PORT = re.compile(r"^Infiniband device '([\w.-]{1,40})' port (\d{1,3}) status:")
+_STATUS_FIELD = re.compile(r"^\s+(state|phys state|rate|link_layer):\s+(?:\d{1,2}: )?(\S{1,20})")
+_NAMES = {"state": "State", "phys state": "Physical state", "rate": "Rate", "link_layer": "Link layer"}
+#: Host in front of the lines of pdsh and clush.
+_OF_HOST = re.compile(r"^([A-Za-z][\w.-]{0,60}):(?: |(?=\t))(.*)")
 
 
 @dataclass
@@ -36,14 +42,27 @@ class _Port:
 
 
 def _is_report(text: Text) -> bool:
-    return "CA type:" in text.raw and any(_CARD.match(line) for _, line in text.lines(lambda line: "CA '" in line))
+    if "CA type:" not in text.raw and "Infiniband device '" not in text.raw:
+        return False
+    return any(_CARD.match(line) or _STATUS_PORT.match(line) for _, _, line in _lines(text))
+
+
+def _lines(text: Text) -> Iterator[tuple[int, str, str]]:
+    """Yield number, host and text of the lines; no host where the lines have none, or all have the same."""
+    for number, line in text.lines():
+        match = _OF_HOST.match(line)
+        yield (number, "", line) if match is None or match[1] == "Rate" else (number, f"{match[1]} ", match[2])
 
 
 def _ports(text: Text) -> list[_Port]:
     card, ports = "", list[_Port]()
-    for number, line in text.lines():
+    for number, host, line in _lines(text):
         if (match := _CARD.match(line)) is not None:
-            card = match[1]
+            card = f"{host}{match[1]}"
+        elif (match := _STATUS_PORT.match(line)) is not None:
+            ports.append(_Port(f"{host}{match[1]} port {match[2]}", number, {}))
+        elif ports and (match := _STATUS_FIELD.match(line)) is not None:
+            ports[-1].fields.setdefault(_NAMES[match[1]], match[2].capitalize())
         elif card and (match := _PORT.match(line)) is not None:
             ports.append(_Port(f"{card} port {match[1]}", number, {}))
         elif ports and (match := _FIELD.match(line)) is not None:
@@ -54,7 +73,7 @@ def _ports(text: Text) -> list[_Port]:
 def _read(text: Text) -> Iterator[Reading]:
     ports = _ports(text)
     if not ports:
-        raise text.error("has no port, expected the output of 'ibstat'")
+        raise text.error("has no port, expected the output of 'ibstat' or 'ibstatus'")
     for port in ports:
         if "State" not in port.fields or "Rate" not in port.fields:
             raise text.error(f"{port.name} lacks its state or rate: the file is cut", port.line)
@@ -72,7 +91,8 @@ def _states(text: Text, ports: list[_Port]) -> Iterator[Fact]:
                 state = f"is {port.fields['State']}{f' ({physical})' if physical else ''}"
                 yield text.fact(Quantity.CARD_STATE, state, port.line, "ibstat", subject=(port.name,))
             elif len(rates) > 1 and port.rate < (usual := _usual(rates)):
-                state = f"runs at {port.rate:g} Gbit/s, most ports at {usual:g} Gbit/s"
+                others = "most ports" if rates[usual] > 1 else "another port"
+                state = f"runs at {port.rate:g} Gbit/s, {others} at {usual:g} Gbit/s"
                 yield text.fact(Quantity.CARD_STATE, state, port.line, "ibstat", subject=(port.name,))
 
 
@@ -95,5 +115,5 @@ FORMAT = Format(
     _is_report,
     _read,
     "ibstat.txt",
-    versions="ports that are down, and ports with a lower rate than the others",
+    versions="also `ibstatus`, and hosts by pdsh: ports that are down, and ports with a lower rate than the others",
 )

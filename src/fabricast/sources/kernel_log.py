@@ -15,6 +15,12 @@ _DEVICE = r"([0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7])"
 _PCIE_ERROR = re.compile(rf"{_DEVICE}: (?:AER: )?PCIe Bus Error: severity=([A-Za-z]+)")
 _KIND = re.compile(rf"{_DEVICE}:(?: AER:)?\s+\[\s*\d+\]\s+(\w+)")
 _XID = re.compile(r"NVRM: Xid \(PCI:([0-9a-fA-F]{4}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2})(?:\.[0-7])?\): (\d{1,4}),?\s*(.*)")
+#: Errors of NVSwitches, of which the driver says whether they are fatal.
+_SXID = re.compile(
+    r"SXid \(PCI:([0-9a-fA-F]{4}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2})(?:\.[0-7])?\): (\d{1,6}), (Fatal|Non-fatal),? *(.*)"
+)
+#: Earlier error that a later one names.
+_PREVIOUS = re.compile(r"caused by previous Xid (\d{1,4})")
 #: Links that are narrower than their device at the same speed, as the kernel states them when it finds the device.
 _NARROW = re.compile(
     rf"(\w{{1,20}}) {_DEVICE}: ([\d.]{{1,12}}) Gb/s available PCIe bandwidth, limited by ([\d.]+) GT/s PCIe x(\d+) link"
@@ -28,12 +34,24 @@ _IOMMU = re.compile(
 _CABLE = re.compile(rf"mlx\w{{1,20}} {_DEVICE}(?: \w{{1,20}})?: .{{0,60}}Cable unplugged")
 #: Lines of all kernel logs.
 _KERNEL = re.compile(r"^(?:\[\s*\d+\.\d{6}\]|\w{3}\s+\d+ [\d:]{8} \S+ kernel:) ")
-_WORDS = ("PCIe Bus Error", "NVRM: Xid", ": [", "available PCIe bandwidth", "Cable unplugged", "IO_PAGE_FAULT")
+_WORDS = (
+    "PCIe Bus Error",
+    "NVRM: Xid",
+    "SXid (",
+    ": [",
+    "available PCIe bandwidth",
+    "Cable unplugged",
+    "IO_PAGE_FAULT",
+)
 _CARD_DRIVER = re.compile(r"mlx\w+|bnxt_\w+|ice|irdma|efa|ionic")
 #: Number of corrected errors of a link from which they are no accident.
 _MANY = 5
-#: Errors of GPUs and NVLinks; others, such as 13 and 31, are faults of a program. NVIDIA, "Xid Errors".
+#: Errors of programs, which say nothing about the machine.
+_OF_PROGRAMS = (13, 31, 32, 43, 45, 68, 69)
+_LONGEST_NOTE = 100
+#: Errors of GPUs and NVLinks. NVIDIA, "Xid Errors".
 _XIDS = {
+    46: "the GPU stopped processing",
     48: "uncorrectable ECC error",
     61: "error of its microcontroller",
     62: "error of its microcontroller",
@@ -46,6 +64,8 @@ _XIDS = {
     95: "uncontained ECC error",
     119: "its system processor (GSP) does not answer",
     120: "error of its system processor (GSP)",
+    140: "uncorrectable ECC error",
+    **dict.fromkeys((*range(144, 151), 155), "NVLink error"),
 }
 
 
@@ -88,9 +108,16 @@ def _read(text: Text) -> Iterator[Reading]:
             kinds.setdefault(match[1], {})[match[2]] = None
         elif (match := _XID.search(line)) is not None:
             device, code = f"{match[1].lower()}.0", int(match[2])
-            if code in _XIDS and (device, code) not in known:
+            if (previous := _PREVIOUS.search(match[3])) is not None:
+                code = int(previous[1])
+            if (device, code) not in known:
                 known.add((device, code))
-                facts.append(_fact(text, device, f"{_XIDS[code]} (Xid {code})", number))
+                facts.append(_gpu_error(text, device, code, match[3], number))
+        elif (match := _SXID.search(line)) is not None:
+            device, code = f"{match[1].lower()}.0", int(match[2])
+            if (device, code) not in known:
+                known.add((device, code))
+                facts.append(_switch_error(text, device, match, number))
     for device, count in corrected.items():
         if 0 < count < _MANY:
             note = f"{device}: {count} corrected PCIe errors, fewer than {_MANY}, which is no fault by itself"
@@ -110,6 +137,23 @@ def _narrow_link(text: Text, match: re.Match[str], line: int) -> Fact:
     return text.fact(Quantity.NOTE, f"{match[2]}: {state}", line, "dmesg")
 
 
+def _gpu_error(text: Text, device: str, code: int, words: str, line: int) -> Fact:
+    """Return an error of a GPU as its state; an error of a program, or of unknown meaning, as a note."""
+    if code in _XIDS:
+        return _fact(text, device, f"{_XIDS[code]} (Xid {code})", line)
+    kind = "an error of a program" if code in _OF_PROGRAMS else "whose meaning is not known here"
+    note = f"{device}: Xid {code}, {kind}: {words[:_LONGEST_NOTE]}"
+    return text.fact(Quantity.NOTE, note, line, "dmesg")
+
+
+def _switch_error(text: Text, device: str, match: re.Match[str], line: int) -> Fact:
+    """Return a fatal error of an NVSwitch as its state, another one as a note."""
+    if match[3] == "Fatal":
+        return _fact(text, device, f"fatal error of an NVSwitch or its NVLinks (SXid {match[2]})", line)
+    note = f"{device}: SXid {match[2]} of an NVSwitch, not fatal: {match[4][:_LONGEST_NOTE]}"
+    return text.fact(Quantity.NOTE, note, line, "dmesg")
+
+
 def _fact(text: Text, device: str, state: str, line: int) -> Fact:
     return text.fact(Quantity.GPU_STATE, state, line, "dmesg", subject=(device,))
 
@@ -122,5 +166,5 @@ FORMAT = Format(
     _is_log,
     _read,
     "dmesg.txt",
-    versions="also 'journalctl -k': corrected and uncorrected PCIe errors (AER), errors of GPUs and NVLinks (Xid)",
+    versions="also 'journalctl -k': PCIe errors (AER), errors of GPUs, NVLinks and NVSwitches (Xid, SXid)",
 )

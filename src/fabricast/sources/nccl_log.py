@@ -15,6 +15,8 @@ __all__ = ["FORMAT"]
 
 _INFO = re.compile(r"NCCL (?:INFO|WARN) (.*)")
 _WARN = re.compile(r"NCCL WARN (.*)")
+#: Message that says nothing without the place of its call.
+_CALL = re.compile(r"([\w/]{1,60}\.cc):\d{1,5} NCCL WARN (Cuda failure .*)")
 #: Errors of NCCL as its callers print them: nccl-tests and PyTorch.
 _ERROR = re.compile(
     r"((?:Test )?(?:NCCL|CUDA) failure .*|nccl(?:UnhandledCuda|System|Internal|Remote)Error\b.*"
@@ -24,10 +26,15 @@ _ERROR = re.compile(
 _HOST = re.compile(r"^([\w.-]+):\d+:\d+ \[\d+\] ")
 _STATEMENT = re.compile(
     r"NCCL version|set by environment|Channel \d|Pattern \d|n[rR]anks \d|coll channels|Bytes ->|Could not find|"
-    r"P2P is disabled|Using network|NET/IB : Using"
+    r"P2P is disabled|Using network|NET/IB : |NET/Socket : Using|libibverbs"
 )
+#: Variables of the command that a log begins with: "mpirun -x NCCL_ALGO=Ring", "export NCCL_ALGO=Ring".
+_COMMAND = re.compile(r"(?:^|[\s\"'])(?:export )?(NCCL_(?!DEBUG)[A-Z0-9_]{2,60})=([^\s\"';$]{1,100})")
+_IN_COMMAND = ("_perf", "mpirun", "srun ", "torchrun", "export ", "docker ", "python")
 _VERSION = re.compile(r"NCCL version (\d+)\.(\d+)\.(\d+)")
 _NETWORK = re.compile(r"Using network (\S.*?)\s*$")
+_GPUDIRECT = re.compile(r"GPU Direct RDMA (Disabled|Enabled) for HCA")
+_NO_VERBS = ("Failed to open libibverbs", "NET/IB : No device found")
 _CARDS = re.compile(r"NET/IB : Using ((?:\[\d+\]\S+\s*)+)")
 _COMM = re.compile(r"comm (0x[0-9a-f]+) .*?rank (\d{1,15}) n[rR]anks (\d{1,15})(.*)")
 _BUS = re.compile(r"busId ([0-9a-f]+)")
@@ -43,6 +50,7 @@ _CHOICE = re.compile(
 )
 _OLD_CHOICE = re.compile(r"(\d{1,15}) Bytes -> Algo (\d{1,15}) proto (\d{1,15}) time ([\d.]+)")
 _ENV = re.compile(r"(NCCL_\w+) set by environment to (\S+?)\.?$")
+_BARE_ENV = "set by environment to"
 _FALLBACK = re.compile(r"Could not find a path for pattern (\d{1,15})")
 _DISABLED = re.compile(r"P2P is disabled between (?:NVLINK )?connected GPUs (\d{1,15}) and (\d{1,15})")
 #: Texts without their numbers and addresses, which tell equal messages of several ranks.
@@ -61,20 +69,28 @@ _LAST_ERROR = re.compile(r"Last error:\s*(.*)")
 
 
 def _is_log(text: Text) -> bool:
-    if "NCCL INFO" in text.raw or "NCCL WARN" in text.raw or _VERSION.search(text.raw) is not None:
+    if any(words in text.raw for words in ("NCCL INFO", "NCCL WARN", _BARE_ENV)) or _VERSION.search(text.raw):
+        return True
+    if "NCCL_" in text.raw and any(map(_is_command, text.raw.splitlines())):
         return True
     return any(word in text.raw for word in _WORDS_OF_ERRORS) and _ERROR.search(text.raw) is not None
 
 
+def _is_command(line: str) -> bool:
+    """Return whether a line is a command that sets variables of NCCL."""
+    return "NCCL_" in line and any(word in line for word in _IN_COMMAND) and _COMMAND.search(line) is not None
+
+
 def _log(text: Text) -> NcclLog:
     """Return the statements about the largest communicator."""
-    log, sizes = NcclLog(), Counter[int]()
+    log, sizes, command = NcclLog(), Counter[int](), dict[str, tuple[str, int]]()
     for number, line in text.lines(lambda line: "NCCL" in line):
         match = _INFO.search(line)
         if (version := _VERSION.search(line)) is not None:
             log.version = (int(version[1]), int(version[2]), int(version[3]))
             log.lines.setdefault("version", number)
         if match is None:
+            command.update({one: (value, number) for one, value in _settings(line) if one not in command})
             continue
         statements = None
         if (host := _HOST.match(line)) is not None:
@@ -86,6 +102,10 @@ def _log(text: Text) -> NcclLog:
                 _of_host(statements, match[1], number)
                 if statements.cards is not None:
                     log.lines.setdefault("cards", statements.cards[1])
+    for name, (value, number) in command.items():
+        # What NCCL states of a variable precedes.
+        log.environment.setdefault(name, value)
+        log.lines.setdefault(name, number)
     # Since 2.20, NCCL prints the number of nodes.
     log.nodes = max(log.nodes, len(log.hosts))
     if sizes:
@@ -97,14 +117,23 @@ def _log(text: Text) -> NcclLog:
     return log
 
 
+def _settings(line: str) -> list[tuple[str, str]]:
+    """Return the variables of a command, and that of a message of NCCL that is quoted without its beginning."""
+    return _COMMAND.findall(line) if _is_command(line) else _ENV.findall(line)
+
+
 def _of_host(host: HostStatements, body: str, number: int) -> None:
     """Add what a host states first; one hop with GPUDirect is enough."""
-    if host.version is None and (match := _VERSION.search(body)) is not None:
+    if (match := _ENV.search(body)) is not None:
+        host.environment.setdefault(match[1], (match[2], number))
+    elif host.version is None and (match := _VERSION.search(body)) is not None:
         host.version = (".".join(match.groups()), number)
     elif host.network is None and (match := _NETWORK.search(body)) is not None:
         host.network = (match[1], number)
     elif host.cards is None and (match := _CARDS.search(body)) is not None:
         host.cards = (str(len(match[1].split())), number)
+    elif (match := _GPUDIRECT.search(body)) is not None and host.gpudirect is None:
+        host.gpudirect = ("without" if match[1] == "Disabled" else "with", number)
     elif " via NET/IB" in body and (host.gpudirect is None or host.gpudirect[0] == "without"):
         uses = "GDR" in body
         if host.gpudirect is None or uses:
@@ -115,7 +144,14 @@ def _statement(log: NcclLog, sizes: Counter[int], body: str, text: Text, number:
     """Add one line to the log."""
     if (match := _NETWORK.match(body)) is not None:
         log.network = match[1]
+    elif body.startswith("NET/Socket : Using"):
+        log.network = log.network or "Socket"
+    elif any(words in body for words in _NO_VERBS):
+        log.lines.setdefault("no verbs", number)
+    elif (match := _GPUDIRECT.search(body)) is not None:
+        log.lines.setdefault("GDR" if match[1] == "Enabled" else "no GDR", number)
     elif (match := _ENV.search(body)) is not None:
+        log.lines.setdefault(match[1], number)
         before = log.environment.setdefault(match[1], match[2])
         if before != match[2]:
             raise text.error(
@@ -184,7 +220,7 @@ def _problems(text: Text) -> Iterator[Fact]:
         elif (last := _LAST_ERROR.search(line)) is not None:
             match, is_next = _ANY.match(last[1]), not last[1]
         elif _may_be_problem(line):
-            match = _WARN.search(line) or (None if "NCCL INFO" in line else _ERROR.search(line))
+            match = _CALL.search(line) or _WARN.search(line) or (None if "NCCL INFO" in line else _ERROR.search(line))
         else:
             continue
         if match is None or not match[1] or len(known) == _MOST_PROBLEMS:
@@ -194,7 +230,8 @@ def _problems(text: Text) -> Iterator[Fact]:
             known.add(kind)
             host = _HOST.match(line)
             subject = (host[1],) if host is not None else ()
-            yield text.fact(Quantity.NCCL_PROBLEM, match[1].strip()[:_LONGEST_PROBLEM], number, "NCCL", subject=subject)
+            message = f"{match[2].strip()} ({match[1]})" if match.re is _CALL else match[1].strip()
+            yield text.fact(Quantity.NCCL_PROBLEM, message[:_LONGEST_PROBLEM], number, "NCCL", subject=subject)
 
 
 def _read(text: Text) -> Iterator[Reading]:

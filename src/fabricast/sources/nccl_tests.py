@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from fabricast.core.errors import InputError
-from fabricast.core.facts import Content, Kind, Quantity
+from fabricast.core.facts import Content, Fact, Kind, Quantity
 from fabricast.nccl.costs import Operation, bus_factor
 from fabricast.nccl.records import NcclTestsRow, NcclTestsTable, check_bus_bandwidth
 from fabricast.sources.text import Format, Reading, Text
@@ -20,13 +20,14 @@ __all__ = ["FORMAT", "MOST_TABLES"]
 _HEADER = re.compile(r"#\s+size\s+count\s+type")
 _OLD_HEADER = re.compile(r"#\s+bytes\s+N\s+type")
 _RANK = re.compile(
-    r"#\s+Rank\s+(\d+)(?:\s+Group\s+\d+)?\s+Pid\s+\d+\s+on\s+(\S+)\s+device\s+(\d+)\s+\[([0-9a-fA-Fx:.]+)\]\s*(.*)"
+    r"#\s+Rank\s+(\d+)(?:\s+Group\s+\d+)?\s+Pid\s+(\d+)\s+on\s+(\S+)\s+device\s+(\d+)\s+\[([0-9a-fA-Fx:.]+)\]\s*(.*)"
 )
 _STARTING = re.compile(r"#\s*(?:Collective test starting|Using|Running):?\s*(\w+_perf)")
 _OPERATION = re.compile(r"\b(all_?reduce|all_?gather|reduce_?scatter|broadcast|reduce|all_?to_?all|sendrecv)_perf\b")
 _VERSION = re.compile(r"#?\s*(nccl|rccl)-tests version (\S+)(?:.*nccl-library=(\d{1,15}))?")
 #: Number of tables that are read: each needs about 0.1 s of forecasts.
 MOST_TABLES = 30
+_WRONG_LATER = "a table after those that are compared has wrong results"
 _WRONG = re.compile(r"Out of bounds values : [1-9]\d* FAILED")
 _COUNT = re.compile(r"[0-9]{1,15}")
 _THREADS = re.compile(r"#\s*nThread\s+(\d{1,15})\s+nGpus\s+(\d{1,15})")
@@ -35,6 +36,8 @@ _ROW_ENDS = tuple("0123456789.A")
 _TYPES = ("float", "int", "half", "double", "char", "f8", "fp8")
 #: Data types and reductions of a row.
 _WORDS = re.compile(r"[a-z][a-z0-9_]*")
+#: Size, count and type, then the root, in tables of broadcast before NCCL 2.10, which have no column of the reduction.
+_WITH_ROOT = re.compile(r"^(\d{1,15}\s+\d{1,15}\s+[a-z]\w{1,20})\s+(\d{1,6}\s)")
 _Printed = TypeVar("_Printed")
 #: Relative difference above which a printed bandwidth contradicts size and time; printed numbers have two decimals.
 _ROUNDING = 0.02
@@ -53,9 +56,16 @@ class _Heading:
     bus_ids: dict[int, str] = field(default_factory=dict)
     devices: dict[int, int] = field(default_factory=dict)
     hosts: set[str] = field(default_factory=set)
+    #: Line of each host that lists a rank.
+    processes: dict[int, dict[str, int]] = field(default_factory=dict)
     wrong_lines: list[int] = field(default_factory=list)
     has_table: bool = False
     gpus_of_process: int = 0
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether a rank is listed by processes of several hosts, each of which ran by itself."""
+        return any(len(one) > 1 for one in self.processes.values())
 
     def check_ranks(self) -> None:
         """Raise an error if the list of ranks has gaps, or no whole number of processes."""
@@ -70,7 +80,7 @@ class _Heading:
 
 
 def _is_output(text: Text) -> bool:
-    return _HEADER.search(text.raw) is not None or _OLD_HEADER.search(text.raw) is not None
+    return any(pattern.search(text.raw) is not None for pattern in (_HEADER, _OLD_HEADER, _RANK))
 
 
 def _may_be_printed(line: str) -> bool:
@@ -96,16 +106,18 @@ def _operation_in(text: str) -> Operation | None:
     return next(one for one in Operation if one.replace("_", "") == name)
 
 
-def _tables(text: Text) -> Iterator[NcclTestsTable | InputError]:
-    """Yield the tables of a log between any other lines, or the reason why one cannot be read."""
+def _tables(text: Text) -> Iterator[NcclTestsTable | InputError | Fact]:
+    """Yield the tables of a log between any other lines, the reason why one cannot be read, and causes of no table."""
     heading, header = _Heading(), 0
     rows: list[NcclTestsRow] = []
     excluded: list[tuple[int, str]] = []
-    is_old = has_extra = False
+    is_old = has_extra = has_root_only = False
 
-    def close() -> Iterator[NcclTestsTable | InputError]:
+    def close() -> Iterator[NcclTestsTable | InputError | Fact]:
         nonlocal rows, excluded
-        if header and (rows or excluded):
+        if heading.is_alone:
+            yield _alone(text, heading)
+        elif header and (rows or excluded):
             named = heading.operation or _operation_in(Path(text.path).name)
             try:
                 yield _table(heading, named, rows, excluded, header)
@@ -128,9 +140,10 @@ def _tables(text: Text) -> Iterator[NcclTestsTable | InputError]:
                 heading.gpus_of_process = int(threads[1]) * int(threads[2])
             if match is not None:
                 rank = int(match[1])
-                heading.gpus[rank], heading.bus_ids[rank] = match[5].strip(), match[4]
-                heading.devices[rank] = int(match[3])
-                heading.hosts.add(match[2])
+                heading.gpus[rank], heading.bus_ids[rank] = match[6].strip(), match[5]
+                heading.devices[rank] = int(match[4])
+                heading.hosts.add(match[3])
+                heading.processes.setdefault(rank, {}).setdefault(match[3], number)
             elif (version := _VERSION.match(line)) is not None:
                 heading.program = f"{version[1]}-tests {version[2]}"
                 heading.library = _library_version(version[3]) if version[3] else None
@@ -143,11 +156,14 @@ def _tables(text: Text) -> Iterator[NcclTestsTable | InputError]:
                     yield from close()
                 header, heading.has_table, is_old = number, True, _OLD_HEADER.match(line) is not None
                 has_extra = len(line.split()) > _WORDS_OF_HEADER
+                has_root_only = " root " in line and " redop " not in line
                 continue
             if not (is_old and re.match(r"#\s+\d", line)):
                 continue
         if not header or not line.strip():
             continue
+        if has_root_only:
+            line = _WITH_ROOT.sub(r"\1 none \2", line)
         row = _row(number, line.lstrip("#"), is_old, has_extra)
         if isinstance(row, NcclTestsRow) and row.wrong:
             heading.wrong_lines.append(number)
@@ -157,6 +173,23 @@ def _tables(text: Text) -> Iterator[NcclTestsTable | InputError]:
         elif row:
             excluded.append((number, row))
     yield from close()
+
+
+def _alone(text: Text, heading: _Heading) -> Fact:
+    """Return the cause that processes did not find each other."""
+    rank, hosts = next((rank, hosts) for rank, hosts in heading.processes.items() if len(hosts) > 1)
+    words = f"rank {rank} is listed by {' and '.join(hosts)}: every process ran by itself"
+    return text.fact(Quantity.CAUSE, words, list(hosts.values())[1], "nccl-tests", subject=("no_mpi",))
+
+
+def _stopped(text: Text) -> Fact:
+    """Return the cause that a run printed its GPUs or the head of a table, and no row."""
+    number = max(
+        (number for number, line in text.lines(_may_be_printed) if _HEADER.search(line) or _RANK.search(line)),
+        default=0,
+    )
+    words = "the output ends before its first result: the program hangs or was stopped there, or the file is cut"
+    return text.fact(Quantity.CAUSE, words, number, "nccl-tests", subject=("stopped",))
 
 
 def _row(number: int, line: str, is_old: bool, has_extra: bool) -> NcclTestsRow | str | None:
@@ -258,27 +291,29 @@ def _in_order(by_rank: dict[int, _Printed]) -> Iterable[_Printed]:
 def _read(text: Text) -> Iterator[Reading]:
     reading = Reading()
     tables = 0
+    causes: dict[str, Fact] = {}
     for read in _tables(text):
         if isinstance(read, InputError):
             reading.problems.append(read)
+        elif isinstance(read, Fact):
+            causes.setdefault(read.value, read)
         elif tables == MOST_TABLES:
             break
         else:
             tables += 1
             reading.facts.append(text.fact(Quantity.COLLECTIVE, read, read.line, read.program, kind=Kind.MEASURED))
-    if not tables:
-        raise (
-            reading.problems[0]
-            if reading.problems
-            else text.error("contains no table of nccl-tests, expected a header line '# size count type ...'")
-        )
+    if not tables and reading.problems:
+        raise reading.problems[0]
+    if not tables and not causes:
+        causes[""] = _stopped(text)
+    reading.facts += causes.values()
     if tables == MOST_TABLES:
         headers = sum(len(pattern.findall(text.raw)) for pattern in (_HEADER, _OLD_HEADER))
         reading.facts.append(text.fact(Quantity.UNREAD_TABLES, headers - tables, 0, "nccl-tests"))
         wrong = _WRONG.search(text.raw)
         if wrong is not None:
             line = text.raw.count("\n", 0, wrong.start()) + 1
-            reading.facts.append(text.fact(Quantity.WRONG_RESULTS, wrong[0], line, "nccl-tests"))
+            reading.facts.append(text.fact(Quantity.WRONG_RESULTS, _WRONG_LATER, line, "nccl-tests"))
     yield reading
 
 

@@ -33,6 +33,8 @@ _DEVICE = re.compile(r"^Device (\d{1,3}): ([^(\n]{1,80}?)(?: \(([0-9a-fA-F:.]+)\
 _RUNNING = re.compile(r"Running (\S+?)\.\s*$")
 #: Bidirectional tests of newer versions print three matrices: one for each copy and one for their total.
 _TITLE = re.compile(r"memcpy .*?(?:\b(Read1|Read2|Write1|Write2|Total) )?bandwidth\b")
+_WAIVED = re.compile(r"^Waiving (\w{1,80})\.")
+_WRONG_DATA = "Invalid value when checking the pattern"
 _SUM = re.compile(r"SUM (\S+) ([0-9.]+)\s*$")
 _JSON = re.compile(r"^\s*\{", re.MULTILINE)
 #: Copy-engine tests in which each cell is a single copy or a bidirectional pair.
@@ -55,7 +57,9 @@ def _is_json(text: Text) -> bool:
 
 
 def _is_output(text: Text) -> bool:
-    return _is_json(text) or ("memcpy" in text.raw and ("Running " in text.raw or "SUM " in text.raw))
+    if _is_json(text) or ("memcpy" in text.raw and ("Running " in text.raw or "SUM " in text.raw)):
+        return True
+    return "nvbandwidth Version:" in text.raw
 
 
 def _read(text: Text) -> Iterator[Reading]:
@@ -73,6 +77,10 @@ def _read(text: Text) -> Iterator[Reading]:
             reading.problems.append(text.error(message, first.line))
         else:
             tests[read[0].test] = read
+    reading.facts += _statements(text)
+    if not tests and reading.facts:
+        yield reading
+        return
     if not tests:
         raise (
             reading.problems[0]
@@ -238,6 +246,20 @@ def _graphs(tests: _Tests) -> Iterator[MeasuredGraph]:
             )
     yield from _both_ways(rates)
     yield from _one_and_all(rates)
+
+
+def _statements(text: Text) -> Iterator[Fact]:
+    """Yield tests that the program left out, and copies with wrong data."""
+    waived = [(number, match[1]) for number, line in text.lines() if (match := _WAIVED.search(line)) is not None]
+    if waived:
+        names = ", ".join(dict.fromkeys(name for _, name in waived[:3]))
+        words = f"nvbandwidth left out {names}: no pair of GPUs has peer access, or the machine has too few GPUs"
+        yield text.fact(Quantity.NOTE, words, waived[0][0], _PROGRAM)
+    for number, line in text.lines():
+        if _WRONG_DATA in line:
+            words = "copies of nvbandwidth arrive with wrong data"
+            yield text.fact(Quantity.WRONG_RESULTS, words, number, _PROGRAM)
+            return
 
 
 def _graph(name: str, flows: tuple[tuple[str, str], ...], rate: float, line: int) -> MeasuredGraph:

@@ -16,7 +16,8 @@ _ADDRESS = r"([0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-7])"
 _QUERY = "==NVSMI LOG=="
 # Lengths are bounded, so that a long line takes linear time.
 _TABLE = re.compile(rf"^\|\s+(\d{{1,3}})\s+(\S.{{0,60}}?)\s{{1,60}}(?:On|Off|N/A)\s*\|\s*{_ADDRESS}\s")
-_LIST = re.compile(r"^GPU (\d{1,3}): (.{1,100}?) \(UUID: GPU-")
+#: The number of a GPU may be left out of what a user publishes.
+_LIST = re.compile(r"^GPU (\d{1,3}): (.{1,100}?) \(UUID: [^)]{0,60}\)?")
 _LIMIT = re.compile(r"\d{1,4}W\s{0,3}/\s{0,3}(\d{1,4})W")
 _NVLINK = re.compile(r"^\s+Link (\d{1,2}): (\S+)")
 _DEVICE = re.compile(rf"^GPU {_ADDRESS}\s*$")
@@ -26,6 +27,10 @@ _WATTS = re.compile(r"([0-9]{1,6}(?:\.[0-9]+)?) W")
 _MANY_REPLAYS = 100
 #: Length of lines of a report, in characters.
 _LONGEST_LINE = 200
+#: Error about a GPU that does not answer.
+_LOST = re.compile(rf"Unable to determine the device handle for (?:gpu|GPU) ?{_ADDRESS}")
+#: States of the fabric (NVSwitches) of a GPU that is ready, and of one without fabric.
+_FABRIC = ("Success", "N/A")
 #: Throttle reasons that are no normal state of a GPU at work.
 _THROTTLES = ("HW Slowdown", "HW Thermal Slowdown", "HW Power Brake Slowdown", "SW Thermal Slowdown")
 _NUMBER = re.compile(r"(\d{1,2})x?")
@@ -45,15 +50,26 @@ _WIDTHS = (Quantity.LINK_WIDTH, Quantity.CURRENT_WIDTH)
 def _is_report(text: Text) -> bool:
     if _QUERY in text.raw or "| NVIDIA-SMI " in text.raw:
         return True
-    return "(UUID: GPU-" in text.raw and any(_LIST.match(line) for _, line in text.lines())
+    if _LOST.search(text.raw) is not None:
+        return True
+    return " (UUID: " in text.raw and any(_LIST.match(line) for _, line in text.lines())
 
 
 def _read(text: Text) -> Iterator[Reading]:
     is_query = _QUERY in text.raw
     facts = list(_of_query(text) if is_query else _of_lines(text))
+    facts += _lost(text)
     if not facts:
         raise text.error("has no GPU, expected output of 'nvidia-smi -q', 'nvidia-smi' or 'nvidia-smi -L'")
     yield Reading(facts, program="nvidia-smi -q" if is_query else "nvidia-smi")
+
+
+def _lost(text: Text) -> Iterator[Fact]:
+    """Yield GPUs that the driver cannot reach."""
+    for number, line in text.lines():
+        if (match := _LOST.search(line)) is not None:
+            state = "cannot be reached by the driver (fallen off the bus)"
+            yield text.fact(Quantity.GPU_STATE, state, number, "nvidia-smi", subject=(short_address(match[1]),))
 
 
 def _of_query(text: Text) -> Iterator[Fact]:
@@ -147,6 +163,8 @@ def _state(sections: list[str], name: str, value: str, watts: dict[str, float]) 
         return f"{count} PCIe replays since the last reset"
     if sections and sections[-1] == "Fabric" and name == "State" and value == "In Progress":
         return "fabric state is In Progress: NVLink is not ready"
+    if sections and sections[-1] == "Fabric" and name == "Status" and value not in _FABRIC:
+        return f"fabric state is {value}: NVLink is not ready"
     if value == "Yes" and ("Remapped Rows" in above or "Retired Pages" in above):
         return f"{sections[-1]}: {name}"
     power = _WATTS.fullmatch(value)
@@ -217,12 +235,32 @@ def _of_lines(text: Text) -> Iterator[Fact]:
             if limit < highest:
                 state = f"power limit {limit} W of {highest} W"
                 yield _fact(text, Quantity.GPU_STATE, state, line_number, places[number])
+    for number, one in links.items():
+        yield _fact(text, Quantity.NVLINKS, sum(one.values()), lines.get(number, 0), places[number])
+    models = {number: name for number, (_, name, _) in (tables or names).items()}
+    yield from _inactive_links(text, links, lines, models)
+
+
+def _inactive_links(
+    text: Text, links: dict[int, dict[int, bool]], lines: dict[int, int], models: dict[int, str]
+) -> Iterator[Fact]:
+    """Yield GPUs with inactive NVLinks: a fault on SXM boards or if other GPUs have more, else a note.
+
+    A list may be cut, so that only links that it states as inactive count.
+    """
     most = max((sum(one.values()) for one in links.values()), default=0)
+    places = {number: str(place) for place, number in enumerate(sorted(models))}
     for number, one in links.items():
         inactive = [str(link) for link, is_active in one.items() if not is_active]
-        if sum(one.values()) < most:
-            state = f"NVLink {', '.join(inactive)} inactive: {sum(one.values())} links, other GPUs have {most}"
-            yield _fact(text, Quantity.GPU_STATE, state, lines.get(number, 0), places[number])
+        if not inactive:
+            continue
+        words = f"NVLink {', '.join(inactive)} inactive, {sum(one.values())} of {len(one)} links work"
+        if sum(one.values()) < most or "SXM" in models[number]:
+            state = f"{words}, on other GPUs {most}" if sum(one.values()) < most else words
+            yield _fact(text, Quantity.GPU_STATE, state, lines[number], places[number])
+        else:
+            note = f"GPU {number}: {words}; it may have fewer partners"
+            yield text.fact(Quantity.NOTE, note, lines[number], "nvidia-smi")
 
 
 FORMAT = Format(

@@ -83,7 +83,8 @@ def _matrix(text: Text) -> tuple[ClassMatrix, int]:
             matrix.numa_nodes.append(_numa_node(cells[len(columns) :]))
     _check_symmetric(matrix, text)
     matrix.warnings += _incomplete_rows(matrix, columns, rows)
-    if _LEGEND.search(text.raw) and not _LEGEND_OF_LINKS.search(text.raw):
+    has_links = any(_LINKS.fullmatch(cell) for _, cells in rows.values() for cell in cells)
+    if not has_links and _LEGEND.search(text.raw) and not _LEGEND_OF_LINKS.search(text.raw):
         matrix.program = "nvidia-smi topo -mp"
         matrix.warnings.append(_WITHOUT_LINKS)
     return matrix, header

@@ -30,7 +30,7 @@ _STAGED = {
 
 
 def _is_output(text: Text) -> bool:
-    return "P2P" in text.raw and "D\\D" in text.raw
+    return ("P2P" in text.raw or "Access Peer Device" in text.raw) and "D\\D" in text.raw
 
 
 def _read(text: Text) -> Iterator[Reading]:
@@ -49,6 +49,9 @@ def _read(text: Text) -> Iterator[Reading]:
         elif read:
             matrices[read[0].test] = read
     cells = [cell for of_matrix in matrices.values() for cell in of_matrix]
+    if not cells and (stopped := _stopped(text)) is not None:
+        yield Reading([*facts, stopped], program=_PROGRAM)
+        return
     if not cells:
         raise (
             reading.problems[0]
@@ -59,6 +62,19 @@ def _read(text: Text) -> Iterator[Reading]:
     facts.append(text.fact(Quantity.TABLE, table_of(cells), cells[0].line, _PROGRAM, kind=Kind.MEASURED))
     reading.facts += facts
     yield reading
+
+
+def _stopped(text: Text) -> Fact | None:
+    """Return the cause that the program printed no row of its first matrix of rates; None if the text goes on."""
+    written = [(number, line.strip()) for number, line in enumerate(text.clean_lines, start=1) if line.strip()]
+    number, last = written[-1]
+    titles = [line for _, line in written if "Matrix (" in line]
+    is_before = not titles and any("Connectivity Matrix" in line for _, line in written)
+    if len(titles) > 1 or not (is_before or last.startswith("D\\D") or last in titles):
+        return None
+    place = f"'{titles[0]}'" if titles else "its matrices"
+    words = f"the output ends before the first row of {place}: the program hangs or was stopped, or the file is cut"
+    return text.fact(Quantity.CAUSE, words, number, _PROGRAM, subject=("stopped",))
 
 
 def _stated(text: Text) -> Iterator[Fact]:

@@ -1,0 +1,75 @@
+"""Reader of single lines of ``lspci -vv``, which users publish after ``grep``: access control and states of links."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from fabricast.core.facts import Content, Fact, Quantity
+from fabricast.sources.text import Format, Reading, Text
+
+__all__ = ["FORMAT"]
+
+_PROGRAM = "lspci -vv | grep"
+_ACCESS = re.compile(r"^\s*ACSCtl:\s*SrcValid[+-].*?ReqRedir([+-])")
+_LINK = re.compile(r"^\s*Lnk(Cap|Sta):.{0,40}?Speed ([\d.]{1,5})GT/s(?:[^,]{0,20}), Width x(\d{1,2})")
+#: Lines of a complete report, which the readers of lspci read.
+_COMPLETE = ("Bus: primary=", "Capabilities: ")
+
+
+def _is_lines(text: Text) -> bool:
+    if "ACSCtl:" not in text.raw and "LnkSta:" not in text.raw:
+        return False
+    if any(words in text.raw for words in _COMPLETE):
+        return False
+    return any(_ACCESS.match(line) or _LINK.match(line) for _, line in text.lines())
+
+
+def _read(text: Text) -> Iterator[Reading]:
+    yield Reading([*_access(text), *_links(text)])
+
+
+def _access(text: Text) -> Iterator[Fact]:
+    """Yield whether ports redirect requests; ports without names may be root ports, where this changes nothing."""
+    states = [(number, match[1]) for number, line in text.lines() if (match := _ACCESS.match(line)) is not None]
+    redirecting = [number for number, state in states if state == "+"]
+    if redirecting:
+        words = (
+            f"access control (ACSCtl ReqRedir+) is on at {len(redirecting)} of {len(states)} ports: if they are ports "
+            "of switches, copies between GPUs or with network cards pass through the processor"
+        )
+        yield text.fact(Quantity.CAUSE, words, redirecting[0], _PROGRAM, subject=("access_control",))
+    elif states:
+        words = f"access control (ACSCtl) redirects requests at none of {len(states)} ports"
+        yield text.fact(Quantity.NOTE, words, states[0][0], _PROGRAM)
+
+
+def _links(text: Text) -> Iterator[Fact]:
+    """Yield links that are narrower or slower than the line of capabilities before them."""
+    highest: tuple[float, int] | None = None
+    for number, line in text.lines():
+        if (match := _LINK.match(line)) is None:
+            continue
+        speed, width = float(match[2]), int(match[3])
+        if match[1] == "Cap":
+            highest = speed, width
+        elif highest is not None:
+            if 0 < width < highest[1]:
+                words = f"a link uses x{width} of x{highest[1]}: the slot or a riser limits it"
+                yield text.fact(Quantity.CAUSE, words, number, _PROGRAM, subject=("narrow_link",))
+            elif speed < highest[0]:
+                words = f"a link runs at {speed:g} of {highest[0]:g} GT/s, which is normal while its device is idle"
+                yield text.fact(Quantity.NOTE, words, number, _PROGRAM)
+            highest = None
+
+
+FORMAT = Format(
+    _PROGRAM,
+    Content.STATES,
+    "sudo lspci -vvv | grep ACSCtl > acs.txt",
+    "ACSCtl: SrcValid+ TransBlk- ReqRedir+ CmpltRedir+ UpstreamFwd+ EgressCtrl- DirectTrans-",
+    _is_lines,
+    _read,
+    "lspci_lines.txt",
+    versions="lines `ACSCtl`, `LnkCap` and `LnkSta` without their devices",
+)
