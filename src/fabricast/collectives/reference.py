@@ -24,6 +24,7 @@ __all__ = [
     "SizeFit",
     "fitted",
     "gpu_family",
+    "has_cards",
     "is_of_network",
     "left_out_errors",
     "network_of",
@@ -125,6 +126,12 @@ def is_of_network(machines: Sequence[str], network: str | None, gbit_s: float | 
     return True
 
 
+def has_cards(machines: Sequence[str], cards: int) -> bool:
+    """Return whether public machines have a number of network cards in each node, as far as their sources state it."""
+    known = _machines()["nics_per_node"].to_dict()
+    return all(_number(known[name]) != _number(known[name]) or _number(known[name]) == cards for name in machines)
+
+
 class SizeFit(NamedTuple):
     """Time as a function of the bytes on the bus: ``T = start + W * per_byte + sqrt(W) * per_root``.
 
@@ -180,8 +187,8 @@ class Reference:
         Whether the class is a neighbouring one, because no public machine is of the wanted class.
     operation : Operation
         Operation.
-    ranks : int
-        Number of ranks of the class.
+    nodes, ranks : int
+        Number of nodes and of ranks of the class.
     table : pandas.DataFrame
         ``size_bytes``, ``machines``, ``median_us``, ``shortest_us``, ``longest_us`` by size, and ``bus_gb_per_s``,
         ``lowest_gb_per_s``, ``highest_gb_per_s``; NaN where no machine has such a size.
@@ -198,6 +205,7 @@ class Reference:
     words: str
     is_neighbour: bool
     operation: Operation
+    nodes: int
     ranks: int
     table: pd.DataFrame
     machines: tuple[str, ...]
@@ -263,7 +271,7 @@ def reference_of(
     if _healthy(of_family)["machine"].nunique():
         words = _class_words("/".join(sorted(set(_healthy(of_family)["family"]))), gpus_per_node, nodes)
         is_other = family not in set(_healthy(of_family)["family"])
-        return _reference(of_family, words, is_other, operation, gpus_per_node * nodes, sizes)
+        return _reference(of_family, words, is_other, operation, (nodes, gpus_per_node * nodes), sizes)
     known = every[every["family"].isin(sisters) & ~every["is_faulty"]]
     if known.empty:
         families = ", ".join(sorted(set(every["family"])))
@@ -281,7 +289,7 @@ def reference_of(
     of_class = known[(known["nodes"] == nearest["nodes"]) & (known["ranks"] == nearest["ranks"])]
     ranks, count = int(nearest["ranks"]), int(nearest["nodes"])
     words = _class_words("/".join(sorted(set(of_class["family"]))), ranks // count, count)
-    return _reference(of_class, words, True, operation, ranks, sizes)
+    return _reference(of_class, words, True, operation, (count, ranks), sizes)
 
 
 def _class_words(family: str, gpus: int, nodes: int) -> str:
@@ -293,8 +301,15 @@ def _healthy(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def _reference(
-    rows: pd.DataFrame, words: str, is_neighbour: bool, operation: Operation, ranks: int, sizes: Iterable[float]
+    rows: pd.DataFrame,
+    words: str,
+    is_neighbour: bool,
+    operation: Operation,
+    count: tuple[int, int],
+    sizes: Iterable[float],
 ) -> Reference:
+    """Return the reference of some rows; `count` is the number of nodes and of ranks."""
+    nodes, ranks = count
     wanted = np.array([float(size) for size in sizes])
     healthy = _healthy(rows)
     groups = {
@@ -332,7 +347,7 @@ def _reference(
     bus_bytes = bus_factor(operation, ranks) * healthy["size_bytes"].to_numpy(dtype=float)
     fit = fitted(bus_bytes, healthy["median_us"].to_numpy() * 1e-6) if len(healthy) > 3 else None
     sources = tuple(dict.fromkeys(str(_machines().loc[name, "sources"]) for name in unique))
-    return Reference(words, is_neighbour, operation, ranks, table, unique, sources, tuple(notes), fit)
+    return Reference(words, is_neighbour, operation, nodes, ranks, table, unique, sources, tuple(notes), fit)
 
 
 def _at_sizes(rows: pd.DataFrame, sizes: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -115,8 +115,12 @@ def _with_network(cluster: Cluster, named: str | None, run: NcclLog | None, envi
 
 def _lacks_gpudirect(run: NcclLog | None) -> bool:
     """Return whether a log has hops over cards between nodes, none of them with GPUDirect."""
-    over_cards = [] if run is None else [via for via in run.transports.values() if via.startswith("NET/IB")]
-    return bool(over_cards) and not any("GDR" in via for via in over_cards)
+    if run is None:
+        return False
+    over_cards = [via for via in run.transports.values() if via.startswith("NET/IB")]
+    if not over_cards:
+        return "no GDR" in run.lines and "GDR" not in run.lines
+    return not any("GDR" in via for via in over_cards)
 
 
 def _nodes_of(node: Cluster, table: Fact | None, run: NcclLog | None) -> int:

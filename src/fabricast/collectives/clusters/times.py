@@ -173,17 +173,22 @@ class ClusterTimes:
     def _start(self, protocol: Protocol) -> float:
         return self.known["start"] + (self.known["simple_start"] if protocol is Protocol.SIMPLE else 0.0)
 
-    def _limits(self, protocol: Protocol, channels: NDArray[np.int64]) -> tuple[_Array, float]:
+    def _limits(self, protocol: Protocol, channels: NDArray[np.int64]) -> tuple[_Array, _Array]:
         """Return the rate of data within a node and over all cards of a node."""
         data, hosts = _DATA[protocol], self._hosts
         near = np.full(channels.shape, data * self.nvlink_bytes_per_s)
-        far = data * self.cards_bytes_per_s
+        far = np.full(channels.shape, data * self.cards_bytes_per_s)
+        if self.cluster.settings.most_channels is not None:
+            # A channel enters and leaves a node over one card. NCCL's own choice has a channel for each card, but for
+            # small sizes, where the fitted latencies include it.
+            near = np.minimum(near, channels * data * _SIMPLE_CHANNEL * _GB)
+            far = far * np.minimum(1.0, channels / self.cluster.cards)
         if protocol is Protocol.LL:
             most = channels_for_use(hosts, Algorithm.RING)
             inside = self.known["ll_share_one"] * ll_limit(hosts, several_hosts=False) * _GB
             near = np.minimum(near, inside * channels / most)
             if hosts.hosts > 1:
-                far = min(far, self.known["ll_share"] * ll_limit(hosts, several_hosts=True) * _GB)
+                far = np.minimum(far, self.known["ll_share"] * ll_limit(hosts, several_hosts=True) * _GB)
         elif protocol is Protocol.LL128:
             near = np.minimum(near, channels * ll128_limits(hosts).ring * _GB)
         return near, far

@@ -90,6 +90,8 @@ class Device:
     width: int | None = None
     #: Number of bridges with a single child that were merged into the link to the parent.
     bridges_above: int = 0
+    #: Address of the bridge above, whose link is the slowest of the merged ones; empty if it is that of the device.
+    slowest_bridge: str = ""
     #: NUMA node numbers of a socket, as used by the operating system.
     numa_nodes: tuple[int, ...] = ()
     #: Host bridge above a device at the top of a socket; empty if the file has none. Its NUMA node; None if unknown.
@@ -198,6 +200,7 @@ def _chosen(device: Device, include_display: bool, network_cards: bool) -> Devic
             bytes_per_s=slowest.bytes_per_s,
             generation=slowest.generation,
             width=slowest.width,
+            slowest_bridge=child.slowest_bridge if slowest is child else device.bus_id,
             bridges_above=child.bridges_above + device.bridges_above + 1,
             host_bridge=device.host_bridge,
             numa_node=device.numa_node,
@@ -358,7 +361,8 @@ def _link_text(device: Device) -> str:
             for generation, width in itertools.product(range(1, 7), (16, 8, 4, 1))
             if abs(rate / pcie_link_bytes_per_s(generation, width) - 1) < _SAME_RATE
         ]
-    return f"{device.bus_id}: {rate / 1e9:.4g} GB/s" + (f", as {' or '.join(names)}" if names else "")
+    place = f"{device.slowest_bridge}, above {device.bus_id}" if device.slowest_bridge else device.bus_id
+    return f"{place}: {rate / 1e9:.4g} GB/s" + (f", as {' or '.join(names)}" if names else "")
 
 
 def _link_warnings(
@@ -393,7 +397,9 @@ def _link_warnings(
     if slow:
         named = "; ".join(map(_link_text, slow[:8]))
         reason = (
-            "this is the most that card and slot can reach: check the slot and the riser"
+            "this is the most that the bridges above reach, such as a chipset: use a slot of the processor"
+            if forest.has_maximum_speeds and all(device.slowest_bridge for device in slow)
+            else "this is the most that card and slot can reach: check the slot and the riser"
             if forest.has_maximum_speeds
             else "idle GPUs reduce their link speed: compare with a file written under load, or with 'sudo lspci -vv' "
             "(LnkCap has the maximum)"
