@@ -7,6 +7,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
+import pandas as pd
+
 from fabricast.collectives.diagnosis import STOCK_DRIVER, Cause, diagnose_collective, has_stock_driver
 from fabricast.collectives.forecast import forecast_prepared
 from fabricast.collectives.question import Question, prepare
@@ -14,9 +16,10 @@ from fabricast.core.errors import InputError
 from fabricast.core.facts import Content, Fact, Facts, Kind, Quantity
 from fabricast.core.findings import Finding
 from fabricast.core.warnings import CodedWarning, CopyWarning, WarningCode
-from fabricast.diagnosis.cluster_forecasts import compare_with_forecast
-from fabricast.diagnosis.clusters import ComparedTable, compare_with_public
+from fabricast.diagnosis.cluster_forecasts import cluster_forecast, compare_with_forecast
+from fabricast.diagnosis.clusters import ComparedTable, compare_with_public, log_of
 from fabricast.diagnosis.curves import slower_than_larger
+from fabricast.diagnosis.matrices import CHECK_ACCESS, rates_without_topology, slow_copies_without_topology
 from fabricast.diagnosis.measured import (
     CONTRADICTING_FILES,
     below_public_machines,
@@ -24,9 +27,18 @@ from fabricast.diagnosis.measured import (
     without_refuted_links,
 )
 from fabricast.diagnosis.runs import slow_runs
+from fabricast.diagnosis.settings import costly_settings, settings_without_forecast, switched_off_links
 from fabricast.diagnosis.source_texts import source_text
-from fabricast.diagnosis.statements import card_states, gpu_states, log_findings, nccl_problems, stated, wrong_results
-from fabricast.diagnosis.verdict import Verdict, is_refuted, verdict_of, within_text
+from fabricast.diagnosis.statements import (
+    card_states,
+    gpu_states,
+    log_findings,
+    nccl_problems,
+    stated,
+    stated_causes,
+    wrong_results,
+)
+from fabricast.diagnosis.verdict import Verdict, is_refuted, is_within, verdict_of, within_text
 from fabricast.diagnosis.weights import ACCESS, CONTRADICTION, LINK, MINOR, SYMPTOM
 from fabricast.inputs.gpus import gpu_model, is_known_gpu
 from fabricast.inputs.pair_rates import SWITCHED
@@ -35,7 +47,7 @@ from fabricast.machine.gpus import downgraded_links
 from fabricast.machine.machine import Machine
 from fabricast.machine.options import MachineOptions
 from fabricast.machine.staged import slow_staged_copies
-from fabricast.nccl.records import NcclTestsTable
+from fabricast.nccl.records import NcclLog, NcclTestsTable
 from fabricast.pcie.machines.validation import validate_rates
 from fabricast.pcie.measurements.measured_graph import MeasuredGraph
 from fabricast.pcie.topology.parts import pci_address
@@ -60,6 +72,8 @@ _REMEDIES = {
     WarningCode.FILES_CONTRADICT: CONTRADICTING_FILES,
     WarningCode.GPU_MODELS_DIFFER: "use files of one machine",
 }
+#: Begin of the text of a narrow link.
+_THE_LINK = "the link of "
 #: Words of a narrow link that the port above explains, and the remedy.
 _PORT_ABOVE, _OTHER_SLOT = "the port above it", "use a slot with more lanes, or another bifurcation of the BIOS"
 #: Causes that state one fact, the most certain one first.
@@ -72,6 +86,8 @@ _SAME_FACT = (
 _NO_DIRECT_COPIES = ("no_direct_copies", "no_peer_access")
 #: Causes that only the model knows, and which a user may leave as they are.
 _PROPOSALS = (Cause.PROTOCOL_CHOICE, Cause.NO_GRAPH_FOUND, Cause.RING_ORDER, Cause.CHUNK_SIZE)
+#: Contents that say something without a topology.
+_WITHOUT_TOPOLOGY = (Content.COLLECTIVES, Content.GPUS, Content.STATES, Content.NCCL_LOG, Content.COPIES)
 _MINOR_CODES = (WarningCode.FILES_CONTRADICT, WarningCode.GPU_MODELS_DIFFER)
 _ACCESS_CODES = (WarningCode.NO_PEER_ACCESS, WarningCode.CARD_ON_OTHER_SOCKET)
 #: Codes of causes that name a GPU, a direction or a transport.
@@ -88,6 +104,7 @@ _MEMORY_REMEDY = (
     "the NUMA setting (NPS) of the BIOS"
 )
 _COPY_REMEDIES = {
+    WarningCode.SLOWER_THAN_STAGED: CHECK_ACCESS,
     WarningCode.SLOW_BELOW_SWITCH: "disable ACS of the switch (BIOS, or 'setpci' on ACSCtl) and the IOMMU",
     WarningCode.SLOW_BETWEEN_SOCKETS: "compare with NCCL_P2P_LEVEL=NODE; check the NUMA setting (NPS) of the BIOS",
 }
@@ -168,18 +185,16 @@ def diagnose_facts(facts: Facts, options: MachineOptions) -> Diagnosis:
     _check_any_usable(facts)
     answers = _Answers()
     answers.findings += [*nccl_problems(facts), *wrong_results(facts), *gpu_states(facts), *card_states(facts)]
-    answers.findings += [*log_findings(facts), *slow_runs(facts)]
+    answers.findings += [*stated_causes(facts), *log_findings(facts), *slow_runs(facts), *switched_off_links(facts)]
     answers.statements += stated(facts)
     machine: Machine | None = None
     missing = ""
     try:
         machine = machine_from(facts, options)
     except InputError as error:
-        if not (
-            answers.findings or answers.statements or facts.blocks_of(Content.COLLECTIVES, Content.GPUS, Content.STATES)
-        ):
+        if facts.blocks_of(Content.TOPOLOGY) and not (answers.findings or facts.blocks_of(*_WITHOUT_TOPOLOGY)):
             raise
-        missing = str(error)
+        missing = _missing(facts, error)
         if facts.blocks_of(Content.TOPOLOGY):
             answers.damaged.append(missing)
             answers.warnings.append(CodedWarning(WarningCode.PART_UNREADABLE, f"{error}; the topology is left out"))
@@ -194,6 +209,7 @@ def diagnose_facts(facts: Facts, options: MachineOptions) -> Diagnosis:
             for warning in downgraded_links(block):
                 remedy, origin = _REMEDIES[warning.code], _origin(facts, warning)
                 answers.findings.append(Finding(warning.code, warning.text, remedy, LINK, origin=origin))
+        _compare_matrices(facts, options, answers)
     if machine is not None:
         answers.findings += _of_topology(machine, answers)
         answers.warnings += machine.warnings
@@ -230,6 +246,23 @@ def diagnose_facts(facts: Facts, options: MachineOptions) -> Diagnosis:
     )
 
 
+def _missing(facts: Facts, error: InputError) -> str:
+    """Return what would answer the question of files without a usable topology."""
+    if facts.blocks_of(Content.TOPOLOGY):
+        return str(error)
+    if facts.blocks_of(Content.COPIES):
+        return (
+            "the files name no known model of GPU, by which the rates of links are expected: add --gpu MODEL, and "
+            "'nvidia-smi topo -m' or 'lspci -vv' for the paths"
+        )
+    if any(facts.of(Quantity.COLLECTIVE)):
+        return ""
+    logs = facts.values(Quantity.NCCL_RUN)
+    if logs and any(log.nodes > 1 or log.network for log in logs):
+        return "the log of NCCL has no measured times: add the table of nccl-tests, or a log of all hosts"
+    return str(error)
+
+
 def _with_leading_states(findings: Sequence[Finding]) -> list[Finding]:
     """Return findings; a stated fault of a device precedes the slow copies of the same device, which it explains."""
     slow = {found for one in findings if one.gain >= CONTRADICTION - 0.1 for found in _ADDRESS.findall(one.text)}
@@ -249,6 +282,21 @@ def _lacks_access(machine: Machine) -> bool:
 def _names_stock_driver(gpu: str | None) -> bool:
     """Return whether the unmodified driver of a GPU model permits no direct copies."""
     return gpu is not None and is_known_gpu(gpu) and not gpu_model(gpu).has_stock_peer_access
+
+
+def _compare_matrices(facts: Facts, options: MachineOptions, answers: _Answers) -> None:
+    """Add what measured copies say without a topology."""
+    slow = list(slow_copies_without_topology(facts))
+    answers.findings += slow
+    rates = list(rates_without_topology(facts, options))
+    for compared in rates:
+        below = below_public_machines(compared)
+        if below is None:
+            answers.within.append(str(compared))
+        elif not slow:
+            answers.findings.append(below)
+    if slow or rates:
+        answers.compared += len(_paths_of(facts, Content.COPIES))
 
 
 def _compare_copies(machine: Machine, facts: Facts, answers: _Answers) -> None:
@@ -292,10 +340,10 @@ def _compare_tables(machine: Machine | None, facts: Facts, answers: _Answers) ->
             itself = slower_than_larger(fact)
             answers.findings += [] if itself is None else [itself]
             if machine is None:
-                raise InputError("lacks a topology")
-            found, assumed, within = _of_collective(machine, fact)
+                raise InputError(_reason_of_table(fact.value))
+            found, assumed, within, doubtful = _of_collective(machine, fact)
         except InputError as error:
-            if _compare_with_public(fact, facts, answers):
+            if _compare_with_public(fact, facts, machine, answers):
                 continue
             # Tables of several hosts, of other GPUs or over NVLink: the rest of the bundle is compared.
             text = f"{fact.place}: the table is not compared: {error.reason}"
@@ -305,11 +353,21 @@ def _compare_tables(machine: Machine | None, facts: Facts, answers: _Answers) ->
         answers.findings += found
         answers.warnings += assumed
         answers.within += within
+        answers.doubtful += doubtful
         answers.compared += 1
     unread = len(tables) - MOST_TABLES + sum(fact.value for fact in facts.of(Quantity.UNREAD_TABLES))
     if unread > 0:
         text = f"{unread:,} of {unread + MOST_TABLES:,} tables of nccl-tests are not compared"
         answers.warnings.append(CodedWarning(WarningCode.LOG_ROWS_EXCLUDED, text))
+
+
+def _reason_of_table(table: NcclTestsTable) -> str:
+    """Return why a table cannot be compared without a topology, if neither public machines nor a forecast serve."""
+    if not table.gpus:
+        return "lists no GPUs, and no file has a topology"
+    if table.hosts > 1:
+        return f"is of {table.hosts} hosts, whose nodes and network neither public machines nor a forecast have"
+    return "lacks a topology ('nvidia-smi topo -m')"
 
 
 def _table_problem(fact: Fact) -> str:
@@ -324,7 +382,7 @@ def _table_problem(fact: Fact) -> str:
     )
 
 
-def _compare_with_public(fact: Fact, facts: Facts, answers: _Answers) -> bool:
+def _compare_with_public(fact: Fact, facts: Facts, machine: Machine | None, answers: _Answers) -> bool:
     """Add what a table says, compared with public machines of its class or a forecast; return whether one exists."""
     compared: ComparedTable | None = None
     # A described cluster precedes public machines, but says little about a run on one of its nodes.
@@ -334,7 +392,7 @@ def _compare_with_public(fact: Fact, facts: Facts, answers: _Answers) -> bool:
     if compared is None or compared.is_neighbour:
         # Models come last: a forecast is asked only where nothing of the class was measured.
         try:
-            forecast = compare_with_forecast(fact, facts)
+            forecast = compare_with_forecast(fact, facts, machine)
         except InputError as error:
             text = f"the cluster of a file does not fit the table of {fact.place}: {error.reason}"
             remedy = _REMEDIES[WarningCode.FILES_CONTRADICT]
@@ -346,7 +404,7 @@ def _compare_with_public(fact: Fact, facts: Facts, answers: _Answers) -> bool:
             compared = forecast
     if compared is None:
         return False
-    answers.findings += compared.findings
+    answers.findings += _with_settings(fact, facts, machine, compared)
     answers.statements += compared.notes
     if compared.is_neighbour:
         answers.uncompared.append(f"no public machine is of this class; {compared.text}")
@@ -359,6 +417,23 @@ def _compare_with_public(fact: Fact, facts: Facts, answers: _Answers) -> bool:
         answers.within.append(compared.text)
     answers.compared += 1
     return True
+
+
+def _with_settings(fact: Fact, facts: Facts, machine: Machine | None, compared: ComparedTable) -> Iterator[Finding]:
+    """Yield the findings about a table of nodes, and the settings of its log that cost time."""
+    yield from compared.findings
+    if compared.is_neighbour or any(one.cause == "nvls_excluded" for one in compared.findings):
+        return
+    log = log_of(fact, facts)
+
+    def forecast(other: NcclLog) -> pd.DataFrame | None:
+        found = cluster_forecast(fact, facts, other, machine)
+        return None if found is None else found.table
+
+    costly = list(costly_settings(fact, log, forecast))
+    if not costly and (compared.is_slower or compared.is_doubtful):
+        costly = list(settings_without_forecast(fact, log))
+    yield from costly
 
 
 def _check_any_usable(facts: Facts) -> None:
@@ -405,6 +480,10 @@ def _unique(findings: Sequence[Finding]) -> list[Finding]:
 def _explained(findings: Sequence[Finding]) -> list[Finding]:
     """Return findings; slow copies below a switch come after the access control that explains them."""
     causes = {finding.cause for finding in findings}
+    if WarningCode.DOWNGRADED_LINK in causes:
+        # A narrow link of one GPU makes its copies differ from those of its class.
+        code = WarningCode.CALIBRATION_CONTRADICTED
+        findings = [replace(one, gain=SYMPTOM) if one.cause == code else one for one in findings]
     if WarningCode.ACCESS_CONTROL not in causes:
         return list(findings)
     slow = (
@@ -425,6 +504,9 @@ def _of_topology(machine: Machine, answers: _Answers) -> Iterator[Finding]:
         ):
             # A state of the machine, no fault.
             answers.statements.append(f"{STOCK_DRIVER} ({_origin(machine.facts, warning)})")
+        elif warning.code is WarningCode.NO_PEER_ACCESS and not machine.models and not machine.has_direct_copies:
+            text = f"{warning.text}; this is normal for GeForce cards: state the model (--gpu)"
+            answers.statements.append(f"{text} ({_origin(machine.facts, warning)})")
         elif warning.code is WarningCode.CARD_ON_OTHER_SOCKET and not _has_several_nodes(machine.facts):
             # Copies within a node use no network card.
             answers.statements.append(f"{warning.text} ({_origin(machine.facts, warning)})")
@@ -432,7 +514,20 @@ def _of_topology(machine: Machine, answers: _Answers) -> Iterator[Finding]:
             weight = MINOR if warning.code in _MINOR_CODES else ACCESS if warning.code in _ACCESS_CODES else LINK
             origin = _origin(machine.facts, warning)
             remedy = _OTHER_SLOT if _PORT_ABOVE in warning.text else _REMEDIES[warning.code]
-            yield Finding(warning.code, warning.text, remedy, weight, origin=origin)
+            yield Finding(warning.code, _with_number(machine.tree, warning.text), remedy, weight, origin=origin)
+
+
+def _with_number(tree: PcieTree, text: str) -> str:
+    """Return a text about the link of a PCI address with the number of its GPU, or the kind of another device."""
+    if not text.startswith(_THE_LINK):
+        return text
+    address = _ADDRESS.search(text)
+    named = {tree.vertex(name).label: name for name in tree.endpoint_names}
+    name = None if address is None else named.get(address[0])
+    if address is None or name is None:
+        return text
+    kind = "network card" if tree.vertex(name).network_card else f"GPU {name}"
+    return text.replace(address[0], f"{kind} ({address[0]})", 1)
 
 
 def _gpus_without_card(tree: PcieTree) -> Iterator[str]:
@@ -505,6 +600,9 @@ def _of_copies(machine: Machine) -> Iterator[Finding]:
         machine.with_memory, machine.graphs, machine.calibration, warnings=tuple(machine.measured.warnings)
     )
     found = [warning for warning in validation.warnings if warning.code.is_contradiction]
+    if any(warning.code is WarningCode.SLOWER_THAN_STAGED for warning in found):
+        # What slows all direct copies explains slow GPUs, directions and classes among them.
+        found = [warning for warning in found if warning.code is WarningCode.SLOWER_THAN_STAGED]
     if any(warning.code in _SPECIFIC for warning in found):
         # A slow GPU or direction explains why copies of one class differ.
         found = [warning for warning in found if warning.code is not WarningCode.CALIBRATION_CONTRADICTED]
@@ -513,7 +611,8 @@ def _of_copies(machine: Machine) -> Iterator[Finding]:
         if "nvidia-smi nvlink" in warning.text:
             remedy = _REMEDIES[WarningCode.UNEQUAL_DIRECT_LINKS]
         origin = _place_of(warning, machine.graphs)
-        yield Finding(warning.code, _with_address(machine, warning), remedy, CONTRADICTION, origin=origin)
+        weight = CONTRADICTION + 0.02 * (warning.code is WarningCode.SLOWER_THAN_STAGED)
+        yield Finding(warning.code, _with_address(machine, warning), remedy, weight, origin=origin)
 
 
 def _with_address(machine: Machine, warning: CodedWarning) -> str:
@@ -540,8 +639,10 @@ def _place_of(warning: CodedWarning, graphs: Sequence[MeasuredGraph]) -> str:
     return f"{graph.path}:{graph.line}" if graph.line else graph.path
 
 
-def _of_collective(machine: Machine, fact: Fact) -> tuple[list[Finding], tuple[CodedWarning, ...], list[str]]:
-    """Compare one table of nccl-tests with its forecast; the last value says that it is as expected."""
+def _of_collective(
+    machine: Machine, fact: Fact
+) -> tuple[list[Finding], tuple[CodedWarning, ...], list[str], list[str]]:
+    """Compare one table of nccl-tests with its forecast; the last values say that it is as expected, or nearly."""
     table: NcclTestsTable = fact.value
     if table.operation is None:
         raise InputError("does not name its operation")
@@ -560,7 +661,30 @@ def _of_collective(machine: Machine, fact: Fact) -> tuple[list[Finding], tuple[C
     if not is_slower:
         # The machine does what is expected of it: only changes with a forecast gain are findings.
         found = [one for one in found if one.gain > 1]
-    return found, forecast.warnings, [] if is_slower else [within_text(forecast)]
+    costly = list(_settings_of_collective(machine, fact, run))
+    if costly:
+        # Their choices follow from the settings.
+        found = [one for one in found if one.cause not in (*_PROPOSALS, Cause.HOST_MEMORY_RATE)]
+    elif run is not None and (is_slower or any(one.cause == Cause.HOST_MEMORY_RATE for one in found)):
+        costly = list(settings_without_forecast(fact, run.value))
+        found = [one for one in found if not costly or one.cause != Cause.HOST_MEMORY_RATE]
+    found += costly
+    if is_slower:
+        return found, forecast.warnings, [], []
+    text = within_text(forecast)
+    return (found, forecast.warnings, [text], []) if is_within(forecast) else (found, forecast.warnings, [], [text])
+
+
+def _settings_of_collective(machine: Machine, fact: Fact, run: Fact | None) -> Iterator[Finding]:
+    """Yield the settings of a run that cost time in the forecast of a PCIe machine."""
+    if run is None:
+        return
+
+    def forecast(other: NcclLog) -> pd.DataFrame:
+        question = Question(table=fact, run=replace(run, value=other))
+        return forecast_prepared(prepare(machine, fact.value.operation, question)).table
+
+    yield from costly_settings(fact, run.value, forecast)
 
 
 def _rows(table: NcclTestsTable, finding: Finding) -> str:

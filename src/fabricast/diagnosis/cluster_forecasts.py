@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from fabricast.collectives.clusters.forecast import ClusterForecast, forecast_cluster
+from fabricast.collectives.clusters.of_machine import cluster_of_machine
 from fabricast.collectives.clusters.question import ClusterOptions, cluster_of
 from fabricast.collectives.clusters.statement import kinds_of, node_of_tables
 from fabricast.collectives.diagnosis import Cause
@@ -17,10 +18,11 @@ from fabricast.core.findings import Finding
 from fabricast.core.number_text import duration_text, size_text
 from fabricast.diagnosis.clusters import LARGE, ComparedTable, log_of
 from fabricast.diagnosis.weights import ACCESS, SYMPTOM
+from fabricast.machine.machine import Machine
 from fabricast.nccl.costs import Operation
-from fabricast.nccl.records import NcclTestsTable
+from fabricast.nccl.records import NcclLog, NcclTestsTable
 
-__all__ = ["compare_with_forecast"]
+__all__ = ["cluster_forecast", "compare_with_forecast"]
 
 #: Ratio to the longest time of the range above which a finding is printed, and ratio of large sizes to the forecast
 #: above which their times are doubtful, though a public machine was as slow.
@@ -31,8 +33,8 @@ _ABOVE_CARDS = 1.02
 _IMPOSSIBLE = 0.7
 
 
-def compare_with_forecast(fact: Fact, facts: Facts) -> ComparedTable | None:
-    """Compare a table with the forecast of the cluster of a file, or of the built-in node that has its GPUs.
+def compare_with_forecast(fact: Fact, facts: Facts, machine: Machine | None = None) -> ComparedTable | None:
+    """Compare a table with the forecast of the cluster of a file, a machine, or the built-in node that has its GPUs.
 
     None if there is no range.
 
@@ -41,39 +43,57 @@ def compare_with_forecast(fact: Fact, facts: Facts) -> ComparedTable | None:
     InputError
         If a file describes a cluster that the table contradicts.
     """
-    forecast = _forecast_of(fact, facts)
+    forecast = cluster_forecast(fact, facts, log_of(fact, facts), machine)
+    if forecast is not None and "latest_us" not in forecast.table and facts.values(Quantity.CLUSTER):
+        row = forecast.table.iloc[-1]
+        text = (
+            f"{forecast.operation} of {size_text(float(row['size_bytes']))} lasts "
+            f"{duration_text(row['measured_us'] * 1e-6)}, forecast {duration_text(row['time_us'] * 1e-6)}, whose error "
+            "is unknown"
+        )
+        return ComparedTable(text, is_neighbour=True)
     if forecast is None or "latest_us" not in forecast.table or forecast.is_range_only:
         return None
     if forecast.table["latest_us"].isna().all():
         return None
-    assumed, table = "" if facts.values(Quantity.CLUSTER) else _assumed(forecast), fact.value
+    is_described = bool(facts.values(Quantity.CLUSTER)) or _is_of_machine(fact, machine)
+    assumed, table = "" if is_described else _assumed(forecast), fact.value
     fast = _ratio_of_large(forecast, "earliest_us")
     if fast < _IMPOSSIBLE:
         text = f"{_text(forecast, -1)}{assumed}: {1 / fast:.3g} times as fast as the shortest forecast"
         if not assumed:
             raise InputError(f"{text}: the cluster of the file has other cards or nodes")
         if forecast.operation is Operation.SENDRECV:
-            # The number of channels of a pair, which differs by version and network, decides.
-            return ComparedTable(text)
+            return ComparedTable(f"{text}, since the number of channels of a pair differs by version and network")
         what = "cards" if forecast.cluster.nodes > 1 else "direct links"
         return ComparedTable(f"{text}, so that its {what} are faster")
     ratios = (forecast.table["measured_us"] / forecast.table["latest_us"]).to_numpy(dtype=float)
-    worst = int(np.nanargmax(ratios))
-    if ratios[worst] <= 1:
+    worst = _shown(forecast, ratios)
+    # Small sizes scatter by some percent.
+    limit = 1.0 if forecast.table["size_bytes"].iloc[worst] >= LARGE else _SLOWER
+    if ratios[worst] <= limit:
         text = f"{_text(forecast, int(np.flatnonzero(np.isfinite(ratios))[-1]))}{assumed}"
         late = _late(forecast)
         if late is None:
             return ComparedTable(text, notes=tuple(_above_cards(forecast, table)))
-        return ComparedTable(f"{text}: {late}", notes=_asked(forecast, assumed), is_doubtful=True)
+        asked = _asked(forecast, assumed, has_log=log_of(fact, facts) is not None)
+        return ComparedTable(f"{text}: {late}", notes=asked, is_doubtful=True)
     text = f"{_text(forecast, worst)}{assumed}: {ratios[worst]:.2f} times the longest expected time"
     if assumed and forecast.cluster.nodes > 1:
         # Slower cards than the assumed ones would explain it: only a setting is named as a cause.
         setting = [_cause(forecast, fact, facts, text)] if _lacks_pxn(forecast, fact, facts) else []
-        notes = _asked(forecast, assumed)
+        notes = _asked(forecast, assumed, has_log=log_of(fact, facts) is not None)
         return ComparedTable(f"{text}, if these are its cards", findings=tuple(setting), notes=notes, is_doubtful=True)
     if assumed and ratios[worst] <= _SLOWER:
         return ComparedTable(text, is_doubtful=True)
     return ComparedTable(text, is_slower=True, findings=(_cause(forecast, fact, facts, text),))
+
+
+def _shown(forecast: ClusterForecast, ratios: np.ndarray) -> int:
+    """Return the position of the largest size beyond its range, of large sizes if there is one, else the worst size."""
+    is_large = forecast.table["size_bytes"].to_numpy() >= LARGE
+    late = np.flatnonzero(is_large & (ratios > 1))
+    return int(late[-1]) if late.size else int(np.nanargmax(ratios))
 
 
 def _cause(forecast: ClusterForecast, fact: Fact, facts: Facts, text: str) -> Finding:
@@ -82,8 +102,8 @@ def _cause(forecast: ClusterForecast, fact: Fact, facts: Facts, text: str) -> Fi
         what = "NCCL_PXN_DISABLE=1 is set, so that each GPU sends over the card next to it, across the rails of the "
         what += "network, instead of NVLink"
         return Finding("pxn_disabled", what, "unset NCCL_PXN_DISABLE", ACCESS, origin=str(fact.place))
-    remedy = "a log with NCCL_DEBUG=INFO states transports and settings; 'nvidia-smi topo -m' and "
-    remedy += "'nvidia-smi nvlink -s' state the direct links"
+    asked = "" if log_of(fact, facts) is not None else "a log with NCCL_DEBUG=INFO states transports and settings; "
+    remedy = f"{asked}'nvidia-smi nvlink -s', 'ibstat' and 'dmesg' of each host state faults of links and cards"
     return Finding(Cause.SLOWER_THAN_FORECAST, text, remedy, SYMPTOM, origin=str(fact.place))
 
 
@@ -94,17 +114,24 @@ def _lacks_pxn(forecast: ClusterForecast, fact: Fact, facts: Facts) -> bool:
     return is_off and forecast.operation is Operation.ALLTOALL and forecast.cluster.nodes > 1
 
 
-def _forecast_of(fact: Fact, facts: Facts) -> ClusterForecast | None:
-    """Return the forecast of a table; None if no node is known, or its nodes are unequal."""
+def _is_of_machine(fact: Fact, machine: Machine | None) -> bool:
+    """Return whether a table is of one node whose direct links the files describe."""
+    return fact.value.hosts <= 1 and machine is not None and bool(machine.tree.peer_links)
+
+
+def cluster_forecast(
+    fact: Fact, facts: Facts, run: NcclLog | None, machine: Machine | None = None
+) -> ClusterForecast | None:
+    """Return the forecast of a table with the settings of a run; None if no node is known, or its nodes are unequal."""
     table: NcclTestsTable = fact.value
-    run = log_of(fact, facts)
     statement = next(iter(facts.values(Quantity.CLUSTER)), None)
     try:
-        kinds = (
-            [(node_of_tables([table]), ClusterOptions(), 1)]
-            if statement is None
-            else kinds_of(statement, ClusterOptions())
-        )
+        if statement is not None:
+            kinds = kinds_of(statement, ClusterOptions())
+        elif machine is not None and _is_of_machine(fact, machine):
+            kinds = [(cluster_of_machine(machine, next(iter(table.gpus), None)), ClusterOptions(), 1)]
+        else:
+            kinds = [(node_of_tables([table]), ClusterOptions(), 1)]
         if len(kinds) > 1 or table.operation is None:
             return None
         node, options, _ = kinds[0]
@@ -157,13 +184,16 @@ def _assumed(forecast: ClusterForecast) -> str:
     return f" (node {cluster.name}{cards} assumed)"
 
 
-def _asked(forecast: ClusterForecast, assumed: str) -> tuple[str, ...]:
+def _asked(forecast: ClusterForecast, assumed: str, *, has_log: bool) -> tuple[str, ...]:
     """Return what would decide a doubtful answer."""
-    if forecast.cluster.nodes == 1:
+    cluster = forecast.cluster
+    if cluster.nodes == 1:
         return ()
-    missing = "the cluster in YAML ('cluster:' with nodes, node and nic), " if assumed else ""
-    text = f"to decide: add {missing}a log of all hosts with NCCL_DEBUG=INFO, or runs of pairs of hosts"
-    return (text,)
+    lines = f"'cluster: mine', 'node: {cluster.name}', 'nodes: {cluster.nodes}' and 'nic: "
+    lines += f"{cluster.cards}x{cluster.card_gbit_s:g}'"
+    missing = [f"a file cluster.yaml with the lines {lines} (with your cards)"] if assumed else []
+    missing += [] if has_log else ["a log of all hosts with NCCL_DEBUG=INFO"]
+    return (f"to decide: add {', '.join([*missing, 'runs of pairs of hosts'])}",)
 
 
 def _text(forecast: ClusterForecast, place: int) -> str:

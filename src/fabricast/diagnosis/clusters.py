@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fabricast.collectives.reference import Reference, gpu_family, network_of, reference_of
+from fabricast.collectives.reference import Reference, gpu_family, has_cards, is_of_network, network_of, reference_of
 from fabricast.core.errors import InputError
 from fabricast.core.facts import Fact, Facts, Quantity
 from fabricast.core.findings import Finding
@@ -21,6 +21,9 @@ __all__ = ["LARGE", "ComparedTable", "compare_with_public", "log_of"]
 #: Ratio to the slowest public machine above which a table is slower, and to its latency.
 _SLOWER, _LATE = 1.15, 2.4
 _SPECIFIC = CONTRADICTION + 0.1
+#: Number of public machines of several nodes below which unknown cards leave a doubt, and ratio of the largest size to
+#: that of public machines above which they say nothing about it.
+_FEW, _FARTHEST = 3, 64.0
 #: Sizes in bytes of large operations, whose time the rates of links and cards decide, and of small ones.
 LARGE, _SMALL = 2.0**26, 32768.0
 #: Shares of the rate with NVLink SHARP: rings reach the range between them.
@@ -77,6 +80,8 @@ def compare_with_public(fact: Fact, facts: Facts) -> ComparedTable:
     if not sizes.size:
         raise InputError("has no valid row")
     found = reference_of(table.gpus[0], table.ranks // nodes, nodes, table.operation, sizes.tolist(), network=network)
+    cards = None if log is None or nodes == 1 else log.cards
+    _check_alike(found, nodes, network, cards)
     place = _place(found, sizes)
     if place is None:
         raise InputError(f"has sizes that no public machine of the class {found.words} has")
@@ -89,8 +94,21 @@ def compare_with_public(fact: Fact, facts: Facts) -> ComparedTable:
     nvls = [*_nvls(fact, found, family, environment, sizes)]
     # NVLink SHARP that is not used explains why large sizes are slower.
     findings = [*(nvls or slow), *late]
-    notes = [*found.notes[:4], *_above_links(table, family, nodes, environment)]
-    return ComparedTable(text, bool(slow or nvls), found.is_neighbour, tuple(findings), tuple(notes))
+    notes = tuple(_above_links(table, family, nodes, environment))
+    if slow and not nvls and nodes > 1 and cards is None and len(found.machines) < _FEW:
+        # Few public machines, whose cards may differ from those of the table, prove nothing.
+        return ComparedTable(f"{text}, whose cards may differ", findings=tuple(late), notes=notes, is_doubtful=True)
+    return ComparedTable(text, bool(slow or nvls), found.is_neighbour, tuple(findings), notes)
+
+
+def _check_alike(found: Reference, nodes: int, network: str | None, cards: int | None) -> None:
+    """Raise an error if the public machines are one node and the table is not, or have other networks or cards."""
+    if (found.nodes == 1) != (nodes == 1):
+        raise InputError("lacks a topology ('nvidia-smi topo -m'), and no public machine is of its class")
+    if nodes > 1 and not is_of_network(found.machines, network, None):
+        raise InputError(f"is over {network}, and the public machines of the class {found.words} are not")
+    if cards is not None and not has_cards(found.machines, cards):
+        raise InputError(f"has {cards} cards in each node, and the public machines of the class {found.words} have not")
 
 
 def log_of(fact: Fact, facts: Facts) -> NcclLog | None:
@@ -110,7 +128,7 @@ def _network(log: NcclLog) -> str | None:
 
 def _place(found: Reference, sizes: np.ndarray) -> int | None:
     """Return the position of the largest size that public machines have."""
-    known = np.flatnonzero(found.table["machines"].to_numpy() > 0)
+    known = np.flatnonzero((found.table["machines"].to_numpy() > 0) & (sizes >= sizes.max() / _FARTHEST))
     return int(known[np.argmax(sizes[known])]) if known.size else None
 
 

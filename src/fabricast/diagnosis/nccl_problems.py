@@ -5,7 +5,10 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-__all__ = ["KnownProblem", "known_problem"]
+__all__ = ["NO_VERBS", "KnownProblem", "known_problem"]
+
+#: Meaning of a problem that a setting explains.
+NO_VERBS = "NCCL finds no InfiniBand or RoCE card and uses TCP"
 
 
 class KnownProblem(NamedTuple):
@@ -118,8 +121,9 @@ _KNOWN = (
         "check the number of ranks on each host against CUDA_VISIBLE_DEVICES",
     ),
     KnownProblem(
-        r"ibv_reg_mr.{0,80}(?:Cannot allocate memory|error 12|Bad address)|memlock",
-        "memory cannot be registered with the network card",
+        r"ibv_(?:reg_mr|create_[cq]q|create_qp|alloc_pd).{0,80}(?:Cannot allocate memory|error 12|Bad address)|memlock"
+        r"|ibv_create_[cq][qp] failed\s*$",
+        "memory cannot be locked for the network card",
         "ulimit -l unlimited (in containers --ulimit memlock=-1); for GPU memory load nvidia-peermem",
     ),
     KnownProblem(
@@ -160,8 +164,20 @@ _KNOWN = (
         r"Missing \"?iommu=pt", "the kernel does not run with iommu=pt", "boot with iommu=pt", is_failure=False
     ),
     KnownProblem(
+        r"Missing \"?\w{2,60}=\S{1,40}\"? from kernel command line",
+        "a parameter of the kernel that the library asks for is missing",
+        "boot with the parameter that the message names",
+        is_failure=False,
+    ),
+    KnownProblem(
+        r"Missing \"?[A-Z]\w{2,60}=\S{1,40}\"? from environment",
+        "an environment variable that the library asks for is missing",
+        "export the variable that the message names",
+        is_failure=False,
+    ),
+    KnownProblem(
         r"Failed to open libibverbs|No device found",
-        "NCCL finds no InfiniBand or RoCE card and uses TCP",
+        NO_VERBS,
         "install rdma-core (libibverbs) and pass /dev/infiniband to the container",
         is_failure=False,
     ),

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from fabricast.core.facts import Fact, Facts, Quantity
 from fabricast.core.findings import Finding
 from fabricast.core.number_text import size_text
-from fabricast.diagnosis.weights import CONTRADICTION
+from fabricast.diagnosis.weights import CONTRADICTION, SYMPTOM
 from fabricast.nccl.records import NcclTestsTable
 
 __all__ = ["slow_runs"]
@@ -82,7 +82,7 @@ def _of_same_hosts(runs: Sequence[Fact]) -> Iterator[Finding]:
                 f"{rates[best] / 1e9:.3g} GB/s in {runs[best].place.path} on the same hosts"
             )
             remedy = "compare settings, versions and transports of both runs (NCCL_DEBUG=INFO), and what changed since"
-            yield Finding("slower_than_other_run", text, remedy, CONTRADICTION - 0.1, origin=str(fact.place))
+            yield Finding("slower_than_other_run", text, remedy, SYMPTOM + 0.1, origin=str(fact.place))
 
 
 def _span(rates: Sequence[float]) -> str:

@@ -7,12 +7,12 @@ from collections.abc import Callable, Iterator, Mapping
 
 from fabricast.core.facts import Block, Fact, Facts, Quantity
 from fabricast.core.findings import Finding
-from fabricast.diagnosis.nccl_problems import KnownProblem, known_problem
+from fabricast.diagnosis.nccl_problems import NO_VERBS, KnownProblem, known_problem
 from fabricast.diagnosis.weights import ACCESS, FIRST, LINK, MINOR
 from fabricast.inputs.gpus import gpu_model, is_known_gpu
 from fabricast.nccl.records import HostStatements, NcclLog, NcclTestsTable
 
-__all__ = ["card_states", "gpu_states", "log_findings", "nccl_problems", "stated", "wrong_results"]
+__all__ = ["card_states", "gpu_states", "log_findings", "nccl_problems", "stated", "stated_causes", "wrong_results"]
 
 #: Maximum number of characters of a quoted message, and of settings that are listed.
 _MOST_QUOTED, _MOST_SETTINGS = 160, 8
@@ -35,6 +35,25 @@ _CHECK_DIRECT_COPIES = (
 )
 
 
+#: Weight and remedy of causes that a run or a single line states, by their kind.
+_CAUSES = {
+    "no_mpi": (FIRST - 0.4, "build nccl-tests with MPI: make clean, then make MPI=1 MPI_HOME=DIRECTORY"),
+    "stopped": (
+        FIRST - 0.9,
+        "if it hangs there: on one machine, test with NCCL_P2P_DISABLE=1, then check IOMMU (iommu=pt), ACS and driver",
+    ),
+    "access_control": (ACCESS, "disable ACS of the ports of switches (BIOS, or 'setpci' on ACSCtl)"),
+    "narrow_link": (LINK, "reseat the card, or use another slot or riser; 'sudo lspci -vv' names the device"),
+}
+
+
+def stated_causes(facts: Facts) -> Iterator[Finding]:
+    """Yield what a run states about itself, and what single lines of programs state about a machine."""
+    for fact in facts.of(Quantity.CAUSE):
+        weight, remedy = _CAUSES[fact.subject[0]]
+        yield Finding(fact.subject[0], fact.value, remedy, weight, origin=str(fact.place))
+
+
 def wrong_results(facts: Facts) -> Iterator[Finding]:
     """Yield tables of nccl-tests with wrong results, those after the tables that are read among them."""
     tables = list(facts.of(Quantity.COLLECTIVE))
@@ -50,15 +69,18 @@ def wrong_results(facts: Facts) -> Iterator[Finding]:
     known = {fact.place.path for fact in tables if fact.value.wrong_lines}
     for fact in facts.of(Quantity.WRONG_RESULTS):
         if fact.place.path not in known:
-            text = "a table after those that are compared has wrong results"
-            yield Finding("wrong_results", text, _CHECK_DIRECT_COPIES, FIRST, origin=str(fact.place))
+            yield Finding("wrong_results", fact.value, _CHECK_DIRECT_COPIES, FIRST, origin=str(fact.place))
 
 
 def nccl_problems(facts: Facts) -> Iterator[Finding]:
     """Yield the warnings and errors of NCCL, each meaning once, with the remedy that is known."""
     found: dict[str, tuple[KnownProblem | None, Fact]] = {}
+    excluded = {fact.place.path for fact in facts.of(Quantity.NCCL_RUN) if _excludes_verbs(fact.value)}
     for fact in facts.of(Quantity.NCCL_PROBLEM):
         problem = known_problem(fact.value)
+        if problem is not None and problem.meaning == NO_VERBS and fact.place.path in excluded:
+            # The user chose TCP.
+            continue
         found.setdefault("" if problem is None else problem.meaning, (problem, fact))
     failures = [one for one, _ in found.values() if one is not None and one.is_failure]
     causes = [one for one in failures if not one.is_consequence]
@@ -77,6 +99,10 @@ def nccl_problems(facts: Facts) -> Iterator[Finding]:
         cause = "nccl_error" if problem.is_failure else "nccl_warning"
         host = f" ({fact.subject[0]})" if fact.subject else ""
         yield Finding(cause, f'{problem.meaning}{host}: "{quoted}"', problem.remedy, weight, origin=str(fact.place))
+
+
+def _excludes_verbs(log: NcclLog) -> bool:
+    return log.environment.get("NCCL_IB_DISABLE") == "1"
 
 
 def gpu_states(facts: Facts) -> Iterator[Finding]:
@@ -183,8 +209,10 @@ def _run_text(log: NcclLog) -> str:
     via = Counter(_transport_name(words) for words in log.transports.values())
     if via:
         parts.append("hops via " + ", ".join(f"{name} ({count})" for name, count in via.most_common(4)))
-    if log.nodes > 1 and log.network:
-        parts.append(f"network {log.network}")
+    if log.network and not _is_of_one_host(log):
+        parts.append(f"network {log.network}{' (TCP)' if log.network == 'Socket' else ''}")
+    if "no verbs" in log.lines and not _is_of_one_host(log):
+        parts.append("no InfiniBand or RoCE card usable")
     parts += [f"{name}={value}" for name, value in list(log.environment.items())[:_MOST_SETTINGS]]
     return ", ".join(parts)
 
@@ -213,19 +241,48 @@ _OF_HOSTS = (
 )
 
 
+#: Each host of a job with the file and the statements of its log.
+_Hosts = dict[str, tuple[str, HostStatements]]
+
+
+def _jobs(facts: Facts) -> list[_Hosts]:
+    """Return the hosts of each job: of a log of several hosts, or of logs for each host of a job of several nodes."""
+    jobs: dict[object, _Hosts] = {}
+    for fact in facts.of(Quantity.NCCL_RUN):
+        hosts = {host: (fact.place.path, one) for host, one in fact.value.hosts.items()}
+        job = fact.value.ranks if fact.value.nodes > 1 else fact.place.path
+        # Two logs of a host are of two runs.
+        if hosts.keys() & jobs.get(job, {}).keys():
+            job = (job, fact.place.path)
+        jobs.setdefault(job, {}).update(hosts)
+    return list(jobs.values())
+
+
+def _variables_of_some_hosts(hosts: _Hosts) -> Iterator[Finding]:
+    """Yield variables of NCCL that some hosts of a job set otherwise than the others."""
+    stating = {host: one for host, (_, one) in hosts.items() if one.environment}
+    names = dict.fromkeys(name for one in stating.values() for name in one.environment)
+    for name in names:
+        values = {host: one.environment[name] for host, one in stating.items() if name in one.environment}
+        counts = Counter(value for value, _ in values.values())
+        rare, count = min(counts.items(), key=lambda one: one[1])
+        if len(values) == len(stating) and len(counts) == 1:
+            continue
+        of_rare = [host for host, (value, _) in values.items() if value == rare]
+        text = f"{name}={rare} is set on {count} of {len(stating)} hosts ({', '.join(of_rare[:_MOST_SETTINGS])})"
+        path, line = hosts[of_rare[0]][0], values[of_rare[0]][1]
+        remedy = f"set {name} alike on all hosts, or on none: unequal settings can stop a job"
+        yield Finding("host_differs_settings", text, remedy, ACCESS + 0.1, origin=f"{path}:{line}")
+
+
 #: Values that are worse, whatever most hosts state.
 _WORSE = {"gpudirect": "without", "network": "Socket"}
 
 
 def _unequal_hosts(facts: Facts) -> Iterator[Finding]:
     """Yield what some hosts of a communicator state differently from the others, also in a log for each host."""
-    jobs: dict[object, dict[str, tuple[str, HostStatements]]] = {}
-    for fact in facts.of(Quantity.NCCL_RUN):
-        # Logs of several hosts, or for each host of a job with several nodes.
-        job = fact.value.ranks if fact.value.nodes > 1 else fact.place.path
-        for host, one in fact.value.hosts.items():
-            jobs.setdefault(job, {}).setdefault(host, (fact.place.path, one))
-    for hosts in jobs.values():
+    for hosts in _jobs(facts):
+        yield from _variables_of_some_hosts(hosts)
         for name, words, remedy in _OF_HOSTS:
             stated = {host: (getattr(one, name), path) for host, (path, one) in hosts.items() if getattr(one, name)}
             values = Counter(found[0] for found, _ in stated.values())
@@ -257,16 +314,25 @@ def _between_nodes(log: NcclLog, place: Callable[..., str]) -> Iterator[Finding]
     """Yield networks between nodes that are slower than InfiniBand or RoCE with GPUDirect."""
     network = [via for via in log.transports.values() if via.startswith("NET")]
     # Without the number of nodes, a hop over the network shows that there are several.
-    if _is_of_one_host(log) or not (network or (log.network and log.nodes > 1)):
+    if _is_of_one_host(log):
+        return
+    if not network and "no GDR" in log.lines and "GDR" not in log.lines:
+        yield Finding(
+            "no_gpudirect",
+            "NCCL states that GPUDirect RDMA is disabled for its cards: between nodes, data pass through host memory",
+            _gpudirect_remedy(log.environment),
+            ACCESS,
+            origin=place("no GDR"),
+        )
+    if not (network or (log.network and log.nodes > 1)):
         return
     if (network and all("Socket" in via for via in network)) or (not network and log.network == "Socket"):
         yield Finding(
             "tcp_between_nodes",
             "the hops between nodes use TCP sockets (NET/Socket)",
-            "where the nodes have InfiniBand or RoCE cards: install rdma-core, pass /dev/infiniband to the container, "
-            "unset NCCL_IB_DISABLE; on AWS the OFI plugin",
+            _sockets_remedy(log),
             ACCESS,
-            origin=place("NET"),
+            origin=place("NCCL_IB_DISABLE", "no verbs", "NET"),
         )
     yield from _selected_cards(log, place)
     shared = _shared_cards(log)
@@ -290,6 +356,16 @@ def _between_nodes(log: NcclLog, place: Callable[..., str]) -> Iterator[Finding]
             ACCESS,
             origin=place("NET"),
         )
+
+
+def _sockets_remedy(log: NcclLog) -> str:
+    """Return what permits InfiniBand or RoCE: first without a setting that excludes it."""
+    if log.environment.get("NCCL_IB_DISABLE") == "1":
+        return "unset NCCL_IB_DISABLE, if the nodes have InfiniBand or RoCE cards"
+    return (
+        "where the nodes have InfiniBand or RoCE cards: install rdma-core, pass /dev/infiniband to the container; on "
+        "AWS the OFI plugin"
+    )
 
 
 def _gpudirect_remedy(environment: Mapping[str, str]) -> str:

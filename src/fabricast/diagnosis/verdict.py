@@ -13,9 +13,13 @@ from fabricast.collectives.forecast import CollectiveForecast
 from fabricast.core.findings import Finding
 from fabricast.core.number_text import duration_text, size_text
 from fabricast.core.warnings import WarningCode
+from fabricast.diagnosis.settings import COSTLY_SETTINGS
 from fabricast.diagnosis.weights import ACCESS, FIRST, LINK, MINOR
 
-__all__ = ["Verdict", "VerdictKind", "is_refuted", "verdict_of", "within_text"]
+__all__ = ["Verdict", "VerdictKind", "is_refuted", "is_within", "verdict_of", "within_text"]
+
+#: Ratio of a measured time to a forecast without range up to which it is as expected.
+_NEAR = 1.2
 
 
 class VerdictKind(StrEnum):
@@ -25,6 +29,8 @@ class VerdictKind(StrEnum):
     SLOWER = "slower than expected"
     DOUBTFUL = "possibly slower than expected"
     WRONG = "wrong results"
+    FAILED = "the run failed"
+    STATED = "a fault is stated"
     NOTHING = "nothing could be judged"
     UNSUPPORTED = "not supported"
 
@@ -65,9 +71,10 @@ def verdict_of(
         place = f" ({first.origin})" if first.origin else ""
         if first.cause == "wrong_results":
             return Verdict(VerdictKind.WRONG, f"{first.text}{place}")
-        if first.gain > FIRST - 1:
-            # A run that fails has no rate.
+        if first.cause == "stopped":
             return Verdict(VerdictKind.NOTHING, f"{first.text}{place}")
+        if first.gain > FIRST - 1:
+            return Verdict(VerdictKind.FAILED, f"{first.text}{place}")
         if doubtful and first.gain >= ACCESS:
             # A stated cause is certain, its cost is not.
             return Verdict(VerdictKind.SLOWER, f"{first.text}{place}; {doubtful[0]}")
@@ -77,7 +84,7 @@ def verdict_of(
             # Copies and collectives may be as fast as expected, and the job waits for a throttled GPU.
             return Verdict(VerdictKind.SLOWER, f"{first.text}{place}; measured: {'; '.join(_shown(within))}")
         if within and not any(_is_measured(finding) for finding in findings):
-            if over_pcie and first.cause == WarningCode.DOWNGRADED_LINK:
+            if over_pcie and first.cause in (WarningCode.DOWNGRADED_LINK, WarningCode.SLOW_LINKS):
                 return Verdict(VerdictKind.SLOWER, f"{first.text}{place}; measured with this link: {within[-1]}")
             return Verdict(VerdictKind.WITHIN, f"{'; '.join(_shown(within))}; also: {first.text}{place}")
         if first.gain <= MINOR:
@@ -85,10 +92,10 @@ def verdict_of(
         symptom = next((one for one in findings if one.cause == "slower_than_public_machines"), None)
         if symptom is not None and symptom is not first:
             return Verdict(VerdictKind.SLOWER, f"{symptom.text}; most probable cause: {first.text}{place}")
-        more = "" if measured else "; no measurement shows by how much"
-        if uncompared and not _is_measured(first):
-            more = f"; {uncompared[0]}"
-        return Verdict(VerdictKind.SLOWER, f"{first.text}{place}{more}")
+        if not measured or (uncompared and not _is_measured(first)):
+            more = f"; {uncompared[0]}" if uncompared else "; no measurement shows what it costs"
+            return Verdict(VerdictKind.STATED, f"{first.text}{place}{more}")
+        return Verdict(VerdictKind.SLOWER, f"{first.text}{place}")
     if doubtful:
         return Verdict(VerdictKind.DOUBTFUL, doubtful[0])
     if within:
@@ -118,25 +125,32 @@ def _shown(within: Sequence[str]) -> list[str]:
 def _is_certain(finding: Finding) -> bool:
     """Return whether a file states that a GPU is slower than it can be, or a setting that excludes direct copies."""
     is_setting = finding.cause == Cause.HOST_MEMORY_TRANSPORT and " is set" in finding.text
-    return finding.cause == "gpu_throttled" or " under load" in finding.text or is_setting
+    return finding.cause in ("gpu_throttled", COSTLY_SETTINGS) or " under load" in finding.text or is_setting
 
 
 def _is_measured(finding: Finding) -> bool:
     """Return whether a finding is a measurement that is worse than expected."""
-    symptoms = (Cause.SLOWER_THAN_FORECAST, "slower_than_public_machines")
+    symptoms = (Cause.SLOWER_THAN_FORECAST, "slower_than_public_machines", "slower_than_other_run")
     return finding.gain > LINK or finding.cause in symptoms
 
 
+def is_within(forecast: CollectiveForecast) -> bool:
+    """Return whether the measured time of the largest size is not longer than its range."""
+    row = forecast.table.iloc[-1]
+    return bool(row["measured_us"] <= row.get("latest_us", row["time_us"] * _NEAR))
+
+
 def within_text(forecast: CollectiveForecast) -> str:
-    """Return measured and expected times of the largest size of a table that is as expected."""
+    """Return measured and expected times of the largest size of a table."""
     row = forecast.table.iloc[-1]
     low, high = row.get("earliest_us", row["time_us"]), row.get("latest_us", row["time_us"])
     expected = " to ".join(dict.fromkeys(duration_text(time * 1e-6) for time in (low, high)))
     through = " through host memory" if set(forecast.transports) == {"SHM"} else ""
     relation = "less than the forecast" if row["measured_us"] < low else "forecast"
+    late = "" if is_within(forecast) else f", {row['measured_us'] / high:.2f} times the longest expected time"
     return (
         f"{forecast.operation} of {size_text(float(row['size_bytes']))}{through} lasts "
-        f"{duration_text(row['measured_us'] * 1e-6)}, {relation} {expected}"
+        f"{duration_text(row['measured_us'] * 1e-6)}, {relation} {expected}{late}"
     )
 
 

@@ -11,5 +11,5 @@ CONTRADICTION, LINK, ACCESS = 59.0, 58.0, 57.0
 SYMPTOM = 50.0
 #: Findings that need not cost time.
 MINOR = 0.5
-#: Findings that come before all others: wrong results, and hops over the network within a host.
+#: Findings that come before all others: wrong results, runs that failed, and hops over the network within a host.
 FIRST = 100.0

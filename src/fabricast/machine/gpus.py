@@ -19,7 +19,7 @@ from fabricast.nccl.records import NcclTestsTable
 from fabricast.pcie.topology.parts import PeerLink, Vertex, pci_address
 from fabricast.pcie.topology.tree import PcieTree
 
-__all__ = ["with_gpus"]
+__all__ = ["downgraded_links", "link_of_text", "with_gpus"]
 
 _LINK = re.compile(r"(?:gen|pcie)?\s*([1-6])(?:\.0)?\s*x\s*(\d{1,2})", re.IGNORECASE)
 
@@ -43,10 +43,10 @@ class _Link:
         return pcie_link_bytes_per_s(self.generation, self.width)
 
 
-def _link_of_text(link: str, gpu: str | None) -> tuple[int, int]:
+def link_of_text(link: str, gpu: str | None) -> tuple[int, int]:
     """Return generation and width of text such as gen4x16, which the GPU model must permit.
 
-    >>> _link_of_text("gen4x16", None), _link_of_text("PCIe 5.0 x8", "RTX 5090")
+    >>> link_of_text("gen4x16", None), link_of_text("PCIe 5.0 x8", "RTX 5090")
     ((4, 16), (5, 8))
     """
     match = _LINK.fullmatch(link.strip())
@@ -65,7 +65,7 @@ def with_gpus(
     if options.gpu is not None:
         gpu_model(options.gpu)
     if options.link is not None:
-        _link_of_text(options.link, options.gpu)
+        link_of_text(options.link, options.gpu)
     reports = facts.blocks_of(Content.GPUS)
     warnings: list[CodedWarning] = []
     of_reports: list[tuple[Block, dict[str, str]]] = []
@@ -202,7 +202,7 @@ def _with_links(
             if vertex.generation is not None and vertex.width is not None:
                 stated.setdefault(name, _Link(vertex.generation, vertex.width, Kind.STATED, other.origin))
     if options.link is not None:
-        option = _Link(*_link_of_text(options.link, options.gpu), Kind.OPTION, "option link")
+        option = _Link(*link_of_text(options.link, options.gpu), Kind.OPTION, "option link")
         warnings += _against_option(tree, option, stated, described[0].origin)
         return _with_vertex_links(tree, dict.fromkeys(tree.accelerator_names, option))
     superchips = {

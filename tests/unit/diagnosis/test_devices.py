@@ -130,7 +130,7 @@ def test_inactive_nvlinks_of_one_gpu_are_named(diagnosed):
         return f"GPU {number}: NVIDIA H100 80GB HBM3 (UUID: GPU-0a1b2c3d-{number})\n{links}"
 
     found = diagnosed(nvlink=gpu(0, 18) + gpu(1, 17) + gpu(2, 18))
-    assert texts_of(found) == ["GPU 1: NVLink 17 inactive: 17 links, other GPUs have 18"]
+    assert texts_of(found) == ["GPU 1: NVLink 17 inactive, 17 of 18 links work, on other GPUs 18"]
     # A model without some links is no fault.
     assert not diagnosed(nvlink=gpu(0, 12) + gpu(1, 12) + gpu(2, 12)).findings
 

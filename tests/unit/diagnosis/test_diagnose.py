@@ -268,7 +268,7 @@ def test_a_yaml_topology_is_used_beside_logs_and_peer_access(tmp_path):
             f"GPU{one} " + " ".join("X" if one == other else "CNS" for other in range(4)) + "\n" for one in range(4)
         )
     )
-    (found,) = fc.diagnose([tmp_path / "m.yaml", tmp_path / "p2p.txt"]).findings
+    (found,) = fc.diagnose([tmp_path / "m.yaml", tmp_path / "p2p.txt"], gpu="L40S").findings
     assert (found.cause, found.text.split(" (")[0]) == ("no_peer_access", "12 of 12 pairs have no peer access")
     assert not fc.diagnose([tmp_path / "m.yaml", tmp_path / "topo.txt"]).findings
 

@@ -286,7 +286,7 @@ def test_old_versions_are_named(diagnosed):
         ("Cuda failure 'unknown error'", "a CUDA call failed"),
         ("NET/IB : Got completion from peer 10.0.0.2<1> with status=12 opcode=0 len=0 vendor err 129", "lost messages"),
         ("NET/IB : Got completion with error 4, opcode 1, len 0, vendor err 81", "access control"),
-        ("Call to ibv_reg_mr failed with error Cannot allocate memory", "cannot be registered"),
+        ("Call to ibv_reg_mr failed with error Cannot allocate memory", "cannot be locked"),
         ("Watchdog caught collective operation timeout: WorkNCCL(SeqNum=3, OpType=ALLREDUCE)", "did not end in time"),
         (
             'NUMA auto balancing enabled which can lead to variability in the RCCL performance! Disable by "sudo sysctl"',

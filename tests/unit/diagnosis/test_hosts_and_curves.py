@@ -106,7 +106,9 @@ def test_large_sizes_far_from_the_forecast_are_doubtful(tmp_path):
     assert str(diagnosis.verdict).startswith("possibly slower than expected")
     assert "large sizes last 1.45 times as long as the forecast" in str(diagnosis.verdict)
     assert not diagnosis.has_causes
-    assert any(text.startswith("to decide: add the cluster in YAML") for text in diagnosis.statements)
+    assert any(
+        text.startswith("to decide: add a file cluster.yaml with the lines 'cluster: ") for text in diagnosis.statements
+    )
 
 
 def test_a_cluster_file_states_the_cards(tmp_path):

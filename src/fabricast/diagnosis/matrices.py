@@ -1,0 +1,161 @@
+"""Measured copies without a topology: pairs and GPUs compared with each other, and rates with public machines."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from fabricast.core.facts import Content, Fact, Facts, Quantity
+from fabricast.core.findings import Finding
+from fabricast.core.units import pcie_link_bytes_per_s
+from fabricast.core.warnings import WarningCode
+from fabricast.diagnosis.measured import ComparedRate
+from fabricast.diagnosis.weights import CONTRADICTION
+from fabricast.inputs.gpus import GpuModel, gpu_model, is_known_gpu
+from fabricast.inputs.pair_rates import ONE_WAY, is_old_geforce, pcie_share, staged_share
+from fabricast.machine.gpus import link_of_text
+from fabricast.machine.options import MachineOptions
+from fabricast.pcie.topology.memory import HOST
+
+__all__ = ["CHECK_ACCESS", "rates_without_topology", "slow_copies_without_topology"]
+
+#: Share of the rate through host memory below which direct copies are slower, and share of the slowest copy between
+#: other GPUs below which all copies of a GPU are slow: without a topology, a GPU may be on another processor.
+_SLOWER_THAN_STAGED, _SLOW_GPU = 0.8, 0.7
+_FEWEST_GPUS = 3
+#: Remedy of direct copies that are slower than those through host memory.
+CHECK_ACCESS = (
+    "test with NCCL_P2P_DISABLE=1, then boot with iommu=pt or without IOMMU, and disable ACS of switches ('sudo lspci "
+    "-vvv | grep ACSCtl')"
+)
+_CHECK_LINK = "compare LnkSta with LnkCap in 'sudo lspci -vv' while the GPUs copy; add 'nvidia-smi topo -m'"
+
+
+@dataclass(frozen=True)
+class _Rate:
+    """Rate in bytes/s with its place."""
+
+    bytes_per_s: float
+    place: str
+
+
+_Rates = Mapping[tuple[str, str], _Rate]
+
+
+def slow_copies_without_topology(facts: Facts) -> Iterator[Finding]:
+    """Yield direct copies that are slower than those through host memory, or else a GPU whose copies are all slow."""
+    direct, staged = _direct(facts), _staged(facts)
+    slower = [
+        pair
+        for pair in direct.keys() & staged.keys()
+        if direct[pair].bytes_per_s < _SLOWER_THAN_STAGED * staged[pair].bytes_per_s
+    ]
+    if slower:
+        one = min(sorted(slower), key=lambda pair: direct[pair].bytes_per_s / staged[pair].bytes_per_s)
+        text = (
+            f"direct copies of {len(slower)} of {len(direct.keys() & staged.keys())} pairs are slower than their "
+            f"copies through host memory, for example {'>'.join(one)} with {direct[one].bytes_per_s / 1e9:.4g} and "
+            f"{staged[one].bytes_per_s / 1e9:.4g} GB/s, usually because of the IOMMU or access control (ACS)"
+        )
+        yield Finding(WarningCode.SLOWER_THAN_STAGED, text, CHECK_ACCESS, CONTRADICTION, origin=direct[one].place)
+        return
+    for kind, rates in (("direct copies", direct), ("copies through host memory", staged)):
+        found = list(_slow_gpus(kind, rates))
+        yield from found
+        if found:
+            return
+
+
+def _slow_gpus(kind: str, rates: _Rates) -> Iterator[Finding]:
+    """Yield the GPUs all of whose copies are slower than every copy between the other GPUs."""
+    gpus = sorted({end for pair in rates for end in pair}, key=lambda name: (len(name), name))
+    if len(gpus) < _FEWEST_GPUS:
+        return
+    of_gpu = {gpu: [one.bytes_per_s for pair, one in rates.items() if gpu in pair] for gpu in gpus}
+    slow = [gpu for gpu in gpus if max(of_gpu[gpu]) < _SLOW_GPU * max(one.bytes_per_s for one in rates.values())]
+    others = [one.bytes_per_s for pair, one in rates.items() if not set(pair) & set(slow)]
+    if not slow or not others:
+        return
+    for gpu in slow:
+        if max(of_gpu[gpu]) >= _SLOW_GPU * min(others):
+            continue
+        worst = min((pair for pair in rates if gpu in pair), key=lambda pair: rates[pair].bytes_per_s)
+        low, high = (f"{one / 1e9:.3g}" for one in (min(of_gpu[gpu]), max(of_gpu[gpu])))
+        text = (
+            f"GPU {gpu} reaches {' to '.join(dict.fromkeys((low, high)))} GB/s in all its {kind}, the other GPUs at "
+            f"least {min(others) / 1e9:.3g} GB/s among each other: its link is narrow or old, or it is on another "
+            "processor"
+        )
+        yield Finding(WarningCode.SLOW_ENDPOINT, text, _CHECK_LINK, CONTRADICTION, origin=rates[worst].place)
+
+
+def rates_without_topology(facts: Facts, options: MachineOptions) -> Iterator[ComparedRate]:
+    """Yield median rates of copies over PCIe with those of public machines, if the files name one model of GPU."""
+    model, name = _model(facts, options)
+    if model is None or model.host_bytes_per_s is not None:
+        return
+    generation, width = model.generation, model.width
+    if options.link is not None:
+        generation, width = link_of_text(options.link, options.gpu)
+    raw = pcie_link_bytes_per_s(generation, width)
+    link = f"PCIe Gen{generation} x{width} ({name})"
+    direct, staged = _direct(facts), _staged(facts)
+    gpus = {end for pair in {**direct, **staged} for end in pair}
+    of_staged = staged_share(generation, ONE_WAY, old_geforce=is_old_geforce(name), gpus=len(gpus))
+    for words, rates, share in (
+        # Faster copies use direct links, whose number is unknown.
+        ("direct copies", {} if _use_direct_links(direct, raw) else direct, pcie_share(generation)),
+        ("copies through host memory", staged, of_staged),
+        ("copies of host memory", _of_host(facts), pcie_share(generation)),
+    ):
+        if rates and share.machines:
+            median = float(np.median([one.bytes_per_s for one in rates.values()]))
+            place = next(iter(rates.values())).place.rpartition(":")[0] or next(iter(rates.values())).place
+            yield ComparedRate(words, median, raw, share, place, link, generation)
+
+
+def _use_direct_links(rates: _Rates, raw: float) -> bool:
+    return any(one.bytes_per_s > raw for one in rates.values())
+
+
+def _model(facts: Facts, options: MachineOptions) -> tuple[GpuModel | None, str]:
+    """Return the only model of the GPUs with its name; None if there is none, several, or an unknown one."""
+    names = {options.gpu} if options.gpu is not None else set(map(str, facts.values(Quantity.GPU_MODEL)))
+    known = {gpu_model(name) for name in names if is_known_gpu(name)}
+    if len(known) != 1 or not all(map(is_known_gpu, names)):
+        return None, ""
+    return known.pop(), min(names).removeprefix("NVIDIA ")
+
+
+def _direct(facts: Facts) -> _Rates:
+    """Return the rates of single copies between GPUs."""
+    return {pair: one for pair, one in _singles(facts).items() if HOST not in {end[:1] for end in pair}}
+
+
+def _of_host(facts: Facts) -> _Rates:
+    """Return the rates of single copies between a GPU and host memory."""
+    return {pair: one for pair, one in _singles(facts).items() if HOST in {end[:1] for end in pair}}
+
+
+def _singles(facts: Facts) -> _Rates:
+    """Return the rates of single copies, those of the first file that has them."""
+    found: dict[tuple[str, str], _Rate] = {}
+    for fact in facts.of(Quantity.RATE):
+        if len(fact.value.flows) == 1:
+            found.setdefault(fact.value.flows[0], _rate(fact, fact.value.total_bytes_per_s))
+    return found
+
+
+def _staged(facts: Facts) -> _Rates:
+    """Return the rates of single copies through host memory."""
+    found: dict[tuple[str, str], _Rate] = {}
+    for block in facts.blocks_of(Content.COPIES):
+        for fact in block.of(Quantity.STAGED_RATE):
+            found.setdefault((fact.subject[0], fact.subject[1]), _rate(fact, float(fact.value)))
+    return found
+
+
+def _rate(fact: Fact, bytes_per_s: float) -> _Rate:
+    return _Rate(bytes_per_s, str(fact.place))

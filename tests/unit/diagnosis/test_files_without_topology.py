@@ -1,0 +1,188 @@
+"""Files that answer by themselves: matrices of copies, runs that stop, messages of the kernel, lists of NVLinks."""
+
+import pytest
+
+import fabricast as fc
+from tests.unit.diagnosis.pasted import nccl_tests, peer_test
+
+SLOW_GPU = [[0, 25.9, 3.9, 25.8], [25.8, 0, 3.9, 25.9], [3.9, 3.9, 0, 3.9], [25.9, 25.9, 3.9, 0]]
+STAGED = peer_test([[25.0] * 3] * 3).replace("P2P=Enabled Bandwidth (P2P Writes)", "P2P=Disabled Bandwidth")
+RANKS = nccl_tests("all_reduce", 2, {1 << 20: 90.0, 1 << 24: 900.0})
+HEAD = "".join(line for line in RANKS.splitlines(keepends=True) if line.startswith("#") and "Out of" not in line)
+
+
+@pytest.fixture
+def first(tmp_path):
+    """Return a function that writes a text and returns its diagnosis."""
+
+    def diagnose(text, **options):
+        path = tmp_path / "pasted.txt"
+        path.write_text(text)
+        return fc.diagnose(path, **options)
+
+    return diagnose
+
+
+def causes_of(found):
+    return [finding.cause for finding in found.findings]
+
+
+def test_a_slow_gpu_of_a_matrix_is_named_without_topology(first):
+    found = first(peer_test(SLOW_GPU))
+    assert causes_of(found) == ["slow_endpoint"]
+    assert found.findings[0].text.startswith("GPU 2 reaches 3.9 GB/s in all its direct copies, the other GPUs at least")
+    assert str(found.verdict).startswith("slower than expected: GPU 2 ")
+    # One slow pair, or two halves of a machine, are no slow GPU.
+    halves = [[25.0 if one // 2 == other // 2 else 9.0 for other in range(4)] for one in range(4)]
+    pair = [[3.9 if {one, other} == {0, 1} else 25.0 for other in range(4)] for one in range(4)]
+    assert not first(peer_test(halves)).findings and not first(peer_test(pair)).findings
+
+
+def test_direct_copies_slower_than_host_memory_are_named_without_topology(first):
+    found = first(f"{STAGED}{peer_test([[2.0] * 3] * 3)}")
+    assert causes_of(found) == ["slower_than_staged"]
+    assert "6 of 6 pairs" in found.findings[0].text and "iommu=pt" in found.findings[0].remedy
+    assert not first(f"{STAGED}{peer_test([[24.0] * 3] * 3)}").findings
+
+
+@pytest.mark.parametrize(
+    ("rate", "gpu", "start"),
+    [
+        (25.0, "RTX A6000", "within the expected range: direct copies reach 25 GB/s (median), "),
+        (6.6, "RTX A6000", "slower than expected: direct copies reach 6.6 GB/s (median), "),
+        (25.0, None, "nothing could be judged: the files name no known model of GPU"),
+        # Copies over NVLink say nothing about the PCIe links.
+        (390.0, "H100 SXM", "nothing could be judged"),
+    ],
+)
+def test_rates_are_compared_with_public_machines_by_the_model(first, rate, gpu, start):
+    found = first(peer_test([[rate] * 2] * 2), gpu=gpu)
+    assert str(found.verdict).startswith(start)
+    assert ("Gen4 x4" in str(found.verdict)) == (rate < 7)
+
+
+def test_the_model_is_that_of_the_file(first):
+    device = "Device: 0, NVIDIA RTX A6000, pciBusID: 3, pciDeviceID: 0, pciDomainID:0\n"
+    assert "(RTX A6000)" in str(first(device + peer_test([[25.0] * 2] * 2)).verdict)
+
+
+def test_a_run_that_stops_before_its_first_result_is_no_bad_file(first):
+    for text in (HEAD, HEAD[: HEAD.index("#       size")], f"{HEAD}#  (B)  (elements)  (us)\n"):
+        found = first(text)
+        assert causes_of(found) == ["stopped"] and "NCCL_P2P_DISABLE=1" in found.findings[0].remedy
+        assert str(found.verdict).startswith("nothing could be judged: the output ends before its first result")
+    access = "P2P Connectivity Matrix\n     D\\D     0     1\n     0       1     1\n     1       1     1\n"
+    for text in (access, f"{access}Unidirectional P2P=Disabled Bandwidth Matrix (GB/s)\n   D\\D     0      1\n"):
+        assert causes_of(first(text)) == ["stopped"]
+
+
+def test_processes_that_do_not_find_each_other_are_named(first):
+    alone = RANKS.replace("# Out of bounds values : 0 OK\n", "")
+    ranks = [line for line in alone.splitlines(keepends=True) if "Rank  0" in line]
+    text = alone.replace(ranks[0], ranks[0] + ranks[0].replace("node01", "node02"))
+    found = first(text)
+    assert causes_of(found) == ["no_mpi"] and "MPI=1" in found.findings[0].remedy
+    assert str(found.verdict).startswith("the run failed: rank 0 is listed by node01 and node02")
+
+
+def test_tables_of_broadcast_with_a_root_and_no_reduction_are_read(first):
+    rows = "#  size  count  type  root  time  algbw  busbw  error  time  algbw  busbw  error\n"
+    rows += "1048576 262144 float 0 45.8 22.89 22.89 N/A 38.1 27.52 27.52 N/A\n"
+    found = first(RANKS[: RANKS.index("#       size")].replace("all_reduce_perf", "broadcast_perf") + rows)
+    assert "broadcast_perf, 2 ranks, 1 sizes" in found.sources[0] and not found.damaged
+
+
+@pytest.mark.parametrize(
+    ("line", "cause", "text"),
+    [
+        ("NVRM: Xid (PCI:0000:dc:00): 149, NETIR_LINK_EVT Fatal", "gpu_errors", "0000:dc:00.0: NVLink error (Xid 149)"),
+        (
+            "NVRM: Xid (PCI:0000:dc:00): 45, pid=1, Ch 1 caused by previous Xid 145",
+            "gpu_errors",
+            "0000:dc:00.0: NVLink error (Xid 145)",
+        ),
+        ("NVRM: Xid (PCI:0000:dc:00): 31, MMU Fault", None, "0000:dc:00.0: Xid 31, an error of a program: MMU Fault"),
+        ("NVRM: Xid (PCI:0000:dc:00): 999, Odd", None, "0000:dc:00.0: Xid 999, whose meaning is not known here: Odd"),
+        (
+            "nvidia-nvswitch1: SXid (PCI:0000:c1:00.0): 24007, Fatal, Link 46 sourcetrack timeout",
+            "gpu_errors",
+            "0000:c1:00.0: fatal error of an NVSwitch or its NVLinks (SXid 24007)",
+        ),
+        (
+            "nvidia-nvswitch1: SXid (PCI:0000:c1:00.0): 12028, Non-fatal, Link 32 egress",
+            None,
+            "0000:c1:00.0: SXid 12028 of an NVSwitch, not fatal: Link 32 egress",
+        ),
+        (
+            "Unable to determine the device handle for GPU0000:03:00.0: Unknown Error",
+            "gpu_errors",
+            "0000:03:00.0: cannot be reached by the driver (fallen off the bus)",
+        ),
+    ],
+)
+def test_errors_of_the_driver_are_causes_or_notes_and_never_an_all_clear(first, line, cause, text):
+    found = first(f"[  1.000000] {line}\n" if "handle" not in line else f"{line}\n")
+    assert causes_of(found) == ([] if cause is None else [cause])
+    printed = [finding.text for finding in found.findings] if cause else list(found.statements)
+    assert printed[0].startswith(text)
+    assert "no errors of GPUs" not in str(found.statements)
+    assert (str(found.verdict).startswith("a fault is stated: ")) == (cause is not None)
+
+
+def links_of(*counts, model="NVIDIA A100-SXM4-80GB", inactive=0, uuid="GPU-1"):
+    lines = []
+    for number, count in enumerate(counts):
+        lines.append(f"GPU {number}: {model} (UUID: {uuid})")
+        lines += [f"\t Link {link}: 25 GB/s" for link in range(count - inactive * (number == 0))]
+        lines += [f"\t Link {count - 1 - link}: <inactive>" for link in range(inactive * (number == 0))]
+    return "\n".join(lines) + "\n"
+
+
+def test_only_links_that_are_stated_as_inactive_are_a_fault(first):
+    assert not first(links_of(12, 12, 1)).findings
+    found = first(links_of(12, 12, inactive=2))
+    assert found.findings[0].text == "GPU 0: NVLink 11, 10 inactive, 10 of 12 links work, on other GPUs 12"
+    # The only GPU of a text: on an SXM board it is a fault, with a bridge it may be none.
+    assert causes_of(first(links_of(6, model="Tesla V100-SXM2-32GB", inactive=2, uuid="..."))) == ["gpu_errors"]
+    bridged = first(links_of(12, model="NVIDIA A40", inactive=8))
+    assert not bridged.findings and "4 of 12 links work; it may have fewer partners" in str(bridged.statements)
+
+
+def test_a_fabric_that_is_not_ready_is_a_fault(first):
+    report = (
+        "==NVSMI LOG==\n\nGPU 00000000:18:00.0\n    Product Name                          : NVIDIA H100 80GB HBM3\n"
+    )
+    fabric = "    Fabric\n        State                             : Completed\n        Status                            : {}\n"
+    assert causes_of(first(report + fabric.format("Insufficient Resources"))) == ["gpu_errors"]
+    assert not first(report + fabric.format("Success")).findings
+
+
+def test_lines_of_lspci_after_grep_are_read(first):
+    line = "\t\tACSCtl:\tSrcValid+ TransBlk- ReqRedir{} CmpltRedir+ UpstreamFwd+ EgressCtrl- DirectTrans-\n"
+    assert causes_of(first(line.format("+") + line.format("-"))) == ["access_control"]
+    quiet = first(line.format("-") * 3)
+    assert not quiet.findings and "redirects requests at none of 3 ports" in str(quiet.statements)
+    link = "LnkCap: Port #0, Speed 16GT/s, Width x16, ASPM L1\nLnkSta: Speed {}GT/s (downgraded), Width x{}\n"
+    assert causes_of(first(link.format(16, 8))) == ["narrow_link"]
+    idle = first(link.format(2.5, 16))
+    assert not idle.findings and "normal while its device is idle" in str(idle.statements)
+
+
+def test_tests_of_nvbandwidth_that_were_left_out_or_damage_data_are_named(first):
+    head = "nvbandwidth Version: v0.7\nDevice 0: NVIDIA L40S\nDevice 1: NVIDIA L40S\n\n"
+    found = first(f"{head}Waiving device_to_device_memcpy_write_ce.\n")
+    assert not found.findings and "left out device_to_device_memcpy_write_ce" in str(found.statements)
+    found = first(f"{head}Running one_to_all_read_sm.\n Invalid value when checking the pattern at <0x7f>\n")
+    assert causes_of(found) == ["wrong_results"]
+
+
+def test_ports_of_ibstatus_and_of_several_hosts_are_read(first):
+    port = "Infiniband device '{}' port 1 status:\n\tstate:\t\t {}\n\tphys state:\t {}\n\trate:\t\t {} Gb/sec (4X)\n"
+    port += "\tlink_layer:\t InfiniBand\n\n"
+    found = first(
+        port.format("mlx5_0", "4: ACTIVE", "5: LinkUp", 200) + port.format("mlx5_1", "1: DOWN", "3: Disabled", 10)
+    )
+    assert [one.text for one in found.findings] == ["mlx5_1 port 1 is Down (Disabled)"]
+    one = "{0}: CA 'mlx5_0'\n{0}:\tCA type: MT4123\n{0}:\tPort 1:\n{0}:\t\tState: Active\n{0}:\t\tRate: {1}\n"
+    found = first(one.format("n1", 200) + one.format("n2", 100) + one.format("n3", 200))
+    assert [one.text for one in found.findings] == ["n2 mlx5_0 port 1 runs at 100 Gbit/s, most ports at 200 Gbit/s"]
