@@ -25,7 +25,7 @@ MAY_IMPORT = {
     "machine": {*GROUND, "pcie", "nccl", "sources", "machine"},
     "collectives": {*GROUND, "pcie", "nccl", "machine", "collectives"},
     "clusters": {*GROUND, "pcie", "breakdown", "nccl", "machine", "networks", "collectives", "clusters"},
-    "diagnosis": {*GROUND, "pcie", "nccl", "sources", "machine", "collectives", "diagnosis"},
+    "diagnosis": {*GROUND, "pcie", "nccl", "sources", "machine", "networks", "maxrate", "collectives", "diagnosis"},
     "config": {"core", "inputs", "config"},
     "results": {*GROUND, "results"},
     "figures": {*GROUND, *STUDIES, "machine", "config", "figures"},

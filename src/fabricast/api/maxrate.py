@@ -112,7 +112,7 @@ def fit_datasets(
                 break
         # The model with the fewest parameters that the data leave open.
         best = min(fits, key=lambda fit: list(fit.intervals.values()).count(None))
-        best = best if model is not None else _by_protocol(best)
+        best = _without_rate_of_one(best if model is not None else _by_protocol(best))
         yield _within_measured(best) if conventions[0] == "windowed" else best
 
 
@@ -122,6 +122,13 @@ def _by_protocol(fit: DatasetFit) -> DatasetFit:
         return fit
     split = ProtocolRegressor("postal", fewest_sizes=FEWEST_SIZES).fit(fit.cells, fit.times)
     return replace(fit, protocols=split) if split.breakpoints_ else fit
+
+
+def _without_rate_of_one(fit: DatasetFit) -> DatasetFit:
+    """Return a fit; one number of several processes does not determine the rate of one of them."""
+    if fit.model != "postal" or (fit.cells[:, 1] == 1).any():
+        return fit
+    return replace(fit, intervals={**fit.intervals, "r_c": None})
 
 
 def _within_measured(fit: DatasetFit) -> DatasetFit:

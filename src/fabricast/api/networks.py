@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +18,7 @@ from fabricast.inputs.files import exists
 from fabricast.networks.descriptions import default_network, switch_network
 from fabricast.networks.launcher_files import is_host_name, read_hosts, write_rank_files
 from fabricast.networks.loads import ROUTINGS, end_point_pairs, link_loads
-from fabricast.networks.mapping import has_equal_ports, search_hosts
+from fabricast.networks.mapping import HostSearch, fastest_hosts, has_equal_ports, search_hosts
 from fabricast.networks.network import SwitchNetwork
 from fabricast.networks.patterns import compact_block, grid_of, in_blocks, node_pairs, rank_pairs, slots_of_blocks
 from fabricast.percs.packets import PacketRun, Routes, simulate_routes
@@ -54,6 +55,8 @@ class RankMapping:
         Node of each rank.
     block : tuple of int or None
         Block of the grid that a node holds, or could hold; None for other patterns and grids without such a block.
+    slow_hosts : tuple of str
+        Hosts with a slower port than the fastest of those that may be used.
     """
 
     pattern: str
@@ -66,6 +69,7 @@ class RankMapping:
     assumptions: tuple[str, ...]
     node_of_rank: NDArray[np.int64]
     block: tuple[int, ...] | None
+    slow_hosts: tuple[str, ...] = ()
 
     def write(self, stem: str | Path) -> list[Path]:
         """Write ``stem.rankfile`` (Open MPI) and ``stem.hosts`` (one host per rank, for ``srun -m arbitrary``)."""
@@ -164,8 +168,10 @@ def map_ranks(
             argument="pattern",
         )
     built, names, places = _hosts(network, hosts, nodes, gbit_s, oversubscription, ranks_per_node)
-    search = search_hosts(built, flows, nodes, places, proposals=proposals, seed=seed, progress=progress)
+    search = _search(built, flows, nodes, places, proposals=proposals, seed=seed, progress=progress)
     same_ports = has_equal_ports(built, places)
+    slower = sorted(set(places.tolist()) - set(fastest_hosts(built, places).tolist()))
+    slow_hosts = tuple(name for name, place in zip(names, places.tolist(), strict=True) if place in slower)
     generator = np.random.default_rng(seed)
     random = [generator.permutation(places)[:nodes] for _ in range(_RANDOM_ORDERS)]
     listed = [places[:nodes]]
@@ -189,8 +195,38 @@ def map_ranks(
         title += f", a block of {'x'.join(map(str, block))} on each"
     owner = places_of_ranks // ranks_per_node
     return RankMapping(
-        title, built.title, table, times, host_s, same_ports, ranks_per_node, built.assumptions, owner, block
+        title,
+        built.title,
+        table,
+        times,
+        host_s,
+        same_ports,
+        ranks_per_node,
+        built.assumptions,
+        owner,
+        block,
+        slow_hosts,
     )
+
+
+def _search(
+    network: SwitchNetwork,
+    flows: tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]],
+    nodes: int,
+    hosts: NDArray[np.int64],
+    *,
+    proposals: int,
+    seed: int,
+    progress: Callable[[int], None] | None,
+) -> HostSearch:
+    """Return the best order of hosts: among those with the fastest ports, if they are enough, and among all."""
+    fast = fastest_hosts(network, hosts)
+    search = partial(search_hosts, network, flows, nodes, seed=seed, progress=progress)
+    if not nodes <= fast.size < hosts.size:
+        return search(hosts, proposals=proposals)
+    every, found = search(hosts, proposals=proposals // 2), search(fast, proposals=proposals - proposals // 2)
+    best = min(found, every, key=lambda one: one.time_s)
+    return replace(best, start_s=every.start_s, proposals=found.proposals + every.proposals)
 
 
 @with_checked_types

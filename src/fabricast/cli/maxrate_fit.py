@@ -28,7 +28,7 @@ from fabricast.maxrate.fitting import MaxRateRegressor, blocked_predictions, sum
 from fabricast.maxrate.intervals import parameter_intervals
 from fabricast.maxrate.loggp import LogGOPS, from_maxrate, from_netgauge, read_netgauge, simgrid_properties
 from fabricast.maxrate.models import CONVENTIONS, FORMS
-from fabricast.maxrate.protocols import ProtocolRegressor
+from fabricast.maxrate.protocols import ProtocolRegressor, late_switch
 
 __all__ = ["FitOptions", "fit_lines", "fit_table"]
 
@@ -107,6 +107,8 @@ def _netgauge_line(path: str, text: str) -> str:
     """Return the LogGOPS parameters determined by netgauge's message trains, whose L includes 2 o."""
     try:
         found = from_netgauge(read_netgauge(path, text=text))
+        if found.latency_s < 2 * found.overhead_s:
+            return "not determined (the time of the smallest message is shorter than two overheads)"
         return replace(found, latency_s=max(found.latency_s - 2 * found.overhead_s, 0.0)).line()
     except InputError as error:
         return f"not determined ({error.reason})"
@@ -122,6 +124,7 @@ def _dataset_lines(fit: DatasetFit, options: FitOptions) -> Iterator[str]:
     yield f"{dataset}: {len(cells)} cells, {who}, {convention} times; rates are those of {of}"
     if fit.protocols is not None:
         yield from _protocol_lines(fit.protocols)
+        yield from _late_switch_lines(fit.protocols, cells[:, 0], convention)
     else:
         yield f"  T = {FORMS[fit.model].formula}"
         for name, value in regressor.parameters_.items():
@@ -146,7 +149,7 @@ def _dataset_lines(fit: DatasetFit, options: FitOptions) -> Iterator[str]:
         yield f"  to determine {', '.join(name for name in missing if advice_of.get(name) == advice)}: {advice}"
     errors = summarise(fit.fitted.predict(cells), times)
     yield f"  error: median {errors.median:.1%}, 90 % of cells below {errors.p90:.1%}, largest {errors.largest:.1%}"
-    if errors.median > _MISFIT or errors.p90 > _WIDE_MISFIT:
+    if errors.median > _MISFIT or errors.p90 > _WIDE_MISFIT or errors.largest > _LARGEST_MISFIT:
         other = "" if fit.model == "refined_latency" else ", or --model refined_latency, which has a rate of messages"
         yield (
             "  the formula does not fit these times: fit protocols by themselves (--smallest-bytes, --largest-bytes)"
@@ -182,6 +185,17 @@ def _protocol_lines(split: ProtocolRegressor) -> Iterator[str]:
         yield f"    {sizes}: s {s:.4g} us, r_c {r_c:.4g} GB/s"
 
 
+def _late_switch_lines(split: ProtocolRegressor, sizes: NDArray[np.float64], convention: str) -> Iterator[str]:
+    """Yield the sizes that would be faster with the protocol of larger messages, and the threshold for them."""
+    found = late_switch(split, sizes) if convention != "windowed" else None
+    if found is not None:
+        crossing, last = size_text(found.from_bytes), size_text(found.to_bytes)
+        yield (
+            f"  messages of {crossing} to {last} would be faster with the protocol of larger ones, at {last} "
+            f"{found.factor:.2f} times: lower its threshold to {crossing} (UCX_RNDV_THRESH, I_MPI_EAGER_THRESHOLD)"
+        )
+
+
 def _smallest_lines(
     cells: NDArray[np.float64], times: NDArray[np.float64], convention: str, *, has_protocols: bool
 ) -> Iterator[str]:
@@ -207,8 +221,8 @@ def _smallest_lines(
 
 #: Share of the largest rate that one process reaches if it saturates the node.
 _SATURATES = 0.9
-#: Median error, and error of 90 % of the cells, above which a formula is not that of the times.
-_MISFIT, _WIDE_MISFIT = 0.1, 0.25
+#: Median error, error of 90 % of the cells, and largest error above which a formula is not that of the times.
+_MISFIT, _WIDE_MISFIT, _LARGEST_MISFIT = 0.1, 0.25, 0.5
 #: Size in bytes of small messages, and share by which the time falls at a change of the protocol.
 _SMALL_BYTES, _FALL, _FIRST_FALL = 1024, 0.05, 64
 _RATES = {"round_trip": "round trips", "one_way": "one-way messages", "windowed": "overlapping one-way messages"}
@@ -229,6 +243,8 @@ _ADVICE = {
 def _with_interval(value: float, interval: tuple[float, float] | None, scale: float, unit: str) -> str:
     if interval is None:
         return "not determined by these data"
+    if interval[0] == interval[1]:
+        return f"{value * scale:.5g} {unit} (the largest measured rate)"
     return f"{value * scale:.5g} {unit} ({interval[0] * scale:.5g} to {interval[1] * scale:.5g})"
 
 

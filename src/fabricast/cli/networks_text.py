@@ -13,6 +13,8 @@ __all__ = ["link_lines", "mapping_lines", "packet_lines"]
 
 #: Gain below which two times are the same.
 _SAME = 1.01
+#: Most hosts that are listed.
+_MOST_HOSTS = 8
 _ORDERS = {"listed": "listed order", "random": "random order", "searched": "best order", "blocks": "blocks"}
 
 
@@ -28,7 +30,10 @@ def mapping_lines(found: RankMapping, *, is_written: bool) -> Iterator[str]:
     orders = "with every order" if found.same_ports else "in the best order"
     if "blocks" in static:
         orders += " of consecutive ranks"
+    elif found.same_ports:
+        orders += " of hosts; other ranks on a node may send less"
     yield f"port of a host {found.host_s * 1e3:.4g} ms, {orders}"
+    yield from _slow_host_lines(found)
     gain = float(static["listed"] / static["searched"])
     if gain < _SAME:
         is_port = found.same_ports and static["listed"] <= found.host_s * _SAME
@@ -50,6 +55,16 @@ def mapping_lines(found: RankMapping, *, is_written: bool) -> Iterator[str]:
                 f"a block of {size} ranks on each node is {gain:.2f} times as fast as consecutive ranks in the listed "
                 "order of hosts: --blocks searches an order for blocks"
             )
+
+
+def _slow_host_lines(found: RankMapping) -> Iterator[str]:
+    """Yield the hosts with slower ports, and whether the best order uses them."""
+    used = [host for host in found.slow_hosts if host in set(found.table["host"])]
+    left = [host for host in found.slow_hosts if host not in used]
+    for hosts, words in ((used, "slow the job down"), (left, "are left out of the best order")):
+        if hosts:
+            more = f" and {len(hosts) - _MOST_HOSTS} more" if len(hosts) > _MOST_HOSTS else ""
+            yield f"hosts with a slower port than others {words}: {', '.join(hosts[:_MOST_HOSTS])}{more}"
 
 
 def packet_lines(found: NetworkPackets) -> Iterator[str]:

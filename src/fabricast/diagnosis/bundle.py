@@ -19,6 +19,7 @@ from fabricast.core.warnings import CodedWarning, CopyWarning, WarningCode
 from fabricast.diagnosis.cluster_forecasts import cluster_forecast, compare_with_forecast
 from fabricast.diagnosis.clusters import ComparedTable, compare_with_public, log_of
 from fabricast.diagnosis.curves import slower_than_larger
+from fabricast.diagnosis.fabric import fabric_findings
 from fabricast.diagnosis.matrices import CHECK_ACCESS, rates_without_topology, slow_copies_without_topology
 from fabricast.diagnosis.measured import (
     CONTRADICTING_FILES,
@@ -26,9 +27,10 @@ from fabricast.diagnosis.measured import (
     compared_rates,
     without_refuted_links,
 )
+from fabricast.diagnosis.messages import count_of_files, late_rendezvous, slow_message_files
 from fabricast.diagnosis.runs import slow_runs
 from fabricast.diagnosis.settings import costly_settings, settings_without_forecast, switched_off_links
-from fabricast.diagnosis.source_texts import source_text
+from fabricast.diagnosis.source_texts import is_used, source_text
 from fabricast.diagnosis.statements import (
     card_states,
     gpu_states,
@@ -186,6 +188,9 @@ def diagnose_facts(facts: Facts, options: MachineOptions) -> Diagnosis:
     answers = _Answers()
     answers.findings += [*nccl_problems(facts), *wrong_results(facts), *gpu_states(facts), *card_states(facts)]
     answers.findings += [*stated_causes(facts), *log_findings(facts), *slow_runs(facts), *switched_off_links(facts)]
+    of_fabric, damaged_fabrics = fabric_findings(facts)
+    answers.findings += [*slow_message_files(facts), *late_rendezvous(facts), *of_fabric]
+    answers.damaged += damaged_fabrics
     answers.statements += stated(facts)
     machine: Machine | None = None
     missing = ""
@@ -218,7 +223,7 @@ def diagnose_facts(facts: Facts, options: MachineOptions) -> Diagnosis:
     _compare_tables(machine, facts, answers)
     tables = list(facts.of(Quantity.COLLECTIVE))
     all_tables = len(tables) + sum(fact.value for fact in facts.of(Quantity.UNREAD_TABLES))
-    measured = len(_paths_of(facts, Content.COPIES)) + all_tables
+    measured = len(_paths_of(facts, Content.COPIES)) + all_tables + count_of_files(facts)
     findings = _with_leading_states(_explained(_unique(answers.findings)))
     ranked = sorted(findings, key=lambda one: -one.gain)
     damaged = max(_damaged_files(facts), len(answers.damaged))
@@ -257,6 +262,13 @@ def _missing(facts: Facts, error: InputError) -> str:
         )
     if any(facts.of(Quantity.COLLECTIVE)):
         return ""
+    if any(facts.of(Quantity.MESSAGE_TIME)):
+        return (
+            "one file of messages has no expectation: add the same test of other hosts, or 'fabricast fit' for its "
+            "parameters"
+        )
+    if facts.blocks_of(Content.NETWORK):
+        return "all ports and cables of the network are alike: 'fabricast map --network' finds the hot links of a job"
     logs = facts.values(Quantity.NCCL_RUN)
     if logs and any(log.nodes > 1 or log.network for log in logs):
         return "the log of NCCL has no measured times: add the table of nccl-tests, or a log of all hosts"
@@ -438,7 +450,7 @@ def _with_settings(fact: Fact, facts: Facts, machine: Machine | None, compared: 
 
 def _check_any_usable(facts: Facts) -> None:
     """Raise an error if no file can be used."""
-    if any(block.facts and block.content in MACHINE_CONTENTS for block in facts.blocks):
+    if any(block.facts and block.content is not Content.CLUSTER and is_used(block) for block in facts.blocks):
         return
     if facts.problems:
         raise facts.problems[0]
@@ -504,7 +516,7 @@ def _of_topology(machine: Machine, answers: _Answers) -> Iterator[Finding]:
         ):
             # A state of the machine, no fault.
             answers.statements.append(f"{STOCK_DRIVER} ({_origin(machine.facts, warning)})")
-        elif warning.code is WarningCode.NO_PEER_ACCESS and not machine.models and not machine.has_direct_copies:
+        elif warning.code is WarningCode.NO_PEER_ACCESS and not machine.models and _has_only_staged_pairs(machine):
             text = f"{warning.text}; this is normal for GeForce cards: state the model (--gpu)"
             answers.statements.append(f"{text} ({_origin(machine.facts, warning)})")
         elif warning.code is WarningCode.CARD_ON_OTHER_SOCKET and not _has_several_nodes(machine.facts):
@@ -515,6 +527,12 @@ def _of_topology(machine: Machine, answers: _Answers) -> Iterator[Finding]:
             origin = _origin(machine.facts, warning)
             remedy = _OTHER_SLOT if _PORT_ABOVE in warning.text else _REMEDIES[warning.code]
             yield Finding(warning.code, _with_number(machine.tree, warning.text), remedy, weight, origin=origin)
+
+
+def _has_only_staged_pairs(machine: Machine) -> bool:
+    """Return whether no pair of GPUs has peer access."""
+    count = len(machine.tree.accelerator_names)
+    return len(set(machine.tree.staged_pairs)) == count * (count - 1) and not machine.has_direct_copies
 
 
 def _with_number(tree: PcieTree, text: str) -> str:

@@ -6,10 +6,18 @@ from collections.abc import Iterator
 
 from fabricast.core.facts import Block, Content, Quantity, SourceFile
 
-__all__ = ["source_text"]
+__all__ = ["is_used", "source_text"]
 
 #: Maximum number of tables that the text of a source lists.
 _MOST_LISTED = 8
+_NETWORKS_WITH_RATES = ("ibnetdiscover",)
+
+
+def is_used(block: Block) -> bool:
+    """Return whether a diagnosis uses a block."""
+    if block.content is Content.NETWORK:
+        return block.program in _NETWORKS_WITH_RATES
+    return block.content not in (Content.GRAPHS, Content.PARAMETERS)
 
 
 def source_text(file: SourceFile) -> str:
@@ -41,15 +49,11 @@ def _parts(file: SourceFile) -> Iterator[str]:
         blocks = [block for block in read if block.content is content]
         if content is Content.COLLECTIVES:
             yield from _tables(blocks)
-        elif content in _UNUSED:
+        elif not is_used(blocks[0]):
             yield f"{content} of {blocks[0].program}, not used{blocks[0].hint}"
         else:
             programs = ", ".join(dict.fromkeys(block.program for block in blocks))
             yield f"{content} of {programs}" if content is not Content.NCCL_LOG else str(content)
-
-
-#: Contents that a diagnosis does not use.
-_UNUSED = (Content.MESSAGES, Content.GRAPHS, Content.PARAMETERS, Content.NETWORK)
 
 
 def _tables(blocks: list[Block]) -> Iterator[str]:

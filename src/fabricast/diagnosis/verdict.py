@@ -130,7 +130,13 @@ def _is_certain(finding: Finding) -> bool:
 
 def _is_measured(finding: Finding) -> bool:
     """Return whether a finding is a measurement that is worse than expected."""
-    symptoms = (Cause.SLOWER_THAN_FORECAST, "slower_than_public_machines", "slower_than_other_run")
+    symptoms = (
+        Cause.SLOWER_THAN_FORECAST,
+        "slower_than_public_machines",
+        "slower_than_other_run",
+        "slow_messages",
+        "late_messages",
+    )
     return finding.gain > LINK or finding.cause in symptoms
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import insort
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -10,7 +11,32 @@ from numpy.typing import ArrayLike, NDArray
 from fabricast.maxrate.fitting import MaxRateRegressor, TimeRegressor
 from fabricast.maxrate.models import FORMS
 
-__all__ = ["ProtocolRegressor"]
+__all__ = ["LateSwitch", "ProtocolRegressor", "late_switch"]
+
+#: Ratio of times from which messages use a protocol for too large sizes.
+_LATE = 1.3
+
+
+class LateSwitch(NamedTuple):
+    """Sizes that would be faster with the protocol of larger messages.
+
+    Parameters
+    ----------
+    from_bytes, to_bytes : float
+        Size in bytes at which the lines of both protocols cross, and largest size of the earlier protocol.
+    time_s, other_s : float
+        Time in s at the largest size, and that of the later protocol.
+    """
+
+    from_bytes: float
+    to_bytes: float
+    time_s: float
+    other_s: float
+
+    @property
+    def factor(self) -> float:
+        """Ratio of the times at the largest size."""
+        return self.time_s / self.other_s
 
 
 class ProtocolRegressor(TimeRegressor):
@@ -112,6 +138,30 @@ class ProtocolRegressor(TimeRegressor):
             if (which == number).any():
                 time[which == number] = regressor.predict(cells[which == number])
         return time
+
+
+def late_switch(split: ProtocolRegressor, sizes: NDArray[np.float64]) -> LateSwitch | None:
+    """Return the switch of protocols of a process that comes latest in relation to the crossing of their lines.
+
+    >>> size = 2.0 ** np.arange(20)
+    >>> time = np.where(size < 2**18, 1e-6 + size / 9e9, 3e-6 + size / 25e9)
+    >>> split = ProtocolRegressor("postal").fit(np.column_stack([size, np.ones(20)]), time)
+    >>> found = late_switch(split, size)
+    >>> round(found.from_bytes), int(found.to_bytes), round(found.factor, 2)
+    (28125, 131072, 1.89)
+    """
+    found: list[LateSwitch] = []
+    for cut, one, other in zip(split.breakpoints_, split.regressors_, split.regressors_[1:], strict=False):
+        before = sizes[sizes < cut]
+        if not before.size:
+            continue
+        last = np.array([[float(before.max()), 1.0]])
+        time_s, other_s = float(one.predict(last)[0]), float(other.predict(last)[0])
+        slower = 1 / one.parameters_["r_c"] - 1 / other.parameters_["r_c"]
+        if time_s > _LATE * other_s and slower > 0:
+            crossing = max((other.parameters_["s"] - one.parameters_["s"]) / slower, float(sizes.min()))
+            found.append(LateSwitch(crossing, float(before.max()), time_s, other_s))
+    return max(found, key=lambda switch: switch.factor, default=None)
 
 
 def _ranges(cuts: list[float], first: float, last: float) -> list[tuple[float, float]]:

@@ -12,7 +12,7 @@ from fabricast.core.errors import InputError
 from fabricast.networks.loads import NetworkLoads, link_loads
 from fabricast.networks.network import SwitchNetwork
 
-__all__ = ["HostSearch", "has_equal_ports", "neighbours_of", "search_hosts"]
+__all__ = ["HostSearch", "fastest_hosts", "has_equal_ports", "neighbours_of", "search_hosts"]
 
 _EPOCHS = 12
 _WARM, _COLD = 3.0, 0.03
@@ -146,6 +146,15 @@ def has_equal_ports(network: SwitchNetwork, hosts: NDArray[np.int64]) -> bool:
     last = network.neighbour.size + 2 * network.host_begin[hosts + 1]
     rates = {float(rate) for one, other in zip(first, last, strict=True) for rate in network.capacity[one:other]}
     return len(rates) == 1
+
+
+def fastest_hosts(network: SwitchNetwork, hosts: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the hosts whose slowest port has the highest rate, in their order."""
+    first = network.neighbour.size + 2 * network.host_begin[hosts]
+    last = network.neighbour.size + 2 * network.host_begin[hosts + 1]
+    rate = np.array([network.capacity[one:other].min() for one, other in zip(first, last, strict=True)])
+    found: NDArray[np.int64] = hosts[rate == rate.max()]
+    return found
 
 
 def neighbours_of(

@@ -147,6 +147,10 @@ class SwitchNetwork:
     def host_numbers(self, names: Sequence[str]) -> NDArray[np.int64]:
         """Return the numbers of hosts by name."""
         known = {name: number for number, name in enumerate(self.hosts)}
+        # Launchers list short names, where the network may have those with a domain.
+        short = {name.partition(".")[0]: number for name, number in known.items()}
+        if len(short) == len(known):
+            known = {**short, **known}
         missing = [name for name in names if name not in known]
         if missing:
             raise InputError(
@@ -211,5 +215,6 @@ def _check_connected(network: SwitchNetwork) -> None:
         if apart.size:
             raise InputError(
                 f"{network.title}: {network.hosts[hosts[int(apart[0])]]} and {network.hosts[hosts[0]]} are not "
-                "connected, expected one network: lines may be missing"
+                "connected, expected one network: lines may be missing, or it is a dragonfly, between whose groups "
+                "Slurm lists no links (dragonfly:GROUPS,ROUTERS,HOSTS,GLOBAL describes one)"
             )

@@ -176,7 +176,7 @@ def test_diagnosis_names_the_narrow_link_of_a_pasted_report(tmp_path):
     (tmp_path / "topo.txt").write_text(TOPOLOGY)
     (tmp_path / "smi.txt").write_text(query(FULL, FULL, FULL, (4, "16x", "4x")))
     result = CliRunner().invoke(app, ["diagnose", str(tmp_path / "topo.txt"), str(tmp_path / "smi.txt")])
-    assert result.exit_code == 1 and "0000:06:00.0 uses x4 of x16" in result.output
+    assert result.exit_code == 1 and "(0000:06:00.0) uses x4 of x16" in result.output
     found = fc.diagnose([tmp_path / "topo.txt", tmp_path / "smi.txt"]).findings
     assert [one.cause for one in found] == ["downgraded_link"]
     lines = (tmp_path / "smi.txt").read_text().splitlines()
