@@ -8,7 +8,7 @@ repository=$(dirname "$(dirname "$(readlink -f "$0")")")
 digests=$(readlink -f "$1")
 export PATH=$repository/.venv/bin:$PATH
 python -c "import snakemake_executor_plugin_slurm" 2> /dev/null || {
-  echo "the group hpc is not installed: uv sync --extra hpc" >&2; exit 2
+  echo "the group hpc is not installed: see docs/howto/cluster.md" >&2; exit 2
 }
 work=$(mktemp -d); chmod 711 "$work"
 failures=0

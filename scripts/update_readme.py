@@ -68,8 +68,9 @@ STUDIES = {
         ),
         "10.1145/2966884.2966919",
         (
-            "The slides state 5.7 GB/s for a node of Blue Waters and an adjacent one, as bytes per time of a round "
-            "trip. The rate fitted to a public run at one hop is {value} ({low} to {high} over three public runs)."
+            "The slides state 5.7 GB/s between two adjacent nodes of Blue Waters: bytes of a message, divided by the "
+            "time of its round trip. The rate fitted to a public run at one hop is {value} ({low} to {high} over three "
+            "public runs)."
         ),
     ),
     "gpucentric": (
@@ -87,9 +88,10 @@ STUDIES = {
         "Bhatele et al.: Avoiding hot-spots on two-level direct networks, SC11",
         "10.1145/2063384.2063486",
         (
-            "The paper states that random nodes are the best mapping with direct routes. For the 4D stencil the time "
-            "of the best other mapping is {value} that of random nodes ({low} to {high}, depending on the reading; "
-            "above 1 confirms)."
+            "The paper states that random nodes are the best mapping with direct routes. Relative to random nodes, "
+            "the best other mapping needs {value} the time for the 4D stencil ({low} to {high}, depending on the "
+            "reading), {multicast} for the multicast and {two} for the 2D stencil (above 1 confirms; for the last, no "
+            "reading does)."
         ),
     ),
 }
@@ -265,8 +267,8 @@ def machines() -> str:
     sends = between_nodes["NCCL's sendrecv of 32 MiB and more"]
     switched = "GPUs behind PCIe switches or root ports (workstations, RTX, L40S, A100 PCIe)"
     of_copies = (
-        f"{copies[FEW_COPIES]:.1%} of measured copies ({copies[MANY_COPIES]:.1%} if a GPU has many); not measured: "
-        f"{nominal['direct copies']:.1%} direct, {nominal['staged copies']:.1%} through host memory"
+        f"{copies[FEW_COPIES]:.1%} of measured copies ({copies[MANY_COPIES]:.1%} if a GPU has many, in sample); not "
+        f"measured: {nominal['direct copies']:.1%} direct, {nominal['staged copies']:.1%} through host memory"
     )
     both, bound = "copies, NCCL collectives", "unknown: the time is a lower bound"
     between = "copies at nominal rates; collectives between public measurements"
@@ -287,6 +289,8 @@ def machines() -> str:
     return _with_blanks("\n".join(lines)) + "\n"
 
 
+#: Claims of the other patterns of the last study.
+_OTHER_PATTERNS = {"multicast": "percs_random_nodes_multicast", "two": "percs_random_nodes_2d"}
 #: Figure of each study in README.md.
 _FIGURES = {
     "pcie": "pcie.error_distribution",
@@ -308,7 +312,8 @@ def studies(claims: list[dict[str, str]]) -> str:
         )
         low, high = (_rounded(row[end], row["unit"]) if row[end] else "" for end in ("observed_low", "observed_high"))
         link = f", [doi:{doi}](https://doi.org/{doi})" if doi else ""
-        result = sentence.format(value=value, low=low, high=high)
+        more = {key: _rounded(of[claim]["observed"], "times") for key, claim in _OTHER_PATTERNS.items()}
+        result = sentence.format(value=value, low=low, high=high, **more)
         lines.append(
             f"| {publication}{link} | {_with_blanks(result)} | `snakemake reports/figures/{_FIGURES[study]}.svg` |"
         )

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from fabricast.api.machine_inputs import MachineLike, tree_of
 from fabricast.core.arguments import with_checked_types
 from fabricast.core.errors import InputError, unknown_name
 from fabricast.core.quantities import check_count, check_seed, to_bytes
@@ -178,13 +179,13 @@ def _ranks(tree: PcieTree, least: int = 2) -> list[int]:
 
 
 @with_checked_types
-def all_to_all(tree: PcieTree, *, size: float | str = DEFAULT_SIZE) -> CongestionGraphs:
+def all_to_all(tree: MachineLike, *, size: float | str = DEFAULT_SIZE) -> CongestionGraphs:
     """Return the congestion graph in which every accelerator sends to all others.
 
     Parameters
     ----------
-    tree : PcieTree
-        Topology.
+    tree : PcieTree, Machine, str or Path
+        Topology, machine, name of a built-in topology, or file.
     size : float or str, default '300 MiB'
         Size of each copy in bytes, or text with a unit.
 
@@ -199,6 +200,7 @@ def all_to_all(tree: PcieTree, *, size: float | str = DEFAULT_SIZE) -> Congestio
     >>> all_to_all(fc.load_topology("storm8")).source.size
     56
     """
+    tree = tree_of(tree)
     ranks = _ranks(tree)
     # Rank k sends to k + 1 first, so that the copies of the first round have different targets.
     rounds = range(1, len(ranks))
@@ -207,7 +209,7 @@ def all_to_all(tree: PcieTree, *, size: float | str = DEFAULT_SIZE) -> Congestio
 
 
 @with_checked_types
-def collective_step(tree: PcieTree, name: str, *, size: float | str = DEFAULT_SIZE) -> CongestionGraphs:
+def collective_step(tree: MachineLike, name: str, *, size: float | str = DEFAULT_SIZE) -> CongestionGraphs:
     """Return the congestion graphs of a collective operation, one per step.
 
     Steps depend on each other, so each step is a separate graph. The steps of a ring algorithm are equal: its graph is
@@ -215,8 +217,8 @@ def collective_step(tree: PcieTree, name: str, *, size: float | str = DEFAULT_SI
 
     Parameters
     ----------
-    tree : PcieTree
-        Topology. Rank k runs on accelerator k.
+    tree : PcieTree, Machine, str or Path
+        Topology, machine, name of a built-in topology, or file. Rank k runs on accelerator k.
     name : {'ring', 'tree', 'pairwise', 'halving'}
         ``ring``: ring algorithm for all-reduce, reduce-scatter or all-gather. ``tree``: reduction and broadcast over
         a binary tree. ``pairwise``: pairwise all-to-all. ``halving``: reduce-scatter by recursive halving.
@@ -239,6 +241,7 @@ def collective_step(tree: PcieTree, name: str, *, size: float | str = DEFAULT_SI
     >>> len(collective_step(fc.load_topology("storm8"), "pairwise"))
     7
     """
+    tree = tree_of(tree)
     ranks = _ranks(tree)
     steps = [[(ranks[source], ranks[target]) for source, target in step] for step in collective_pairs(name, len(ranks))]
     return from_pairs(steps, size_bytes=to_bytes(size), names=[f"{name}.{k}" for k in range(1, len(steps) + 1)])
@@ -246,7 +249,7 @@ def collective_step(tree: PcieTree, name: str, *, size: float | str = DEFAULT_SI
 
 @with_checked_types
 def network_card_copies(
-    tree: PcieTree, *, from_cards: bool = False, size: float | str = DEFAULT_SIZE
+    tree: MachineLike, *, from_cards: bool = False, size: float | str = DEFAULT_SIZE
 ) -> CongestionGraphs:
     """Return a graph of copies between accelerators and their nearest network cards.
 
@@ -254,8 +257,8 @@ def network_card_copies(
 
     Parameters
     ----------
-    tree : PcieTree
-        Topology with network cards (``fabricast topology import --network-cards``).
+    tree : PcieTree, Machine, str or Path
+        Topology, name or file, with network cards (``fabricast topology import --network-cards``).
     from_cards : bool, default False
         Whether the network cards send.
     size : float or str, default '300 MiB'
@@ -281,6 +284,7 @@ def network_card_copies(
     >>> list(zip(copies.source.tolist(), copies.target.tolist()))
     [(0, 1), (2, 3)]
     """
+    tree = tree_of(tree)
     pairs = card_pairs(tree)
     return graph(
         [(card, gpu) for gpu, card in pairs] if from_cards else pairs,
@@ -290,15 +294,15 @@ def network_card_copies(
 
 
 @with_checked_types
-def host_copies(tree: PcieTree, *, to_host: bool = False, size: float | str = DEFAULT_SIZE) -> CongestionGraphs:
+def host_copies(tree: MachineLike, *, to_host: bool = False, size: float | str = DEFAULT_SIZE) -> CongestionGraphs:
     """Return a graph of copies between accelerators and their nearest host memory.
 
     All accelerators read from host memory at the same time. With `to_host` they write.
 
     Parameters
     ----------
-    tree : PcieTree
-        Topology.
+    tree : PcieTree, Machine, str or Path
+        Topology, machine, name of a built-in topology, or file.
     to_host : bool, default False
         Whether accelerators write to host memory.
     size : float or str, default '300 MiB'
@@ -317,6 +321,7 @@ def host_copies(tree: PcieTree, *, to_host: bool = False, size: float | str = DE
     >>> copies.source.tolist(), copies.target.tolist()
     ([8, 8, 8, 8, 8, 8, 8, 8], [0, 1, 2, 3, 4, 5, 6, 7])
     """
+    tree = tree_of(tree)
     memory_of_endpoint = nearest_memory(with_host_memory(tree)).tolist()
     pairs = [(memory_of_endpoint[rank], rank) for rank in _ranks(tree, least=1)]
     return graph(
@@ -327,15 +332,15 @@ def host_copies(tree: PcieTree, *, to_host: bool = False, size: float | str = DE
 
 
 @with_checked_types
-def halo_exchange(tree: PcieTree, grid: Sequence[int], *, size: float | str = DEFAULT_SIZE) -> CongestionGraphs:
+def halo_exchange(tree: MachineLike, grid: Sequence[int], *, size: float | str = DEFAULT_SIZE) -> CongestionGraphs:
     """Return the congestion graph of a halo exchange on a process grid.
 
     Every process sends to all of its neighbours at the same time.
 
     Parameters
     ----------
-    tree : PcieTree
-        Topology.
+    tree : PcieTree, Machine, str or Path
+        Topology, machine, name of a built-in topology, or file.
     grid : sequence of int
         Number of processes along each axis, first axis fastest. Process k runs on accelerator k.
     size : float or str, default '300 MiB'
@@ -357,6 +362,7 @@ def halo_exchange(tree: PcieTree, grid: Sequence[int], *, size: float | str = DE
     >>> halo_exchange(fc.load_topology("storm8"), (4, 2)).source.size
     20
     """
+    tree = tree_of(tree)
     size_bytes = to_bytes(size)
     ranks = _ranks(tree)
     pattern = halo_pattern(tuple(grid), len(ranks), size_bytes=size_bytes)
@@ -392,7 +398,7 @@ def read_graphs(path: str | Path, tree: PcieTree, *, size: float | str = DEFAULT
 
 @with_checked_types
 def random_graphs(
-    tree: PcieTree,
+    tree: MachineLike,
     count: int,
     *,
     smallest: int = 5,
@@ -406,8 +412,8 @@ def random_graphs(
 
     Parameters
     ----------
-    tree : PcieTree
-        Topology.
+    tree : PcieTree, Machine, str or Path
+        Topology, machine, name of a built-in topology, or file.
     count : int
         Number of graphs; fewer are returned if the topology has fewer.
     smallest, largest : int, default 5
@@ -434,6 +440,7 @@ def random_graphs(
     >>> len(graphs)
     100
     """
+    tree = tree_of(tree)
     check_count("count", count, _MOST_GRAPHS)
     check_count("largest", largest, MOST_COPIES)
     check_count("smallest", smallest, largest)

@@ -17,7 +17,17 @@ from fabricast.pcie.topology.tree import PcieTree
 from fabricast.sources.reading import read
 from fabricast.sources.tables import COPIES, GRAPHS
 
-__all__ = ["Files", "GraphFile", "MachineLike", "load_machine", "load_topology", "machine_of", "open_files", "paths_of"]
+__all__ = [
+    "Files",
+    "GraphFile",
+    "MachineLike",
+    "load_machine",
+    "load_topology",
+    "machine_of",
+    "open_files",
+    "paths_of",
+    "tree_of",
+]
 
 Files = str | Path | Sequence[str | Path]
 MachineLike = Machine | PcieTree | Files
@@ -43,6 +53,11 @@ def machine_of(
     if isinstance(machine, PcieTree):
         return machine_of_tree(machine, _facts(more), options)
     return machine_from(load_facts([*paths_of(machine), *more], *MACHINE_CONTENTS), options)
+
+
+def tree_of(machine: MachineLike) -> PcieTree:
+    """Return the topology of a machine, a name, or files."""
+    return machine if isinstance(machine, PcieTree) else machine_of(machine).tree
 
 
 class GraphFile(NamedTuple):

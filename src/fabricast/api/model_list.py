@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from fabricast.pcie.machines.engine_model import ENGINE_MODELS, USES
+from fabricast.pcie.machines.engine_model import ENGINE_MODELS, PORTS_AND_ENGINES, USES
 from fabricast.pcie.machines.expected_errors import expected_errors
 from fabricast.pcie.measurements.measured_graph import FEW_COPIES, MANY_COPIES
 from fabricast.pcie.models.catalogue import MODELS
@@ -49,9 +49,14 @@ def model_list(*, every: bool = False) -> list[ModelEntry]:
 def _errors(name: str) -> tuple[str, ...]:
     """Return the errors of a model by class of graphs, in words."""
     found = ((graphs, expected_errors().get((graphs, name))) for graphs in (FEW_COPIES, MANY_COPIES))
-    return tuple(
+    words = tuple(
         f"{graphs}: median error {100 * error.median:.1f} %, {100 * error.within_band:.0f} % of {error.graphs} "
         "measured graphs within 15 %"
         for graphs, error in found
         if error is not None
     )
+    default = expected_errors().get((FEW_COPIES, PORTS_AND_ENGINES))
+    if name == "max_min" and default is not None:
+        # The model has one rate for all links; the default one has the measured rate of each.
+        words += (f"{FEW_COPIES}, with the measured rate of each link: median error {100 * default.sharing:.1f} %",)
+    return words

@@ -21,7 +21,7 @@ __all__ = ["Prediction", "communications", "link_columns", "makespans", "text_co
 
 #: Maximum number of bars in a timeline.
 _MOST_BARS = 40
-#: Columns that notebooks show first, because wide tables are cut at their right end.
+#: Columns that are shown first, because wide tables are cut.
 _FIRST_COLUMNS = ("source", "target", "elapsed_s", "slowdown", "bottleneck", "caused_by", "limited_by")
 
 
@@ -35,11 +35,22 @@ class Prediction(pd.DataFrame):
     def _constructor(self) -> Callable[..., pd.DataFrame]:
         return Prediction
 
+    def _explained_first(self) -> pd.DataFrame:
+        """Return the table with the columns first that explain a time."""
+        first = [name for name in _FIRST_COLUMNS if name in self.columns]
+        return pd.DataFrame(self[first + [name for name in self.columns if name not in first]])
+
+    def __repr__(self) -> str:
+        names = [name for name in (*_FIRST_COLUMNS, "graph") if name in self.columns]
+        others = [str(name) for name in self.columns if name not in names]
+        if len(names) < len(_FIRST_COLUMNS) // 2:
+            return repr(pd.DataFrame(self))
+        more = f"; also {', '.join(others)}" if others else ""
+        return f"{pd.DataFrame(self[names]).to_string(max_rows=60)}\n[{len(self)} rows{more}]"
+
     def _repr_html_(self) -> str:
         warnings = "".join(f"<p>warning: {escape(str(one))}</p>" for one in self.attrs.get("warnings", ()))
-        first = [name for name in _FIRST_COLUMNS if name in self.columns]
-        shown = pd.DataFrame(self[first + [name for name in self.columns if name not in first]])
-        return f"{_timeline(self)}{shown.to_html(max_rows=60, border=1)}{warnings}"
+        return f"{_timeline(self)}{self._explained_first().to_html(max_rows=60, border=1)}{warnings}"
 
 
 def _timeline(table: pd.DataFrame) -> str:

@@ -71,8 +71,8 @@ def _statements_of_block(block: list[str]) -> list[str]:
     if created is None:
         return statements
     kind, name = created.groups()
-    above = [line[3:] for line in block if line.startswith("-- ")]
-    statements.append(f"COMMENT ON {kind} {name} IS '{quoted(above[-1])}'")
+    above = " ".join(line[3:] for line in block if line.startswith("-- "))
+    statements.append(f"COMMENT ON {kind} {name} IS '{quoted(above)}'")
     for line in block:
         column = re.match(r"  (\w+) .*-- (.*)$", line)
         if kind == "TABLE" and column:

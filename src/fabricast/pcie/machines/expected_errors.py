@@ -46,12 +46,16 @@ _CLASS_OF_LIMIT = {HOST_MEMORY: HOST_COPIES, INTER_SOCKET_LINK: BETWEEN_ROOTS, S
 
 
 class ExpectedError(NamedTuple):
-    """Relative error of a model on the measured graphs of a class: count, median, share within 15 %, and worst."""
+    """Relative error of a model on the measured graphs of a class: count, median, share within 15 %, and worst.
+
+    `sharing` is the median error of fair sharing of links with the rates of the model.
+    """
 
     graphs: int
     median: float
     within_band: float
     worst: float
+    sharing: float
 
 
 @lru_cache(maxsize=1)
@@ -64,7 +68,7 @@ def expected_errors() -> dict[tuple[str, str], ExpectedError]:
     columns = ("graph_class", "model", "graphs", "median", "within_band", "worst", "sharing_median")
     return {
         (row["graph_class"], row["model"]): ExpectedError(
-            int(row["graphs"]), *(row.number(name) for name in ("median", "within_band", "worst"))
+            int(row["graphs"]), *(row.number(name) for name in ("median", "within_band", "worst", "sharing_median"))
         )
         for row in read_csv(published() / "forecast_errors.csv", columns)
     }
