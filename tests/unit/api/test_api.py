@@ -12,10 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import fabricast as fc
+from fabricast.core.errors import InputError
 from fabricast.pcie.models.catalogue import MODELS
 from fabricast.pcie.topology.paths import link_labels
 from fabricast.pcie.topology.regular import regular_tree
 from tests.conftest import REPOSITORY
+from tests.unit.sources.test_formats import EXAMPLES
 
 BANDWIDTH = "10 GB/s"
 TREES = [regular_tree("eight", (2, 2, 2)), regular_tree("flat", (2, 4)), regular_tree("sockets", (2, 2), sockets=2)]
@@ -319,3 +321,19 @@ def test_numbers_are_those_of_gpus_and_host_memory_has_a_name():
 def test_the_simulator_names_its_rate_of_one_copy():
     warnings = fc.simulate("pcie5_four_switches", [(0, 1)], size="1 MiB").attrs["warnings"]
     assert any("a single copy is simulated at 57.6" in one.text for one in warnings)
+
+
+def test_graphs_are_made_from_names_machines_and_files(tmp_path):
+    (tmp_path / "topo.txt").write_text((EXAMPLES / "nvidia_smi_topo.txt").read_text())
+    assert len(fc.random_graphs("storm8", 3)) == 3
+    machine = fc.load_machine("storm8")
+    assert fc.all_to_all(machine).source.size == fc.all_to_all("storm8").source.size == 56
+    assert len(fc.collective_step(machine, "ring")) == len(fc.collective_step(machine.tree, "ring"))
+    assert fc.all_to_all(tmp_path / "topo.txt").source.size > 0
+    with pytest.raises(InputError, match="storm9"):
+        fc.all_to_all("storm9")
+
+
+def test_the_text_of_a_prediction_has_the_time():
+    text = repr(fc.predict("storm8", [(0, 1), (2, 3)]))
+    assert text.splitlines()[0].split()[:3] == ["source", "target", "elapsed_s"] and "also " in text

@@ -74,6 +74,13 @@ def parameters(study):
     )
 
 
+def test_comments_of_several_lines_are_whole():
+    with duckdb.connect() as connection:
+        create_schema(connection)
+        (comment,) = connection.execute("SELECT comment FROM duckdb_views() WHERE view_name = 'worst_cases'").fetchone()
+    assert comment.startswith("The 50 largest errors of each study") and comment.endswith("would fill the list.")
+
+
 def test_all_tables_of_the_contract_exist_with_comments():
     assert set(table_names()) >= set(CONTRACT)
     with connect() as connection:

@@ -169,6 +169,10 @@ def test_measured_staged_copies_both_ways_are_the_forecast(tree, tmp_path, both_
     assert 2 * table["size_bytes"].iloc[0] / table["elapsed_s"].max() == pytest.approx(both_ways * 1e9)
     assert np.allclose(table["latest_s"], table["elapsed_s"])
     assert WarningCode.MEASUREMENT_CONTRADICTED not in {one.code for one in table.attrs["warnings"]}
+    # A GPU that sends to one and receives from another may be as slow as both ways of a pair.
+    ring = fc.predict(tree, [(0, 1), (1, 2), (2, 0)], transport="staged", measurements=tmp_path / "p2p.txt")
+    slowest = 2 * ring["size_bytes"] / (both_ways * 1e9)
+    assert (ring["latest_s"] >= slowest * (1 - 1e-9)).all() and (ring["earliest_s"] <= ring["elapsed_s"]).all()
     # With other copies beside it, a pair is not faster.
     several = fc.predict(tree, [(0, 1), (1, 0), (2, 3), (3, 2)], transport="staged", measurements=tmp_path / "p2p.txt")
     assert (several["elapsed_s"] >= table["elapsed_s"].max() * (1 - 1e-9)).all()
