@@ -53,7 +53,20 @@ def reference(
 
         write_text(output, found.table.to_csv(index=False))
         return
-    typer.echo("\n".join(_reference_lines(found)))
+    typer.echo("\n".join([*_reference_lines(found), *_network_lines(found, network, gbit_s)]))
+
+
+def _network_lines(found: Reference, network: str | None, gbit_s: float | None) -> list[str]:
+    """Return the networks of machines with several nodes, and whether they are those that were asked for."""
+    from fabricast.collectives.reference import is_of_network, network_of, words_of_machine
+
+    if found.nodes == 1:
+        return []
+    lines = [f"machine: {words_of_machine(name)}" for name in found.machines]
+    kind = None if network is None else network_of(network) or network_of(f"net/{network}") or network
+    if not is_of_network(found.machines, kind, gbit_s):
+        lines.append("no public machine of this class has the network that you state: these have another one")
+    return lines
 
 
 def _reference_lines(found: Reference) -> list[str]:

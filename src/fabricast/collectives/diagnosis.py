@@ -331,8 +331,8 @@ def _sockets(case: _Case) -> Iterator[Finding]:
             for number in crossing
         ]
         text = (
-            f"hops between NUMA nodes ({_listed(names)}) reach {slowest / 1e9:.3g} GB/s, the others at least "
-            f"{min(others) / 1e9:.3g} GB/s: the link between NUMA nodes limits every step"
+            f"hops between NUMA nodes ({_listed(names)}) reach {slowest / 1e9:.3g} GB/s in the forecast, the others "
+            f"at least {min(others) / 1e9:.3g} GB/s: the link between NUMA nodes limits every step"
         )
         remedy = "compare direct copies and host memory for these pairs (NCCL_P2P_LEVEL=PHB against SYS); check the "
         remedy += "NUMA setting of the BIOS (NPS)"

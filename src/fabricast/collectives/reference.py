@@ -30,6 +30,7 @@ __all__ = [
     "network_of",
     "reference_of",
     "scaled",
+    "words_of_machine",
 ]
 
 _FAMILY = re.compile(
@@ -124,6 +125,19 @@ def is_of_network(machines: Sequence[str], network: str | None, gbit_s: float | 
         if gbit_s is not None and rate == rate and abs(np.log(rate / gbit_s)) >= np.log(_SAME_NETWORK):
             return False
     return True
+
+
+def words_of_machine(name: str) -> str:
+    """Return a public machine with its network and cards, as far as its sources state them.
+
+    >>> words_of_machine("gcp-a3mega").split(",")[0]
+    'gcp-a3mega (Ethernet'
+    """
+    row = _machines().loc[name]
+    cards, rate = _number(str(row["nics_per_node"])), _number(str(row["nic_gbit_s"]))
+    of_cards = f"{cards:g} x {rate:g} Gbit/s" if cards == cards and rate == rate else ""
+    stated = ", ".join(part for part in (str(row["network"]), of_cards) if part)
+    return f"{name} ({stated or 'network not stated'})"
 
 
 def has_cards(machines: Sequence[str], cards: int) -> bool:

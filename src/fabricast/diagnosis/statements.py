@@ -15,7 +15,7 @@ from fabricast.nccl.records import HostStatements, NcclLog, NcclTestsTable
 __all__ = ["card_states", "gpu_states", "log_findings", "nccl_problems", "stated", "stated_causes", "wrong_results"]
 
 #: Maximum number of characters of a quoted message, and of settings that are listed.
-_MOST_QUOTED, _MOST_SETTINGS = 160, 8
+_MOST_QUOTED, _MOST_SETTINGS = 240, 8
 _AFTER_ERRORS = "reset the GPU ('nvidia-smi -r') or reboot; replace it if 'nvidia-smi -q -d ECC' shows new errors"
 _AFTER_THROTTLING = "check cooling, power cables and power supply; 'nvidia-smi -q -d PERFORMANCE' while it works"
 _AFTER = {
@@ -123,6 +123,9 @@ def gpu_states(facts: Facts) -> Iterator[Finding]:
             weight = LINK - 0.2 if "replays" in fact.value else LINK if is_error else LINK - 0.1
             if "fallen off the bus" in fact.value:
                 weight = FIRST - 1.5
+            elif "under load" in fact.value:
+                # It explains measured rates, which corrected errors do not.
+                weight = LINK + 0.3
             yield Finding("gpu_errors" if is_error else "gpu_throttled", text, remedy, weight, origin=str(fact.place))
 
 
@@ -133,6 +136,8 @@ def card_states(facts: Facts) -> Iterator[Finding]:
         remedy = "check cable, transceiver and port of the switch ('ibstat', 'mlxlink -d DEVICE')"
         if "of PCIe" in fact.value:
             remedy = "use a slot with more lanes, check riser and bifurcation ('sudo lspci -vv', LnkSta of the card)"
+        if "power" in fact.value:
+            remedy = "check the power cables of the card, and the power limit of its slot in the BIOS"
         if is_down:
             remedy += "; a port that no job should use may stay down"
         yield Finding(

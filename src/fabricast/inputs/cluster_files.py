@@ -137,6 +137,12 @@ def read_cluster(path: Path | str, text: str | None = None) -> ClusterStatement:
     (NodeKind(node='hgx_h100', count=4, nic='8x400'),)
     """
     value, lines = read_yaml(path, text)
+    if isinstance(value, dict) and isinstance(value.get("cluster"), dict):
+        raise InputError(
+            "key 'cluster' is a name, such as 'cluster: mine'; node, nodes and nic are keys beside it, not below it",
+            path=Path(path),
+            line=lines.get(("cluster",)),
+        )
     is_listed = isinstance(value, dict) and isinstance(value.get("nodes"), list)
     entry: _ListedNodes | _EqualNodes
     if is_listed:

@@ -32,6 +32,12 @@ _IOMMU = re.compile(
 )
 #: Cables that are not plugged in.
 _CABLE = re.compile(rf"mlx\w{{1,20}} {_DEVICE}(?: \w{{1,20}})?: .{{0,60}}Cable unplugged")
+#: States of ports of network cards: an error of the module, and links that go down and up.
+_MODULE = re.compile(
+    rf"mlx5_core {_DEVICE}(?: \w{{1,20}})?: Port module event\[error\]: (?:module \d+, )?(.{{1,80}}?)\s*$"
+)
+_PORT_LINK = re.compile(rf"mlx5_core {_DEVICE}(?: (\w{{1,20}}))?: Link (up|down)\b")
+_POWER = re.compile(rf"mlx5_core {_DEVICE}.{{0,40}}Detected insufficient power on the PCIe slot")
 #: Lines of all kernel logs.
 _KERNEL = re.compile(r"^(?:\[\s*\d+\.\d{6}\]|\w{3}\s+\d+ [\d:]{8} \S+ kernel:) ")
 _WORDS = (
@@ -42,6 +48,7 @@ _WORDS = (
     "available PCIe bandwidth",
     "Cable unplugged",
     "IO_PAGE_FAULT",
+    "mlx5_core",
 )
 _CARD_DRIVER = re.compile(r"mlx\w+|bnxt_\w+|ice|irdma|efa|ionic")
 #: Number of corrected errors of a link from which they are no accident.
@@ -118,6 +125,7 @@ def _read(text: Text) -> Iterator[Reading]:
             if (device, code) not in known:
                 known.add((device, code))
                 facts.append(_switch_error(text, device, match, number))
+    facts += _ports(text)
     for device, count in corrected.items():
         if 0 < count < _MANY:
             note = f"{device}: {count} corrected PCIe errors, fewer than {_MANY}, which is no fault by itself"
@@ -127,6 +135,22 @@ def _read(text: Text) -> Iterator[Reading]:
             facts.append(_fact(text, device, f"{count} corrected errors of its PCIe link{named}", lines[device]))
     note = "no repeated PCIe errors and no errors of GPUs in the kernel log"
     yield Reading(facts or [text.fact(Quantity.NOTE, note, 0, "dmesg")])
+
+
+def _ports(text: Text) -> Iterator[Fact]:
+    """Yield network cards with an error of their module or too little power, and those whose last state is down."""
+    found: dict[tuple[str, str], tuple[str, int]] = {}
+    for number, line in text.lines(lambda line: "mlx5_core" in line):
+        if (match := _MODULE.search(line)) is not None:
+            found.setdefault((match[1], "module"), (f"has an error of its module: {match[2]}", number))
+        elif (match := _POWER.search(line)) is not None:
+            found.setdefault((match[1], "power"), ("detects insufficient power on its PCIe slot", number))
+        elif (match := _PORT_LINK.search(line)) is not None:
+            found.pop((match[1], f"link {match[2]}"), None)
+            if match[3] == "down":
+                found[match[1], f"link {match[2]}"] = ("is Down (its link went down and not up again)", number)
+    for (device, _), (state, number) in found.items():
+        yield text.fact(Quantity.CARD_STATE, state, number, "dmesg", subject=(f"network card {device}",))
 
 
 def _narrow_link(text: Text, match: re.Match[str], line: int) -> Fact:

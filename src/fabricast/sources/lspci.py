@@ -442,7 +442,7 @@ def _access_control(devices: Sequence[_PciDevice]) -> list[CodedWarning]:
         return []
     text = (
         f"access control (ACSCtl ReqRedir+) of {len(redirecting)} ports ({', '.join(redirecting[:8])}) sends "
-        "copies between GPUs below a switch through the root complex; switch it off for peer copies"
+        "copies between devices below a switch (GPUs, network cards) through the root complex; switch it off for them"
     )
     return [CodedWarning(WarningCode.ACCESS_CONTROL, text)]
 

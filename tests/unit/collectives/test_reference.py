@@ -191,3 +191,12 @@ def test_nothing_is_known_in_a_wide_gap_between_measured_sizes():
     found = fc.reference("H200", nodes=16, sizes=[16.0, 2.0**10, 2.0**20, 2.0**30, 2.0**34])
     assert found.table["machines"].tolist() == [1, 0, 0, 0, 1]
     assert found.table["median_us"].isna().tolist() == [False, True, True, True, False]
+
+
+def test_machines_with_another_network_are_named():
+    result = CliRunner().invoke(
+        app, ["reference", "--gpu", "H100", "--nodes", "2", "--operation", "all_gather", "--network", "InfiniBand"]
+    )
+    assert result.exit_code == 0, result.output
+    assert "machine: gcp-a3mega (Ethernet, 8 x 200 Gbit/s)" in result.output
+    assert "no public machine of this class has the network that you state" in result.output

@@ -186,3 +186,24 @@ def test_ports_of_ibstatus_and_of_several_hosts_are_read(first):
     one = "{0}: CA 'mlx5_0'\n{0}:\tCA type: MT4123\n{0}:\tPort 1:\n{0}:\t\tState: Active\n{0}:\t\tRate: {1}\n"
     found = first(one.format("n1", 200) + one.format("n2", 100) + one.format("n3", 200))
     assert [one.text for one in found.findings] == ["n2 mlx5_0 port 1 runs at 100 Gbit/s, most ports at 200 Gbit/s"]
+
+
+def test_ports_of_network_cards_in_the_kernel_log_are_causes(first):
+    start = "[91822.551209] mlx5_core 0000:cc:00.0"
+    down, up = f"{start} ibp204s0: Link down\n", f"{start} ibp204s0: Link up\n"
+    module = f"{start}: Port module event[error]: module 0, Cable error, Bus stuck (I2C or data shorted)\n"
+    power = f"{start}: mlx5_pcie_event:301:(pid 1129): Detected insufficient power on the PCIe slot (27W).\n"
+    (found,) = first(down).findings
+    assert found.text == "network card 0000:cc:00.0 is Down (its link went down and not up again)"
+    assert not first(down + up).findings
+    (found,) = first(module).findings
+    assert found.text.endswith("has an error of its module: Cable error, Bus stuck (I2C or data shorted)")
+    (found,) = first(power).findings
+    assert "power cables" in found.remedy
+
+
+def test_a_cluster_file_whose_keys_are_below_its_name_is_explained(tmp_path):
+    (tmp_path / "cluster.yaml").write_text("cluster:\n  nodes: 4\n  node: hgx_h100\n")
+    (tmp_path / "run.log").write_text(RANKS)
+    found = fc.diagnose([tmp_path / "cluster.yaml", tmp_path / "run.log"])
+    assert "key 'cluster' is a name, such as 'cluster: mine'" in found.sources[0]
