@@ -1,0 +1,140 @@
+"""Measured copies compared with the topology, with each other and with public machines."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from fabricast.core.errors import InputError
+from fabricast.core.facts import Content, Facts, Quantity
+from fabricast.core.findings import Finding
+from fabricast.core.warnings import CodedWarning, CopyWarning, WarningCode
+from fabricast.diagnosis.answers import Answers, paths_of
+from fabricast.diagnosis.matrices import CHECK_ACCESS, rates_without_topology, slow_copies_without_topology
+from fabricast.diagnosis.measured import below_public_machines, compared_rates
+from fabricast.diagnosis.topology import REMEDIES
+from fabricast.diagnosis.weights import CONTRADICTION
+from fabricast.machine.machine import Machine
+from fabricast.machine.options import MachineOptions
+from fabricast.machine.staged import slow_staged_copies
+from fabricast.pcie.machines.validation import validate_rates
+from fabricast.pcie.measurements.measured_graph import MeasuredGraph
+from fabricast.pcie.topology.parts import pci_address
+
+__all__ = ["compare_copies", "compare_matrices"]
+
+#: Codes of causes that name a GPU, a direction or a transport.
+_SPECIFIC = (
+    WarningCode.SLOW_ENDPOINT,
+    WarningCode.SLOW_DIRECTION,
+    WarningCode.SLOWER_THAN_STAGED,
+    WarningCode.SLOW_BELOW_SWITCH,
+    WarningCode.SLOW_BETWEEN_SOCKETS,
+)
+_REPEAT = "check 'lspci -vv' (LnkSta, ACSCtl) while the GPUs copy, and measure again"
+_MEMORY_REMEDY = (
+    "check that each NUMA node has memory ('numactl --hardware') in all its channels, the binding of processes, and "
+    "the NUMA setting (NPS) of the BIOS"
+)
+_COPY_REMEDIES = {
+    WarningCode.SLOWER_THAN_STAGED: CHECK_ACCESS,
+    WarningCode.SLOW_BELOW_SWITCH: "disable ACS of the switch (BIOS, or 'setpci' on ACSCtl) and the IOMMU",
+    WarningCode.SLOW_BETWEEN_SOCKETS: "compare with NCCL_P2P_LEVEL=NODE; check the NUMA setting (NPS) of the BIOS",
+}
+
+
+def compare_matrices(facts: Facts, options: MachineOptions, answers: Answers) -> None:
+    """Add what measured copies say without a topology."""
+    slow = list(slow_copies_without_topology(facts))
+    answers.findings += slow
+    rates = list(rates_without_topology(facts, options))
+    for compared in rates:
+        below = below_public_machines(compared)
+        if below is None:
+            answers.within.append(str(compared))
+        elif not slow:
+            answers.findings.append(below)
+    if slow or rates:
+        answers.compared += len(paths_of(facts, Content.COPIES))
+
+
+def compare_copies(machine: Machine, facts: Facts, answers: Answers) -> None:
+    """Add what measured copies say, by themselves and compared with public machines."""
+    with_copies = paths_of(facts, Content.COPIES)
+    if not with_copies:
+        return
+    try:
+        found = list(_of_copies(machine))
+        rates = list(compared_rates(machine))
+        # Links that files state as wide are not narrow.
+        knows_links = any(facts.of(Quantity.CURRENT_WIDTH)) or any(
+            block.program.startswith("lspci -vv") for block in facts.blocks
+        )
+    except InputError as error:
+        text = f"{error}: the measured copies are not compared"
+        answers.warnings.append(CodedWarning(WarningCode.PART_UNREADABLE, text))
+        answers.uncompared.append(str(error))
+        return
+    answers.compared += len(with_copies)
+    # A slow GPU or direction, or a slow link, explains other slow copies.
+    is_explained = any(one.cause in _SPECIFIC for one in found)
+    for compared in rates:
+        below = below_public_machines(compared, knows_links=knows_links)
+        if below is None:
+            answers.within.append(str(compared))
+        elif not is_explained:
+            found.append(below)
+            is_explained = True
+    answers.findings += found
+
+
+def _of_copies(machine: Machine) -> Iterator[Finding]:
+    """Compare measured copies with the topology and with each other."""
+    for slow in slow_staged_copies(machine):
+        staged = machine.measured.staged.items()
+        exact = [one for pair, one in staged if pair == slow.ends]
+        fact = (exact or [one for pair, one in staged if set(slow.ends) & set(pair)])[0]
+        remedy = _MEMORY_REMEDY if slow.code is WarningCode.SLOW_BETWEEN_SOCKETS else _REPEAT
+        yield Finding(slow.code, slow.text, remedy, CONTRADICTION, origin=str(fact.place))
+    if not machine.is_measured:
+        return
+    validation = validate_rates(
+        machine.with_memory, machine.graphs, machine.calibration, warnings=tuple(machine.measured.warnings)
+    )
+    found = [warning for warning in validation.warnings if warning.code.is_contradiction]
+    if any(warning.code is WarningCode.SLOWER_THAN_STAGED for warning in found):
+        # What slows all direct copies explains slow GPUs, directions and classes among them.
+        found = [warning for warning in found if warning.code is WarningCode.SLOWER_THAN_STAGED]
+    if any(warning.code in _SPECIFIC for warning in found):
+        # A slow GPU or direction explains why copies of one class differ.
+        found = [warning for warning in found if warning.code is not WarningCode.CALIBRATION_CONTRADICTED]
+    for warning in found:
+        remedy = _COPY_REMEDIES.get(warning.code, _REPEAT)
+        if "nvidia-smi nvlink" in warning.text:
+            remedy = REMEDIES[WarningCode.UNEQUAL_DIRECT_LINKS]
+        origin = _place_of(warning, machine.graphs)
+        weight = CONTRADICTION + 0.02 * (warning.code is WarningCode.SLOWER_THAN_STAGED)
+        yield Finding(warning.code, _with_address(machine, warning), remedy, weight, origin=origin)
+
+
+def _with_address(machine: Machine, warning: CodedWarning) -> str:
+    """Return the text of a warning about one GPU with its address."""
+    ends = warning.ends if isinstance(warning, CopyWarning) else ()
+    address = machine.tree.vertex(ends[0]).label if len(ends) == 1 else ""
+    if not pci_address(address) or address in warning.text:
+        return warning.text
+    return warning.text.replace(f"GPU {ends[0]} ", f"GPU {ends[0]} ({address}) ", 1)
+
+
+def _place_of(warning: CodedWarning, graphs: Sequence[MeasuredGraph]) -> str:
+    """Return the place of the slowest single copy that shows a warning, or that of the first copies."""
+    ends, name = (warning.ends, warning.graph) if isinstance(warning, CopyWarning) else ((), "")
+    named = next((graph for graph in graphs if graph.name == name), None)
+    singles = [graph for graph in graphs if len(graph.flows) == 1]
+    shown = [graph for graph in singles if graph.flows[0] == ends or (len(ends) == 1 and ends[0] in graph.flows[0])]
+    if not shown and warning.code is WarningCode.SLOW_ENDPOINT:
+        # A slow link between switches: the slowest copies use it.
+        shown = singles
+    if named is None and shown:
+        named = min(shown, key=lambda graph: (graph.total_bytes_per_s, graph.flows[0][:1] != ends[:1]))
+    graph = named or graphs[0]
+    return f"{graph.path}:{graph.line}" if graph.line else graph.path

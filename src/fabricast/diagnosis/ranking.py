@@ -1,0 +1,76 @@
+"""Order of findings: causes that state one fact once, and causes before what they explain."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from fabricast.collectives.diagnosis import Cause
+from fabricast.core.findings import Finding
+from fabricast.core.warnings import WarningCode
+from fabricast.diagnosis.topology import ADDRESS, PORT_ABOVE
+from fabricast.diagnosis.weights import CONTRADICTION, SYMPTOM
+
+__all__ = ["ranked"]
+
+#: Causes that state one fact, the most certain one first.
+_SAME_FACT = (
+    ("network_in_host", "no_peer_access", "no_direct_copies", Cause.HOST_MEMORY_TRANSPORT),
+    (WarningCode.SLOW_ENDPOINT, "below_public_machines", WarningCode.SLOW_COPIES, WarningCode.IMPLAUSIBLE_RATE),
+    ("network_in_host", Cause.HOST_MEMORY_RATE),
+)
+#: Causes by the state of a device, which explain slow copies of it.
+_STATES = ("gpu_errors", WarningCode.DOWNGRADED_LINK)
+
+
+def ranked(findings: Sequence[Finding]) -> list[Finding]:
+    """Return findings in the order of their weights."""
+    return sorted(_with_leading_states(_explained(_unique(findings))), key=lambda one: -one.gain)
+
+
+def _unique(findings: Sequence[Finding]) -> list[Finding]:
+    """Return findings with different causes and texts; of those that state one fact, the first."""
+    found = {finding.cause for finding in findings}
+    same = {cause for group in _SAME_FACT for cause in [one for one in group if one in found][1:]}
+    findings = [finding for finding in findings if finding.cause not in same]
+    # A port with few lanes explains the narrow link that another file states.
+    explained = {address for one in findings if PORT_ABOVE in one.text for address in ADDRESS.findall(one.text)[:1]}
+    kept: dict[tuple[str, str], Finding] = {}
+    for finding in findings:
+        is_narrow = finding.cause == WarningCode.DOWNGRADED_LINK and PORT_ABOVE not in finding.text
+        if is_narrow and explained & set(ADDRESS.findall(finding.text)):
+            continue
+        key = (finding.cause, finding.text)
+        if key not in kept or kept[key].gain < finding.gain:
+            kept[key] = finding
+    return list(kept.values())
+
+
+def _explained(findings: Sequence[Finding]) -> list[Finding]:
+    """Return findings; slow copies below a switch come after the access control that explains them."""
+    causes = {finding.cause for finding in findings}
+    if WarningCode.DOWNGRADED_LINK in causes:
+        # A narrow link of one GPU makes its copies differ from those of its class.
+        code = WarningCode.CALIBRATION_CONTRADICTED
+        findings = [replace(one, gain=SYMPTOM) if one.cause == code else one for one in findings]
+    if WarningCode.ACCESS_CONTROL not in causes:
+        return list(findings)
+    slow = (
+        WarningCode.SLOW_BELOW_SWITCH,
+        WarningCode.SLOWER_THAN_STAGED,
+        WarningCode.SLOW_COPIES,
+        WarningCode.CALIBRATION_CONTRADICTED,
+        "below_public_machines",
+    )
+    return [replace(one, gain=SYMPTOM) if one.cause in slow else one for one in findings]
+
+
+def _with_leading_states(findings: Sequence[Finding]) -> list[Finding]:
+    """Return findings; a stated fault of a device precedes the slow copies of the same device, which it explains."""
+    slow = {found for one in findings if one.gain >= CONTRADICTION - 0.1 for found in ADDRESS.findall(one.text)}
+    return [
+        replace(one, gain=CONTRADICTION + 0.05)
+        if one.cause in _STATES and slow & set(ADDRESS.findall(one.text)) and one.gain < CONTRADICTION
+        else one
+        for one in findings
+    ]

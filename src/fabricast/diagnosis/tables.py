@@ -1,0 +1,196 @@
+"""Tables of nccl-tests compared with forecasts on PCIe, and with public nodes and clusters."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import replace
+
+import pandas as pd
+
+from fabricast.collectives.diagnosis import Cause, diagnose_collective, has_stock_driver
+from fabricast.collectives.forecast import forecast_prepared
+from fabricast.collectives.question import Question, prepare
+from fabricast.core.errors import InputError
+from fabricast.core.facts import Fact, Facts, Quantity
+from fabricast.core.findings import Finding
+from fabricast.core.warnings import CodedWarning, WarningCode
+from fabricast.diagnosis.answers import Answers
+from fabricast.diagnosis.cluster_forecasts import cluster_forecast, compare_with_forecast
+from fabricast.diagnosis.clusters import ComparedTable, compare_with_public, log_of
+from fabricast.diagnosis.curves import slower_than_larger
+from fabricast.diagnosis.measured import CONTRADICTING_FILES
+from fabricast.diagnosis.settings import costly_settings, settings_without_forecast
+from fabricast.diagnosis.verdict import is_refuted, is_within, within_text
+from fabricast.diagnosis.weights import MINOR
+from fabricast.machine.machine import Machine
+from fabricast.nccl.records import NcclLog, NcclTestsTable
+from fabricast.sources.nccl_tests import MOST_TABLES
+
+__all__ = ["PROPOSALS", "compare_tables"]
+
+#: Causes that only the model knows, and which a user may leave as they are.
+PROPOSALS = (Cause.PROTOCOL_CHOICE, Cause.NO_GRAPH_FOUND, Cause.RING_ORDER, Cause.CHUNK_SIZE)
+
+
+def compare_tables(machine: Machine | None, facts: Facts, answers: Answers) -> None:
+    """Add what tables of nccl-tests say, compared with their forecast on PCIe or with public nodes and clusters."""
+    tables = list(facts.of(Quantity.COLLECTIVE))
+    for fact in tables[:MOST_TABLES]:
+        try:
+            if not fact.value.rows or fact.value.operation is None:
+                answers.damaged.append(_table_problem(fact))
+                continue
+            itself = slower_than_larger(fact)
+            answers.findings += [] if itself is None else [itself]
+            if machine is None:
+                raise InputError(_reason_of_table(fact.value))
+            found, assumed, within, doubtful = _of_collective(machine, fact)
+        except InputError as error:
+            if _compare_with_public(fact, facts, machine, answers):
+                continue
+            # Tables of several hosts, of other GPUs or over NVLink: the rest of the bundle is compared.
+            text = f"{fact.place}: the table is not compared: {error.reason}"
+            answers.warnings.append(CodedWarning(WarningCode.LOG_ROWS_EXCLUDED, text))
+            answers.uncompared.append(error.reason)
+            continue
+        answers.findings += found
+        answers.warnings += assumed
+        answers.within += within
+        answers.doubtful += doubtful
+        answers.compared += 1
+    unread = len(tables) - MOST_TABLES + sum(fact.value for fact in facts.of(Quantity.UNREAD_TABLES))
+    if unread > 0:
+        text = f"{unread:,} of {unread + MOST_TABLES:,} tables of nccl-tests are not compared"
+        answers.warnings.append(CodedWarning(WarningCode.LOG_ROWS_EXCLUDED, text))
+
+
+def _reason_of_table(table: NcclTestsTable) -> str:
+    """Return why a table cannot be compared without a topology, if neither public machines nor a forecast serve."""
+    if not table.gpus:
+        return "lists no GPUs, and no file has a topology"
+    if table.hosts > 1:
+        return f"is of {table.hosts} hosts, whose nodes and network neither public machines nor a forecast have"
+    return "lacks a topology ('nvidia-smi topo -m')"
+
+
+def _table_problem(fact: Fact) -> str:
+    """Return why a table cannot be compared with anything."""
+    table: NcclTestsTable = fact.value
+    if not table.rows:
+        line, reason = table.excluded[0] if table.excluded else (table.line, "has no row")
+        return f"{fact.place.path}:{line}: no valid row of nccl-tests: {reason}"
+    return (
+        f"{fact.place}: the table is not compared: does not name its operation; add the line '# Collective test "
+        "starting: ...' of its program"
+    )
+
+
+def _compare_with_public(fact: Fact, facts: Facts, machine: Machine | None, answers: Answers) -> bool:
+    """Add what a table says, compared with public machines of its class or a forecast; return whether one exists."""
+    compared: ComparedTable | None = None
+    # A described cluster precedes public machines, but says little about a run on one of its nodes.
+    if not facts.values(Quantity.CLUSTER) or fact.value.hosts <= 1:
+        with suppress(InputError):
+            compared = compare_with_public(fact, facts)
+    if compared is None or compared.is_neighbour:
+        # Models come last: a forecast is asked only where nothing of the class was measured.
+        try:
+            forecast = compare_with_forecast(fact, facts, machine)
+        except InputError as error:
+            text = f"the cluster of a file does not fit the table of {fact.place}: {error.reason}"
+            finding = Finding(WarningCode.FILES_CONTRADICT, text, CONTRADICTING_FILES, MINOR, origin=str(fact.place))
+            answers.findings.append(finding)
+            return True
+        if forecast is not None:
+            if compared is not None and forecast.is_doubtful:
+                answers.statements.append(compared.text)
+            compared = forecast
+    if compared is None:
+        return False
+    answers.findings += _with_settings(fact, facts, machine, compared)
+    answers.statements += compared.notes
+    if compared.is_neighbour:
+        answers.uncompared.append(f"no public machine is of this class; {compared.text}")
+        answers.statements.append(
+            "'fabricast collective --node NAME --nic CARDS --log FILE' compares it with a forecast (hgx_h100, 8x400)"
+        )
+    elif compared.is_doubtful:
+        answers.doubtful.append(compared.text)
+    elif not compared.is_slower:
+        answers.within.append(compared.text)
+    answers.compared += 1
+    return True
+
+
+def _with_settings(fact: Fact, facts: Facts, machine: Machine | None, compared: ComparedTable) -> Iterator[Finding]:
+    """Yield the findings about a table of nodes, and the settings of its log that cost time."""
+    yield from compared.findings
+    if compared.is_neighbour or any(one.cause == "nvls_excluded" for one in compared.findings):
+        return
+    log = log_of(fact, facts)
+
+    def forecast(other: NcclLog) -> pd.DataFrame | None:
+        found = cluster_forecast(fact, facts, other, machine)
+        return None if found is None else found.table
+
+    costly = list(costly_settings(fact, log, forecast))
+    if not costly and (compared.is_slower or compared.is_doubtful):
+        costly = list(settings_without_forecast(fact, log))
+    yield from costly
+
+
+def _of_collective(
+    machine: Machine, fact: Fact
+) -> tuple[list[Finding], tuple[CodedWarning, ...], list[str], list[str]]:
+    """Compare one table of nccl-tests with its forecast; the last values say that it is as expected, or nearly."""
+    table: NcclTestsTable = fact.value
+    if table.operation is None:
+        raise InputError("does not name its operation")
+    runs = machine.nccl_runs
+    run = next((one for one in runs if one.place.path == fact.place.path), next(iter(runs), None))
+    forecast = forecast_prepared(prepare(machine, table.operation, Question(table=fact, run=run)))
+    found = [
+        replace(one, text=f"{table.operation}: {one.text}", origin=f"{fact.place.path}:{_rows(table, one)}")
+        for one in diagnose_collective(forecast)
+        if not is_refuted(forecast, one)
+    ]
+    if has_stock_driver(machine) and not machine.has_direct_copies:
+        # What the driver does not permit is no cause that a setting changes.
+        found = [one for one in found if one.cause != Cause.HOST_MEMORY_TRANSPORT]
+    is_slower = any(one.cause == Cause.SLOWER_THAN_FORECAST for one in found)
+    if not is_slower:
+        # The machine does what is expected of it: only changes with a forecast gain are findings.
+        found = [one for one in found if one.gain > 1]
+    costly = list(_settings_of_collective(machine, fact, run))
+    if costly:
+        # Their choices follow from the settings.
+        found = [one for one in found if one.cause not in (*PROPOSALS, Cause.HOST_MEMORY_RATE)]
+    elif run is not None and (is_slower or any(one.cause == Cause.HOST_MEMORY_RATE for one in found)):
+        costly = list(settings_without_forecast(fact, run.value))
+        found = [one for one in found if not costly or one.cause != Cause.HOST_MEMORY_RATE]
+    found += costly
+    if is_slower:
+        return found, forecast.warnings, [], []
+    text = within_text(forecast)
+    return (found, forecast.warnings, [text], []) if is_within(forecast) else (found, forecast.warnings, [], [text])
+
+
+def _settings_of_collective(machine: Machine, fact: Fact, run: Fact | None) -> Iterator[Finding]:
+    """Yield the settings of a run that cost time in the forecast of a PCIe machine."""
+    if run is None:
+        return
+
+    def forecast(other: NcclLog) -> pd.DataFrame:
+        question = Question(table=fact, run=replace(run, value=other))
+        return forecast_prepared(prepare(machine, fact.value.operation, question)).table
+
+    yield from costly_settings(fact, run.value, forecast)
+
+
+def _rows(table: NcclTestsTable, finding: Finding) -> str:
+    """Return the first and last line of the rows of a range of sizes, or the line of the header."""
+    low, high = finding.sizes or (0.0, float("inf"))
+    lines = [row.line for row in table.rows if low <= row.size_bytes <= high] or [table.line]
+    first, last = min(lines), max(lines)
+    return str(first) if first == last else f"{first}-{last}"

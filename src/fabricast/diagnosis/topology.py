@@ -1,0 +1,146 @@
+"""What files state about links, peer access and network cards of a machine, with remedies."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from fabricast.collectives.diagnosis import STOCK_DRIVER, has_stock_driver
+from fabricast.core.facts import Content, Fact, Facts, Kind, Quantity
+from fabricast.core.findings import Finding
+from fabricast.core.warnings import CodedWarning, WarningCode
+from fabricast.diagnosis.answers import Answers
+from fabricast.diagnosis.measured import CONTRADICTING_FILES
+from fabricast.diagnosis.weights import ACCESS, LINK, MINOR
+from fabricast.inputs.pair_rates import SWITCHED
+from fabricast.machine.gpus import downgraded_links
+from fabricast.machine.machine import Machine
+from fabricast.pcie.topology.tree import PcieTree
+
+__all__ = ["ADDRESS", "PORT_ABOVE", "REMEDIES", "of_topology", "stated_links"]
+
+#: Remedy of a warning about the topology.
+REMEDIES = {
+    WarningCode.DOWNGRADED_LINK: "reseat the card, replace the riser or use another slot; check 'lspci -vv' (LnkSta)",
+    WarningCode.UNEQUAL_DIRECT_LINKS: "check 'nvidia-smi nvlink -s' and '-e', the fabric manager "
+    "('systemctl status nvidia-fabricmanager') and Xid messages ('dmesg | grep Xid')",
+    WarningCode.ACCESS_CONTROL: "disable ACS of these ports (BIOS, or 'setpci' on ACSCtl) and the IOMMU",
+    WarningCode.NO_PEER_ACCESS: "check driver, IOMMU, ACS and virtualisation; direct copies need peer access",
+    WarningCode.SMALL_PAYLOAD: "raise MaxPayload in the BIOS, or boot with pci=pcie_bus_perf ('lspci -vv', DevCtl)",
+    WarningCode.SLOW_LINKS: "check 'lspci -vv' (LnkSta) while the GPUs copy",
+    WarningCode.CARD_ON_OTHER_SOCKET: "move a card to that NUMA node, or bind the job to the GPUs that have one nearer",
+    WarningCode.FILES_CONTRADICT: CONTRADICTING_FILES,
+    WarningCode.GPU_MODELS_DIFFER: "use files of one machine",
+}
+#: Begin of the text of a narrow link.
+_THE_LINK = "the link of "
+#: Words of a narrow link that the port above explains, and the remedy.
+PORT_ABOVE, _OTHER_SLOT = "the port above it", "use a slot with more lanes, or another bifurcation of the BIOS"
+_MINOR_CODES = (WarningCode.FILES_CONTRADICT, WarningCode.GPU_MODELS_DIFFER)
+_ACCESS_CODES = (WarningCode.NO_PEER_ACCESS, WarningCode.CARD_ON_OTHER_SOCKET)
+#: PCI address in the text of a warning.
+ADDRESS = re.compile(r"\b[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]\b")
+
+
+def of_topology(machine: Machine, answers: Answers) -> Iterator[Finding]:
+    """Yield faults that the files of a topology state; what is no fault becomes a statement of the answers."""
+    answers.statements += _gpus_without_card(machine.tree)
+    for warning in machine.tree.warnings:
+        if warning.code is WarningCode.PEER_ACCESS_ASSUMED or (
+            warning.code is WarningCode.NO_PEER_ACCESS and has_stock_driver(machine)
+        ):
+            # A state of the machine, no fault.
+            answers.statements.append(f"{STOCK_DRIVER} ({_origin(machine.facts, warning)})")
+        elif warning.code is WarningCode.NO_PEER_ACCESS and not machine.models and _has_only_staged_pairs(machine):
+            text = f"{warning.text}; this is normal for GeForce cards: state the model (--gpu)"
+            answers.statements.append(f"{text} ({_origin(machine.facts, warning)})")
+        elif warning.code is WarningCode.CARD_ON_OTHER_SOCKET and not _has_several_nodes(machine.facts):
+            # Copies within a node use no network card.
+            answers.statements.append(f"{warning.text} ({_origin(machine.facts, warning)})")
+        elif warning.code in REMEDIES:
+            weight = MINOR if warning.code in _MINOR_CODES else ACCESS if warning.code in _ACCESS_CODES else LINK
+            origin = _origin(machine.facts, warning)
+            remedy = _OTHER_SLOT if PORT_ABOVE in warning.text else REMEDIES[warning.code]
+            yield Finding(warning.code, _with_number(machine.tree, warning.text), remedy, weight, origin=origin)
+
+
+def stated_links(facts: Facts) -> Iterator[Finding]:
+    """Yield narrow and old links that reports about GPUs state, if no file describes the topology."""
+    for block in facts.blocks_of(Content.GPUS):
+        for warning in downgraded_links(block):
+            yield Finding(warning.code, warning.text, REMEDIES[warning.code], LINK, origin=_origin(facts, warning))
+
+
+def _has_only_staged_pairs(machine: Machine) -> bool:
+    """Return whether no pair of GPUs has peer access."""
+    count = len(machine.tree.accelerator_names)
+    return len(set(machine.tree.staged_pairs)) == count * (count - 1) and not machine.has_direct_copies
+
+
+def _with_number(tree: PcieTree, text: str) -> str:
+    """Return a text about the link of a PCI address with the number of its GPU, or the kind of another device."""
+    if not text.startswith(_THE_LINK):
+        return text
+    address = ADDRESS.search(text)
+    named = {tree.vertex(name).label: name for name in tree.endpoint_names}
+    name = None if address is None else named.get(address[0])
+    if address is None or name is None:
+        return text
+    kind = "network card" if tree.vertex(name).network_card else f"GPU {name}"
+    return text.replace(address[0], f"{kind} ({address[0]})", 1)
+
+
+def _gpus_without_card(tree: PcieTree) -> Iterator[str]:
+    """Yield the GPUs that have no network card below their switches, if others have one."""
+    cards = [name for name in tree.endpoint_names if tree.vertex(name).network_card]
+    near = {gpu: any(tree.path_class(gpu, card) in SWITCHED for card in cards) for gpu in tree.accelerator_names}
+    without = [gpu for gpu, has_card in near.items() if not has_card]
+    if without and len(without) < len(near):
+        yield (
+            f"GPU {', '.join(without)}: no network card below their PCIe switches, the other "
+            f"{len(near) - len(without)} GPUs have one: between nodes these GPUs send over the processors, or over "
+            "NVLink and another GPU (PXN)"
+        )
+
+
+def _has_several_nodes(facts: Facts) -> bool:
+    """Return whether a log is of several nodes."""
+    runs, tables = facts.values(Quantity.NCCL_RUN), facts.values(Quantity.COLLECTIVE)
+    return any(log.nodes > 1 for log in runs) or any(table.hosts > 1 for table in tables)
+
+
+def _origin(facts: Facts, warning: CodedWarning) -> str:
+    """Return the line of the first device that a warning names, or the files that state its kind."""
+    if warning.code is WarningCode.NO_PEER_ACCESS:
+        refused = [fact for fact in facts.of(Quantity.PEER_ACCESS) if fact.value]
+        if refused:
+            return str(min(refused, key=lambda fact: fact.kind).place)
+    if warning.code is WarningCode.UNEQUAL_DIRECT_LINKS:
+        return ", ".join(str(fact.place) for fact in facts.of(Quantity.TOPOLOGY))
+    address = ADDRESS.search(warning.text)
+    if address is not None:
+        if warning.code is WarningCode.DOWNGRADED_LINK:
+            named = [fact for fact in facts.of(Quantity.GPU_ADDRESS) if fact.value == address[0]]
+            for width in facts.of(Quantity.CURRENT_WIDTH):
+                if any((one.program, one.subject) == (width.program, width.subject) for one in named):
+                    return str(width.place)
+        for fact in facts.of(Quantity.GPU_ADDRESS):
+            if fact.value == address[0] and fact.kind is Kind.STATED:
+                return str(fact.place)
+        for fact in facts.of(Quantity.TOPOLOGY):
+            line = _line_of_device(fact, address[0])
+            if line:
+                return f"{fact.place.path}:{line}"
+    described = [block.place.path for block in facts.blocks_of(Content.TOPOLOGY, Content.GPUS) if block.facts]
+    return ", ".join(dict.fromkeys(described))
+
+
+def _line_of_device(fact: Fact, address: str) -> int:
+    """Return the line of a device in a description; 0 if it has none."""
+    waiting = list(getattr(fact.value, "sockets", ()))
+    while waiting:
+        device = waiting.pop()
+        if device.bus_id.lower() == address:
+            return int(device.line)
+        waiting += device.children
+    return 0
