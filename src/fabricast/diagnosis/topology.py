@@ -1,4 +1,4 @@
-"""What files state about links, peer access and network cards of a machine, with remedies."""
+"""Faults of links, peer access and network cards that files state, with remedies."""
 
 from __future__ import annotations
 
