@@ -30,6 +30,8 @@ _CHOICES = ["refined", "maxrate"]
 LARGEST_RATIO = 1.01
 #: Least number of sizes of a protocol: the noise of two determines a line.
 FEWEST_SIZES = 3
+#: Share of the start of a protocol below which the time for its bytes determines no rate.
+_SMALLEST_SHARE = 0.02
 _UNITS = {"s": "s", "r": "bytes/s", "k": "processes"}
 
 
@@ -121,7 +123,19 @@ def _by_protocol(fit: DatasetFit) -> DatasetFit:
     if fit.model != "postal" or fit.cells[0, 1] != 1:
         return fit
     split = ProtocolRegressor("postal", fewest_sizes=FEWEST_SIZES).fit(fit.cells, fit.times)
-    return replace(fit, protocols=split) if split.breakpoints_ else fit
+    if not split.breakpoints_:
+        return fit
+    _share_undetermined_rates(split)
+    return replace(fit, protocols=split)
+
+
+def _share_undetermined_rates(split: ProtocolRegressor) -> None:
+    """Replace rates that change no time of their protocol by that of the next one."""
+    regressors = split.regressors_
+    for number in range(len(regressors) - 2, -1, -1):
+        part, following = regressors[number].parameters_, regressors[number + 1].parameters_
+        if split.breakpoints_[number] / part["r_c"] < _SMALLEST_SHARE * part["s"]:
+            part["r_c"] = following["r_c"]
 
 
 def _without_rate_of_one(fit: DatasetFit) -> DatasetFit:

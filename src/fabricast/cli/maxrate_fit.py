@@ -149,6 +149,7 @@ def _dataset_lines(fit: DatasetFit, options: FitOptions) -> Iterator[str]:
         yield f"  to determine {', '.join(name for name in missing if advice_of.get(name) == advice)}: {advice}"
     errors = summarise(fit.fitted.predict(cells), times)
     yield f"  error: median {errors.median:.1%}, 90 % of cells below {errors.p90:.1%}, largest {errors.largest:.1%}"
+    yield from _fastest_line(fit, cells, times)
     if errors.median > _MISFIT or errors.p90 > _WIDE_MISFIT or errors.largest > _LARGEST_MISFIT:
         other = "" if fit.model == "refined_latency" else ", or --model refined_latency, which has a rate of messages"
         yield (
@@ -159,6 +160,18 @@ def _dataset_lines(fit: DatasetFit, options: FitOptions) -> Iterator[str]:
     if np.isfinite(unseen).all():
         yield f"  error on process counts left out of the fit: median {summarise(unseen, times).median:.1%}"
     yield from _export_lines(fit, rates)
+
+
+def _fastest_line(fit: DatasetFit, cells: NDArray[np.float64], times: NDArray[np.float64]) -> Iterator[str]:
+    """Yield the fastest size of one process, if no line of the fit is so fast."""
+    if fit.convention == "windowed" or (cells[:, 1] != 1).any() or fit.model != "postal":
+        return
+    parts = [fit.regressor] if fit.protocols is None else fit.protocols.regressors_
+    rates = cells[:, 0] / times * CONVENTIONS[fit.convention]
+    place, most = int(np.argmax(rates)), max(part.parameters_["r_c"] for part in parts)
+    if rates[place] > most * LARGEST_RATIO and fit.convention == "one_way":
+        size = size_text(float(cells[place, 0]))
+        yield f"  {size} reach {rates[place] / 1e9:.4g} GB/s, faster than the line: larger messages are slower again"
 
 
 def _message_rate(cells: NDArray[np.float64], times: NDArray[np.float64]) -> str:
@@ -308,7 +321,7 @@ def _export_lines(fit: DatasetFit, rates: _Rates) -> Iterator[str]:
     else:
         yield "  LogGOPS: not determined by these data; start-up time and rate of a single process are required"
     single = cells[:, 1] == 1
-    if convention != "windowed" and single.sum() >= FEWEST_CELLS:
+    if convention != "windowed" and single.sum() >= FEWEST_CELLS and (fit.protocols is not None or rate_names):
         split = fit.protocols
         if split is None:
             split = ProtocolRegressor("postal", fewest_sizes=FEWEST_SIZES).fit(cells[single], times[single])

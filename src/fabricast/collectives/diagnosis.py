@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from enum import StrEnum
@@ -30,7 +31,8 @@ __all__ = ["STOCK_DRIVER", "Cause", "diagnose_collective", "has_stock_driver"]
 
 #: The only remedy that works for GeForce cards: settings do not change what their driver permits.
 STOCK_DRIVER = (
-    "NVIDIA's driver permits no direct copies between these GPUs; a modified driver changes that, settings do not"
+    "NVIDIA's driver permits no direct copies over PCIe between these GPUs; a modified driver changes that, "
+    "settings do not"
 )
 
 #: Gain above which a change is worth a finding, and deviation of a log from the forecast above which it is one.
@@ -163,7 +165,8 @@ def _transport(case: _Case) -> Iterator[Finding]:
     # The classes of 'nvidia-smi topo -m': NCCL counts NODE as PHB.
     names = communicator.ranks
     kinds = sorted({communicator.tree.path_class(names[hop.source], names[hop.target]) for hop in hops})
-    text = f"hops {_listed(through_host)} (path class {' and '.join(kinds)}) go through host memory"
+    rule = "" if case.plan.transports or communicator.settings.disabled_by else "by NCCL's rules, "
+    text = f"{rule}hops {_listed(through_host)} (path class {' and '.join(kinds)}) go through host memory"
     disabled_by = communicator.settings.disabled_by
     pairs = {(communicator.ranks[hop.source], communicator.ranks[hop.target]) for hop in hops}
     is_denied = pairs <= set(communicator.tree.staged_pairs) or has_stock_driver(communicator.machine)
@@ -278,6 +281,12 @@ def _slow_pairs(case: _Case) -> Iterator[Finding]:
         yield Finding(Cause.SLOW_PAIRS, text, remedy, 1.0, (_MEBIBYTE, case.everything[1]))
 
 
+def _shares_uplink(tree: PcieTree, pairs: Sequence[tuple[str, str]]) -> bool:
+    """Return whether two sources of copies are below one switch."""
+    sources = sorted({source for source, _ in pairs if not tree.vertex(source).host_memory})
+    return any(tree.path_class(one, other) in ("PIX", "PXB") for one, other in itertools.combinations(sources, 2))
+
+
 def _divided(case: _Case) -> Iterator[Finding]:
     """Find writes of one uplink to several root ports, which collapse on some switches."""
     tree = case.communicator.tree
@@ -288,7 +297,9 @@ def _divided(case: _Case) -> Iterator[Finding]:
     is_all_to_all = case.forecast.operation is Operation.ALLTOALL
     numbers = [(tree.endpoint_number[source], tree.endpoint_number[target]) for source, target in pairs]
     source, target = (np.array(ends, dtype=np.int64) for ends in zip(*numbers, strict=True))
-    divided = divided_writes(tree, np.zeros(len(pairs), dtype=np.int64), source, target).size > 0
+    # Writes of one GPU to several root ports are no writes of an uplink of a switch.
+    is_shared = _shares_uplink(tree, pairs)
+    divided = is_shared and divided_writes(tree, np.zeros(len(pairs), dtype=np.int64), source, target).size > 0
     divided |= has_virtual_switches and _writes_to_several_memories(tree, pairs, hosts)
     if divided:
         text = (
@@ -353,6 +364,9 @@ def _host_rate(case: _Case) -> Iterator[Finding]:
     rate = f"{last['bus_gb_per_s']:.3g} GB/s of bus bandwidth in the forecast"
     if np.isfinite(measured):
         rate = f"{measured:.3g} GB/s measured, {rate}"
+        if not communicator.knows_host_memory and last["measured_us"] > last.get("latest_us", np.inf) * _SLOWER:
+            # No setting of host memory makes it so slow.
+            return
     if not communicator.knows_host_memory:
         rate += "; the rate of host memory is unknown and depends on the NUMA setting (NPS)"
         if "earliest_us" in table:

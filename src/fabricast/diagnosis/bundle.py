@@ -12,8 +12,9 @@ from fabricast.core.warnings import CodedWarning, WarningCode
 from fabricast.diagnosis.answers import Answers, paths_of
 from fabricast.diagnosis.copies import compare_copies, compare_matrices
 from fabricast.diagnosis.fabric import fabric_findings
+from fabricast.diagnosis.matrices import names_model
 from fabricast.diagnosis.measured import without_refuted_links
-from fabricast.diagnosis.messages import count_of_files, late_rendezvous, slow_message_files
+from fabricast.diagnosis.messages import agreement, count_of_files, late_rendezvous, slow_message_files
 from fabricast.diagnosis.ranking import ranked
 from fabricast.diagnosis.runs import slow_runs
 from fabricast.diagnosis.settings import switched_off_links
@@ -28,11 +29,12 @@ from fabricast.diagnosis.statements import (
     wrong_results,
 )
 from fabricast.diagnosis.tables import PROPOSALS, compare_tables
-from fabricast.diagnosis.topology import of_topology, stated_links
+from fabricast.diagnosis.topology import missing_links, of_topology, stated_links, with_unused_links
 from fabricast.diagnosis.verdict import Verdict, verdict_of
 from fabricast.diagnosis.weights import MINOR
 from fabricast.inputs.gpus import gpu_model, is_known_gpu
 from fabricast.machine.build import MACHINE_CONTENTS, machine_from
+from fabricast.machine.direct_links import MissingLinksError
 from fabricast.machine.machine import Machine
 from fabricast.machine.options import MachineOptions
 from fabricast.pcie.topology.tree import PcieTree
@@ -108,6 +110,7 @@ def diagnose_facts(facts: Facts, options: MachineOptions) -> Diagnosis:
     answers.findings += [*stated_causes(facts), *log_findings(facts), *slow_runs(facts), *switched_off_links(facts)]
     of_fabric, damaged_fabrics = fabric_findings(facts)
     answers.findings += [*slow_message_files(facts), *late_rendezvous(facts), *of_fabric]
+    answers.within += agreement(facts)
     answers.damaged += damaged_fabrics
     answers.statements += stated(facts)
     machine: Machine | None = None
@@ -115,10 +118,13 @@ def diagnose_facts(facts: Facts, options: MachineOptions) -> Diagnosis:
     try:
         machine = machine_from(facts, options)
     except InputError as error:
-        if facts.blocks_of(Content.TOPOLOGY) and not (answers.findings or facts.blocks_of(*_WITHOUT_TOPOLOGY)):
+        is_only = facts.blocks_of(Content.TOPOLOGY) and not facts.blocks_of(*_WITHOUT_TOPOLOGY)
+        if is_only and not (answers.findings or isinstance(error, MissingLinksError)):
             raise
-        missing = _missing(facts, error)
-        if facts.blocks_of(Content.TOPOLOGY):
+        missing = _missing(facts, options, error)
+        if isinstance(error, MissingLinksError):
+            answers.findings.append(missing_links(error))
+        elif facts.blocks_of(Content.TOPOLOGY):
             answers.damaged.append(missing)
             answers.warnings.append(CodedWarning(WarningCode.PART_UNREADABLE, f"{error}; the topology is left out"))
     if _lacks_access(machine) if machine is not None else _names_stock_driver(options.gpu):
@@ -135,6 +141,7 @@ def diagnose_facts(facts: Facts, options: MachineOptions) -> Diagnosis:
         answers.warnings += machine.warnings
         compare_copies(machine, facts, answers)
         answers.findings = without_refuted_links(machine, answers.findings)
+        answers.findings = with_unused_links(machine, answers.findings)
     compare_tables(machine, facts, answers)
     tables = list(facts.of(Quantity.COLLECTIVE))
     all_tables = len(tables) + sum(fact.value for fact in facts.of(Quantity.UNREAD_TABLES))
@@ -165,10 +172,15 @@ def diagnose_facts(facts: Facts, options: MachineOptions) -> Diagnosis:
     )
 
 
-def _missing(facts: Facts, error: InputError) -> str:
+def _missing(facts: Facts, options: MachineOptions, error: InputError) -> str:
     """Return what would answer the question of files without a usable topology."""
     if facts.blocks_of(Content.TOPOLOGY):
         return str(error)
+    if facts.blocks_of(Content.COPIES) and names_model(facts, options):
+        return (
+            "the copies of the file are of kinds that public machines lack (copies by kernels (SM), or over direct "
+            "links): add single copies by copy engines, and 'nvidia-smi topo -m'"
+        )
     if facts.blocks_of(Content.COPIES):
         return (
             "the files name no known model of GPU, by which the rates of links are expected: add --gpu MODEL, and "
@@ -183,9 +195,11 @@ def _missing(facts: Facts, error: InputError) -> str:
         )
     if facts.blocks_of(Content.NETWORK):
         return "all ports and cables of the network are alike: 'fabricast map --network' finds the hot links of a job"
+    if not any(block.content not in (Content.GPUS, Content.STATES) for block in facts.blocks if block.facts):
+        return "the files state no fault of a device; measured copies or a log of nccl-tests show its rates"
     logs = facts.values(Quantity.NCCL_RUN)
     if logs and any(log.nodes > 1 or log.network for log in logs):
-        return "the log of NCCL has no measured times: add the table of nccl-tests, or a log of all hosts"
+        return "the log of NCCL states no fault, and has no measured times: add the table of nccl-tests"
     return str(error)
 
 

@@ -65,6 +65,9 @@ def compare_with_forecast(fact: Fact, facts: Facts, machine: Machine | None = No
             raise InputError(f"{text}: the cluster of the file has other cards or nodes")
         if forecast.operation is Operation.SENDRECV:
             return ComparedTable(f"{text}, since the number of channels of a pair differs by version and network")
+        run = log_of(fact, facts)
+        if run is not None and not run.environment.keys().isdisjoint(("NCCL_ALGO", "NCCL_PROTO")):
+            return ComparedTable(f"{text}, which has the settings of the log")
         what = "cards" if forecast.cluster.nodes > 1 else "direct links"
         return ComparedTable(f"{text}, so that its {what} are faster")
     ratios = (forecast.table["measured_us"] / forecast.table["latest_us"]).to_numpy(dtype=float)
@@ -101,7 +104,10 @@ def _cause(forecast: ClusterForecast, fact: Fact, facts: Facts, text: str) -> Fi
     if _lacks_pxn(forecast, fact, facts):
         what = "NCCL_PXN_DISABLE=1 is set, so that each GPU sends over the card next to it, across the rails of the "
         what += "network, instead of NVLink"
-        return Finding("pxn_disabled", what, "unset NCCL_PXN_DISABLE", ACCESS, origin=str(fact.place))
+        run = log_of(fact, facts)
+        line = None if run is None else run.lines.get("NCCL_PXN_DISABLE")
+        origin = f"{fact.place.path}:{line}" if line else str(fact.place)
+        return Finding("pxn_disabled", what, "unset NCCL_PXN_DISABLE", ACCESS, origin=origin)
     asked = "" if log_of(fact, facts) is not None else "a log with NCCL_DEBUG=INFO states transports and settings; "
     remedy = f"{asked}'nvidia-smi nvlink -s', 'ibstat' and 'dmesg' of each host state faults of links and cards"
     return Finding(Cause.SLOWER_THAN_FORECAST, text, remedy, SYMPTOM, origin=str(fact.place))

@@ -13,10 +13,11 @@ from fabricast.core.facts import Fact, Facts, Quantity
 from fabricast.core.findings import Finding
 from fabricast.core.number_text import size_text
 from fabricast.diagnosis.weights import CONTRADICTION, SYMPTOM
+from fabricast.inputs.gpus import gpu_model, is_known_gpu
 from fabricast.nccl.costs import Operation
 from fabricast.nccl.records import NcclLog, NcclTestsTable
 
-__all__ = ["LARGE", "ComparedTable", "compare_with_public", "log_of"]
+__all__ = ["LARGE", "ComparedTable", "compare_with_public", "log_of", "run_of"]
 
 #: Ratio to the slowest public machine above which a table is slower, and to its latency.
 _SLOWER, _LATE = 1.15, 2.4
@@ -24,6 +25,8 @@ _SPECIFIC = CONTRADICTION + 0.1
 #: Number of public machines of several nodes below which unknown cards leave a doubt, and ratio of the largest size to
 #: that of public machines above which they say nothing about it.
 _FEW, _FARTHEST = 3, 64.0
+#: Ratio of the slowest public rate of a size to a rate up to which this is as fast.
+_NEAR = 1.05
 #: Sizes in bytes of large operations, whose time the rates of links and cards decide, and of small ones.
 LARGE, _SMALL = 2.0**26, 32768.0
 #: Shares of the rate with NVLink SHARP: rings reach the range between them.
@@ -80,7 +83,7 @@ def compare_with_public(fact: Fact, facts: Facts) -> ComparedTable:
     if not sizes.size:
         raise InputError("has no valid row")
     found = reference_of(table.gpus[0], table.ranks // nodes, nodes, table.operation, sizes.tolist(), network=network)
-    cards = None if log is None or nodes == 1 else log.cards
+    cards = None if log is None or nodes == 1 else log.usual_cards
     _check_alike(found, nodes, network, cards)
     place = _place(found, sizes)
     if place is None:
@@ -91,10 +94,15 @@ def compare_with_public(fact: Fact, facts: Facts) -> ComparedTable:
     if found.is_neighbour:
         slow, late = [], []
     environment = {} if log is None else log.environment
-    nvls = [*_nvls(fact, found, family, environment, sizes)]
+    nvls = [*_nvls(fact, found, family, log, sizes)]
     # NVLink SHARP that is not used explains why large sizes are slower.
     findings = [*(nvls or slow), *late]
     notes = tuple(_above_links(table, family, nodes, environment))
+    row = found.table.iloc[place]
+    reached, least = table.rows[place].bus_bytes_per_s / 1e9, float(row["lowest_gb_per_s"])
+    if not (slow or nvls or found.is_neighbour) and reached < least / _NEAR:
+        below = f"{text}: {100 * (1 - reached / least):.0f} % below the slowest of them at this size"
+        return ComparedTable(below, findings=tuple(late), notes=notes, is_doubtful=True)
     if slow and not nvls and nodes > 1 and cards is None and len(found.machines) < _FEW:
         # Few public machines, whose cards may differ from those of the table, prove nothing.
         return ComparedTable(f"{text}, whose cards may differ", findings=tuple(late), notes=notes, is_doubtful=True)
@@ -111,12 +119,18 @@ def _check_alike(found: Reference, nodes: int, network: str | None, cards: int |
         raise InputError(f"has {cards} cards in each node, and the public machines of the class {found.words} have not")
 
 
-def log_of(fact: Fact, facts: Facts) -> NcclLog | None:
+def run_of(fact: Fact, facts: Facts) -> Fact | None:
     """Return the statements of NCCL in the file of a table, or the only ones of other files."""
     runs = list(facts.of(Quantity.NCCL_RUN))
-    same = [run.value for run in runs if run.place.path == fact.place.path]
-    fitting = [run.value for run in runs if run.value.ranks == fact.value.ranks]
+    same = [run for run in runs if run.place.path == fact.place.path]
+    fitting = [run for run in runs if run.value.ranks == fact.value.ranks]
     return same[0] if same else fitting[0] if len(fitting) == 1 else None
+
+
+def log_of(fact: Fact, facts: Facts) -> NcclLog | None:
+    """Return the log of `run_of`."""
+    run = run_of(fact, facts)
+    return None if run is None else run.value
 
 
 def _network(log: NcclLog) -> str | None:
@@ -150,6 +164,14 @@ def _text(table: NcclTestsTable, found: Reference, place: int) -> str:
     )
 
 
+def _links_gb_per_s(gpu: str) -> float:
+    """Return the rate of all NVLinks of a GPU in GB/s; infinite for an unknown model, or one without NVLink."""
+    model = gpu_model(gpu) if is_known_gpu(gpu) else None
+    if model is None or model.nvlink_bytes_per_s is None:
+        return np.inf
+    return model.most_nvlinks * model.nvlink_bytes_per_s / 1e9
+
+
 def _slow(fact: Fact, found: Reference, sizes: np.ndarray, time_us: np.ndarray, compared: str) -> Iterator[Finding]:
     """Find large sizes that are slower than on all public machines of the class."""
     longest = found.table["longest_us"].to_numpy()
@@ -176,14 +198,13 @@ def _late(fact: Fact, found: Reference, sizes: np.ndarray, time_us: np.ndarray) 
             yield Finding("late_small_sizes", text, remedy, SYMPTOM - 0.1, origin=str(fact.place))
 
 
-def _nvls(
-    fact: Fact, found: Reference, family: str, environment: Mapping[str, str], sizes: np.ndarray
-) -> Iterator[Finding]:
+def _nvls(fact: Fact, found: Reference, family: str, log: NcclLog | None, sizes: np.ndarray) -> Iterator[Finding]:
     """Find nodes with NVLink SHARP whose all_reduce has the rate of rings."""
     table: NcclTestsTable = fact.value
     is_node = found.operation is Operation.ALL_REDUCE and table.hosts <= 1 and table.ranks == 8
     if not is_node or family not in _NVLS:
         return
+    environment: Mapping[str, str] = {} if log is None else log.environment
     chosen = environment.get("NCCL_ALGO", "").lower()
     large = found.table[(sizes >= LARGE) & (found.table["machines"].to_numpy() > 0)]
     if large.empty:
@@ -196,11 +217,13 @@ def _nvls(
         return
     if is_excluded or environment.get("NCCL_NVLS_ENABLE") == "0":
         name = f"NCCL_ALGO={environment['NCCL_ALGO']}" if is_excluded else "NCCL_NVLS_ENABLE=0"
+        line = None if log is None else log.lines.get(name.partition("=")[0])
         text = f"{name} is set, so NVLink SHARP (NVLS) is not used: {reached:.3g} GB/s, {best:.3g} GB/s with it"
         remedy = f"unset {name.partition('=')[0]}"
-        yield Finding("nvls_excluded", text, remedy, _SPECIFIC, origin=f"{fact.place.path}:{row.line}")
+        yield Finding("nvls_excluded", text, remedy, _SPECIFIC, origin=f"{fact.place.path}:{line or row.line}")
     elif reached > _RINGS * best:
-        text = f"NVLink SHARP (NVLS) is not in use: {reached:.3g} GB/s is the rate of rings, {best:.3g} GB/s with NVLS"
+        text = f"NVLink SHARP (NVLS) is probably not in use: {reached:.3g} GB/s is the rate of rings, {best:.3g} GB/s "
+        text += "with it"
         remedy = "NCCL 2.17 or newer, the fabric manager of the driver's version, no NCCL_ALGO; NCCL_DEBUG=INFO "
         remedy += "NCCL_DEBUG_SUBSYS=INIT,NVLS states why"
         yield Finding("nvls_unused", text, remedy, _SPECIFIC, origin=f"{fact.place.path}:{row.line}")
@@ -215,5 +238,5 @@ def _above_links(table: NcclTestsTable, family: str, nodes: int, environment: Ma
             "bus bandwidth on two nodes is no rate of a link: trees send half as many bytes over the network as it "
             "assumes; NCCL_ALGO=Ring tests the network cards"
         )
-    elif table.operation is Operation.ALL_REDUCE and nodes == 1 and family in _NVLS and reached > 400:
+    elif table.operation is Operation.ALL_REDUCE and nodes == 1 and reached > _links_gb_per_s(table.gpus[0]):
         yield "bus bandwidth above the NVLinks is no rate of a link: NVLink SHARP moves fewer bytes than it assumes"

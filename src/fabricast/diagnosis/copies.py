@@ -9,7 +9,13 @@ from fabricast.core.facts import Content, Facts, Quantity
 from fabricast.core.findings import Finding
 from fabricast.core.warnings import CodedWarning, CopyWarning, WarningCode
 from fabricast.diagnosis.answers import Answers, paths_of
-from fabricast.diagnosis.matrices import CHECK_ACCESS, rates_without_topology, slow_copies_without_topology
+from fabricast.diagnosis.matrices import (
+    CHECK_ACCESS,
+    pairs_without_access,
+    rates_without_topology,
+    slow_copies_without_topology,
+    slow_host_copies,
+)
 from fabricast.diagnosis.measured import below_public_machines, compared_rates
 from fabricast.diagnosis.topology import REMEDIES
 from fabricast.diagnosis.weights import CONTRADICTION
@@ -44,8 +50,8 @@ _COPY_REMEDIES = {
 
 def compare_matrices(facts: Facts, options: MachineOptions, answers: Answers) -> None:
     """Add what measured copies say without a topology."""
-    slow = list(slow_copies_without_topology(facts))
-    answers.findings += slow
+    slow = list(slow_copies_without_topology(facts)) or list(slow_host_copies(facts))
+    answers.findings += [*slow, *pairs_without_access(facts, options)]
     rates = list(rates_without_topology(facts, options))
     for compared in rates:
         below = below_public_machines(compared)
@@ -64,6 +70,7 @@ def compare_copies(machine: Machine, facts: Facts, answers: Answers) -> None:
         return
     try:
         found = list(_of_copies(machine))
+        found += [] if any(one.cause in _SPECIFIC for one in found) else slow_host_copies(facts)
         rates = list(compared_rates(machine))
         # Links that files state as wide are not narrow.
         knows_links = any(facts.of(Quantity.CURRENT_WIDTH)) or any(

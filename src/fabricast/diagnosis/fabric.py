@@ -21,6 +21,8 @@ _PROGRAM = "ibnetdiscover"
 _MOST_NAMES = 8
 #: Share of alike ports or pairs of switches that counts as usual.
 _USUAL = 0.5
+#: Share of the leaves that have a cable to a switch from which a missing one is a fault.
+_MOST_LEAVES = 0.7
 _REMEDY = "check cable, transceiver and port ('iblinkinfo', 'ibqueryerrors'); reseat or replace the cable"
 
 
@@ -82,10 +84,25 @@ def _slow_cables(network: SwitchNetwork) -> Iterator[tuple[str, str]]:
         yield "slow_network_cable", f"{_listed(names)}: {_gbit_s(one)}, most cables between switches {_gbit_s(usual)}"
 
 
+def _unconnected(network: SwitchNetwork, pairs: Counter[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Return the pairs of a leaf and a switch above it without a cable, if most leaves have one to that switch."""
+    leaves = set(network.leaves.tolist())
+    of_leaf = {leaf: {sum(pair) - leaf for pair in pairs if leaf in pair} - leaves for leaf in leaves}
+    above = Counter(switch for switches in of_leaf.values() for switch in switches)
+    usual = [switch for switch, count in above.items() if count > _MOST_LEAVES * len(leaves)]
+    return [
+        (min(leaf, switch), max(leaf, switch))
+        for leaf in sorted(leaves)
+        for switch in usual
+        if switch not in of_leaf[leaf]
+    ]
+
+
 def _missing_cables(network: SwitchNetwork) -> Iterator[tuple[str, str]]:
-    """Yield pairs of switches with fewer parallel cables than most pairs."""
+    """Yield pairs of switches with fewer parallel cables than most pairs, also without any."""
     source = np.repeat(np.arange(len(network.switches)), np.diff(network.begin))
     pairs = Counter((int(one), int(other)) for one, other in zip(source, network.neighbour, strict=True) if one < other)
+    pairs.update(dict.fromkeys(_unconnected(network, pairs), 0))
     usual = _usual(np.array(list(pairs.values()), dtype=np.float64)) if pairs else None
     if usual is None:
         return
@@ -95,4 +112,4 @@ def _missing_cables(network: SwitchNetwork) -> Iterator[tuple[str, str]]:
         if count < usual
     ]
     if fewer:
-        yield "missing_network_cable", f"fewer cables than the {usual:g} of most pairs of switches: {_listed(fewer)}"
+        yield "missing_network_cable", f"{_listed(fewer)}: fewer cables than most pairs of switches have ({usual:g})"

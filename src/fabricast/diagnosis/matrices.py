@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
@@ -12,14 +13,23 @@ from fabricast.core.findings import Finding
 from fabricast.core.units import pcie_link_bytes_per_s
 from fabricast.core.warnings import WarningCode
 from fabricast.diagnosis.measured import ComparedRate
-from fabricast.diagnosis.weights import CONTRADICTION
+from fabricast.diagnosis.weights import ACCESS, CONTRADICTION
 from fabricast.inputs.gpus import GpuModel, gpu_model, is_known_gpu
-from fabricast.inputs.pair_rates import ONE_WAY, is_old_geforce, pcie_share, staged_share
+from fabricast.inputs.pair_rates import BOTH_WAYS, ONE_WAY, is_old_geforce, pcie_share, staged_share
 from fabricast.machine.gpus import link_of_text
 from fabricast.machine.options import MachineOptions
 from fabricast.pcie.topology.memory import HOST
 
-__all__ = ["CHECK_ACCESS", "rates_without_topology", "slow_copies_without_topology"]
+__all__ = [
+    "CHECK_ACCESS",
+    "names_model",
+    "pairs_without_access",
+    "rates_without_topology",
+    "slow_copies_without_topology",
+    "slow_host_copies",
+]
+
+_AMD = re.compile(r"Radeon|Instinct|\bAMD\b|\bMI\d{2,3}")
 
 #: Share of the rate through host memory below which direct copies are slower, and share of the slowest copy between
 #: other GPUs below which all copies of a GPU are slow: without a topology, a GPU may be on another processor.
@@ -46,7 +56,7 @@ _Rates = Mapping[tuple[str, str], _Rate]
 
 def slow_copies_without_topology(facts: Facts) -> Iterator[Finding]:
     """Yield direct copies that are slower than those through host memory, or else a GPU whose copies are all slow."""
-    direct, staged = _direct(facts), _staged(facts)
+    direct, staged = _direct(facts), _staged(facts, Quantity.STAGED_RATE)
     slower = [
         pair
         for pair in direct.keys() & staged.keys()
@@ -91,6 +101,27 @@ def _slow_gpus(kind: str, rates: _Rates) -> Iterator[Finding]:
         yield Finding(WarningCode.SLOW_ENDPOINT, text, _CHECK_LINK, CONTRADICTION, origin=rates[worst].place)
 
 
+def slow_host_copies(facts: Facts) -> Iterator[Finding]:
+    """Yield the GPUs whose copies from or to host memory are much slower than those of the others."""
+    host = _of_host(facts)
+    for words, of_gpu in (
+        ("from", {pair[1]: one for pair, one in host.items() if pair[0][:1] == HOST}),
+        ("to", {pair[0]: one for pair, one in host.items() if pair[1][:1] == HOST}),
+    ):
+        usual = float(np.median([one.bytes_per_s for one in of_gpu.values()])) if len(of_gpu) > 1 else 0.0
+        best = max((one.bytes_per_s for one in of_gpu.values()), default=0.0)
+        usual = best if len(of_gpu) == 2 else usual
+        found = [gpu for gpu, one in of_gpu.items() if one.bytes_per_s < _SLOW_GPU * usual]
+        for gpu in found:
+            text = (
+                f"GPU {gpu} copies {of_gpu[gpu].bytes_per_s / 1e9:.3g} GB/s {words} host memory, other GPUs "
+                f"{usual / 1e9:.3g} GB/s: its link is narrow or old, or the memory is that of another processor"
+            )
+            yield Finding(WarningCode.SLOW_ENDPOINT, text, _CHECK_LINK, CONTRADICTION, origin=of_gpu[gpu].place)
+        if found:
+            return
+
+
 def rates_without_topology(facts: Facts, options: MachineOptions) -> Iterator[ComparedRate]:
     """Yield median rates of copies over PCIe with those of public machines, if the files name one model of GPU."""
     model, name = _model(facts, options)
@@ -101,19 +132,48 @@ def rates_without_topology(facts: Facts, options: MachineOptions) -> Iterator[Co
         generation, width = link_of_text(options.link, options.gpu)
     raw = pcie_link_bytes_per_s(generation, width)
     link = f"PCIe Gen{generation} x{width} ({name})"
-    direct, staged = _direct(facts), _staged(facts)
-    gpus = {end for pair in {**direct, **staged} for end in pair}
-    of_staged = staged_share(generation, ONE_WAY, old_geforce=is_old_geforce(name), gpus=len(gpus))
+    direct, staged, host = _direct(facts), _staged(facts, Quantity.STAGED_RATE), _of_host(facts)
+    both, staged_both = _both_ways(facts), _staged(facts, Quantity.STAGED_RATE_BOTH_WAYS)
+    gpus = {end for pair in {**direct, **staged, **both, **staged_both} for end in pair}
+    old, count = is_old_geforce(name), len(gpus)
+    one_way, pairs = pcie_share(generation), pcie_share(generation, direction=BOTH_WAYS)
+    through, through_both = (staged_share(generation, way, old_geforce=old, gpus=count) for way in (ONE_WAY, BOTH_WAYS))
+    is_linked = _use_direct_links({**direct, **both}, 2 * raw) or _use_direct_links(direct, raw)
     for words, rates, share in (
-        # Faster copies use direct links, whose number is unknown.
-        ("direct copies", {} if _use_direct_links(direct, raw) else direct, pcie_share(generation)),
-        ("copies through host memory", staged, of_staged),
-        ("copies of host memory", _of_host(facts), pcie_share(generation)),
+        # Faster copies use direct links, whose number is unknown. Both ways only where no single copy was measured.
+        ("direct copies", {} if is_linked else direct, one_way),
+        ("direct copies, both ways together,", {} if is_linked or direct else both, pairs),
+        ("copies through host memory", staged, through),
+        ("copies through host memory, both ways together,", {} if staged else staged_both, through_both),
+        ("copies from host memory", {pair: one for pair, one in host.items() if pair[0][:1] == HOST}, one_way),
+        ("copies to host memory", {pair: one for pair, one in host.items() if pair[1][:1] == HOST}, one_way),
     ):
         if rates and share.machines:
             median = float(np.median([one.bytes_per_s for one in rates.values()]))
             place = next(iter(rates.values())).place.rpartition(":")[0] or next(iter(rates.values())).place
             yield ComparedRate(words, median, raw, share, place, link, generation)
+
+
+def names_model(facts: Facts, options: MachineOptions) -> bool:
+    """Return whether the files or an option name one known model of GPU."""
+    return _model(facts, options)[0] is not None
+
+
+def pairs_without_access(facts: Facts, options: MachineOptions) -> Iterator[Finding]:
+    """Yield pairs of GPUs without access to each other, unless their driver never permits it or they may be GeForce."""
+    of_pair = {fact.subject: fact for fact in facts.of(Quantity.PEER_ACCESS)}
+    refused = [fact for fact in of_pair.values() if fact.value]
+    model, _ = _model(facts, options)
+    is_amd = any(_AMD.search(str(name)) for name in facts.values(Quantity.GPU_MODEL))
+    if not refused or not (is_amd or (model is not None and model.has_stock_peer_access)):
+        return
+    first = refused[0]
+    text = (
+        f"{len(refused)} of {len(of_pair)} pairs of GPUs have no access to each other ({first.value}), for example "
+        f"{'>'.join(first.subject)}: their copies pass through host memory, or are not possible"
+    )
+    remedy = "check the driver (for AMD the amdgpu-dkms package), IOMMU, ACS and Resizable BAR (large BAR) in the BIOS"
+    yield Finding(WarningCode.NO_PEER_ACCESS, text, remedy, ACCESS, origin=str(first.place))
 
 
 def _use_direct_links(rates: _Rates, raw: float) -> bool:
@@ -148,11 +208,21 @@ def _singles(facts: Facts) -> _Rates:
     return found
 
 
-def _staged(facts: Facts) -> _Rates:
-    """Return the rates of single copies through host memory."""
+def _both_ways(facts: Facts) -> _Rates:
+    """Return the total rates of both directions of pairs of GPUs."""
+    found: dict[tuple[str, str], _Rate] = {}
+    for fact in facts.of(Quantity.RATE):
+        flows = fact.value.flows
+        if len(flows) == 2 and flows[0] == flows[1][::-1] and HOST not in {end[:1] for end in flows[0]}:
+            found.setdefault(flows[0], _rate(fact, fact.value.total_bytes_per_s))
+    return found
+
+
+def _staged(facts: Facts, quantity: Quantity) -> _Rates:
+    """Return the rates of copies through host memory, one way or both ways."""
     found: dict[tuple[str, str], _Rate] = {}
     for block in facts.blocks_of(Content.COPIES):
-        for fact in block.of(Quantity.STAGED_RATE):
+        for fact in block.of(quantity):
             found.setdefault((fact.subject[0], fact.subject[1]), _rate(fact, float(fact.value)))
     return found
 

@@ -11,9 +11,10 @@ from fabricast.core.findings import Finding
 from fabricast.core.units import pcie_link_bytes_per_s
 from fabricast.core.warnings import WarningCode
 from fabricast.diagnosis.weights import CONTRADICTION, MINOR
-from fabricast.inputs.pair_rates import ONE_WAY, PublicShare, direct_link_share, pcie_share, staged_share
+from fabricast.inputs.pair_rates import BOTH_WAYS, ONE_WAY, PublicShare, direct_link_share, pcie_share, staged_share
 from fabricast.machine.machine import Machine
 from fabricast.machine.staging import StagedRates
+from fabricast.pcie.measurements.measured_graph import MeasuredGraph
 from fabricast.pcie.models.parameters import default_share_of, link_generation
 from fabricast.pcie.topology.memory import is_host
 from fabricast.pcie.topology.parts import direct_rates
@@ -32,6 +33,8 @@ _SHARES = (0.78, 0.92)
 _OLDEST = 2
 #: Number of machines from which their lowest rate is a limit, and the factor of it below that number.
 _MANY, _TOLERANCE = 10, 0.9
+#: Ratio to the highest rate of public machines up to which a rate is not above it.
+_ROUNDED = 1.01
 
 
 @dataclass(frozen=True)
@@ -77,6 +80,7 @@ class ComparedRate:
         lowest = self.share.lowest * self.link_bytes_per_s
         # Below the range of few machines, but within the tolerance for it.
         below = f"{100 * (1 - self.bytes_per_s / lowest):.0f} % below the " if self.bytes_per_s < lowest else ""
+        below = "above the " if self.bytes_per_s > self.share.highest * self.link_bytes_per_s * _ROUNDED else below
         return (
             f"{self.words} reach {self.bytes_per_s / 1e9:.3g} GB/s (median), {below}{reach} GB/s on {self.share.words} "
             f"with {self.link}"
@@ -116,22 +120,31 @@ def compared_rates(machine: Machine) -> Iterator[ComparedRate]:
             "copies through host memory", float(np.median(list(through.values()))), raw, share, place, link
         )
     host = [graph for graph in machine.graphs if len(graph.flows) == 1 and is_host(machine.with_memory, graph.flows)]
-    if host and raw is not None:
-        rate = float(np.median([graph.total_bytes_per_s for graph in host]))
-        of_link = link if generation is not None else f"NVLink-C2C of {raw / 1e9:.3g} GB/s"
-        yield ComparedRate(
-            "copies of host memory", rate, raw, default_share_of(tree), host[0].path, of_link, generation
-        )
+    of_link = link if generation is not None else f"NVLink-C2C of {(raw or 0) / 1e9:.3g} GB/s"
+    for words, part in (
+        ("copies from host memory", [graph for graph in host if graph.flows[0][1] in gpus]),
+        ("copies to host memory", [graph for graph in host if graph.flows[0][0] in gpus]),
+    ):
+        if part and raw is not None:
+            rate = float(np.median([graph.total_bytes_per_s for graph in part]))
+            yield ComparedRate(words, rate, raw, default_share_of(tree), part[0].path, of_link, generation)
     nominal = direct_rates(tree.peer_links)
     known = [graph for graph in linked if graph.flows[0] in nominal]
+    direction = ONE_WAY if known else BOTH_WAYS
+    known = known or [graph for graph in machine.graphs if graph.flows[0] in nominal and _is_both_ways(graph)]
     if known:
         kind = str(tree.peer_link(*known[0].flows[0]))
-        share = direct_link_share(kind)
+        share = direct_link_share(kind, direction)
         rate = float(np.median([nominal[graph.flows[0]] for graph in known]))
         reached = float(np.median([graph.total_bytes_per_s for graph in known]))
         if share.machines:
             words = f"{kind} of {rate / 1e9:.3g} GB/s"
-            yield ComparedRate(f"copies over {kind}", reached, rate, share, known[0].path, words)
+            both = "" if direction == ONE_WAY else ", both ways together,"
+            yield ComparedRate(f"copies over {kind}{both}", reached, rate, share, known[0].path, words)
+
+
+def _is_both_ways(graph: MeasuredGraph) -> bool:
+    return len(graph.flows) == 2 and graph.flows[0] == graph.flows[1][::-1]
 
 
 def _width(machine: Machine) -> int:

@@ -5,18 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fabricast.core.facts import Fact, Facts, Quantity
 from fabricast.core.findings import Finding
 from fabricast.core.number_text import duration_text, size_text
 from fabricast.diagnosis.weights import CONTRADICTION, SYMPTOM
 
-__all__ = ["LATE_SWITCH_REMEDY", "count_of_files", "late_rendezvous", "slow_message_files"]
+__all__ = ["LATE_SWITCH_REMEDY", "agreement", "count_of_files", "late_rendezvous", "slow_message_files"]
 
-#: Ratios of times to the shortest of the other files above which a file is slow: of large messages, and of small ones.
+#: Ratios of times to the shortest of all files above which a file is slow: of the largest messages, and of others.
 _SLOW, _LATE = 1.2, 1.3
-#: Sizes in bytes from which rates decide, and up to which latencies do.
-_LARGE, _SMALL = 2.0**16, 1024.0
+#: Size in bytes from which rates decide.
+_LARGE = 2.0**16
 _MOST_NAMES = 8
 #: Number of sizes from which protocols are searched, and of sizes that each has.
 _FEWEST_SIZES, _FEWEST_OF_PROTOCOL = 8, 3
@@ -48,35 +49,56 @@ def _tests(facts: Facts) -> list[_Times]:
 def slow_message_files(facts: Facts) -> Iterator[Finding]:
     """Yield the files whose messages are slower than the same test in the fastest other file."""
     for files in _tests(facts):
-        if len(files) < 2:
+        sizes = sorted(set.intersection(*(set(of_file) for of_file in files.values()))) if len(files) > 1 else []
+        if not sizes:
             continue
-        common = set.intersection(*(set(of_file) for of_file in files.values()))
-        large, small = max(common, default=0.0), min(common, default=np.inf)
-        slow = _slow_files(files, large, _SLOW) if large >= _LARGE else []
+        ratios = _ratios(files, sizes)
+        slow = [name for name in files if sizes[-1] >= _LARGE and ratios[name][-1] > _SLOW]
         if slow:
-            yield _finding(files, slow, large, "reach", SYMPTOM + 1)
-        late = [one for one in _slow_files(files, small, _LATE) if one not in slow] if small <= _SMALL else []
+            yield _finding(files, slow, sizes[-1], "reach", SYMPTOM + 1)
+        late = [name for name in files if name not in slow and (ratios[name] > _LATE).any()]
         if late:
-            yield _finding(files, late, small, "last", SYMPTOM + 0.5)
+            worst = max(late, key=lambda name: ratios[name].max())
+            size = sizes[int(np.argmax(ratios[worst]))]
+            yield _finding(files, late, size, "last", SYMPTOM + 0.5)
 
 
-def _slow_files(files: _Times, size: float, limit: float) -> list[str]:
-    times = {name: float(of_file[size].value.time_s) for name, of_file in files.items()}
-    fastest = min(times.values())
-    return [name for name, time_s in times.items() if time_s > limit * fastest]
+def agreement(facts: Facts) -> Iterator[str]:
+    """Yield the tests of several files that agree, with the largest difference at their largest size."""
+    for files in _tests(facts):
+        sizes = sorted(set.intersection(*(set(of_file) for of_file in files.values()))) if len(files) > 1 else []
+        if not sizes or sizes[-1] < _LARGE:
+            continue
+        ratios = _ratios(files, sizes)
+        if max(one.max() for one in ratios.values()) <= _LATE and max(one[-1] for one in ratios.values()) <= _SLOW:
+            test = next(iter(files.values()))[sizes[-1]].value.path
+            spread = max(one[-1] for one in ratios.values()) - 1
+            yield (
+                f"{len(files)} files of {test} agree: {_in_rate(files, list(files), sizes[-1])} at "
+                f"{size_text(sizes[-1])}, within {100 * spread:.1f} %"
+            )
+
+
+def _ratios(files: _Times, sizes: Sequence[float]) -> dict[str, NDArray[np.float64]]:
+    """Return the times of each file relative to the shortest of all, by size."""
+    times = {name: np.array([of_file[size].value.time_s for size in sizes]) for name, of_file in files.items()}
+    shortest = np.min(list(times.values()), axis=0)
+    return {name: one / shortest for name, one in times.items()}
 
 
 def _finding(files: _Times, slow: Sequence[str], size: float, verb: str, weight: float) -> Finding:
     """Return the finding about slow files, with the worst of them as evidence."""
-    others = [name for name in files if name not in slow]
+    others = [name for name in files if name not in slow] or [
+        min(files, key=lambda name: files[name][size].value.time_s)
+    ]
     worst = max(slow, key=lambda name: files[name][size].value.time_s)
-    named = (
-        f"{', '.join(slow[:_MOST_NAMES])}{f' and {len(slow) - _MOST_NAMES} more' if len(slow) > _MOST_NAMES else ''}"
-    )
+    more = f" and {len(slow) - _MOST_NAMES} more" if len(slow) > _MOST_NAMES else ""
     test, text = files[worst][size].value.path, _in_rate if verb == "reach" else _in_time
+    shown = slow if verb == "reach" else [worst]
     words = (
-        f"{named}: messages of {test} of {size_text(size)} {verb} {text(files, slow, size)}, in the other "
-        f"{'file' if len(others) == 1 else f'{len(others)} files'} {text(files, others, size)}"
+        f"{', '.join(slow[:_MOST_NAMES])}{more}: messages of {test} of {size_text(size)} {verb} "
+        f"{text(files, shown, size)}, in the other {'file' if len(others) == 1 else f'{len(others)} files'} "
+        f"{text(files, others, size)}"
     )
     cause = "slow_messages" if verb == "reach" else "late_messages"
     return Finding(cause, words, _CHECK_FILE, weight, origin=str(files[worst][size].place))

@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-__all__ = ["NO_VERBS", "KnownProblem", "known_problem"]
+__all__ = ["CARD_FAILED", "NO_VERBS", "KnownProblem", "known_problem"]
 
-#: Meaning of a problem that a setting explains.
+#: Meanings of problems that other statements explain.
+CARD_FAILED = "an operation of the network card failed"
 NO_VERBS = "NCCL finds no InfiniBand or RoCE card and uses TCP"
 
 
@@ -47,14 +48,28 @@ _RANK_ENDED = "read the log of the rank that ended first: its message is the cau
 _KNOWN = (
     KnownProblem(
         r"shm.*(?:No space left|error 28)|posix_fallocate failed.*No space|No space left on device.*shm"
-        r"|shared memory segment.*(?:No space|size \d+)",
+        r"|shared memory segment.*No space|failed to extend /dev/shm",
         "shared memory (/dev/shm) is too small",
         _SHM,
+    ),
+    KnownProblem(
+        r"Cuda failure.*\(misc/shmutils",
+        "CUDA cannot register a segment of shared memory",
+        "NCCL_SHM_DISABLE=1 runs without it; check the limits of locked memory (ulimit -l) and the driver",
+    ),
+    KnownProblem(
+        r"shared memory segment", "a segment of shared memory cannot be created", f"often it is too small: {_SHM}"
     ),
     KnownProblem(
         r"no socket interface found|no interface found|No interface (?:found|matching)|Bootstrap : no socket",
         "NCCL finds no network interface",
         _INTERFACE,
+    ),
+    KnownProblem(
+        r"Only EFA provider is supported|No eligible providers|failed to find a provider",
+        "the OFI plugin finds no EFA provider, and NCCL uses TCP",
+        "FI_PROVIDER=efa, the EFA installer, and the EFA devices in the container ('fi_info -p efa')",
+        is_failure=False,
     ),
     KnownProblem(
         r"ibv_modify_qp|\bGID\b",
@@ -90,7 +105,7 @@ _KNOWN = (
         "NCCL_NVLS_ENABLE=0 runs without it; check the fabric manager and the IMEX service, then use it again",
     ),
     KnownProblem(
-        r"system not yet initialized|failure 802",
+        r"system not yet initialized|failure 802|cudaErrorSystemNotReady",
         "the fabric manager of the NVSwitches does not run",
         "systemctl restart nvidia-fabricmanager, of the version of the driver",
     ),
@@ -106,9 +121,15 @@ _KNOWN = (
         "fewer or smaller buffers, or a smaller batch; NCCL_BUFFSIZE and fewer channels reduce the share of NCCL",
     ),
     KnownProblem(
-        r"driver version is insufficient|driver/library version mismatch|no kernel image is available|forward compatib",
+        r"driver version is insufficient|driver/library version mismatch|forward compatib",
         "driver, CUDA and NCCL do not match",
         "a driver for this version of CUDA, or a build for this GPU; reboot after an update of the driver",
+    ),
+    KnownProblem(
+        r"invalid device function|no kernel image is available",
+        "the program or NCCL has no code for this GPU",
+        "a build of PyTorch and NCCL for the compute capability of the GPU (torch.cuda.get_arch_list() lists those of "
+        "PyTorch)",
     ),
     KnownProblem(
         r"illegal memory access|unspecified launch failure|device-side assert",
@@ -144,7 +165,7 @@ _KNOWN = (
     ),
     KnownProblem(
         r"NET/IB.{0,80}(?:failed|error)|ibv_\w+ failed|Call to ibv_",
-        "an operation of the network card failed",
+        CARD_FAILED,
         "check 'ibv_devinfo', the permissions of /dev/infiniband and NCCL_IB_HCA",
     ),
     KnownProblem(

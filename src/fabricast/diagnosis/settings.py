@@ -38,7 +38,7 @@ _OFF = {"NCCL_P2P_DISABLE": ("1",), "NCCL_P2P_LEVEL": ("LOC", "0")}
 
 
 def costly_settings(
-    fact: Fact, log: NcclLog | None, forecast: Callable[[NcclLog], pd.DataFrame | None]
+    fact: Fact, run: Fact | None, forecast: Callable[[NcclLog], pd.DataFrame | None]
 ) -> Iterator[Finding]:
     """Yield the settings of a run without which its operation is faster in the forecast, and in relation to its times.
 
@@ -46,13 +46,16 @@ def costly_settings(
     ----------
     fact : Fact
         Measured table.
-    log : NcclLog, optional
+    run : Fact, optional
         Statements of NCCL about the run.
     forecast : callable
         Function that returns size_bytes, time_us and measured_us with the settings of a log.
     """
-    chosen = [] if log is None else [name for name in _FORECAST if name in log.environment]
-    if log is None or not chosen:
+    if run is None:
+        return
+    log: NcclLog = run.value
+    chosen = [name for name in _FORECAST if name in log.environment]
+    if not chosen:
         return
     others = {name: value for name, value in log.environment.items() if name not in chosen}
     try:
@@ -76,7 +79,9 @@ def costly_settings(
         f"{fact.value.operation} of {size_text(float(now['size_bytes'].iloc[place]))} is {gain:.2f} times as fast in "
         "the forecast"
     )
-    yield Finding(COSTLY_SETTINGS, text, f"unset {' '.join(costly)}", ACCESS + 0.2, origin=_line(fact, log, costly[0]))
+    yield Finding(
+        COSTLY_SETTINGS, text, f"unset {' '.join(costly)}", ACCESS + 0.2, origin=_line(run.place.path, log, costly[0])
+    )
 
 
 def _place(now: pd.DataFrame, plain: pd.DataFrame) -> int | None:
@@ -95,20 +100,23 @@ def _with(log: NcclLog, environment: Mapping[str, str]) -> NcclLog:
     )
 
 
-def settings_without_forecast(fact: Fact, log: NcclLog | None) -> Iterator[Finding]:
+def settings_without_forecast(run: Fact | None) -> Iterator[Finding]:
     """Yield settings of a slow run whose cost no forecast states."""
-    found = [] if log is None else [name for name in _OTHERS if name in log.environment]
-    if log is None or not found:
+    if run is None:
+        return
+    log: NcclLog = run.value
+    found = [name for name in _OTHERS if name in log.environment]
+    if not found:
         return
     words = " and ".join(f"{name}={log.environment[name]}" for name in found)
     text = f"{words} {'is' if len(found) == 1 else 'are'} set in a slow run; the cost is not forecast"
     remedy = f"measure again without {' '.join(found)}"
-    yield Finding("settings_to_check", text, remedy, ACCESS - 0.1, origin=_line(fact, log, found[0]))
+    yield Finding("settings_to_check", text, remedy, ACCESS - 0.1, origin=_line(run.place.path, log, found[0]))
 
 
-def _line(fact: Fact, log: NcclLog, name: str) -> str:
+def _line(path: str, log: NcclLog, name: str) -> str:
     line = log.lines.get(name)
-    return f"{fact.place.path}:{line}" if line else fact.place.path
+    return f"{path}:{line}" if line else path
 
 
 def switched_off_links(facts: Facts) -> Iterator[Finding]:
@@ -121,7 +129,9 @@ def switched_off_links(facts: Facts) -> Iterator[Finding]:
             if log.environment.get(name, "").upper() in values:
                 setting = f"{name}={log.environment[name]}"
                 text = f"{setting} is set, so that the GPUs do not use their NVLinks: data pass through host memory"
-                yield Finding("links_switched_off", text, f"unset {name}", FIRST - 2, origin=_line(fact, log, name))
+                yield Finding(
+                    "links_switched_off", text, f"unset {name}", FIRST - 2, origin=_line(fact.place.path, log, name)
+                )
                 return
 
 

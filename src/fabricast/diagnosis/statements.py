@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 
 from fabricast.core.facts import Block, Fact, Facts, Quantity
 from fabricast.core.findings import Finding
-from fabricast.diagnosis.nccl_problems import NO_VERBS, KnownProblem, known_problem
+from fabricast.diagnosis.nccl_problems import CARD_FAILED, NO_VERBS, KnownProblem, known_problem
 from fabricast.diagnosis.weights import ACCESS, FIRST, LINK, MINOR
 from fabricast.inputs.gpus import gpu_model, is_known_gpu
 from fabricast.nccl.records import HostStatements, NcclLog, NcclTestsTable
@@ -29,9 +29,12 @@ _AFTER = {
     "under load": "check slot, riser and BIOS (PCIe speed of the slot), then 'lspci -vv' (LnkSta) while the GPU works",
     "fabric state": "check the fabric manager ('systemctl status nvidia-fabricmanager') and its version",
 }
+#: Providers of libfabric with remote access to memory.
+_RDMA_PROVIDERS = ("efa", "cxi", "verbs", "psm", "opx")
 _P2P_SETTINGS = ("NCCL_P2P_DISABLE", "NCCL_P2P_LEVEL")
 _CHECK_DIRECT_COPIES = (
-    "test with NCCL_P2P_DISABLE=1, then check IOMMU, ACS, driver and 'nvidia-smi -q' (errors, retired pages)"
+    "test with NCCL_P2P_DISABLE=1, between hosts with NCCL_NET_GDR_LEVEL=0; then check IOMMU, ACS, driver, GPUs of "
+    "several models, and 'nvidia-smi -q' (errors, retired pages)"
 )
 
 
@@ -61,8 +64,8 @@ def wrong_results(facts: Facts) -> Iterator[Finding]:
         table: NcclTestsTable = fact.value
         if table.wrong_lines:
             text = (
-                f"{len(table.wrong_lines)} of {len(table.rows) + len(table.excluded)} sizes have wrong results: direct "
-                "copies or links damage data"
+                f"{len(table.wrong_lines)} of {len(table.rows) + len(table.excluded)} sizes have wrong results: data "
+                "are damaged on their path, or the GPUs disagree"
             )
             origin = f"{fact.place.path}:{table.wrong_lines[0]}"
             yield Finding("wrong_results", text, _CHECK_DIRECT_COPIES, FIRST, origin=origin)
@@ -75,13 +78,14 @@ def wrong_results(facts: Facts) -> Iterator[Finding]:
 def nccl_problems(facts: Facts) -> Iterator[Finding]:
     """Yield the warnings and errors of NCCL, each meaning once, with the remedy that is known."""
     found: dict[str, tuple[KnownProblem | None, Fact]] = {}
-    excluded = {fact.place.path for fact in facts.of(Quantity.NCCL_RUN) if _excludes_verbs(fact.value)}
+    excluded = {fact.place.path for fact in facts.of(Quantity.NCCL_RUN) if _needs_no_verbs(fact.value, facts)}
     for fact in facts.of(Quantity.NCCL_PROBLEM):
         problem = known_problem(fact.value)
         if problem is not None and problem.meaning == NO_VERBS and fact.place.path in excluded:
-            # The user chose TCP.
+            # The user chose TCP, or nothing shows several hosts.
             continue
         found.setdefault("" if problem is None else problem.meaning, (problem, fact))
+    found = {meaning: (_as_warning(one, fact, facts), fact) for meaning, (one, fact) in found.items()}
     failures = [one for one, _ in found.values() if one is not None and one.is_failure]
     causes = [one for one in failures if not one.is_consequence]
     for number, (problem, fact) in enumerate(found.values(), start=1):
@@ -101,8 +105,20 @@ def nccl_problems(facts: Facts) -> Iterator[Finding]:
         yield Finding(cause, f'{problem.meaning}{host}: "{quoted}"', problem.remedy, weight, origin=str(fact.place))
 
 
-def _excludes_verbs(log: NcclLog) -> bool:
-    return log.environment.get("NCCL_IB_DISABLE") == "1"
+def _as_warning(problem: KnownProblem | None, fact: Fact, facts: Facts) -> KnownProblem | None:
+    """Return a problem of a network card after which the run went on over TCP as a warning; others as they are."""
+    if problem is None or problem.meaning != CARD_FAILED:
+        return problem
+    logs = [run.value for run in facts.of(Quantity.NCCL_RUN) if run.place.path == fact.place.path]
+    return problem._replace(is_failure=False) if any(log.network == "Socket" for log in logs) else problem
+
+
+def _needs_no_verbs(log: NcclLog, facts: Facts) -> bool:
+    """Return whether a run chose TCP, or no file shows that it has several hosts."""
+    if log.environment.get("NCCL_IB_DISABLE") == "1":
+        return True
+    has_hosts = log.nodes > 1 or any(via.startswith("NET") for via in log.transports.values())
+    return not has_hosts and not any(table.hosts > 1 for table in facts.values(Quantity.COLLECTIVE))
 
 
 def gpu_states(facts: Facts) -> Iterator[Finding]:
@@ -135,7 +151,7 @@ def card_states(facts: Facts) -> Iterator[Finding]:
         is_down = fact.value.startswith("is ")
         remedy = "check cable, transceiver and port of the switch ('ibstat', 'mlxlink -d DEVICE')"
         if "of PCIe" in fact.value:
-            remedy = "use a slot with more lanes, check riser and bifurcation ('sudo lspci -vv', LnkSta of the card)"
+            remedy = "check slot, riser, bifurcation and the PCIe generation in the BIOS ('sudo lspci -vv', LnkSta)"
         if "power" in fact.value:
             remedy = "check the power cables of the card, and the power limit of its slot in the BIOS"
         if is_down:
@@ -265,7 +281,7 @@ def _jobs(facts: Facts) -> list[_Hosts]:
 
 def _variables_of_some_hosts(hosts: _Hosts) -> Iterator[Finding]:
     """Yield variables of NCCL that some hosts of a job set otherwise than the others."""
-    stating = {host: one for host, (_, one) in hosts.items() if one.environment}
+    stating = {host: one for host, (_, one) in hosts.items() if one.environment and one.network}
     names = dict.fromkeys(name for one in stating.values() for name in one.environment)
     for name in names:
         values = {host: one.environment[name] for host, one in stating.items() if name in one.environment}
@@ -352,6 +368,15 @@ def _between_nodes(log: NcclLog, place: Callable[..., str]) -> Iterator[Finding]
             ACCESS,
             origin=place("NET") if line is None else f"{place('NET').rpartition(':')[0]}:{line}",
         )
+    if log.provider and not any(name in log.provider.lower() for name in _RDMA_PROVIDERS):
+        yield Finding(
+            "libfabric_provider",
+            f"libfabric uses the provider {log.provider}, not EFA: data pass through TCP and host memory",
+            "FI_PROVIDER=efa; check the EFA devices of the container, the EFA installer and the security group",
+            ACCESS + 0.1,
+            origin=place("provider"),
+        )
+        return
     over_cards = [via for via in network if "Socket" not in via]
     if over_cards and not any("GDR" in via for via in over_cards):
         yield Finding(

@@ -17,7 +17,7 @@ from fabricast.core.findings import Finding
 from fabricast.core.warnings import CodedWarning, WarningCode
 from fabricast.diagnosis.answers import Answers
 from fabricast.diagnosis.cluster_forecasts import cluster_forecast, compare_with_forecast
-from fabricast.diagnosis.clusters import ComparedTable, compare_with_public, log_of
+from fabricast.diagnosis.clusters import ComparedTable, compare_with_public, run_of
 from fabricast.diagnosis.curves import slower_than_larger
 from fabricast.diagnosis.measured import CONTRADICTING_FILES
 from fabricast.diagnosis.settings import costly_settings, settings_without_forecast
@@ -52,7 +52,8 @@ def compare_tables(machine: Machine | None, facts: Facts, answers: Answers) -> N
             # Tables of several hosts, of other GPUs or over NVLink: the rest of the bundle is compared.
             text = f"{fact.place}: the table is not compared: {error.reason}"
             answers.warnings.append(CodedWarning(WarningCode.LOG_ROWS_EXCLUDED, text))
-            answers.uncompared.append(error.reason)
+            is_verb = error.reason.startswith(("is ", "has ", "lacks ", "lists ", "does "))
+            answers.uncompared.append(f"the table of {fact.place} {error.reason}" if is_verb else error.reason)
             continue
         answers.findings += found
         answers.warnings += assumed
@@ -128,15 +129,15 @@ def _with_settings(fact: Fact, facts: Facts, machine: Machine | None, compared: 
     yield from compared.findings
     if compared.is_neighbour or any(one.cause == "nvls_excluded" for one in compared.findings):
         return
-    log = log_of(fact, facts)
+    run = run_of(fact, facts)
 
     def forecast(other: NcclLog) -> pd.DataFrame | None:
         found = cluster_forecast(fact, facts, other, machine)
         return None if found is None else found.table
 
-    costly = list(costly_settings(fact, log, forecast))
+    costly = list(costly_settings(fact, run, forecast))
     if not costly and (compared.is_slower or compared.is_doubtful):
-        costly = list(settings_without_forecast(fact, log))
+        costly = list(settings_without_forecast(run))
     yield from costly
 
 
@@ -167,7 +168,7 @@ def _of_collective(
         # Their choices follow from the settings.
         found = [one for one in found if one.cause not in (*PROPOSALS, Cause.HOST_MEMORY_RATE)]
     elif run is not None and (is_slower or any(one.cause == Cause.HOST_MEMORY_RATE for one in found)):
-        costly = list(settings_without_forecast(fact, run.value))
+        costly = list(settings_without_forecast(run))
         found = [one for one in found if not costly or one.cause != Cause.HOST_MEMORY_RATE]
     found += costly
     if is_slower:
@@ -185,7 +186,7 @@ def _settings_of_collective(machine: Machine, fact: Fact, run: Fact | None) -> I
         question = Question(table=fact, run=replace(run, value=other))
         return forecast_prepared(prepare(machine, fact.value.operation, question)).table
 
-    yield from costly_settings(fact, run.value, forecast)
+    yield from costly_settings(fact, run, forecast)
 
 
 def _rows(table: NcclTestsTable, finding: Finding) -> str:

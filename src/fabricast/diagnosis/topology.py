@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from fabricast.collectives.diagnosis import STOCK_DRIVER, has_stock_driver
+from fabricast.core.errors import InputError
 from fabricast.core.facts import Content, Fact, Facts, Kind, Quantity
 from fabricast.core.findings import Finding
 from fabricast.core.warnings import CodedWarning, WarningCode
@@ -17,7 +18,7 @@ from fabricast.machine.gpus import downgraded_links
 from fabricast.machine.machine import Machine
 from fabricast.pcie.topology.tree import PcieTree
 
-__all__ = ["ADDRESS", "PORT_ABOVE", "REMEDIES", "of_topology", "stated_links"]
+__all__ = ["ADDRESS", "PORT_ABOVE", "REMEDIES", "missing_links", "of_topology", "stated_links", "with_unused_links"]
 
 #: Remedy of a warning about the topology.
 REMEDIES = {
@@ -50,7 +51,8 @@ def of_topology(machine: Machine, answers: Answers) -> Iterator[Finding]:
             warning.code is WarningCode.NO_PEER_ACCESS and has_stock_driver(machine)
         ):
             # A state of the machine, no fault.
-            answers.statements.append(f"{STOCK_DRIVER} ({_origin(machine.facts, warning)})")
+            linked = "; pairs with NVLink copy over it" if machine.tree.peer_links else ""
+            answers.statements.append(f"{STOCK_DRIVER}{linked} ({_origin(machine.facts, warning)})")
         elif warning.code is WarningCode.NO_PEER_ACCESS and not machine.models and _has_only_staged_pairs(machine):
             text = f"{warning.text}; this is normal for GeForce cards: state the model (--gpu)"
             answers.statements.append(f"{text} ({_origin(machine.facts, warning)})")
@@ -62,6 +64,28 @@ def of_topology(machine: Machine, answers: Answers) -> Iterator[Finding]:
             origin = _origin(machine.facts, warning)
             remedy = _OTHER_SLOT if PORT_ABOVE in warning.text else REMEDIES[warning.code]
             yield Finding(warning.code, _with_number(machine.tree, warning.text), remedy, weight, origin=origin)
+
+
+def missing_links(error: InputError) -> Finding:
+    """Return the finding about GPUs that always have direct links, of which a file shows none."""
+    place = f"{error.path}:{error.line}" if error.line else str(error.path)
+    remedy = REMEDIES[WarningCode.UNEQUAL_DIRECT_LINKS]
+    return Finding("missing_direct_links", error.reason, remedy, LINK, origin=place)
+
+
+def with_unused_links(machine: Machine, findings: Sequence[Finding]) -> list[Finding]:
+    """Return findings; NCCL's hops through host memory are a fault where the topology has direct links."""
+    unused = [one for one in findings if one.cause == "no_direct_copies"]
+    if not unused or not machine.tree.peer_links:
+        return list(findings)
+    link = machine.tree.peer_links[0]
+    text = (
+        f"NCCL uses host memory (SHM) although the topology has {link.kind} between GPUs "
+        f"{' and '.join(link.endpoints[:2])}: a setting, the container or the links prevent it"
+    )
+    remedy = f"unset NCCL_P2P_DISABLE and NCCL_P2P_LEVEL; {REMEDIES[WarningCode.UNEQUAL_DIRECT_LINKS]}"
+    kept = [one for one in findings if one.cause != "no_direct_copies"]
+    return [*kept, Finding("unused_links", text, remedy, ACCESS + 0.3, origin=unused[0].origin)]
 
 
 def stated_links(facts: Facts) -> Iterator[Finding]:

@@ -85,7 +85,11 @@ def verdict_of(
             return Verdict(VerdictKind.SLOWER, f"{first.text}{place}; measured: {'; '.join(_shown(within))}")
         if within and not any(_is_measured(finding) for finding in findings):
             if over_pcie and first.cause in (WarningCode.DOWNGRADED_LINK, WarningCode.SLOW_LINKS):
-                return Verdict(VerdictKind.SLOWER, f"{first.text}{place}; measured with this link: {within[-1]}")
+                # Medians over the pairs say nothing about one link.
+                of_link = "" if _is_median(within[-1]) else f"; measured with this link: {within[-1]}"
+                return Verdict(VerdictKind.SLOWER, f"{first.text}{place}{of_link}")
+            if first.cause == WarningCode.NO_PEER_ACCESS:
+                return Verdict(VerdictKind.STATED, f"{first.text}{place}; measured: {'; '.join(_shown(within))}")
             return Verdict(VerdictKind.WITHIN, f"{'; '.join(_shown(within))}; also: {first.text}{place}")
         if first.gain <= MINOR:
             return Verdict(VerdictKind.NOTHING, f"{first.text}{place}")
@@ -120,6 +124,10 @@ def verdict_of(
 def _shown(within: Sequence[str]) -> list[str]:
     """Return the first and the last statement: copies, and the operation that the files measure."""
     return list(dict.fromkeys([within[0], within[-1]]))
+
+
+def _is_median(text: str) -> bool:
+    return "(median)" in text
 
 
 def _is_certain(finding: Finding) -> bool:

@@ -139,7 +139,7 @@ def read_cluster(path: Path | str, text: str | None = None) -> ClusterStatement:
     value, lines = read_yaml(path, text)
     if isinstance(value, dict) and isinstance(value.get("cluster"), dict):
         raise InputError(
-            "key 'cluster' is a name, such as 'cluster: mine'; node, nodes and nic stand on its level, not below",
+            "key 'cluster' is a name, such as 'cluster: mine'; node, nodes and nic are on its level, not below",
             path=Path(path),
             line=lines.get(("cluster",)),
         )

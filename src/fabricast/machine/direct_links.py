@@ -15,12 +15,16 @@ from fabricast.machine.options import MachineOptions
 from fabricast.pcie.topology.parts import PeerLink
 from fabricast.pcie.topology.tree import PcieTree
 
-__all__ = ["links_without_switch", "with_direct_links_checked"]
+__all__ = ["MissingLinksError", "links_without_switch", "with_direct_links_checked"]
 
 #: Links of a pair from which they cannot be those of a bridge between few cards.
 _SWITCHED_LINKS = 13
 #: Models whose meshes have pairs with one and with two links.
 _MESHES = ("v100 sxm2", "v100 sxm3", "p100 sxm2", "v100", "p100")
+
+
+class MissingLinksError(InputError):
+    """GPUs that always have direct links, of which a file shows none."""
 
 
 def links_without_switch(link: PeerLink, model: str) -> tuple[PeerLink, ...]:
@@ -46,7 +50,7 @@ def with_direct_links_checked(
 
     Raises
     ------
-    InputError
+    MissingLinksError
         If the models of the GPUs always have direct links, and no file shows one.
     """
     if options.pcie_only:
@@ -79,7 +83,7 @@ def _omitted(described: Sequence[Described], models: Mapping[str, str]) -> Itera
         text = f"{first.place.path} {text}; {first.program} does not print it, so that copies are predicted over PCIe: "
         yield CodedWarning(WarningCode.PEER_LINKS_UNKNOWN, f"{text}add {command}")
         return
-    raise InputError(text + reason, path=first.place.path, line=first.place.line or None)
+    raise MissingLinksError(text + reason, path=first.place.path, line=first.place.line or None)
 
 
 def _unequal(tree: PcieTree, models: Mapping[str, str]) -> Iterator[CodedWarning]:

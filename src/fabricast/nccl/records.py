@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -100,6 +101,8 @@ class NcclLog:
         Whether the log states the number of hosts.
     network : str
         Network between hosts, such as IB or Socket; empty if the log does not name it.
+    provider : str
+        Provider of libfabric, such as efa; empty if the log does not name it.
     lines : dict of str to int
         First line that states a hop by each transport (P2P, SHM, NET), the version, a variable, that direct copies are
         disabled (``disabled``), that cards have GPUDirect RDMA or not (``GDR``, ``no GDR``), or that the host has no
@@ -124,6 +127,7 @@ class NcclLog:
     truncated_orders: int = 0
     states_nodes: bool = False
     network: str = ""
+    provider: str = ""
     lines: dict[str, int] = field(default_factory=dict)
     hosts: dict[str, HostStatements] = field(default_factory=dict)
 
@@ -132,6 +136,12 @@ class NcclLog:
         """Least number of network cards that a host lists; None if none lists them."""
         listed = [int(host.cards[0]) for host in self.hosts.values() if host.cards is not None]
         return min(listed, default=None)
+
+    @property
+    def usual_cards(self) -> int | None:
+        """Number of network cards that most hosts list, the larger of equal ones; None if none lists them."""
+        listed = Counter(int(host.cards[0]) for host in self.hosts.values() if host.cards is not None)
+        return max(listed, key=lambda count: (listed[count], count), default=None)
 
     @property
     def uses_p2p(self) -> dict[tuple[int, int], bool]:
@@ -196,6 +206,10 @@ class NcclTestsRow:
         Number of wrong values, out-of-place and in-place; 0 if they were not checked.
     reduces_for_all : bool
         Whether the row has a reduction (redop) and no root, as those of all_reduce and reduce_scatter.
+    is_without_root : bool
+        Whether the row states that it has neither a reduction nor a root, as those of all_gather and alltoall.
+    is_out_of_place : bool
+        Whether only out-of-place results can be checked, as those of alltoall and sendrecv.
     """
 
     line: int
@@ -205,6 +219,8 @@ class NcclTestsRow:
     in_place_s: float | None
     wrong: int
     reduces_for_all: bool = False
+    is_without_root: bool = False
+    is_out_of_place: bool = False
 
 
 @dataclass(frozen=True)
@@ -258,7 +274,7 @@ class NcclTestsTable:
     def __str__(self) -> str:
         operation = "unknown operation" if self.operation is None else f"{self.operation}_perf"
         ranks = "unknown number of ranks" if self.ranks is None else f"{self.ranks} ranks"
-        return f"{self.program}, {operation}, {ranks}, {len(self.rows)} sizes"
+        return f"{self.program}, {operation}, {ranks}, {len(self.rows) + len(self.wrong_lines)} sizes"
 
 
 def check_bus_bandwidth(rows: Sequence[NcclTestsRow], operation: Operation, ranks: int) -> None:

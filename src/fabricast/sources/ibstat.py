@@ -15,6 +15,8 @@ __all__ = ["FORMAT"]
 _CARD = re.compile(r"^CA '([\w.-]{1,40})'")
 _PORT = re.compile(r"^\s+Port (\d{1,3}):")
 _FIELD = re.compile(r"^\s+(State|Physical state|Rate|Link layer): (.{1,60}?)\s*$")
+#: Number of a card, which all its ports have; before the fields of its port.
+_IMAGE = re.compile(r"^\s+System image GUID: (0x[0-9a-f]{1,16})")
 #: Ports and fields of ibstatus, whose states have a number: "state:  4: ACTIVE".
 _STATUS_PORT = re.compile(r"^Infiniband device '([\w.-]{1,40})' port (\d{1,3}) status:")
 _STATUS_FIELD = re.compile(r"^\s+(state|phys state|rate|link_layer):\s+(?:\d{1,2}: )?(\S{1,20})")
@@ -55,16 +57,20 @@ def _lines(text: Text) -> Iterator[tuple[int, str, str]]:
 
 
 def _ports(text: Text) -> list[_Port]:
-    card, ports = "", list[_Port]()
+    card, image, ports = "", "", list[_Port]()
     for number, host, line in _lines(text):
         if (match := _CARD.match(line)) is not None:
-            card = f"{host}{match[1]}"
+            card, image = f"{host}{match[1]}", ""
+        elif (match := _IMAGE.match(line)) is not None:
+            image = match[1]
         elif (match := _STATUS_PORT.match(line)) is not None:
             ports.append(_Port(f"{host}{match[1]} port {match[2]}", number, {}))
         elif ports and (match := _STATUS_FIELD.match(line)) is not None:
             ports[-1].fields.setdefault(_NAMES[match[1]], match[2].capitalize())
         elif card and (match := _PORT.match(line)) is not None:
-            ports.append(_Port(f"{card} port {match[1]}", number, {}))
+            ports.append(
+                _Port(f"{card} port {match[1]}", number, {"System image GUID": f"{host}{image}"} if image else {})
+            )
         elif ports and (match := _FIELD.match(line)) is not None:
             ports[-1].fields.setdefault(match[1], match[2])
     return ports
@@ -86,14 +92,23 @@ def _states(text: Text, ports: list[_Port]) -> Iterator[Fact]:
         same = [port for port in ports if port.fields.get("Link layer", "") == layer]
         rates = Counter(port.rate for port in same if port.is_active)
         for port in same:
-            if not port.is_active:
-                physical = port.fields.get("Physical state", "")
+            physical = port.fields.get("Physical state", "")
+            if not port.is_active and physical == "Disabled" and _has_active_sibling(port, ports):
+                note = f"{port.name} is Down and disabled, another port of this card is active"
+                yield text.fact(Quantity.NOTE, note, port.line, "ibstat")
+            elif not port.is_active:
                 state = f"is {port.fields['State']}{f' ({physical})' if physical else ''}"
                 yield text.fact(Quantity.CARD_STATE, state, port.line, "ibstat", subject=(port.name,))
             elif len(rates) > 1 and port.rate < (usual := _usual(rates)):
                 others = "most ports" if rates[usual] > 1 else "another port"
                 state = f"runs at {port.rate:g} Gbit/s, {others} at {usual:g} Gbit/s"
                 yield text.fact(Quantity.CARD_STATE, state, port.line, "ibstat", subject=(port.name,))
+
+
+def _has_active_sibling(port: _Port, ports: list[_Port]) -> bool:
+    """Return whether another port of the same card is active."""
+    image = port.fields.get("System image GUID")
+    return image is not None and any(one.is_active and one.fields.get("System image GUID") == image for one in ports)
 
 
 def _usual(rates: Counter[float]) -> float:

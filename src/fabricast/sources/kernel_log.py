@@ -14,14 +14,18 @@ __all__ = ["FORMAT"]
 _DEVICE = r"([0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7])"
 _PCIE_ERROR = re.compile(rf"{_DEVICE}: (?:AER: )?PCIe Bus Error: severity=([A-Za-z]+)")
 _KIND = re.compile(rf"{_DEVICE}:(?: AER:)?\s+\[\s*\d+\]\s+(\w+)")
-_XID = re.compile(r"NVRM: Xid \(PCI:([0-9a-fA-F]{4}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2})(?:\.[0-7])?\): (\d{1,4}),?\s*(.*)")
+#: Address and number; what a user publishes may lack the address.
+_XID = re.compile(r"NVRM: Xid \((PCI:[^)\s]{0,40})\): (\d{1,4}),?\s*(.*)")
+_WHOLE = re.compile(r"PCI:([0-9a-fA-F]{4}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2})(?:\.[0-7])?")
+#: Errors of AMD's driver.
+_AMD = re.compile(rf"amdgpu {_DEVICE}: .{{0,60}}?(GPU reset begin|ring \S{{1,40}} timeout|MES failed to respond)")
 #: Errors of NVSwitches, of which the driver says whether they are fatal.
 _SXID = re.compile(
     r"SXid \(PCI:([0-9a-fA-F]{4}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2})(?:\.[0-7])?\): (\d{1,6}), (Fatal|Non-fatal),? *(.*)"
 )
 #: Earlier error that a later one names.
 _PREVIOUS = re.compile(r"caused by previous Xid (\d{1,4})")
-#: Links that are narrower than their device at the same speed, as the kernel states them when it finds the device.
+#: Links that are narrower or slower than their device, as the kernel states them when it finds the device.
 _NARROW = re.compile(
     rf"(\w{{1,20}}) {_DEVICE}: ([\d.]{{1,12}}) Gb/s available PCIe bandwidth, limited by ([\d.]+) GT/s PCIe x(\d+) link"
     r".{0,60}capable of ([\d.]+) Gb/s with ([\d.]+) GT/s PCIe x(\d+)"
@@ -30,13 +34,19 @@ _IOMMU = re.compile(
     r"(?:(?P<one>[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]): AMD-Vi: .{0,80})?IO_PAGE_FAULT"
     r"(?: device=\[?(?P<other>(?:[0-9a-f]{4}:)?[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]))?"
 )
+#: Addresses of devices that the IOMMU translates.
+_TRANSLATED = "Default domain type: Translated"
+_IOMMU_NOTE = (
+    "the IOMMU translates the addresses of devices, which slows direct copies on some boards: iommu=pt avoids it"
+)
 #: Cables that are not plugged in.
 _CABLE = re.compile(rf"mlx\w{{1,20}} {_DEVICE}(?: \w{{1,20}})?: .{{0,60}}Cable unplugged")
 #: States of ports of network cards: an error of the module, and links that go down and up.
 _MODULE = re.compile(
-    rf"mlx5_core {_DEVICE}(?: \w{{1,20}})?: Port module event\[error\]: (?:module \d+, )?(.{{1,80}}?)\s*$"
+    rf"mlx5_core {_DEVICE}(?: \w{{1,20}})?: Port module event(?:\[error\])?: (?!(?:module \d+, )?Cable (?:un)?plugged)"
+    r"(?:module \d+, )?(.{1,80}?)\s*$"
 )
-_PORT_LINK = re.compile(rf"mlx5_core {_DEVICE}(?: (\w{{1,20}}))?: Link (up|down)\b")
+_PORT_LINK = re.compile(rf"mlx5_core {_DEVICE}(?: (\w{{1,20}}))?: (?:Port: \d+ )?Link (up|down)\b", re.IGNORECASE)
 _POWER = re.compile(rf"mlx5_core {_DEVICE}.{{0,40}}Detected insufficient power on the PCIe slot")
 #: Lines of all kernel logs.
 _KERNEL = re.compile(r"^(?:\[\s*\d+\.\d{6}\]|\w{3}\s+\d+ [\d:]{8} \S+ kernel:) ")
@@ -47,8 +57,10 @@ _WORDS = (
     ": [",
     "available PCIe bandwidth",
     "Cable unplugged",
+    "Default domain type",
     "IO_PAGE_FAULT",
     "mlx5_core",
+    "amdgpu 0",
 )
 _CARD_DRIVER = re.compile(r"mlx\w+|bnxt_\w+|ice|irdma|efa|ionic")
 #: Number of corrected errors of a link from which they are no accident.
@@ -100,7 +112,7 @@ def _read(text: Text) -> Iterator[Reading]:
                 facts.append(_fact(text, device, "uncorrected errors of its PCIe link", number))
         elif (match := _NARROW.search(line)) is not None and (match[2], 1) not in known:
             known.add((match[2], 1))
-            if int(match[5]) < int(match[8]):
+            if int(match[5]) < int(match[8]) or float(match[4]) < float(match[7]):
                 facts.append(_narrow_link(text, match, number))
         elif (match := _IOMMU.search(line)) is not None and (device := match["one"] or match["other"]):
             device = device if device.count(":") == 2 else f"0000:{device}"
@@ -111,15 +123,22 @@ def _read(text: Text) -> Iterator[Reading]:
             known.add((match[1], 2))
             state = "is Down (cable unplugged)"
             facts.append(text.fact(Quantity.CARD_STATE, state, number, "dmesg", subject=(f"network card {match[1]}",)))
+        elif _TRANSLATED in line and ("iommu", 0) not in known:
+            known.add(("iommu", 0))
+            facts.append(text.fact(Quantity.NOTE, _IOMMU_NOTE, number, "dmesg"))
         elif (match := _KIND.search(line)) is not None:
             kinds.setdefault(match[1], {})[match[2]] = None
         elif (match := _XID.search(line)) is not None:
-            device, code = f"{match[1].lower()}.0", int(match[2])
+            device, code = _address(match[1]), int(match[2])
             if (previous := _PREVIOUS.search(match[3])) is not None:
                 code = int(previous[1])
             if (device, code) not in known:
                 known.add((device, code))
                 facts.append(_gpu_error(text, device, code, match[3], number))
+        elif (match := _AMD.search(line)) is not None:
+            if (match[1], -1) not in known:
+                known.add((match[1], -1))
+                facts.append(_fact(text, match[1], f"error of its driver: {match[2]}", number))
         elif (match := _SXID.search(line)) is not None:
             device, code = f"{match[1].lower()}.0", int(match[2])
             if (device, code) not in known:
@@ -147,7 +166,7 @@ def _ports(text: Text) -> Iterator[Fact]:
             found.setdefault((match[1], "power"), ("detects insufficient power on its PCIe slot", number))
         elif (match := _PORT_LINK.search(line)) is not None:
             found.pop((match[1], f"link {match[2]}"), None)
-            if match[3] == "down":
+            if match[3].lower() == "down":
                 found[match[1], f"link {match[2]}"] = ("is Down (its link went down and not up again)", number)
     for (device, _), (state, number) in found.items():
         yield text.fact(Quantity.CARD_STATE, state, number, "dmesg", subject=(f"network card {device}",))
@@ -155,10 +174,17 @@ def _ports(text: Text) -> Iterator[Fact]:
 
 def _narrow_link(text: Text, match: re.Match[str], line: int) -> Fact:
     """Return a narrow link: of a network card as its state, of another device as a note, since its kind is unknown."""
-    state = f"{match[3]} of {match[6]} Gbit/s of PCIe, limited by a link of x{match[5]} where x{match[8]} is possible"
+    now, possible = (f"{speed} GT/s x{width}" for speed, width in ((match[4], match[5]), (match[7], match[8])))
+    state = f"has {match[3]} of {match[6]} Gbit/s of PCIe, limited by a link of {now} where {possible} is possible"
     if _CARD_DRIVER.fullmatch(match[1]):
         return text.fact(Quantity.CARD_STATE, state, line, "dmesg", subject=(f"network card {match[2]}",))
     return text.fact(Quantity.NOTE, f"{match[2]}: {state}", line, "dmesg")
+
+
+def _address(printed: str) -> str:
+    """Return the address of a GPU with its function; as printed, if it is no whole one."""
+    match = _WHOLE.fullmatch(printed)
+    return printed if match is None else f"{match[1].lower()}.0"
 
 
 def _gpu_error(text: Text, device: str, code: int, words: str, line: int) -> Fact:

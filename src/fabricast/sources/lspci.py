@@ -430,13 +430,19 @@ def _forest(devices: Sequence[_PciDevice], program: str) -> DeviceForest:
     )
 
 
+def _has_several_ends(device: _PciDevice) -> bool:
+    """Return whether copies between GPUs and network cards can stay below a device."""
+    return sum(one.is_accelerator or one.is_display or one.is_card for one in device.walk()) > 1
+
+
 def _access_control(devices: Sequence[_PciDevice]) -> list[CodedWarning]:
     """Return a warning about ports of switches that redirect; redirection at a root port changes nothing."""
     redirecting = [
         one.address
         for device in devices
-        for one in device.walk()
-        if one.redirects and one.port != "Root Port" and (one is not device or one.port == "Downstream Port")
+        for above in device.walk()
+        for one in above.children
+        if one.redirects and one.port != "Root Port" and _has_several_ends(above)
     ]
     if not redirecting:
         return []

@@ -21,18 +21,21 @@ _CALL = re.compile(r"([\w/]{1,60}\.cc):\d{1,5} NCCL WARN (Cuda failure .*)")
 _ERROR = re.compile(
     r"((?:Test )?(?:NCCL|CUDA) failure .*|nccl(?:UnhandledCuda|System|Internal|Remote)Error\b.*"
     r"|(?:torch\.)?(?:cuda\.)?OutOfMemoryError.*|CUDA out of memory.*"
-    r"|ncclInvalid(?:Usage|Argument)\b.*|Watchdog caught collective operation timeout.*)"
+    r"|ncclInvalid(?:Usage|Argument)\b.*|Watchdog caught collective operation timeout.*"
+    r"|[^\n]{0,120}?(?:peer access is not supported between these two devices|system not yet initialized"
+    r"|cudaErrorSystemNotReady|no kernel image is available|invalid device function).{0,200})"
 )
 _HOST = re.compile(r"^([\w.-]+):\d+:\d+ \[\d+\] ")
 _STATEMENT = re.compile(
-    r"NCCL version|set by environment|Channel \d|Pattern \d|n[rR]anks \d|coll channels|Bytes ->|Could not find|"
-    r"P2P is disabled|Using network|NET/IB : |NET/Socket : Using|libibverbs"
+    r"NCCL version|set by environment|(?:Channel|Ring) \d|Selected [Pp]rovider|Pattern \d|n[rR]anks \d"
+    r"|coll channels|Bytes ->|Could not find|P2P is disabled|Using network|NET/IB : |NET/Socket : Using|libibverbs"
 )
 #: Variables of the command that a log begins with: "mpirun -x NCCL_ALGO=Ring", "export NCCL_ALGO=Ring".
 _COMMAND = re.compile(r"(?:^|[\s\"'])(?:export )?(NCCL_(?!DEBUG)[A-Z0-9_]{2,60})=([^\s\"';$]{1,100})")
 _IN_COMMAND = ("_perf", "mpirun", "srun ", "torchrun", "export ", "docker ", "python")
 _VERSION = re.compile(r"NCCL version (\d+)\.(\d+)\.(\d+)")
 _NETWORK = re.compile(r"Using network (\S.*?)\s*$")
+_PROVIDER = re.compile(r"NET/OFI Selected [Pp]rovider is ([^\s,(]{1,60})")
 _GPUDIRECT = re.compile(r"GPU Direct RDMA (Disabled|Enabled) for HCA")
 _NO_VERBS = ("Failed to open libibverbs", "NET/IB : No device found")
 _CARDS = re.compile(r"NET/IB : Using ((?:\[\d+\]\S+\s*)+)")
@@ -40,7 +43,11 @@ _COMM = re.compile(r"comm (0x[0-9a-f]+) .*?rank (\d{1,15}) n[rR]anks (\d{1,15})(
 _BUS = re.compile(r"busId ([0-9a-f]+)")
 _NODES = re.compile(r"nNodes (\d{1,15})")
 _CHANNEL = re.compile(r"Channel (\d{1,15})/(\d{1,15}) :((?:\s+\d{1,15})+)(\.\.\.)?\s*$")
-_VIA = re.compile(r"Channel (\d{1,15})(?:/\d+)? : (\d{1,15})\[[^\]]*\] -> (\d{1,15})\[[^\]]*\] (?:\[(\w+)\] )?via (.+)")
+#: Before NCCL 2.6, "Ring 00 : 15 -> 0 [send] via NET/Socket/0".
+_VIA = re.compile(
+    r"(?:Channel|Ring) (\d{1,15})(?:/\d+)? : (\d{1,15})(?:\[[^\]]*\])? -> (\d{1,15})(?:\[[^\]]*\])? "
+    r"(?:\[(\w+)\] )?via (.+)"
+)
 _PATTERN = re.compile(
     r"Pattern (\d{1,15}), crossNic \d+, nChannels (\d{1,15}), (?:bw|speed) ([\d.]+)/([\d.]+), type (\w+)/(\w+)"
 )
@@ -63,7 +70,19 @@ _LONGEST_PROBLEM = 400
 _ALGORITHMS, _PROTOCOLS = ("tree", "ring"), ("ll", "ll128", "simple")
 
 
-_WORDS_OF_ERRORS = ("NCCL failure", "CUDA failure", "nccl", "Watchdog caught", "out of memory", "OutOfMemory")
+_WORDS_OF_ERRORS = (
+    "NCCL failure",
+    "CUDA failure",
+    "nccl",
+    "Watchdog caught",
+    "out of memory",
+    "OutOfMemory",
+    "peer access is not supported",
+    "system not yet initialized",
+    "cudaErrorSystemNotReady",
+    "no kernel image is available",
+    "invalid device function",
+)
 #: Line of PyTorch before the last message of NCCL.
 _LAST_ERROR = re.compile(r"Last error:\s*(.*)")
 
@@ -144,6 +163,9 @@ def _statement(log: NcclLog, sizes: Counter[int], body: str, text: Text, number:
     """Add one line to the log."""
     if (match := _NETWORK.match(body)) is not None:
         log.network = match[1]
+    elif (match := _PROVIDER.search(body)) is not None:
+        log.provider = log.provider or match[1]
+        log.lines.setdefault("provider", number)
     elif body.startswith("NET/Socket : Using"):
         log.network = log.network or "Socket"
     elif any(words in body for words in _NO_VERBS):

@@ -232,7 +232,19 @@ def _row(number: int, line: str, is_old: bool, has_extra: bool) -> NcclTestsRow 
     wrong = 0 if is_old else sum(int(numbers[place] or 0) for place in (3, 7) if place < len(numbers))
     reduces = _WORDS.fullmatch(words[3]) is not None and words[3] != "none"
     is_rooted = len(words) > 4 and _COUNT.fullmatch(words[4]) is not None
-    return NcclTestsRow(number, int(words[0]), time * scale, bus * 1e9, in_place, wrong, reduces and not is_rooted)
+    is_without_root = words[3] == "none" and words[4:5] == ["-1"]
+    is_out_of_place = not is_old and len(numbers) == 8 and numbers[3] is not None and numbers[7] is None
+    return NcclTestsRow(
+        number,
+        int(words[0]),
+        time * scale,
+        bus * 1e9,
+        in_place,
+        wrong,
+        reduces and not is_rooted,
+        is_without_root,
+        is_out_of_place,
+    )
 
 
 def _table(
@@ -250,6 +262,9 @@ def _table(
             )
     heading.check_ranks()
     ranks = len(heading.gpus) or None
+    if ranks == 1 and any(row.bus_bytes_per_s > 0 for row in rows):
+        # The list of ranks is cut: one rank sends nothing.
+        ranks, heading = None, _Heading(heading.operation, heading.program, heading.library)
     if operation is None and ranks is not None:
         operation = _by_bus_factor(rows, ranks)
     if operation is not None and ranks is not None:
@@ -272,16 +287,24 @@ def _table(
 
 
 def _by_bus_factor(rows: list[NcclTestsRow], ranks: int) -> Operation | None:
-    """Return all_reduce if printed bus bandwidths have its factor.
+    """Return the operation by the factor of bus bandwidths, the columns of reduction and root, and in-place checks.
 
-    No other operation shares it, except with two ranks: those have no reduction, or a root.
+    No other operation shares the factor of all_reduce, except with two ranks: those have no reduction, or a root.
     """
     large = max(rows, key=lambda row: row.size_bytes, default=None)
-    if large is None or ranks < 2 or (ranks == 2 and not large.reduces_for_all):
+    if large is None or ranks < 2:
         return None
     factor = large.bus_bytes_per_s / (large.size_bytes / large.time_s)
-    expected = bus_factor(Operation.ALL_REDUCE, ranks)
-    return Operation.ALL_REDUCE if abs(factor / expected - 1) < _ROUNDING else None
+    if large.is_out_of_place:
+        options = [(Operation.ALLTOALL, large.is_without_root), (Operation.SENDRECV, large.reduces_for_all)]
+    else:
+        options = [
+            (Operation.ALL_REDUCE, ranks > 2 or large.reduces_for_all),
+            (Operation.REDUCE_SCATTER, large.reduces_for_all),
+            (Operation.ALL_GATHER, large.is_without_root),
+        ]
+    fitting = [one for one, fits in options if fits and abs(factor / bus_factor(one, ranks) - 1) < _ROUNDING]
+    return fitting[0] if len(fitting) == 1 else None
 
 
 def _in_order(by_rank: dict[int, _Printed]) -> Iterable[_Printed]:

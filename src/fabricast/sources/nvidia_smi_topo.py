@@ -41,7 +41,8 @@ def _lines(text: Text) -> Iterator[tuple[int, str]]:
     has_cards = any(name in text.raw for name in _CARDS)
     for number, line in text.lines(lambda line: has_cards or "GPU" in line):
         if number not in access:
-            yield number, line
+            # Pages print tables with vertical lines between the columns.
+            yield number, line.replace(" | ", "\t").replace("|", "\t") if " | " in line else line
 
 
 def _is_matrix(text: Text) -> bool:

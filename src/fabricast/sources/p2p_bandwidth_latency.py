@@ -20,7 +20,7 @@ _DEVICE = re.compile(
     r"^Device: (\d+), ([^,]{1,80}), pciBusID: ([0-9a-f]+), pciDeviceID: ([0-9a-f]+), pciDomainID: ?([0-9a-f]+)"
 )
 _ACCESS = re.compile(r"^Device=(\d+) (CAN|CANNOT) Access Peer Device=(\d+)")
-_HEADER = re.compile(r"\s+(D\\D|GPU)\s+0")
+_HEADER = re.compile(r"(?:\s*D\\D|\s+GPU)\s+0\b")
 _REASON = "CANNOT Access Peer"
 #: Titles of the matrices of copies through host memory, of one way and of both ways.
 _STAGED = {

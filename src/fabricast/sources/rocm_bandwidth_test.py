@@ -20,6 +20,7 @@ _BUS = re.compile(r",\s*([0-9a-fA-F]{1,4}:[0-9a-fA-F.:]+)$")
 _VERSION = re.compile(r"RocmBandwidthTest Version: ?([\d.]{1,20})")
 #: Largest relative difference of the two cells of a bidirectional pair, which report one measurement.
 _MIRROR = 0.01
+_TITLE_OF_ACCESS = "Inter-Device Access"
 _CLASSES = {"U": "unidirectional", "B": "bidirectional"}
 _MATRIX = re.compile(r"\s*(Unidirectional|Bi?directional) copy peak bandwidth GB/s")
 
@@ -31,7 +32,28 @@ def _read(text: Text) -> Iterator[Reading]:
     rates = list(rate_facts(text, program, _graphs(text.clean_lines)))
     if not rates:
         raise text.error("contains no copies of rocm_bandwidth_test between GPUs or of pinned host memory")
-    yield Reading([*_devices(text, program), *rates], program=program)
+    yield Reading([*_devices(text, program), *_access(text, program), *rates], program=program)
+
+
+def _access(text: Text, program: str) -> Iterator[Fact]:
+    """Yield whether pairs of GPUs have access to each other."""
+    gpus = _ends(text.clean_lines)
+    columns: list[str] = []
+    is_access = False
+    for number, line in enumerate(text.clean_lines, start=1):
+        words = line.split()
+        if _TITLE_OF_ACCESS in line:
+            is_access, columns = True, []
+        elif is_access and words[:1] == ["D/D"]:
+            columns = words[1:]
+        elif is_access and columns and words and gpus.get(words[0], "").isdigit():
+            for column, cell in zip(columns, words[1:], strict=False):
+                pair = (gpus[words[0]], gpus.get(column, ""))
+                if pair[1].isdigit() and pair[0] != pair[1]:
+                    reason = "" if cell == "1" else "no inter-device access"
+                    yield text.fact(Quantity.PEER_ACCESS, reason, number, program, subject=pair)
+        elif is_access and columns and words and words[0] not in gpus:
+            return
 
 
 def _devices(text: Text, program: str) -> Iterator[Fact]:
@@ -50,18 +72,24 @@ def _devices(text: Text, program: str) -> Iterator[Fact]:
             yield text.fact(Quantity.GPU_MODEL, model, number, program, subject=subject)
 
 
-def _graphs(lines: Sequence[str]) -> Iterator[MeasuredGraph]:
-    """Yield the copies between GPUs and with host memory; copies within one device are skipped.
-
-    Devices without a PCI address are processors. The memory of the only one is `HOST`, the memory next to the GPU of
-    the copy; otherwise it is named after its NUMA node (``NUMA0``).
-    """
+def _ends(lines: Sequence[str]) -> dict[str, str]:
+    """Return the name of each device: the number of a GPU, or the NUMA node of a processor."""
     ends: dict[str, str] = {}
     for line in lines:
         device = _DEVICE.fullmatch(line)
         if device and device[1] not in ends:
             gpus = sum(end.isdigit() for end in ends.values())
             ends[device[1]] = str(gpus) if _BUS.search(device[2]) else f"NUMA{len(ends) - gpus}"
+    return ends
+
+
+def _graphs(lines: Sequence[str]) -> Iterator[MeasuredGraph]:
+    """Yield the copies between GPUs and with host memory; copies within one device are skipped.
+
+    Devices without a PCI address are processors. The memory of the only one is `HOST`, the memory next to the GPU of
+    the copy; otherwise it is named after its NUMA node (``NUMA0``).
+    """
+    ends = _ends(lines)
     processors = sum(not end.isdigit() for end in ends.values())
     ends = {name: HOST if processors == 1 and not end.isdigit() else end for name, end in ends.items()}
     if processors == len(ends):

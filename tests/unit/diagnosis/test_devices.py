@@ -160,10 +160,13 @@ def test_narrow_cards_cables_and_iommu_of_the_kernel_log(diagnosed):
     found = diagnosed(dmesg=text)
     assert sorted(texts_of(found)) == [
         "0000:21:00.0: the IOMMU refuses accesses (IO_PAGE_FAULT)",
-        "network card 0000:a9:00.0 252.048 of 504.112 Gbit/s of PCIe, limited by a link of x8 where x16 is possible",
+        (
+            "network card 0000:a9:00.0 has 252.048 of 504.112 Gbit/s of PCIe, limited by a link of 32.0 GT/s x8 where "
+            "32.0 GT/s x16 is possible"
+        ),
         "network card 0000:b9:00.0 is Down (cable unplugged)",
     ]
-    assert any(one.startswith("0000:41:00.0: 63.012 of 252.048 Gbit/s") for one in found.statements)
+    assert any(one.startswith("0000:41:00.0: has 63.012 of 252.048 Gbit/s") for one in found.statements)
 
 
 def test_a_narrow_link_needs_no_topology(diagnosed):

@@ -91,7 +91,7 @@ def fabric(path, *, slow_host=False, slow_cable=False, missing=False):
     [
         ("slow_host", "slow_network_port", "n5 to leaf1: 100 Gbit/s, most ports of hosts 200 Gbit/s"),
         ("slow_cable", "slow_network_cable", "leaf0 - spine1: 100 Gbit/s, most cables between switches 200 Gbit/s"),
-        ("missing", "missing_network_cable", "fewer cables than the 2 of most pairs of switches: spine1 - leaf1 (1)"),
+        ("missing", "missing_network_cable", "spine1 - leaf1 (1): fewer cables than most pairs of switches have (2)"),
     ],
 )
 def test_faults_of_a_network_are_named(tmp_path, fault, cause, text):

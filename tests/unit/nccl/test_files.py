@@ -34,7 +34,7 @@ def test_all_tables_of_a_log_are_read():
         "nccl-tests 2.19.6, all_reduce_perf, 4 ranks, 9 sizes",
         "nccl-tests 2.19.6, alltoall_perf, 4 ranks, 5 sizes",
         # The operation of the last table is not printed: the bus bandwidth has the factor of all_reduce.
-        "nccl-tests 2.19.6, all_reduce_perf, 4 ranks, 2 sizes",
+        "nccl-tests 2.19.6, all_reduce_perf, 4 ranks, 3 sizes",
     ]
     first = tables[0]
     assert first.gpus == ("NVIDIA L40S",) * 4

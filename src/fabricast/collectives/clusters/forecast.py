@@ -25,6 +25,7 @@ from fabricast.collectives.short_tables import short_table
 from fabricast.core.errors import InputError
 from fabricast.core.number_text import size_text
 from fabricast.core.warnings import CodedWarning, WarningCode
+from fabricast.inputs.gpus import gpu_model, is_known_gpu
 from fabricast.nccl.costs import Algorithm, Operation, bus_factor
 from fabricast.nccl.records import NcclTestsTable
 from fabricast.nccl.system import PathType
@@ -155,9 +156,16 @@ def forecast_cluster(
     return found
 
 
+def _is_same_gpu(one: str, other: str) -> bool:
+    """Return whether two product names are of one family or model."""
+    if gpu_family(one) == gpu_family(other):
+        return True
+    return is_known_gpu(one) and is_known_gpu(other) and gpu_model(one) == gpu_model(other)
+
+
 def _check_gpus(table: NcclTestsTable | None, cluster: Cluster) -> None:
     """Raise an error if a measured table names other GPUs."""
-    if table is not None and table.gpus and gpu_family(table.gpus[0]) != gpu_family(cluster.gpu):
+    if table is not None and table.gpus and not _is_same_gpu(table.gpus[0], cluster.gpu):
         raise InputError(f"is of {table.gpus[0]}, expected {cluster.gpu} as in the node", argument="log")
 
 

@@ -66,9 +66,9 @@ def cluster_of(node: Cluster, options: ClusterOptions, table: Fact | None, run: 
     )
     if options.nic is not None:
         cluster = with_cards(cluster, options.nic)
-    elif run is not None and run.cards is not None and count > 1:
+    elif run is not None and run.usual_cards is not None and count > 1:
         # Hosts list cards of storage, too: more of them than the node has say nothing.
-        cluster = replace(cluster, cards=min(cluster.cards, run.cards))
+        cluster = replace(cluster, cards=min(cluster.cards, run.usual_cards))
     environment = {**({} if run is None else run.environment), **(options.env or {})}
     cluster = _with_network(cluster, options.network, run, environment)
     settings = cluster.settings
