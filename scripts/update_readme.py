@@ -88,10 +88,9 @@ STUDIES = {
         "Bhatele et al.: Avoiding hot-spots on two-level direct networks, SC11",
         "10.1145/2063384.2063486",
         (
-            "The paper states that random nodes are the best mapping with direct routes. Relative to random nodes, "
-            "the best other mapping needs {value} the time for the 4D stencil ({low} to {high}, depending on the "
-            "reading), {multicast} for the multicast and {two} for the 2D stencil (above 1 confirms; for the last, no "
-            "reading does)."
+            "The paper states that random nodes are the best mapping with direct routes. The best other mapping needs "
+            "{multicast} the time of random nodes for the multicast, {value} for the 4D stencil ({low} to {high}, "
+            "depending on the reading) and {two} for the 2D stencil: above 1× the statement holds."
         ),
     ),
 }

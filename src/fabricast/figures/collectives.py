@@ -33,6 +33,8 @@ _NAMES = {
 _COLUMNS = 3
 #: Number of classes of NVLink nodes and clusters in one figure.
 _CLASSES_SHOWN, _MANY_NODES = 6, 16
+#: Size in bytes from which bandwidths are drawn on a linear axis, and relative error of the band.
+_LARGE_BYTES, _BAND = 2.0**20, 0.15
 #: Sizes of the figure over the number of nodes, with colour, and largest number of nodes of the fit.
 _SCALE_SIZES = {8.0: COLOURS[0], 2.0**20: COLOURS[1], 2.0**30: COLOURS[2]}
 _FITTED_NODES, _SHOWN_NODES = 64, 128
@@ -191,8 +193,54 @@ def _cluster_cases(time: pd.DataFrame) -> list[tuple[str, pd.DataFrame, int]]:
 
 
 def plot_clusters(time: pd.DataFrame) -> Figure:
-    """Draw the bus bandwidth of all_reduce over the size on NVLink nodes and clusters, one panel per class."""
-    return _panels(_cluster_cases(time), ("forecast_s", "nccl_s"))
+    """Draw the bus bandwidth of large all_reduce on NVLink nodes and clusters, and the ratio of all times below it."""
+    cases, columns = _cluster_cases(time), ("forecast_s", "nccl_s")
+    lines = max(1, -(-len(cases) // _COLUMNS))
+    size = (PAGE_WIDTH_IN, 3.0 * lines + 0.4)
+    figure, panels = plt.subplots(2 * lines, _COLUMNS, figsize=size, squeeze=False, height_ratios=[1.3, 1] * lines)
+    for number, (title, part, ranks) in enumerate(cases):
+        line, column = divmod(number, _COLUMNS)
+        _large_panel(panels[2 * line, column], part, ranks, columns)
+        _ratio_panel(panels[2 * line + 1, column], part, columns)
+        panels[2 * line, column].set_title(title, fontsize=8)
+    for number in range(len(cases), lines * _COLUMNS):
+        line, column = divmod(number, _COLUMNS)
+        panels[2 * line, column].axis("off")
+        panels[2 * line + 1, column].axis("off")
+    for line in range(lines):
+        panels[2 * line, 0].set_ylabel("bus bandwidth (GB/s)")
+        panels[2 * line + 1, 0].set_ylabel("time / measured")
+    for axes in panels[1::2].flat:
+        axes.set_xlabel("message size")
+    figure.legend(*panels[0][0].get_legend_handles_labels(), ncols=4, loc="outside lower center")
+    return figure
+
+
+def _large_panel(axes: Axes, rows: pd.DataFrame, ranks: int, columns: tuple[str, ...]) -> None:
+    """Draw measured and forecast bus bandwidth of large sizes on a linear axis."""
+    rows = rows[rows["size_bytes"] >= _LARGE_BYTES].sort_values("size_bytes")
+    scale = rows["size_bytes"] * _bus_factor(ranks) / 1e9
+    for name in columns:
+        label, colour, line = _FORECASTS[name]
+        axes.plot(rows["size_bytes"], scale / rows[name], line, color=colour, linewidth=1, label=label)
+    axes.plot(rows["size_bytes"], scale / rows["measured_s"], "o", color="black", markersize=2.2, label="measured")
+    axes.set_ylim(bottom=0)
+    _size_axis(axes, rows["size_bytes"])
+
+
+def _ratio_panel(axes: Axes, rows: pd.DataFrame, columns: tuple[str, ...]) -> None:
+    """Draw forecast times relative to measured ones, with the band of 15 %."""
+    rows = rows.sort_values("size_bytes")
+    axes.axhspan(1 / (1 + _BAND), 1 + _BAND, color="0.9", zorder=0)
+    axes.axhline(1.0, color="0.4", linewidth=0.8)
+    for name in columns:
+        _, colour, line = _FORECASTS[name]
+        axes.plot(rows["size_bytes"], rows[name] / rows["measured_s"], line, color=colour, linewidth=1)
+    axes.set_yscale("log", base=2)
+    axes.set_ylim(0.35, 2.8)
+    axes.set_yticks([0.5, 1.0, 2.0], ["0.5", "1", "2"])
+    axes.minorticks_off()
+    _size_axis(axes, rows["size_bytes"])
 
 
 def plot_scale(time: pd.DataFrame) -> Figure:

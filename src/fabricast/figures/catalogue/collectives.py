@@ -39,8 +39,9 @@ FIGURES = (
         "clusters",
         "Bus bandwidth of all_reduce on NVLink nodes and clusters",
         lambda read, values: plots.plot_clusters(read("cluster_time")),
-        "Bus bandwidth of all_reduce over the size: measured by others (points), forecast with constants that are "
-        "fitted to all public machines, and NCCL's estimate; one public machine for each of six classes.",
+        "Bus bandwidth of all_reduce from 1 MiB on: measured by others (points), forecast with constants that are "
+        "fitted to all public machines, and NCCL's estimate; one public machine for each of six classes. Below each, "
+        "the times of all sizes divided by the measured ones, with a band of 15 %.",
     ),
     Entry(
         "scale",
