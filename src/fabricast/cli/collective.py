@@ -390,6 +390,8 @@ def diagnose(
         print_wrapped(source)
     for statement in diagnosis.statements:
         print_wrapped(f"stated: {statement}")
+    for note in diagnosis.notes:
+        print_wrapped(f"note: {note}")
     for number, finding in enumerate(diagnosis.findings, start=1):
         print_wrapped(f"{number}. {finding.text} [{finding.cause}]")
         if finding.origin:

@@ -17,6 +17,7 @@ class Answers:
 
     findings: list[Finding] = field(default_factory=list)
     statements: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
     warnings: list[CodedWarning] = field(default_factory=list)
     within: list[str] = field(default_factory=list)
     doubtful: list[str] = field(default_factory=list)

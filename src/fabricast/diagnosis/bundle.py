@@ -62,6 +62,8 @@ class Diagnosis:
         What was recognised in each file.
     statements : tuple of str
         What the files state about runs and GPUs, with place.
+    notes : tuple of str
+        What explains the numbers, and what would decide a doubtful answer.
     findings : tuple of Finding
         At most ten causes: what files state, then what measurements say by themselves, then what the model says.
     omitted : int
@@ -80,6 +82,7 @@ class Diagnosis:
     verdict: Verdict
     sources: tuple[str, ...]
     statements: tuple[str, ...]
+    notes: tuple[str, ...]
     findings: tuple[Finding, ...]
     omitted: int
     warnings: tuple[CodedWarning, ...]
@@ -162,6 +165,7 @@ def diagnose_facts(facts: Facts, options: MachineOptions) -> Diagnosis:
         verdict,
         tuple(source_text(file) for file in facts.files),
         tuple(dict.fromkeys(answers.statements)),
+        tuple(dict.fromkeys(answers.notes)),
         tuple(findings[:MOST_FINDINGS]),
         max(len(findings) - MOST_FINDINGS, 0),
         tuple(dict.fromkeys(answers.warnings)),

@@ -27,6 +27,10 @@ __all__ = ["cluster_forecast", "compare_with_forecast"]
 #: Ratio to the longest time of the range above which a finding is printed, and ratio of large sizes to the forecast
 #: above which their times are doubtful, though a public machine was as slow.
 _SLOWER, _DOUBTFUL = 1.15, 1.2
+#: Ratio below which sizes up to 64 MiB say nothing, if no log states the version and the choices of NCCL.
+_UNKNOWN_CHOICE = 1.6
+#: Range of the ratio of large sizes to the forecast that half the cards explain.
+_HALF = (1.7, 2.3)
 #: Ratio of bus bandwidth to the rate of the cards that no ring or tree reaches.
 _ABOVE_CARDS = 1.02
 #: Ratio of large sizes to the shortest forecast below which a log is of another machine.
@@ -72,24 +76,26 @@ def compare_with_forecast(fact: Fact, facts: Facts, machine: Machine | None = No
         return ComparedTable(f"{text}, so that its {what} are faster")
     ratios = (forecast.table["measured_us"] / forecast.table["latest_us"]).to_numpy(dtype=float)
     worst = _shown(forecast, ratios)
-    # Small sizes scatter by some percent.
-    limit = 1.0 if forecast.table["size_bytes"].iloc[worst] >= LARGE else _SLOWER
+    # Small sizes scatter by some percent, and without its version the choice of NCCL is unknown.
+    knows_choice = log_of(fact, facts) is not None or table.library is not None
+    limit = 1.0 if forecast.table["size_bytes"].iloc[worst] >= LARGE else _SLOWER if knows_choice else _UNKNOWN_CHOICE
     if ratios[worst] <= limit:
         text = f"{_text(forecast, int(np.flatnonzero(np.isfinite(ratios))[-1]))}{assumed}"
         late = _late(forecast)
         if late is None:
             return ComparedTable(text, notes=tuple(_above_cards(forecast, table)))
         asked = _asked(forecast, assumed, has_log=log_of(fact, facts) is not None)
-        return ComparedTable(f"{text}: {late}", notes=asked, is_doubtful=True)
+        return ComparedTable(f"{text}: {late}", notes=(*_half_of_cards(forecast), *asked), is_doubtful=True)
     text = f"{_text(forecast, worst)}{assumed}: {ratios[worst]:.2f} times the longest expected time"
     if assumed and forecast.cluster.nodes > 1:
         # Slower cards than the assumed ones would explain it: only a setting is named as a cause.
         setting = [_cause(forecast, fact, facts, text)] if _lacks_pxn(forecast, fact, facts) else []
-        notes = _asked(forecast, assumed, has_log=log_of(fact, facts) is not None)
+        notes = (*_half_of_cards(forecast), *_asked(forecast, assumed, has_log=log_of(fact, facts) is not None))
         return ComparedTable(f"{text}, if these are its cards", findings=tuple(setting), notes=notes, is_doubtful=True)
     if assumed and ratios[worst] <= _SLOWER:
         return ComparedTable(text, is_doubtful=True)
-    return ComparedTable(text, is_slower=True, findings=(_cause(forecast, fact, facts, text),))
+    notes = _half_of_cards(forecast)
+    return ComparedTable(text, is_slower=True, findings=(_cause(forecast, fact, facts, text),), notes=notes)
 
 
 def _shown(forecast: ClusterForecast, ratios: np.ndarray) -> int:
@@ -164,6 +170,18 @@ def _above_cards(forecast: ClusterForecast, table: NcclTestsTable) -> Iterator[s
             f"{reached:.3g} GB/s of bus bandwidth are above the {wire:.3g} GB/s of {cluster.cards} x "
             f"{cluster.card_gbit_s:g} Gbit/s: the switches reduce (InfiniBand SHARP), or the cards are faster"
         )
+
+
+def _half_of_cards(forecast: ClusterForecast) -> tuple[str, ...]:
+    """Return what halves a ring, if large sizes last about twice as long as the forecast."""
+    low, high = _HALF
+    if forecast.cluster.nodes == 1 or not low < _ratio_of_large(forecast, "time_us") < high:
+        return ()
+    text = (
+        "large sizes have about half the forecast rate, as with one card (or its port) at half rate or missing on one "
+    )
+    text += "host, or an oversubscription of 2: 'ibstat' of all hosts"
+    return (text,)
 
 
 def _ratio_of_large(forecast: ClusterForecast, column: str) -> float:

@@ -25,12 +25,14 @@ _AFTER = {
     "of its PCIe link": "reseat the card, riser or cable: the PCIe link repeats packets",
     "fallen off the bus": "check power supply and cables, riser and temperature; the GPU is gone until a reboot",
     "power limit": "raise it ('nvidia-smi -i NUMBER -pl WATTS'): a job waits for its slowest GPU",
+    "fabric state": "check the fabric manager ('systemctl status nvidia-fabricmanager') and its version",
     "NVLink": "check 'nvidia-smi nvlink -e', the fabric manager and 'dmesg | grep Xid'; reset or reseat the GPU",
     "under load": "check slot, riser and BIOS (PCIe speed of the slot), then 'lspci -vv' (LnkSta) while the GPU works",
-    "fabric state": "check the fabric manager ('systemctl status nvidia-fabricmanager') and its version",
 }
 #: Providers of libfabric with remote access to memory.
 _RDMA_PROVIDERS = ("efa", "cxi", "verbs", "psm", "opx")
+#: Settings after which the ranks of a host use the network.
+_NETWORK_BY = ("NCCL_SHM_DISABLE",)
 _P2P_SETTINGS = ("NCCL_P2P_DISABLE", "NCCL_P2P_LEVEL")
 _CHECK_DIRECT_COPIES = (
     "test with NCCL_P2P_DISABLE=1, between hosts with NCCL_NET_GDR_LEVEL=0; then check IOMMU, ACS, driver, GPUs of "
@@ -122,27 +124,42 @@ def _needs_no_verbs(log: NcclLog, facts: Facts) -> bool:
 
 
 def gpu_states(facts: Facts) -> Iterator[Finding]:
-    """Yield errors and throttling of GPUs that nvidia-smi states."""
+    """Yield errors and throttling of GPUs that nvidia-smi states, equal ones of several GPUs once."""
     for block in facts.blocks:
+        states: dict[str, list[Fact]] = {}
         for fact in block.of(Quantity.GPU_STATE):
-            same = {other.value for other in block.of(Quantity.GPU_STATE) if other.subject == fact.subject}
-            is_repeated = fact.value in ("HW Slowdown is active", "SW Thermal Slowdown is active") and any(
-                one.startswith("HW ") for one in same - {fact.value}
-            )
-            if is_repeated or (fact.value.startswith("power limit") and _is_limit_of_all(block)):
-                continue
-            text = f"{_gpu(block, fact.subject[0])}: {fact.value}"
-            is_error = "is active" not in fact.value and not fact.value.startswith("power limit")
-            remedy = _AFTER_ERRORS if is_error else _AFTER_THROTTLING
-            remedy = next((text for word, text in _AFTER.items() if word in fact.value), remedy)
-            # Errors, then throttling, then repeated packets; none of them is a measured rate.
-            weight = LINK - 0.2 if "replays" in fact.value else LINK if is_error else LINK - 0.1
-            if "fallen off the bus" in fact.value:
-                weight = FIRST - 1.5
-            elif "under load" in fact.value:
-                # It explains measured rates, which corrected errors do not.
-                weight = LINK + 0.3
-            yield Finding("gpu_errors" if is_error else "gpu_throttled", text, remedy, weight, origin=str(fact.place))
+            if not _is_implied(block, fact):
+                states.setdefault(fact.value, []).append(fact)
+        for value, same in states.items():
+            yield _gpu_state(block, value, same)
+
+
+def _is_implied(block: Block, fact: Fact) -> bool:
+    """Return whether another state of the GPU says the same, or the state is a choice for all GPUs."""
+    same = {other.value for other in block.of(Quantity.GPU_STATE) if other.subject == fact.subject}
+    is_repeated = fact.value in ("HW Slowdown is active", "SW Thermal Slowdown is active") and any(
+        one.startswith("HW ") for one in same - {fact.value}
+    )
+    return is_repeated or (fact.value.startswith("power limit") and _is_limit_of_all(block))
+
+
+def _gpu_state(block: Block, value: str, same: list[Fact]) -> Finding:
+    """Return the finding about a state of one or several GPUs."""
+    names = [_gpu(block, fact.subject[0]) for fact in same]
+    is_numbered = len(same) > 1 and all(":" not in fact.subject[0] for fact in same)
+    who = f"GPUs {', '.join(fact.subject[0] for fact in same)}" if is_numbered else ", ".join(names)
+    is_error = "is active" not in value and not value.startswith("power limit")
+    remedy = _AFTER_ERRORS if is_error else _AFTER_THROTTLING
+    remedy = next((text for word, text in _AFTER.items() if word in value), remedy)
+    # Errors, then throttling, then repeated packets; none of them is a measured rate.
+    weight = LINK - 0.2 if "replays" in value else LINK if is_error else LINK - 0.1
+    if "fallen off the bus" in value:
+        weight = FIRST - 1.5
+    elif "under load" in value:
+        # It explains measured rates, which corrected errors do not.
+        weight = LINK + 0.3
+    cause = "gpu_errors" if is_error else "gpu_throttled"
+    return Finding(cause, f"{who}: {value}", remedy, weight, origin=str(same[0].place))
 
 
 def card_states(facts: Facts) -> Iterator[Finding]:
@@ -475,13 +492,16 @@ def _of_run(fact: Fact, *, has_tables: bool, is_one_host: bool) -> Iterator[Find
     ]
     if over_network and is_one_host:
         one, other = over_network[0]
+        disabled = [f"{name}=1" for name in _NETWORK_BY if log.environment.get(name) == "1"]
         yield Finding(
             "network_in_host",
-            f"NCCL uses the network for {len(over_network)} hops within one host (for example {one} to {other})",
-            "permit shared memory: unset NCCL_SHM_DISABLE and NCCL_P2P_DISABLE; in a container --ipc=host or a larger "
-            "--shm-size",
+            f"NCCL uses the network for {len(over_network)} hops within one host (for example {one} to {other})"
+            + (f", because {' and '.join(disabled)} is set" if disabled else ""),
+            f"unset {' '.join(name.partition('=')[0] for name in disabled)}"
+            if disabled
+            else "permit shared memory: in a container --ipc=host or a larger --shm-size",
             FIRST - 2,
-            origin=place("NET"),
+            origin=place(*(name.partition("=")[0] for name in disabled), "NET"),
         )
     yield from _between_nodes(log, place)
     if log.disabled_pairs:

@@ -105,15 +105,15 @@ def _compare_with_public(fact: Fact, facts: Facts, machine: Machine | None, answ
             return True
         if forecast is not None:
             if compared is not None and forecast.is_doubtful:
-                answers.statements.append(compared.text)
+                answers.notes.append(compared.text)
             compared = forecast
     if compared is None:
         return False
     answers.findings += _with_settings(fact, facts, machine, compared)
-    answers.statements += compared.notes
+    answers.notes += compared.notes
     if compared.is_neighbour:
         answers.uncompared.append(f"no public machine is of this class; {compared.text}")
-        answers.statements.append(
+        answers.notes.append(
             "'fabricast collective --node NAME --nic CARDS --log FILE' compares it with a forecast (hgx_h100, 8x400)"
         )
     elif compared.is_doubtful:

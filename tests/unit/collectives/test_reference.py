@@ -110,7 +110,7 @@ def test_a_healthy_node_is_within_the_range_without_a_topology(diagnosed):
     assert str(found.verdict).startswith(
         "within the expected range: all_reduce of 8 GiB reaches 480 GB/s of bus bandwidth, 478 to 481 GB/s on 3 public"
     )
-    assert not found.findings and any("NVLink SHARP moves fewer bytes" in one for one in found.statements)
+    assert not found.findings and any("NVLink SHARP moves fewer bytes" in one for one in found.notes)
 
 
 def test_nvlink_sharp_that_is_not_used_is_named(diagnosed):
@@ -159,7 +159,7 @@ def test_another_class_is_no_expected_range(diagnosed):
     found = diagnosed(log("NVIDIA B200", 32, 4, 60, 40))
     assert str(found.verdict).startswith("possibly slower than expected: all_reduce of 8 GiB on 32 GPUs")
     assert not found.has_causes
-    assert any("(the nearest class, " in text for text in found.statements)
+    assert any("(the nearest class, " in text for text in found.notes)
 
 
 @pytest.mark.parametrize("rate", [-1.0, 0.0, float("nan")])

@@ -214,7 +214,7 @@ def test_a_rate_below_all_public_ones_of_its_size_is_not_within(tmp_path):
         found.verdict
     )
     # 423 GB/s are below the 450 GB/s of the links.
-    assert "above the NVLinks" not in str(found.statements)
+    assert "above the NVLinks" not in str(found.notes)
 
 
 def test_pairs_of_amd_gpus_without_access_are_a_fault(first):
@@ -244,3 +244,28 @@ def test_missing_nvlinks_of_an_sxm_board_are_a_fault_and_no_error(first):
 def test_files_without_a_fault_say_so(first):
     listed = "".join(f"GPU {one}: NVIDIA H100 80GB HBM3 (UUID: GPU-{one})\n" for one in range(8))
     assert "the files state no fault of a device" in str(first(listed).verdict)
+
+
+def test_equal_states_of_several_gpus_are_one_finding(first):
+    gpu = "GPU 00000000:{}:00.0\n    Product Name                          : NVIDIA H100 80GB HBM3\n"
+    fabric = "    Fabric\n        State                             : In Progress\n"
+    found = first("==NVSMI LOG==\n\n" + "".join(gpu.format(bus) + fabric for bus in ("18", "2a", "3a")))
+    assert [one.text for one in found.findings] == ["GPUs 0, 1, 2: fabric state is In Progress: NVLink is not ready"]
+    assert "fabric manager" in found.findings[0].remedy
+
+
+def test_half_the_forecast_rate_has_its_usual_explanations(tmp_path):
+    table = fc.cluster_collective(
+        "hgx_h100", "all_reduce", sizes=[2.0**28, 2.0**30, 2.0**33], nodes=4, nic="8x400"
+    ).table
+    rows = list(zip(table["size_bytes"].astype(int), table["time_us"], strict=True))
+    for factor, is_named in ((1.0, False), (2.0, True)):
+        log = nccl_tests_log(tmp_path / "run.log", [(size, factor * time) for size, time in rows])
+        assert any("one card (or its port) at half rate" in note for note in fc.diagnose(log).notes) == is_named
+
+
+def test_shared_memory_that_a_setting_switches_off_is_named(first):
+    log = debug_log(4, [0, 1, 2, 3], direct=False, env="NCCL_SHM_DISABLE set by environment to 1")
+    found = first(log.replace("via SHM/direct/direct", "via NET/Socket/0"))
+    assert found.findings[0].text.endswith("because NCCL_SHM_DISABLE=1 is set")
+    assert found.findings[0].remedy == "unset NCCL_SHM_DISABLE"

@@ -76,7 +76,7 @@ def test_labels_of_srun_are_no_part_of_lines(tmp_path, label):
 def test_a_rate_above_the_cards_is_explained(tmp_path):
     log = nccl_tests(tmp_path / "run.log", [(2**28, 1500.0), (2**30, 4300.0)])
     found = fc.diagnose(log)
-    assert any("above the 400 GB/s of 8 x 400 Gbit/s" in text for text in found.statements)
+    assert any("above the 400 GB/s of 8 x 400 Gbit/s" in text for text in found.notes)
 
 
 def test_wrong_results_have_a_verdict_of_their_own(tmp_path):
