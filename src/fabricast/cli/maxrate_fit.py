@@ -143,7 +143,9 @@ def _dataset_lines(fit: DatasetFit, options: FitOptions) -> Iterator[str]:
         # The file has small messages already.
         advice_of.pop("s", None)
     if convention == "windowed" and _saturates(cells, times):
-        yield "  one process reaches the rate of all of them: r_c is at least r_n"
+        largest = largest_rates(cells, times)
+        share = largest[1] / max(largest.values())
+        yield f"  one process reaches {share:.0%} of the rate of all of them, so that r_c is not determined beyond it"
         advice_of = {}
     for advice in dict.fromkeys(advice_of.values()):
         yield f"  to determine {', '.join(name for name in missing if advice_of.get(name) == advice)}: {advice}"
