@@ -38,6 +38,7 @@ class Content(StrEnum):
     NETWORK = "network between hosts"
     CLUSTER = "cluster"
     STATES = "states of devices"
+    RUN_ERRORS = "errors of a run"
 
 
 class Quantity(StrEnum):
@@ -87,7 +88,7 @@ class Quantity(StrEnum):
     UNREAD_TABLES = "tables that are not read"
     WRONG_RESULTS = "wrong results"
     NCCL_RUN = "statements of NCCL"
-    NCCL_PROBLEM = "problem that NCCL states"
+    RUN_PROBLEM = "problem that NCCL or MPI states"
     #: `Reading`: time of messages between processes.
     MESSAGE_TIME = "time of a message"
     #: Rows of a table of measured copies, and of pairs; programs and systems are chosen later.

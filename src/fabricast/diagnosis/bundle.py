@@ -33,12 +33,11 @@ from fabricast.diagnosis.topology import missing_links, of_topology, stated_link
 from fabricast.diagnosis.verdict import Verdict, verdict_of
 from fabricast.diagnosis.weights import MINOR
 from fabricast.inputs.gpus import gpu_model, is_known_gpu
-from fabricast.machine.build import MACHINE_CONTENTS, machine_from
+from fabricast.machine.build import machine_from
 from fabricast.machine.direct_links import MissingLinksError
 from fabricast.machine.machine import Machine
 from fabricast.machine.options import MachineOptions
 from fabricast.pcie.topology.tree import PcieTree
-from fabricast.sources.formats import names_of
 
 __all__ = ["Diagnosis", "diagnose_facts"]
 
@@ -46,8 +45,20 @@ __all__ = ["Diagnosis", "diagnose_facts"]
 MOST_FINDINGS = 10
 #: Causes that a driver without peer access explains.
 _NO_DIRECT_COPIES = ("no_direct_copies", "no_peer_access")
+#: Programs that most users have; the documentation lists all.
+_EXAMPLES = (
+    "for example output of nvidia-smi topo -m, nvidia-smi -q, lspci -vv, dmesg, p2pBandwidthLatencyTest, nccl-tests or "
+    "NCCL_DEBUG=INFO"
+)
 #: Contents that say something without a topology.
-_WITHOUT_TOPOLOGY = (Content.COLLECTIVES, Content.GPUS, Content.STATES, Content.NCCL_LOG, Content.COPIES)
+_WITHOUT_TOPOLOGY = (
+    Content.COLLECTIVES,
+    Content.GPUS,
+    Content.STATES,
+    Content.NCCL_LOG,
+    Content.COPIES,
+    Content.RUN_ERRORS,
+)
 
 
 @dataclass(frozen=True, repr=False)
@@ -224,7 +235,7 @@ def _check_any_usable(facts: Facts) -> None:
     if facts.problems:
         raise facts.problems[0]
     file = facts.files[0]
-    text = "is empty" if file.is_empty else f"was written by no known program, expected {names_of(*MACHINE_CONTENTS)}"
+    text = "is empty" if file.is_empty else f"was written by no known program, expected {_EXAMPLES}"
     if file.blocks:
         block = file.blocks[0]
         text = f"has {block.text or f'{block.content} ({block.program})'}{block.hint}"

@@ -12,6 +12,7 @@ from fabricast.core.errors import InputError
 from fabricast.core.facts import Fact, Facts, Quantity
 from fabricast.core.findings import Finding
 from fabricast.core.number_text import size_text
+from fabricast.diagnosis.verdict import LACKS_TOPOLOGY
 from fabricast.diagnosis.weights import CONTRADICTION, SYMPTOM
 from fabricast.inputs.gpus import gpu_model, is_known_gpu
 from fabricast.nccl.costs import Operation
@@ -112,7 +113,7 @@ def compare_with_public(fact: Fact, facts: Facts) -> ComparedTable:
 def _check_alike(found: Reference, nodes: int, network: str | None, cards: int | None) -> None:
     """Raise an error if the public machines are one node and the table is not, or have other networks or cards."""
     if (found.nodes == 1) != (nodes == 1):
-        raise InputError("lacks a topology ('nvidia-smi topo -m'), and no public machine is of its class")
+        raise InputError(f"{LACKS_TOPOLOGY}, and no public machine is of its class")
     if nodes > 1 and not is_of_network(found.machines, network, None):
         raise InputError(f"is over {network}, and the public machines of the class {found.words} are not")
     if cards is not None and not has_cards(found.machines, cards):

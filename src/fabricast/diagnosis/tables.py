@@ -21,7 +21,7 @@ from fabricast.diagnosis.clusters import ComparedTable, compare_with_public, run
 from fabricast.diagnosis.curves import slower_than_larger
 from fabricast.diagnosis.measured import CONTRADICTING_FILES
 from fabricast.diagnosis.settings import costly_settings, settings_without_forecast
-from fabricast.diagnosis.verdict import is_refuted, is_within, within_text
+from fabricast.diagnosis.verdict import LACKS_TOPOLOGY, is_refuted, is_within, within_text
 from fabricast.diagnosis.weights import MINOR
 from fabricast.machine.machine import Machine
 from fabricast.nccl.records import NcclLog, NcclTestsTable
@@ -72,7 +72,7 @@ def _reason_of_table(table: NcclTestsTable) -> str:
         return "lists no GPUs, and no file has a topology"
     if table.hosts > 1:
         return f"is of {table.hosts} hosts, whose nodes and network neither public machines nor a forecast have"
-    return "lacks a topology ('nvidia-smi topo -m')"
+    return LACKS_TOPOLOGY
 
 
 def _table_problem(fact: Fact) -> str:

@@ -16,10 +16,14 @@ from fabricast.core.warnings import WarningCode
 from fabricast.diagnosis.settings import COSTLY_SETTINGS
 from fabricast.diagnosis.weights import ACCESS, FIRST, LINK, MINOR
 
-__all__ = ["Verdict", "VerdictKind", "is_refuted", "is_within", "verdict_of", "within_text"]
+__all__ = ["LACKS_TOPOLOGY", "Verdict", "VerdictKind", "is_refuted", "is_within", "verdict_of", "within_text"]
 
 #: Ratio of a measured time to a forecast without range up to which it is as expected.
 _NEAR = 1.2
+
+
+#: Reason why a table is not compared, which a file more changes.
+LACKS_TOPOLOGY = "lacks a topology ('nvidia-smi topo -m')"
 
 
 class VerdictKind(StrEnum):
@@ -109,7 +113,8 @@ def verdict_of(
     if damaged or missing:
         return Verdict(VerdictKind.NOTHING, damaged[0] if damaged else missing)
     if uncompared:
-        return Verdict(VerdictKind.UNSUPPORTED, f"{uncompared[0]}; the lines below list what the files state")
+        kind = VerdictKind.NOTHING if LACKS_TOPOLOGY in uncompared[0] else VerdictKind.UNSUPPORTED
+        return Verdict(kind, f"{uncompared[0]}; the lines below list what the files state")
     if measured:
         return Verdict(
             VerdictKind.NOTHING,

@@ -34,6 +34,7 @@ MACHINE_CONTENTS = (
     Content.COLLECTIVES,
     Content.NCCL_LOG,
     Content.STATES,
+    Content.RUN_ERRORS,
 )
 
 
