@@ -65,6 +65,8 @@ class Quantity(StrEnum):
     NVLINKS = "active NVLinks"
     #: Text: state of a port of a network card, which is its subject.
     CARD_STATE = "state of a network card"
+    #: Number in Gbit/s of an active port, which is the subject.
+    PORT_RATE = "rate of a port"
     #: Text: what a program states about its own run, or a single line about a machine. The subject is its kind.
     CAUSE = "stated cause"
     #: Text without consequence, which is printed.

@@ -15,6 +15,7 @@ from fabricast.diagnosis.fabric import fabric_findings
 from fabricast.diagnosis.matrices import names_model
 from fabricast.diagnosis.measured import without_refuted_links
 from fabricast.diagnosis.messages import agreement, count_of_files, late_rendezvous, slow_message_files
+from fabricast.diagnosis.ports import compare_with_ports
 from fabricast.diagnosis.ranking import ranked
 from fabricast.diagnosis.runs import slow_runs
 from fabricast.diagnosis.settings import switched_off_links
@@ -125,6 +126,7 @@ def diagnose_facts(facts: Facts, options: MachineOptions) -> Diagnosis:
     of_fabric, damaged_fabrics = fabric_findings(facts)
     answers.findings += [*slow_message_files(facts), *late_rendezvous(facts), *of_fabric]
     answers.within += agreement(facts)
+    compare_with_ports(facts, answers)
     answers.damaged += damaged_fabrics
     answers.statements += stated(facts)
     machine: Machine | None = None
@@ -205,8 +207,8 @@ def _missing(facts: Facts, options: MachineOptions, error: InputError) -> str:
         return ""
     if any(facts.of(Quantity.MESSAGE_TIME)):
         return (
-            "one file of messages has no expectation: add the same test of other hosts, or 'fabricast fit' for its "
-            "parameters"
+            "one file of messages has no expectation: add the same test of other hosts, or 'ibstat' for the rate of "
+            "the ports; 'fabricast fit' prints its parameters"
         )
     if facts.blocks_of(Content.NETWORK):
         return "all ports and cables of the network are alike: 'fabricast map --network' finds the hot links of a job"

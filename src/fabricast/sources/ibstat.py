@@ -83,7 +83,12 @@ def _read(text: Text) -> Iterator[Reading]:
     for port in ports:
         if "State" not in port.fields or "Rate" not in port.fields:
             raise text.error(f"{port.name} lacks its state or rate: the file is cut", port.line)
-    yield Reading([text.fact(Quantity.NOTE, _words(ports), ports[0].line, "ibstat"), *_states(text, ports)])
+    rates = [
+        text.fact(Quantity.PORT_RATE, port.rate, port.line, "ibstat", subject=(port.name,), unit="Gbit/s")
+        for port in ports
+        if port.is_active and port.rate
+    ]
+    yield Reading([text.fact(Quantity.NOTE, _words(ports), ports[0].line, "ibstat"), *_states(text, ports), *rates])
 
 
 def _states(text: Text, ports: list[_Port]) -> Iterator[Fact]:

@@ -1,0 +1,64 @@
+"""Measured bandwidths of messages, compared with the rate of the ports that other files state."""
+
+from __future__ import annotations
+
+from fabricast.core.facts import Fact, Facts, Quantity
+from fabricast.core.findings import Finding
+from fabricast.core.number_text import size_text
+from fabricast.diagnosis.answers import Answers
+from fabricast.diagnosis.weights import SYMPTOM
+
+__all__ = ["compare_with_ports"]
+
+#: Size in bytes from which a test reaches the rate of a port.
+_LARGE = 2.0**16
+#: Shares of the rate of a port: below the first, messages are slow; above the second, they use no or several ports.
+_SLOW, _MOST = 0.8, 1.02
+#: Program whose messages always pass through a network card.
+_OVER_CARDS = "perftest"
+_BYTES_PER_GBIT = 1.25e8
+_REMEDY = (
+    "check PCIe generation and width of the card ('sudo lspci -vv', LnkSta), the NUMA node of process and memory, the "
+    "MTU ('ibv_devinfo', active_mtu), and the same test with more queue pairs (-q 4) or processes"
+)
+
+
+def compare_with_ports(facts: Facts, answers: Answers) -> None:
+    """Add whether the fastest messages of each test reach the rate of the active ports, if these are alike."""
+    rates = set(facts.values(Quantity.PORT_RATE))
+    if len(rates) != 1:
+        return
+    gbit_s = rates.pop()
+    for fact in _fastest(facts):
+        one = fact.value
+        gb_per_s = one.size_bytes * (one.processes or 1) / one.time_s / 1e9
+        share = gb_per_s * 1e9 / (gbit_s * _BYTES_PER_GBIT)
+        text = (
+            f"the fastest messages of {one.path} reach {gb_per_s:.3g} GB/s ({size_text(one.size_bytes)}), "
+            f"{100 * share:.0f} % of the {gbit_s:g} Gbit/s of a port"
+        )
+        if share > _MOST:
+            continue
+        if share >= _SLOW:
+            answers.within.append(text)
+        elif fact.program == _OVER_CARDS:
+            answers.findings.append(Finding("below_port_rate", text, _REMEDY, SYMPTOM, origin=str(fact.place)))
+        else:
+            answers.doubtful.append(f"{text}, if the processes are on different hosts")
+
+
+def _fastest(facts: Facts) -> list[Fact]:
+    """Return the message with the highest rate of each bandwidth test with large messages."""
+    best: dict[str, Fact] = {}
+    for fact in facts.of(Quantity.MESSAGE_TIME):
+        one = fact.value
+        if one.convention != "windowed" or one.size_bytes < _LARGE:
+            continue
+        before = best.get(one.path)
+        if before is None or _rate(fact) > _rate(before):
+            best[one.path] = fact
+    return list(best.values())
+
+
+def _rate(fact: Fact) -> float:
+    return float(fact.value.size_bytes * (fact.value.processes or 1) / fact.value.time_s)

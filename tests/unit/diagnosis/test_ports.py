@@ -1,0 +1,77 @@
+"""Bandwidth tests of messages, compared with the rate of the ports that ibstat states."""
+
+import pytest
+
+import fabricast as fc
+
+PORT = (
+    "CA '{card}'\n\tCA type: MT4123\n\tNumber of ports: 1\n\tPort 1:\n\t\tState: {state}\n\t\tPhysical state: LinkUp\n"
+    "\t\tRate: {rate}\n\t\tLink layer: InfiniBand\n"
+)
+
+
+def ports(*rates, state="Active"):
+    """Return output of ibstat of cards with one port each."""
+    return "".join(PORT.format(card=f"mlx5_{one}", rate=rate, state=state) for one, rate in enumerate(rates))
+
+
+def perftest(mib_per_s, size=1 << 20):
+    """Return output of ib_write_bw with one size."""
+    return (
+        "                    RDMA_Write BW Test\n"
+        " #bytes     #iterations    BW peak[MB/sec]    BW average[MB/sec]   MsgRate[Mpps]\n"
+        f" {size}    5000             {mib_per_s:.2f}           {mib_per_s:.2f}     \t\t   0.021\n"
+    )
+
+
+def osu(mb_per_s):
+    """Return output of osu_bw with one size."""
+    return f"# OSU MPI Bandwidth Test v7.0\n# Size      Bandwidth (MB/s)\n4194304             {mb_per_s:.2f}\n"
+
+
+@pytest.fixture
+def verdict(tmp_path):
+    """Return a function that writes texts and returns the verdict and the causes of their diagnosis."""
+
+    def diagnose(*texts):
+        paths = [tmp_path / f"{number}.txt" for number in range(len(texts))]
+        for path, text in zip(paths, texts, strict=True):
+            path.write_text(text)
+        found = fc.diagnose(paths)
+        return str(found.verdict), [one.cause for one in found.findings]
+
+    return diagnose
+
+
+def test_messages_that_fill_the_port_are_as_expected(verdict):
+    # 23,500 MiB/s are 24.64 GB/s, of 25 GB/s.
+    text, causes = verdict(perftest(23500), ports(200))
+    assert text.endswith("ib_write_bw reach 24.6 GB/s (1 MiB), 99 % of the 200 Gbit/s of a port") and not causes
+    assert text.startswith("within the expected range")
+
+
+def test_messages_over_a_card_below_its_port_are_slow(verdict):
+    text, causes = verdict(perftest(11700), ports(200))
+    assert text.startswith("slower than expected: the fastest messages of ib_write_bw reach 12.3 GB/s (1 MiB), 49 %")
+    assert causes == ["below_port_rate"]
+
+
+def test_messages_that_may_be_within_a_node_are_doubtful(verdict):
+    text, causes = verdict(osu(12000), ports(200))
+    assert text.startswith("possibly slower than expected") and "if the processes are on different hosts" in text
+    assert not causes
+
+
+@pytest.mark.parametrize(
+    ("messages", "listed"),
+    [
+        (osu(40000), ports(200)),
+        (perftest(11700), ports(200, 400)),
+        (perftest(11700), ports(200, state="Down")),
+        (perftest(1000, size=1024), ports(200)),
+    ],
+    ids=["faster than the port", "ports with several rates", "no active port", "small messages only"],
+)
+def test_other_messages_are_not_compared_with_ports(verdict, messages, listed):
+    text, causes = verdict(messages, listed)
+    assert "of a port" not in text and "below_port_rate" not in causes
