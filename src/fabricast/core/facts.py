@@ -90,7 +90,11 @@ class Quantity(StrEnum):
     UNREAD_TABLES = "tables that are not read"
     WRONG_RESULTS = "wrong results"
     NCCL_RUN = "statements of NCCL"
-    RUN_PROBLEM = "problem that NCCL or MPI states"
+    NCCL_PROBLEM = "problem that NCCL states"
+    #: Text: error of Open MPI, UCX, libfabric or perftest; its subject is the host.
+    MPI_PROBLEM = "problem that MPI states"
+    #: True, at the line after which no process goes on.
+    MPI_ABORTED = "end of a run"
     #: `Reading`: time of messages between processes.
     MESSAGE_TIME = "time of a message"
     #: Rows of a table of measured copies, and of pairs; programs and systems are chosen later.

@@ -15,6 +15,7 @@ from fabricast.diagnosis.fabric import fabric_findings
 from fabricast.diagnosis.matrices import names_model
 from fabricast.diagnosis.measured import without_refuted_links
 from fabricast.diagnosis.messages import agreement, count_of_files, late_rendezvous, slow_message_files
+from fabricast.diagnosis.mpi_problems import mpi_notes, mpi_problems
 from fabricast.diagnosis.ports import compare_with_ports
 from fabricast.diagnosis.ranking import ranked
 from fabricast.diagnosis.runs import slow_runs
@@ -124,11 +125,12 @@ def diagnose_facts(facts: Facts, options: MachineOptions) -> Diagnosis:
     answers.findings += [*nccl_problems(facts), *wrong_results(facts), *gpu_states(facts), *card_states(facts)]
     answers.findings += [*stated_causes(facts), *log_findings(facts), *slow_runs(facts), *switched_off_links(facts)]
     of_fabric, damaged_fabrics = fabric_findings(facts)
+    answers.findings += mpi_problems(facts)
     answers.findings += [*slow_message_files(facts), *late_rendezvous(facts), *of_fabric]
     answers.within += agreement(facts)
     compare_with_ports(facts, answers)
     answers.damaged += damaged_fabrics
-    answers.statements += stated(facts)
+    answers.statements += [*stated(facts), *mpi_notes(facts)]
     machine: Machine | None = None
     missing = ""
     try:
@@ -212,6 +214,8 @@ def _missing(facts: Facts, options: MachineOptions, error: InputError) -> str:
         )
     if facts.blocks_of(Content.NETWORK):
         return "all ports and cables of the network are alike: 'fabricast map --network' finds the hot links of a job"
+    if facts.blocks_of(Content.RUN_ERRORS) and not facts.blocks_of(Content.NCCL_LOG):
+        return "the errors of the file did not end the run, and nothing that is measured can be compared"
     if not any(block.content not in (Content.GPUS, Content.STATES) for block in facts.blocks if block.facts):
         return "the files state no fault of a device; measured copies or a log of nccl-tests show its rates"
     logs = facts.values(Quantity.NCCL_RUN)

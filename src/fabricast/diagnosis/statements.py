@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 
 from fabricast.core.facts import Block, Fact, Facts, Quantity
 from fabricast.core.findings import Finding
-from fabricast.diagnosis.known_problems import CARD_FAILED, NO_VERBS, KnownProblem, known_problem
+from fabricast.diagnosis.nccl_problems import CARD_FAILED, NO_VERBS, KnownProblem, known_problem
 from fabricast.diagnosis.weights import ACCESS, FIRST, LINK, MINOR
 from fabricast.inputs.gpus import gpu_model, is_known_gpu
 from fabricast.nccl.records import HostStatements, NcclLog, NcclTestsTable
@@ -78,61 +78,38 @@ def wrong_results(facts: Facts) -> Iterator[Finding]:
 
 
 def nccl_problems(facts: Facts) -> Iterator[Finding]:
-    """Yield the warnings and errors of NCCL and MPI, each meaning once, with the remedy that is known."""
+    """Yield the warnings and errors of NCCL, each meaning once, with the remedy that is known."""
     found: dict[str, tuple[KnownProblem | None, Fact]] = {}
     excluded = {fact.place.path for fact in facts.of(Quantity.NCCL_RUN) if _needs_no_verbs(fact.value, facts)}
-    for fact in facts.of(Quantity.RUN_PROBLEM):
+    for fact in facts.of(Quantity.NCCL_PROBLEM):
         problem = known_problem(fact.value)
         if problem is not None and problem.meaning == NO_VERBS and fact.place.path in excluded:
             # The user chose TCP, or nothing shows several hosts.
             continue
         found.setdefault("" if problem is None else problem.meaning, (problem, fact))
-    found = {
-        meaning: (_as_warning(one, fact, facts), fact)
-        for meaning, (one, fact) in found.items()
-        if not _is_without_effect(one, fact, facts)
-    }
+    found = {meaning: (_as_warning(one, fact, facts), fact) for meaning, (one, fact) in found.items()}
     failures = [one for one, _ in found.values() if one is not None and one.is_failure]
     causes = [one for one in failures if not one.is_consequence]
     for number, (problem, fact) in enumerate(found.values(), start=1):
         quoted = fact.value if len(fact.value) <= _MOST_QUOTED else f"{fact.value[:_MOST_QUOTED]}..."
         if problem is None:
             if not failures:
-                remedy = (
-                    f"the meaning of this message is not known here; search for it with the version of {fact.program}"
-                )
-                cause = f"{fact.program.lower()}_warning"
-                yield Finding(cause, f'{fact.program} warns: "{quoted}"', remedy, MINOR, origin=str(fact.place))
+                remedy = "the meaning of this message is not known here; search for it with the version of NCCL"
+                yield Finding("nccl_warning", f'NCCL warns: "{quoted}"', remedy, MINOR, origin=str(fact.place))
             continue
-        weight = MINOR if fact.program == "MPI" and _has_results(fact, facts) else ACCESS
+        weight = ACCESS
         if problem.is_failure:
             # The first message of a log is the cause of those after it; consequences follow.
             is_later = problem.is_consequence and bool(causes)
             weight = FIRST - number / 100 - 0.5 * is_later
-        cause = f"{fact.program.lower()}_{'error' if problem.is_failure else 'warning'}"
+        cause = "nccl_error" if problem.is_failure else "nccl_warning"
         host = f" ({fact.subject[0]})" if fact.subject else ""
         yield Finding(cause, f'{problem.meaning}{host}: "{quoted}"', problem.remedy, weight, origin=str(fact.place))
 
 
-def _has_results(fact: Fact, facts: Facts) -> bool:
-    """Return whether the file of a fact has measurements, too."""
-    results = (Quantity.COLLECTIVE, Quantity.MESSAGE_TIME)
-    return any(one.place.path == fact.place.path for quantity in results for one in facts.of(quantity))
-
-
-def _is_without_effect(problem: KnownProblem | None, fact: Fact, facts: Facts) -> bool:
-    """Return whether the results of a run refute a warning of MPI, which only launches the processes of NCCL."""
-    return fact.program == "MPI" and (problem is None or not problem.is_failure) and _has_results(fact, facts)
-
-
 def _as_warning(problem: KnownProblem | None, fact: Fact, facts: Facts) -> KnownProblem | None:
-    """Return a problem after which the run went on as a warning; others as they are."""
-    if problem is None:
-        return None
-    if fact.program == "MPI" and _has_results(fact, facts):
-        # Open MPI tries the next interface.
-        return problem._replace(is_failure=False)
-    if problem.meaning != CARD_FAILED:
+    """Return a problem of a network card after which the run went on over TCP as a warning; others as they are."""
+    if problem is None or problem.meaning != CARD_FAILED:
         return problem
     logs = [run.value for run in facts.of(Quantity.NCCL_RUN) if run.place.path == fact.place.path]
     return problem._replace(is_failure=False) if any(log.network == "Socket" for log in logs) else problem
@@ -194,7 +171,9 @@ def card_states(facts: Facts) -> Iterator[Finding]:
             remedy = "check slot, riser, bifurcation and the PCIe generation in the BIOS ('sudo lspci -vv', LnkSta)"
         if "power" in fact.value:
             remedy = "check the power cables of the card, and the power limit of its slot in the BIOS"
-        if is_down:
+        if "Initializ" in fact.value:
+            remedy = "no subnet manager has configured this port: check that one (opensm, or that of a switch) runs"
+        elif is_down:
             remedy += "; a port that no job should use may stay down"
         yield Finding(
             "network_port",

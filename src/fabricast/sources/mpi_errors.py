@@ -1,4 +1,4 @@
-"""Reader of the errors that Open MPI, UCX and perftest print when processes cannot be connected."""
+"""Reader of the errors that Open MPI, UCX, libfabric and perftest print when processes cannot be connected."""
 
 from __future__ import annotations
 
@@ -10,36 +10,72 @@ from fabricast.sources.text import Format, Reading, Text
 
 __all__ = ["FORMAT"]
 
-#: Messages on one line.
+#: Messages on one line: of UCX, Open MPI, libfabric, launchers and perftest.
 _MESSAGES = (
     re.compile(r"UCX\s+(?:ERROR|Fatal:?)\s+(.+)"),
+    re.compile(r"ib_mlx5_log\.c:\d{1,6}\s+(?:FATAL: )?(.+)"),
+    re.compile(r"cma_ep\.c:\d{1,6}\s+(process_vm_readv.+)"),
+    re.compile(r"(Read -1, expected \d{1,15}, errno ?= ?1\b)"),
     re.compile(r"pml_ucx\.c:\d{1,6}\s+Error: (.+)"),
-    re.compile(r"btl_tcp_endpoint\.c[^\]]*\]\s*(connect\(\) to .+)"),
+    re.compile(r"btl_tcp_endpoint\.c[^\]]{0,200}\]\s*(connect\(\) to .+)"),
+    re.compile(r"((?:OFI )?fi_getinfo\(?\)? failed.+|OFI [\w ]{1,60} failed.+|PSM2 (?:was unable|can't) .+)"),
+    re.compile(r"((?:orted|prted): command not found)|(There are not enough slots available.+)"),
+    re.compile(r"((?:ORTE|PRTE) was unable to reliably start one or more daemons)"),
+    re.compile(r"^(ssh: connect to host \S+ port \d{1,5}: .+)"),
     re.compile(r"(Failed to modify QP \d{1,15} to RT[RS]\b.*|Unable to Connect the HCA's through the link)"),
-    re.compile(r"^\s*(Couldn't connect to \S+:\d{1,5}.*)"),
+    re.compile(r"(Failed status \d{1,3}: wr_id .+)"),
+    re.compile(r"(Unable to (?:open file descriptor for|init the) socket connection)"),
+    re.compile(r"(Couldn't allocate MR.*|failed to create mr\b.*|Couldn't read remote address)"),
+    re.compile(r"^\s*(Port number \d{1,3} state is Down)"),
 )
 #: Beginnings of messages in boxes of several lines, whose last lines name the host.
 _BOX = re.compile(
-    r"(By default, for Open MPI [\d.]+ and later, infiniband ports on a device"
-    r"|.{0,20}There was an error initializing an OpenFabrics device"
-    r"|.{0,20}There is at least (?:one )?non-excluded one OpenFabrics device found"
+    r"(.{0,20}There is at least (?:one )?non-excluded one OpenFabrics device found"
     r"|.{0,20}Open MPI failed to TCP connect to a peer MPI process"
     r"|A process or daemon was unable to complete a TCP connection"
     r"|At least one pair of MPI processes are unable to reach each other)"
 )
+#: Box about the transport of Open MPI before UCX, which is harmless: the cards are used by another one.
+_OLD_TRANSPORT = re.compile(
+    r"By default, for Open MPI [\d.]+ and later, infiniband ports on a device"
+    r"|.{0,20}There was an error initializing an OpenFabrics device"
+)
+_OLD_TRANSPORT_NOTE = (
+    "Open MPI does not use the network cards by its old transport (openib), and uses UCX, PSM2 or TCP: 'ompi_info' "
+    "lists what is built in"
+)
 _DETAIL = re.compile(r"\s*(?:Message|Error):\s+(\S.*)")
-_LOCAL_HOST = re.compile(r"\s*(?:Local host|Process 1 \(.*?\) is on host):\s+(\S+)")
+_LOCAL_HOST = re.compile(r"\s*(?:Local host|Process 1 \(.{0,80}?\) is on host):\s+(\S+)")
 _BOX_ENDS = re.compile(r"-{40}")
+#: Messages after which no process goes on, and lines of runs that were aborted.
+_FATAL = re.compile(
+    r"UCX\s+Fatal|FATAL: |[Rr]etry count exceeded|Failed status \d|Failed to modify QP|socket connection"
+    r"|Couldn't (?:allocate MR|read remote)|failed to create mr|state is Down|command not found|enough slots"
+    r"|unable to reliably start|fi_getinfo|OFI [\w ]{1,60} failed"
+    r"|MPI_ERRORS_ARE_FATAL|An error occurred in MPI_|MPI_ABORT|MPI_Abort|[Ff]atal error in|Primary job  ?terminated"
+    r"|exited on signal|[Cc]aught signal|unable to reach each other|Failed to create UCP worker|resolve UCX endpoint"
+)
 #: Host in "[1548304905.378218] [host:4770 :0]", "[host:04770]" and "[host][[38971,1],2]".
-_HOST = re.compile(r"\[([A-Za-z][\w.-]{0,200})(?::\d{1,10}\s*(?::\d{1,10})?)?\]")
+_HOST = re.compile(r"\[([A-Za-z][\w.-]{0,200})(?::\d{1,10}\s*(?::\d{1,10}\s*)?(?::\d{1,10})?)?\]")
 _NUMBER = re.compile(r"\d+")
 _WORDS = (
     "UCX ",
-    "pml_ucx.c",
-    "btl_tcp_endpoint",
+    ".c:",
+    "errno",
+    "OFI ",
+    "fi_getinfo",
+    "PSM2",
+    "command not found",
+    "enough slots",
+    "to reliably start",
+    "ssh: connect",
     "modify QP",
     "the HCA's",
-    "Couldn't connect",
+    "socket connection",
+    "Failed status",
+    "Couldn't ",
+    "create mr",
+    "state is Down",
     "infiniband ports on a device",
     "OpenFabrics device",
     "failed to TCP connect",
@@ -49,6 +85,10 @@ _WORDS = (
     "is on host:",
     "Message:",
     "Error:",
+    "MPI_",
+    "atal error",
+    "Primary job",
+    "signal",
     "----------",
 )
 _MOST_PROBLEMS = 20
@@ -61,13 +101,17 @@ def _may_be_error(line: str) -> bool:
 
 def _message(line: str) -> str | None:
     """Return the message of a line; None if it has none."""
-    return next((match[1].strip() for one in _MESSAGES if (match := one.search(line)) is not None), None)
+    matches = (match for one in _MESSAGES if (match := one.search(line)) is not None)
+    return next((str(match[match.lastindex or 0]).strip() for match in matches), None)
 
 
 def _is_log(text: Text) -> bool:
     if not _may_be_error(text.raw):
         return False
-    return any(_message(line) is not None or _BOX.match(line) for _, line in text.lines(_may_be_error))
+    return any(
+        _message(line) is not None or _BOX.match(line) or _OLD_TRANSPORT.match(line)
+        for _, line in text.lines(_may_be_error)
+    )
 
 
 def _problems(text: Text) -> Iterator[Fact]:
@@ -78,7 +122,7 @@ def _problems(text: Text) -> Iterator[Fact]:
         if kind not in known and len(known) < _MOST_PROBLEMS:
             known.add(kind)
             subject = () if host is None else (host,)
-            yield text.fact(Quantity.RUN_PROBLEM, message[:_LONGEST_PROBLEM], number, "MPI", subject=subject)
+            yield text.fact(Quantity.MPI_PROBLEM, message[:_LONGEST_PROBLEM], number, "MPI", subject=subject)
 
 
 def _errors(text: Text) -> Iterator[tuple[str, int, str | None]]:
@@ -103,8 +147,17 @@ def _errors(text: Text) -> Iterator[tuple[str, int, str | None]]:
 
 
 def _read(text: Text) -> Iterator[Reading]:
-    problems = list(_problems(text))
-    yield Reading(problems, line=problems[0].place.line)
+    facts = list(_problems(text))
+    for number, line in text.lines(_may_be_error):
+        if _OLD_TRANSPORT.match(line):
+            facts.append(text.fact(Quantity.NOTE, _OLD_TRANSPORT_NOTE, number, "MPI"))
+            break
+    if any(fact.quantity is Quantity.MPI_PROBLEM for fact in facts):
+        for number, line in text.lines(_may_be_error):
+            if _FATAL.search(line):
+                facts.append(text.fact(Quantity.MPI_ABORTED, True, number, "MPI"))
+                break
+    yield Reading(facts, line=min(fact.place.line for fact in facts))
 
 
 FORMAT = Format(
@@ -115,5 +168,5 @@ FORMAT = Format(
     _is_log,
     _read,
     "mpi_errors.log",
-    versions="connections that fail, OpenFabrics devices that Open MPI cannot use, and errors of perftest",
+    versions="also of libfabric and perftest: connections, devices and memory that processes cannot use",
 )

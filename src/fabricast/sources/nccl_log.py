@@ -253,7 +253,7 @@ def _problems(text: Text) -> Iterator[Fact]:
             host = _HOST.match(line)
             subject = (host[1],) if host is not None else ()
             message = f"{match[2].strip()} ({match[1]})" if match.re is _CALL else match[1].strip()
-            yield text.fact(Quantity.RUN_PROBLEM, message[:_LONGEST_PROBLEM], number, "NCCL", subject=subject)
+            yield text.fact(Quantity.NCCL_PROBLEM, message[:_LONGEST_PROBLEM], number, "NCCL", subject=subject)
 
 
 def _read(text: Text) -> Iterator[Reading]:

@@ -6,7 +6,7 @@ import fabricast as fc
 from fabricast.core.errors import InputError
 from fabricast.core.facts import Quantity
 from fabricast.core.warnings import WarningCode
-from fabricast.diagnosis.known_problems import known_problem
+from fabricast.diagnosis.nccl_problems import known_problem
 from fabricast.sources.reading import read
 from tests.nccl_tests_logs import nccl_tests as nccl_tests_log
 from tests.unit.diagnosis.pasted import nccl_tests, peer_test

@@ -4,7 +4,7 @@ import pytest
 
 import fabricast as fc
 from fabricast.core.facts import Quantity
-from fabricast.diagnosis.known_problems import known_problem
+from fabricast.diagnosis.nccl_problems import known_problem
 from fabricast.nccl.costs import Operation
 from fabricast.sources.reading import facts_of_text
 from tests.nccl_tests_logs import nccl_tests as nccl_tests_log

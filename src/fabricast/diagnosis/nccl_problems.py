@@ -1,4 +1,4 @@
-"""Known warnings and errors of NCCL, MPI and UCX, with their meaning and remedy."""
+"""Known warnings and errors of NCCL, with their meaning and remedy."""
 
 from __future__ import annotations
 
@@ -43,10 +43,6 @@ _INTERFACE = (
     "NCCL_SOCKET_IFNAME names an interface that 'ip -brief address' lists on every host ('=' before it for an exact "
     "match)"
 )
-_MPI_INTERFACE = (
-    "name the interface between the hosts: --mca btl_tcp_if_include eth0 --mca oob_tcp_if_include eth0 (Open MPI), "
-    "UCX_NET_DEVICES=mlx5_0:1 or eth0 (UCX)"
-)
 _RANK_ENDED = "read the log of the rank that ended first: its message is the cause"
 #: The first expression that a message contains decides.
 _KNOWN = (
@@ -76,22 +72,10 @@ _KNOWN = (
         is_failure=False,
     ),
     KnownProblem(
-        r"\b(?:172\.17\.0\.1|192\.168\.122\.1|169\.254\.\d+\.\d+)\b.{0,60}"
-        r"(?:refused|failed|timed? ?out|unreachable|route)",
-        "a host is called at an address that exists on every host (a bridge of containers or of virtual machines, or a "
-        "link-local address)",
-        f"{_MPI_INTERFACE}, NCCL_SOCKET_IFNAME=eth0 (NCCL)",
-    ),
-    KnownProblem(
-        r"ibv_modify_qp|\bGID\b|Failed to modify QP",
+        r"ibv_modify_qp|\bGID\b",
         "a connection of the network card cannot be set up",
-        "NCCL_IB_GID_INDEX of RoCE v2 ('show_gids'; -x in perftest), the same subnet on all hosts, NCCL_IB_HCA for the "
-        "right cards; NCCL_CROSS_NIC=0 where each rail is a network without routes to the others",
-    ),
-    KnownProblem(
-        r"connect\([^)]*\).{0,80} failed|failed to TCP connect|complete a TCP connection|Couldn't connect to",
-        "a host cannot be reached over the chosen interface",
-        f"{_MPI_INTERFACE}; check the firewall between the hosts",
+        "NCCL_IB_GID_INDEX of RoCE v2 ('show_gids'), the same subnet on all hosts, NCCL_IB_HCA for the right cards; "
+        "NCCL_CROSS_NIC=0 where each rail is a network without routes to the others",
     ),
     KnownProblem(
         r"No route to host|Network is unreachable|Connection timed out|connect.*timed? ?out|Connection refused",
@@ -169,30 +153,10 @@ _KNOWN = (
         "switch ACS off on the path between GPU and card; NCCL_NET_GDR_LEVEL=0 works but is slow, and confirms it",
     ),
     KnownProblem(
-        r"status=12|[Cc]ompletion.{0,80}error 12\b|vendor err 129|vendor_err 129|retry exceeded|transport retry"
-        r"|Endpoint timeout|[Tt]ransport retry count",
+        r"status=12|[Cc]ompletion.{0,80}error 12\b|vendor err 129|vendor_err 129|retry exceeded|transport retry",
         "the network lost messages (InfiniBand or RoCE retries exceeded)",
         "check cables, switches and the GID index (NCCL_IB_GID_INDEX), for RoCE also PFC and ECN; NCCL_IB_TIMEOUT=22 "
         "only hides it",
-    ),
-    KnownProblem(
-        r"infiniband ports on a device|error initializing an OpenFabrics device",
-        "Open MPI does not use the network cards by its old transport (openib), and uses UCX or TCP",
-        "--mca pml ucx --mca btl ^openib; 'ompi_info | grep ucx' shows whether UCX is built in",
-        is_failure=False,
-    ),
-    KnownProblem(
-        r"non-excluded one OpenFabrics device",
-        "Open MPI finds no active port of the network cards",
-        "'ibstat' states the ports: check cable and subnet manager; --mca pml ucx uses the cards by UCX, and "
-        "--mca btl ^openib ends the warning where TCP is meant",
-        is_failure=False,
-    ),
-    KnownProblem(
-        r"unable to reach each other|no \w+ messages transport|no .{0,40}transport to ",
-        "two processes have no transport in common",
-        "leave out --mca btl and UCX_TLS, or add self, sm and tcp (Open MPI), or sm,self,rc or tcp (UCX); "
-        "'ucx_info -d' lists the devices of a host",
     ),
     KnownProblem(
         r"port error|link down|async event",
@@ -254,12 +218,6 @@ _KNOWN = (
         r"Broken pipe|Connection reset by peer|Connection closed by (?:remote )?peer|ncclRemoteError|socketProgress",
         "another rank ended first",
         _RANK_ENDED,
-        is_consequence=True,
-    ),
-    KnownProblem(
-        r"ucp_ep_create|resolve UCX endpoint|create UCP worker|Connect the HCA's|Destination is unreachable",
-        "the processes cannot be connected",
-        "the first other error in the output of all processes is the cause; UCX_LOG_LEVEL=info prints more",
         is_consequence=True,
     ),
     KnownProblem(

@@ -1,0 +1,179 @@
+"""Known errors of Open MPI, UCX, libfabric and perftest, with their meaning and remedy."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from fabricast.core.facts import Content, Fact, Facts, Quantity
+from fabricast.core.findings import Finding
+from fabricast.diagnosis.nccl_problems import KnownProblem
+from fabricast.diagnosis.weights import ACCESS, FIRST, MINOR
+
+__all__ = ["mpi_notes", "mpi_problems"]
+
+_INTERFACE = (
+    "name the interface between the hosts: --mca btl_tcp_if_include eth0 --mca oob_tcp_if_include eth0 (Open MPI), "
+    "UCX_NET_DEVICES=mlx5_0:1 or eth0 (UCX)"
+)
+_FIRST_ERROR = "the first other error in the output of all processes is the cause; UCX_LOG_LEVEL=info prints more"
+_MOST_QUOTED = 300
+#: The first expression that a message contains decides.
+_KNOWN = (
+    KnownProblem(
+        r"\b(?:172\.17\.0\.1|192\.168\.122\.1|169\.254\.\d+\.\d+)\b.{0,60}"
+        r"(?:refused|failed|timed? ?out|unreachable|route)",
+        "a host is called at an address that exists on every host (a bridge of containers or of virtual machines, or a "
+        "link-local address)",
+        _INTERFACE,
+    ),
+    KnownProblem(
+        r"Failed to modify QP|ibv_modify_qp|ibv_create_ah",
+        "a connection of the network card cannot be set up",
+        "the GID index of RoCE v2 ('show_gids'): -x INDEX in perftest, UCX_IB_GID_INDEX in UCX; the same subnet and "
+        "MTU on both hosts",
+    ),
+    KnownProblem(
+        r"Failed status 4\b|local protection",
+        "the network card cannot reach the memory of the process or of the GPU",
+        "for GPU memory load nvidia-peermem or use --use_cuda_dmabuf, switch access control (ACS) off, and place the "
+        "window of the GPU below the limit of the card (MMIO base in the BIOS)",
+    ),
+    KnownProblem(
+        r"Failed status 12\b|[Rr]etry count exceeded|Endpoint timeout|\bsynd(?:rome?)? 0x(?:15|81)\b",
+        "the network lost messages (InfiniBand or RoCE retries exceeded)",
+        "check cables, switches and the GID index, for RoCE also PFC, ECN and the MTU; or the other process "
+        "ended first",
+    ),
+    KnownProblem(
+        r"(?:ibv_reg_mr|allocate MR|create mr\b).{0,120}",
+        "memory cannot be registered at the network card",
+        "ulimit -l unlimited (in containers --ulimit memlock=-1); with --use_cuda load nvidia-peermem, or add "
+        "--use_cuda_dmabuf",
+    ),
+    KnownProblem(
+        r"(?:ibv_create_cq|create_cq|create_qp|\bQP\b).{0,160}Cannot allocate memory"
+        r"|Cannot allocate memory.{0,40}memlock",
+        "the network card gets no memory for its queues",
+        "ulimit -l unlimited (in containers --ulimit memlock=-1); otherwise fewer processes on a node, or another "
+        "firmware of the card",
+    ),
+    KnownProblem(
+        r"ibv_\w+\(|mlx5dv_\w+|mlx5_\d+.{0,40}failed",
+        "an operation of the network card failed",
+        "check 'ibv_devinfo', the permissions of /dev/infiniband, and driver and firmware of the card",
+    ),
+    KnownProblem(
+        r"Port number \d+ state is Down",
+        "a port of the network card is down",
+        "check cable, switch and subnet manager ('ibstat'); -i names another port",
+    ),
+    KnownProblem(
+        r"socket connection",
+        "no server answers",
+        "start the server first, with the same test and port (-p); check the firewall between the hosts",
+    ),
+    KnownProblem(
+        r"process_vm_readv|errno ?= ?1\b",
+        "a process may not read the memory of another one on its host",
+        "docker run --cap-add=SYS_PTRACE, or kernel.yama.ptrace_scope=0; without it UCX_TLS=^cma, or --mca "
+        "btl_vader_single_copy_mechanism none",
+    ),
+    KnownProblem(
+        r"fi_getinfo|OFI .{0,60}failed|PSM2",
+        "the fabric library finds no network that it can use",
+        "'fi_info' lists the providers: FI_PROVIDER=tcp, shm, verbs or efa names one that is there; check the driver "
+        "of the card",
+    ),
+    KnownProblem(
+        r"not enough slots available",
+        "mpirun is asked for more processes than the hosts have slots",
+        "slots=N in the host file, --map-by with the right number, or --oversubscribe",
+    ),
+    KnownProblem(
+        r"orted: command not found|prted: command not found",
+        "Open MPI is not in the search path of the other hosts",
+        "mpirun --prefix DIR, or PATH and LD_LIBRARY_PATH for shells without login",
+    ),
+    KnownProblem(
+        r"^ssh: connect to host",
+        "a host cannot be reached over ssh",
+        "check name, port and key of the host (ssh HOST hostname)",
+    ),
+    KnownProblem(
+        r"connect\([^)]*\).{0,80} failed|failed to TCP connect|complete a TCP connection|No route to host",
+        "a host cannot be reached over the chosen interface",
+        f"{_INTERFACE}; check the firewall between the hosts",
+    ),
+    KnownProblem(
+        r"non-excluded one OpenFabrics device",
+        "Open MPI finds no active port of the network cards",
+        "'ibstat' states the ports: check cable and subnet manager; --mca pml ucx uses the cards by UCX, and "
+        "--mca btl ^openib ends the warning where TCP is meant",
+        is_failure=False,
+    ),
+    KnownProblem(
+        r"unable to reach each other|no \w+ messages transport|no .{0,40}transport to ",
+        "two processes have no transport in common",
+        "leave out --mca btl and UCX_TLS, or add self, sm and tcp (Open MPI), or sm,self,rc or tcp (UCX); "
+        "'ucx_info -d' lists the devices of a host",
+    ),
+    KnownProblem(
+        r"unable to reliably start",
+        "mpirun cannot start its daemon on a host",
+        "the lines before this message name the reason: ssh, search path, or a firewall",
+        is_consequence=True,
+    ),
+    KnownProblem(
+        r"ucp_ep_create|resolve UCX endpoint|create UCP worker|Connect the HCA's|Destination is unreachable"
+        r"|read remote address",
+        "the processes cannot be connected",
+        _FIRST_ERROR,
+        is_consequence=True,
+    ),
+)
+
+
+def _known(message: str) -> KnownProblem | None:
+    return next((one for one in _KNOWN if re.search(one.words, message)), None)
+
+
+def mpi_problems(facts: Facts) -> Iterator[Finding]:
+    """Yield the errors of MPI, each meaning once; errors after which a run has results are notes."""
+    aborted = {fact.place.path for fact in facts.of(Quantity.MPI_ABORTED)}
+    found: dict[str, tuple[KnownProblem | None, Fact]] = {}
+    for fact in facts.of(Quantity.MPI_PROBLEM):
+        if fact.place.path in aborted or not _has_results(fact, facts):
+            problem = _known(fact.value)
+            found.setdefault("" if problem is None else problem.meaning, (problem, fact))
+    is_explained = any(one is not None and not one.is_consequence for one, _ in found.values())
+    for number, (problem, fact) in enumerate(found.values(), start=1):
+        is_failure = fact.place.path in aborted and (problem is None or problem.is_failure)
+        is_later = is_explained and (problem is None or problem.is_consequence)
+        weight = FIRST - number / 100 - 0.5 * is_later if is_failure else MINOR if problem is None else ACCESS
+        meaning = "an error whose meaning is not known here" if problem is None else problem.meaning
+        host = f" ({fact.subject[0]})" if fact.subject else ""
+        remedy = "search for the message with the version of the library" if problem is None else problem.remedy
+        cause = f"mpi_{'error' if is_failure else 'warning'}"
+        text = f'{meaning}{host}: "{_quoted(fact)}"'
+        yield Finding(cause, text, remedy, weight - 0.01 * is_later, origin=str(fact.place))
+
+
+def mpi_notes(facts: Facts) -> Iterator[str]:
+    """Yield the errors after which a run has results: Open MPI and UCX try the next interface or device."""
+    aborted = {fact.place.path for fact in facts.of(Quantity.MPI_ABORTED)}
+    for fact in facts.of(Quantity.MPI_PROBLEM):
+        if fact.place.path not in aborted and _has_results(fact, facts):
+            yield f'the run has results after the error "{_quoted(fact)}" ({fact.place})'
+
+
+def _quoted(fact: Fact) -> str:
+    return fact.value if len(fact.value) <= _MOST_QUOTED else f"{fact.value[:_MOST_QUOTED]}..."
+
+
+def _has_results(fact: Fact, facts: Facts) -> bool:
+    """Return whether the file of a fact has output of a benchmark, too, also of one that is not read."""
+    blocks = facts.blocks_of(Content.COLLECTIVES, Content.MESSAGES)
+    if any(one.place.path == fact.place.path for one in facts.of(Quantity.COLLECTIVE) if one.value.rows):
+        return True
+    return any(block.place.path == fact.place.path and block.content is Content.MESSAGES for block in blocks)
