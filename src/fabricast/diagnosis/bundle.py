@@ -213,7 +213,10 @@ def _missing(facts: Facts, options: MachineOptions, error: InputError) -> str:
             "the ports; 'fabricast fit' prints its parameters"
         )
     if facts.blocks_of(Content.NETWORK):
-        return "all ports and cables of the network are alike: 'fabricast map --network' finds the hot links of a job"
+        return (
+            "no port or cable of the network is slower than most others: 'fabricast map --network' finds the hot links "
+            "of a job"
+        )
     if facts.blocks_of(Content.RUN_ERRORS) and not facts.blocks_of(Content.NCCL_LOG):
         return "the errors of the file did not end the run, and nothing that is measured can be compared"
     if not any(block.content not in (Content.GPUS, Content.STATES) for block in facts.blocks if block.facts):

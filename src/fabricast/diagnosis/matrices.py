@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -201,30 +201,42 @@ def _of_host(facts: Facts) -> _Rates:
 
 def _singles(facts: Facts) -> _Rates:
     """Return the rates of single copies, those of the first file that has them."""
+    return _of_first_file(
+        (fact, fact.value.flows[0], fact.value.total_bytes_per_s)
+        for fact in facts.of(Quantity.RATE)
+        if len(fact.value.flows) == 1
+    )
+
+
+def _of_first_file(rates: Iterable[tuple[Fact, tuple[str, str], float]]) -> _Rates:
+    """Return the first rate of each pair; other files may be of other machines."""
     found: dict[tuple[str, str], _Rate] = {}
-    for fact in facts.of(Quantity.RATE):
-        if len(fact.value.flows) == 1:
-            found.setdefault(fact.value.flows[0], _rate(fact, fact.value.total_bytes_per_s))
+    path = ""
+    for fact, pair, bytes_per_s in rates:
+        path = path or fact.place.path
+        if fact.place.path == path:
+            found.setdefault(pair, _rate(fact, bytes_per_s))
     return found
 
 
 def _both_ways(facts: Facts) -> _Rates:
     """Return the total rates of both directions of pairs of GPUs."""
-    found: dict[tuple[str, str], _Rate] = {}
-    for fact in facts.of(Quantity.RATE):
-        flows = fact.value.flows
-        if len(flows) == 2 and flows[0] == flows[1][::-1] and HOST not in {end[:1] for end in flows[0]}:
-            found.setdefault(flows[0], _rate(fact, fact.value.total_bytes_per_s))
-    return found
+    return _of_first_file(
+        (fact, flows[0], fact.value.total_bytes_per_s)
+        for fact in facts.of(Quantity.RATE)
+        if len(flows := fact.value.flows) == 2
+        and flows[0] == flows[1][::-1]
+        and HOST not in {end[:1] for end in flows[0]}
+    )
 
 
 def _staged(facts: Facts, quantity: Quantity) -> _Rates:
     """Return the rates of copies through host memory, one way or both ways."""
-    found: dict[tuple[str, str], _Rate] = {}
-    for block in facts.blocks_of(Content.COPIES):
-        for fact in block.of(quantity):
-            found.setdefault((fact.subject[0], fact.subject[1]), _rate(fact, float(fact.value)))
-    return found
+    return _of_first_file(
+        (fact, (fact.subject[0], fact.subject[1]), float(fact.value))
+        for block in facts.blocks_of(Content.COPIES)
+        for fact in block.of(quantity)
+    )
 
 
 def _rate(fact: Fact, bytes_per_s: float) -> _Rate:

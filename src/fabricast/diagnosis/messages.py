@@ -141,7 +141,7 @@ def _late_rendezvous(of_file: Mapping[float, Fact]) -> Finding | None:
         return None
     text = (
         f"messages of {size_text(found.from_bytes)} to {size_text(found.to_bytes)} would be faster with the protocol "
-        f"of larger ones, at {size_text(found.to_bytes)} {found.factor:.2f} times: it begins too late"
+        f"of larger ones ({found.factor:.2f} times as fast at {size_text(found.to_bytes)}), which begins too late"
     )
     remedy = f"{LATE_SWITCH_REMEDY} {size_text(found.from_bytes)}"
     return Finding("late_rendezvous", text, remedy, CONTRADICTION - 1, origin=str(of_file[found.to_bytes].place))

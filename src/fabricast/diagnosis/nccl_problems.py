@@ -72,7 +72,7 @@ _KNOWN = (
         is_failure=False,
     ),
     KnownProblem(
-        r"ibv_modify_qp|\bGID\b",
+        r"ibv_modify_qp|\blocal GID\b|\bGID index",
         "a connection of the network card cannot be set up",
         "NCCL_IB_GID_INDEX of RoCE v2 ('show_gids'), the same subnet on all hosts, NCCL_IB_HCA for the right cards; "
         "NCCL_CROSS_NIC=0 where each rail is a network without routes to the others",
@@ -159,7 +159,7 @@ _KNOWN = (
         "only hides it",
     ),
     KnownProblem(
-        r"port error|link down|async event",
+        r"port error|link down|async event.{0,60}(?:error|fatal|down)",
         "a port of a network card lost its link",
         "check cable and switch ('ibstat', 'dmesg')",
     ),

@@ -20,6 +20,7 @@ _SAME_FACT = (
     ("network_in_host", Cause.HOST_MEMORY_RATE),
 )
 #: Causes by the state of a device, which explain slow copies of it.
+_OF_DEVICES = ("gpu_errors", "network_port")
 _STATES = ("gpu_errors", WarningCode.DOWNGRADED_LINK)
 
 
@@ -35,12 +36,14 @@ def _unique(findings: Sequence[Finding]) -> list[Finding]:
     findings = [finding for finding in findings if finding.cause not in same]
     # A port with few lanes explains the narrow link that another file states.
     explained = {address for one in findings if PORT_ABOVE in one.text for address in ADDRESS.findall(one.text)[:1]}
-    kept: dict[tuple[str, str], Finding] = {}
+    kept: dict[tuple[str, str, str], Finding] = {}
     for finding in findings:
         is_narrow = finding.cause == WarningCode.DOWNGRADED_LINK and PORT_ABOVE not in finding.text
         if is_narrow and explained & set(ADDRESS.findall(finding.text)):
             continue
-        key = (finding.cause, finding.text)
+        # Files of several hosts may state the same of devices with the same address.
+        path = finding.origin.rpartition(":")[0] if finding.cause in _OF_DEVICES else ""
+        key = (finding.cause, finding.text, path)
         if key not in kept or kept[key].gain < finding.gain:
             kept[key] = finding
     return list(kept.values())

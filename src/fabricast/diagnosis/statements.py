@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 
@@ -52,6 +53,10 @@ _CAUSES = {
 }
 
 
+#: Events of network cards that NCCL prints as warnings, and that change nothing for a run.
+_HARMLESS = re.compile(r"async event : (?:port active|client reregistration|(?:GID table|LID|P_Key|SM) change)")
+
+
 def stated_causes(facts: Facts) -> Iterator[Finding]:
     """Yield what a run states about itself, and what single lines of programs state about a machine."""
     for fact in facts.of(Quantity.CAUSE):
@@ -82,6 +87,8 @@ def nccl_problems(facts: Facts) -> Iterator[Finding]:
     found: dict[str, tuple[KnownProblem | None, Fact]] = {}
     excluded = {fact.place.path for fact in facts.of(Quantity.NCCL_RUN) if _needs_no_verbs(fact.value, facts)}
     for fact in facts.of(Quantity.NCCL_PROBLEM):
+        if _HARMLESS.search(fact.value):
+            continue
         problem = known_problem(fact.value)
         if problem is not None and problem.meaning == NO_VERBS and fact.place.path in excluded:
             # The user chose TCP, or nothing shows several hosts.
@@ -108,8 +115,13 @@ def nccl_problems(facts: Facts) -> Iterator[Finding]:
 
 
 def _as_warning(problem: KnownProblem | None, fact: Fact, facts: Facts) -> KnownProblem | None:
-    """Return a problem of a network card after which the run went on over TCP as a warning; others as they are."""
-    if problem is None or problem.meaning != CARD_FAILED:
+    """Return a problem after which the run went on, also over TCP, as a warning; others as they are."""
+    if problem is None:
+        return None
+    tables = [one.value for one in facts.of(Quantity.COLLECTIVE) if one.place.path == fact.place.path]
+    if any(table.rows and table.rows[-1].line > fact.place.line for table in tables):
+        return problem._replace(is_failure=False)
+    if problem.meaning != CARD_FAILED:
         return problem
     logs = [run.value for run in facts.of(Quantity.NCCL_RUN) if run.place.path == fact.place.path]
     return problem._replace(is_failure=False) if any(log.network == "Socket" for log in logs) else problem
@@ -290,7 +302,8 @@ def _jobs(facts: Facts) -> list[_Hosts]:
     jobs: dict[object, _Hosts] = {}
     for fact in facts.of(Quantity.NCCL_RUN):
         hosts = {host: (fact.place.path, one) for host, one in fact.value.hosts.items()}
-        job = fact.value.ranks if fact.value.nodes > 1 else fact.place.path
+        is_whole = len(hosts) >= fact.value.nodes
+        job = fact.place.path if fact.value.nodes <= 1 or is_whole else fact.value.ranks
         # Two logs of a host are of two runs.
         if hosts.keys() & jobs.get(job, {}).keys():
             job = (job, fact.place.path)
@@ -310,6 +323,8 @@ def _variables_of_some_hosts(hosts: _Hosts) -> Iterator[Finding]:
             continue
         of_rare = [host for host, (value, _) in values.items() if value == rare]
         text = f"{name}={rare} is set on {count} of {len(stating)} hosts ({', '.join(of_rare[:_MOST_SETTINGS])})"
+        others = dict.fromkeys(value for value in counts if value != rare)
+        text += f", on others {', '.join([*others][:_MOST_SETTINGS])}" if others else ""
         path, line = hosts[of_rare[0]][0], values[of_rare[0]][1]
         remedy = f"set {name} alike on all hosts, or on none: unequal settings can stop a job"
         yield Finding("host_differs_settings", text, remedy, ACCESS + 0.1, origin=f"{path}:{line}")

@@ -148,7 +148,7 @@ def late_switch(split: ProtocolRegressor, sizes: NDArray[np.float64]) -> LateSwi
     >>> split = ProtocolRegressor("postal").fit(np.column_stack([size, np.ones(20)]), time)
     >>> found = late_switch(split, size)
     >>> round(found.from_bytes), int(found.to_bytes), round(found.factor, 2)
-    (28125, 131072, 1.89)
+    (32768, 131072, 1.89)
     """
     found: list[LateSwitch] = []
     for cut, one, other in zip(split.breakpoints_, split.regressors_, split.regressors_[1:], strict=False):
@@ -160,7 +160,7 @@ def late_switch(split: ProtocolRegressor, sizes: NDArray[np.float64]) -> LateSwi
         slower = 1 / one.parameters_["r_c"] - 1 / other.parameters_["r_c"]
         if time_s > _LATE * other_s and slower > 0:
             crossing = max((other.parameters_["s"] - one.parameters_["s"]) / slower, float(sizes.min()))
-            found.append(LateSwitch(crossing, float(before.max()), time_s, other_s))
+            found.append(LateSwitch(float(sizes[sizes >= crossing].min()), float(before.max()), time_s, other_s))
     return max(found, key=lambda switch: switch.factor, default=None)
 
 

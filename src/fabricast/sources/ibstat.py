@@ -57,22 +57,26 @@ def _lines(text: Text) -> Iterator[tuple[int, str, str]]:
 
 
 def _ports(text: Text) -> list[_Port]:
-    card, image, ports = "", "", list[_Port]()
+    ports = list[_Port]()
+    # The lines of several hosts may alternate.
+    cards, images, last = dict[str, str](), dict[str, str](), dict[str, _Port]()
     for number, host, line in _lines(text):
         if (match := _CARD.match(line)) is not None:
-            card, image = f"{host}{match[1]}", ""
+            cards[host], images[host] = f"{host}{match[1]}", ""
         elif (match := _IMAGE.match(line)) is not None:
-            image = match[1]
+            images[host] = match[1]
         elif (match := _STATUS_PORT.match(line)) is not None:
-            ports.append(_Port(f"{host}{match[1]} port {match[2]}", number, {}))
-        elif ports and (match := _STATUS_FIELD.match(line)) is not None:
-            ports[-1].fields.setdefault(_NAMES[match[1]], match[2].capitalize())
-        elif card and (match := _PORT.match(line)) is not None:
-            ports.append(
-                _Port(f"{card} port {match[1]}", number, {"System image GUID": f"{host}{image}"} if image else {})
-            )
-        elif ports and (match := _FIELD.match(line)) is not None:
-            ports[-1].fields.setdefault(match[1], match[2])
+            last[host] = _Port(f"{host}{match[1]} port {match[2]}", number, {})
+            ports.append(last[host])
+        elif host in last and (match := _STATUS_FIELD.match(line)) is not None:
+            last[host].fields.setdefault(_NAMES[match[1]], match[2].capitalize())
+        elif host in cards and (match := _PORT.match(line)) is not None:
+            image = images.get(host)
+            fields = {"System image GUID": f"{host}{image}"} if image else {}
+            last[host] = _Port(f"{cards[host]} port {match[1]}", number, fields)
+            ports.append(last[host])
+        elif host in last and (match := _FIELD.match(line)) is not None:
+            last[host].fields.setdefault(match[1], match[2])
     return ports
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 
 from fabricast.core.facts import Content, Fact, Quantity
 from fabricast.sources.text import Format, Reading, Text
@@ -40,14 +41,16 @@ _IOMMU_NOTE = (
     "the IOMMU translates the addresses of devices, which slows direct copies on some boards: iommu=pt avoids it"
 )
 #: Cables that are not plugged in.
-_CABLE = re.compile(rf"mlx\w{{1,20}} {_DEVICE}(?: \w{{1,20}})?: .{{0,60}}Cable unplugged")
+_CABLE = re.compile(rf"mlx\w{{1,20}} {_DEVICE}(?: \w{{1,20}})?: .{{0,60}}Cable (un)?plugged")
 #: States of ports of network cards: an error of the module, and links that go down and up.
 _MODULE = re.compile(
     rf"mlx5_core {_DEVICE}(?: \w{{1,20}})?: Port module event(?:\[error\])?: (?!(?:module \d+, )?Cable (?:un)?plugged)"
     r"(?:module \d+, )?(.{1,80}?)\s*$"
 )
-_PORT_LINK = re.compile(rf"mlx5_core {_DEVICE}(?: (\w{{1,20}}))?: (?:Port: \d+ )?Link (up|down)\b", re.IGNORECASE)
+_PORT_LINK = re.compile(rf"mlx5_core {_DEVICE}(?: \w{{1,20}})?: (?:Port: (\d+) )?Link (\w{{2,10}})", re.IGNORECASE)
 _POWER = re.compile(rf"mlx5_core {_DEVICE}.{{0,40}}Detected insufficient power on the PCIe slot")
+#: Host in front of the lines of pdsh: "node1: [  812.104512] ...".
+_OF_HOST = re.compile(r"^([A-Za-z][\w.-]{0,60}): (?=\[\s*\d+\.\d{6}\])")
 #: Lines of all kernel logs.
 _KERNEL = re.compile(r"^(?:\[\s*\d+\.\d{6}\]|\w{3}\s+\d+ [\d:]{8} \S+ kernel:) ")
 _WORDS = (
@@ -57,9 +60,10 @@ _WORDS = (
     ": [",
     "available PCIe bandwidth",
     "Cable unplugged",
+    "Cable plugged",
     "Default domain type",
     "IO_PAGE_FAULT",
-    "mlx5_core",
+    "mlx5_core 0",
     "amdgpu 0",
 )
 _CARD_DRIVER = re.compile(r"mlx\w+|bnxt_\w+|ice|irdma|efa|ionic")
@@ -95,12 +99,27 @@ def _is_log(text: Text) -> bool:
 
 
 def _read(text: Text) -> Iterator[Reading]:
+    hosts: dict[str, list[tuple[int, str]]] = {}
+    for number, line in text.lines(lambda line: any(word in line for word in _WORDS)):
+        match = _OF_HOST.match(line)
+        hosts.setdefault("" if match is None else match[1], []).append((number, line))
+    facts = [
+        replace(fact, subject=tuple(f"{host} {one}" for one in fact.subject)) if host and len(hosts) > 1 else fact
+        for host, lines in hosts.items()
+        for fact in _facts_of(text, lines)
+    ]
+    note = "no repeated PCIe errors and no errors of GPUs in the kernel log"
+    yield Reading(facts or [text.fact(Quantity.NOTE, note, 0, "dmesg")])
+
+
+def _facts_of(text: Text, of_host: list[tuple[int, str]]) -> list[Fact]:
+    """Return the states of the devices of a host."""
     corrected: Counter[str] = Counter()
     lines: dict[str, int] = {}
     kinds: dict[str, dict[str, None]] = {}
     facts: list[Fact] = []
     known: set[tuple[str, int]] = set()
-    for number, line in text.lines(lambda line: any(word in line for word in _WORDS)):
+    for number, line in of_host:
         if (match := _PCIE_ERROR.search(line)) is not None:
             device = match[1]
             # "Corrected" or, since Linux 6.10, "Correctable".
@@ -119,10 +138,6 @@ def _read(text: Text) -> Iterator[Reading]:
             if (device, 3) not in known:
                 known.add((device, 3))
                 facts.append(_fact(text, device, "the IOMMU refuses accesses (IO_PAGE_FAULT)", number))
-        elif (match := _CABLE.search(line)) is not None and (match[1], 2) not in known:
-            known.add((match[1], 2))
-            state = "is Down (cable unplugged)"
-            facts.append(text.fact(Quantity.CARD_STATE, state, number, "dmesg", subject=(f"network card {match[1]}",)))
         elif _TRANSLATED in line and ("iommu", 0) not in known:
             known.add(("iommu", 0))
             facts.append(text.fact(Quantity.NOTE, _IOMMU_NOTE, number, "dmesg"))
@@ -144,7 +159,7 @@ def _read(text: Text) -> Iterator[Reading]:
             if (device, code) not in known:
                 known.add((device, code))
                 facts.append(_switch_error(text, device, match, number))
-    facts += _ports(text)
+    facts += _ports(text, of_host)
     for device, count in corrected.items():
         if 0 < count < _MANY:
             note = f"{device}: {count} corrected PCIe errors, fewer than {_MANY}, which is no fault by itself"
@@ -152,21 +167,27 @@ def _read(text: Text) -> Iterator[Reading]:
         elif count:
             named = f" ({', '.join(list(kinds.get(device, {}))[:3])})" if device in kinds else ""
             facts.append(_fact(text, device, f"{count} corrected errors of its PCIe link{named}", lines[device]))
-    note = "no repeated PCIe errors and no errors of GPUs in the kernel log"
-    yield Reading(facts or [text.fact(Quantity.NOTE, note, 0, "dmesg")])
+    return facts
 
 
-def _ports(text: Text) -> Iterator[Fact]:
-    """Yield network cards with an error of their module or too little power, and those whose last state is down."""
+def _ports(text: Text, of_host: list[tuple[int, str]]) -> Iterator[Fact]:
+    """Yield network cards with too little power, and those whose last state is down, without cable, or an error."""
     found: dict[tuple[str, str], tuple[str, int]] = {}
-    for number, line in text.lines(lambda line: "mlx5_core" in line):
-        if (match := _MODULE.search(line)) is not None:
+    for number, line in of_host:
+        if (match := _CABLE.search(line)) is not None:
+            found.pop((match[1], "module"), None)
+            if match[2]:
+                found[match[1], "module"] = ("is Down (cable unplugged)", number)
+        elif (match := _MODULE.search(line)) is not None:
             found.setdefault((match[1], "module"), (f"has an error of its module: {match[2]}", number))
         elif (match := _POWER.search(line)) is not None:
             found.setdefault((match[1], "power"), ("detects insufficient power on its PCIe slot", number))
         elif (match := _PORT_LINK.search(line)) is not None:
+            # "up", "ACTIVE", "INIT" and "ARMED" end a state; an error of the module before it is over.
             found.pop((match[1], f"link {match[2]}"), None)
-            if match[3].lower() == "down":
+            if match[3].lower() != "down":
+                found.pop((match[1], "module"), None)
+            else:
                 found[match[1], f"link {match[2]}"] = ("is Down (its link went down and not up again)", number)
     for (device, _), (state, number) in found.items():
         yield text.fact(Quantity.CARD_STATE, state, number, "dmesg", subject=(f"network card {device}",))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from itertools import pairwise
 
 from fabricast.core.facts import Content, Fact, Quantity
 from fabricast.sources.text import Format, Reading, Text
@@ -46,6 +47,11 @@ def _access(text: Text) -> Iterator[Fact]:
 
 def _links(text: Text) -> Iterator[Fact]:
     """Yield links that are narrower or slower than the line of capabilities before them."""
+    widths = list(_widths(text))
+    # A narrow device in a wide port is listed after it, with all of its lanes in use.
+    narrow_devices = {
+        number for (number, _, used), (_, possible, next_used) in pairwise(widths) if used == possible == next_used
+    }
     highest: tuple[float, int] | None = None
     for number, line in text.lines():
         if (match := _LINK.match(line)) is None:
@@ -54,13 +60,29 @@ def _links(text: Text) -> Iterator[Fact]:
         if match[1] == "Cap":
             highest = speed, width
         elif highest is not None:
-            if 0 < width < highest[1]:
+            if 0 < width < highest[1] and number in narrow_devices:
+                words = f"a port of x{highest[1]} has a device of x{width}"
+                yield text.fact(Quantity.NOTE, words, number, _PROGRAM)
+            elif 0 < width < highest[1]:
                 words = f"a link uses x{width} of x{highest[1]}: the slot or a riser limits it"
                 yield text.fact(Quantity.CAUSE, words, number, _PROGRAM, subject=("narrow_link",))
             elif speed < highest[0]:
                 words = f"a link runs at {speed:g} of {highest[0]:g} GT/s, which is normal while its device is idle"
                 yield text.fact(Quantity.NOTE, words, number, _PROGRAM)
             highest = None
+
+
+def _widths(text: Text) -> Iterator[tuple[int, int, int]]:
+    """Yield the line of each state of a link, its possible width and its width."""
+    possible = 0
+    for number, line in text.lines():
+        if (match := _LINK.match(line)) is None:
+            continue
+        if match[1] == "Cap":
+            possible = int(match[3])
+        elif possible:
+            yield number, possible, int(match[3])
+            possible = 0
 
 
 FORMAT = Format(

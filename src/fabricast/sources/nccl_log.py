@@ -49,7 +49,8 @@ _VIA = re.compile(
     r"(?:\[(\w+)\] )?via (.+)"
 )
 _PATTERN = re.compile(
-    r"Pattern (\d{1,15}), crossNic \d+, nChannels (\d{1,15}), (?:bw|speed) ([\d.]+)/([\d.]+), type (\w+)/(\w+)"
+    r"Pattern (\d{1,15}), crossNic \d+, nChannels (\d{1,15}), "
+    r"(?:bw|speed) (\d+(?:\.\d+)?)/(\d+(?:\.\d+)?), type (\w+)/(\w+)"
 )
 _COLL = re.compile(r"(\d{1,15}) coll channels")
 _CHOICE = re.compile(
@@ -116,7 +117,7 @@ def _log(text: Text) -> NcclLog:
             statements = log.hosts.get(host[1]) or log.hosts.setdefault(host[1], HostStatements())
         # Most lines of a large log state nothing about the communicator.
         if _STATEMENT.search(line):
-            _statement(log, sizes, match[1].strip(), text, number)
+            _statement(log, sizes, match[1].strip(), text, number, statements)
             if statements is not None:
                 _of_host(statements, match[1], number)
                 if statements.cards is not None:
@@ -159,7 +160,9 @@ def _of_host(host: HostStatements, body: str, number: int) -> None:
             host.gpudirect = ("with" if uses else "without", number)
 
 
-def _statement(log: NcclLog, sizes: Counter[int], body: str, text: Text, number: int) -> None:
+def _statement(
+    log: NcclLog, sizes: Counter[int], body: str, text: Text, number: int, host: HostStatements | None
+) -> None:
     """Add one line to the log."""
     if (match := _NETWORK.match(body)) is not None:
         log.network = match[1]
@@ -174,7 +177,10 @@ def _statement(log: NcclLog, sizes: Counter[int], body: str, text: Text, number:
         log.lines.setdefault("GDR" if match[1] == "Enabled" else "no GDR", number)
     elif (match := _ENV.search(body)) is not None:
         log.lines.setdefault(match[1], number)
+        # Hosts of a job may differ, which a diagnosis states; one host with two values has two runs.
         before = log.environment.setdefault(match[1], match[2])
+        if host is not None:
+            before = host.environment.get(match[1], (match[2], 0))[0]
         if before != match[2]:
             raise text.error(
                 f"{match[1]} is {match[2]}, expected {before} as before: the log holds runs with different settings",
