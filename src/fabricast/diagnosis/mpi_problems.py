@@ -59,9 +59,24 @@ _KNOWN = (
         "firmware of the card",
     ),
     KnownProblem(
-        r"ibv_\w+\(|mlx5dv_\w+|mlx5_\d+.{0,40}failed",
+        r"ibv_\w+\(|mlx5dv_\w+|mlx5_\d+.{0,40}failed|failed to create \w{1,4} QP",
         "an operation of the network card failed",
         "check 'ibv_devinfo', the permissions of /dev/infiniband, and driver and firmware of the card",
+    ),
+    KnownProblem(
+        r"shared memory (?:allocation|limits)|/dev/shm",
+        "shared memory (/dev/shm) is too small",
+        "raise its size: docker run --shm-size=1g or --ipc=host; 'df -h /dev/shm' prints it",
+    ),
+    KnownProblem(
+        r"cuIpc|ipc mem handle",
+        "processes cannot open the GPU memory of each other (CUDA IPC)",
+        "UCX_TLS=^cuda_ipc runs without it; containers need --ipc=host and all GPUs of the job in each process",
+    ),
+    KnownProblem(
+        r"Invalid value for UCX_",
+        "a variable of UCX has a value that does not exist",
+        "'ucx_info -cf' prints the variables and their values",
     ),
     KnownProblem(
         r"Port number \d+ state is Down",

@@ -18,7 +18,9 @@ _MESSAGES = (
     re.compile(r"(Read -1, expected \d{1,15}, errno ?= ?1\b)"),
     re.compile(r"pml_ucx\.c:\d{1,6}\s+Error: (.+)"),
     re.compile(r"btl_tcp_endpoint\.c[^\]]{0,200}\]\s*(connect\(\) to .+)"),
-    re.compile(r"((?:OFI )?fi_getinfo\(?\)? failed.+|OFI [\w ]{1,60} failed.+|PSM2 (?:was unable|can't) .+)"),
+    re.compile(
+        r"((?:OFI )?fi_getinfo(?:\(\))? fail(?:ed|ure).*|OFI [\w ]{1,60} failed.+|PSM2 (?:was unable|can't) .+)"
+    ),
     re.compile(r"((?:orted|prted): command not found)|(There are not enough slots available.+)"),
     re.compile(r"((?:ORTE|PRTE) was unable to reliably start one or more daemons)"),
     re.compile(r"^(ssh: connect to host \S+ port \d{1,5}: .+)"),

@@ -29,6 +29,7 @@ def first(tmp_path):
     return diagnose
 
 
+UCX = "[1.1] [node1:4321 :0] some_file.c:80 UCX  ERROR"
 ABORT = "[node1:07356] *** MPI_ERRORS_ARE_FATAL (processes in this communicator will now abort,\n"
 
 
@@ -78,6 +79,10 @@ ABORT = "[node1:07356] *** MPI_ERRORS_ARE_FATAL (processes in this communicator 
             "no network",
         ),
         ("bash: orted: command not found\nORTE was unable to reliably start one or more daemons.\n", "", "search path"),
+        ("find_provider(170).........: OFI fi_getinfo() failure\n", "", "finds no network"),
+        (f"{UCX} shared memory allocation failed: No space left on device.\n", "node1", "shared memory (/dev/shm)"),
+        (f"{UCX} cuIpcOpenMemHandle() failed: invalid argument\n", "node1", "the GPU memory of each other"),
+        (f"{UCX} Invalid value for UCX_TLS: 'foo'\n", "node1", "a value that does not exist"),
         ("There are not enough slots available in the system to satisfy the 16\n", "", "more processes than the hosts"),
     ],
 )
@@ -94,7 +99,7 @@ def test_an_error_after_which_the_run_may_go_on_is_no_failed_run(first):
 
 
 def test_an_error_of_unknown_meaning_is_quoted(first):
-    text = "[1.1] [node1:4321 :0] cuda_ipc_cache.c:80 UCX  ERROR cuIpcOpenMemHandle() failed: invalid argument\n"
+    text = f"{UCX} an unusual thing happened\n"
     assert str(first(text).verdict).startswith(
         "nothing could be judged: an error whose meaning is not known here (node1)"
     )
