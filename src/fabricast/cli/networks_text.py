@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pandas as pd
 
 from fabricast.api.networks import NetworkPackets, RankMapping
+from fabricast.core.short_text import listed
 from fabricast.networks.loads import ROUTINGS
 
 __all__ = ["link_lines", "mapping_lines", "packet_lines"]
@@ -63,8 +64,7 @@ def _slow_host_lines(found: RankMapping) -> Iterator[str]:
     left = [host for host in found.slow_hosts if host not in used]
     for hosts, words in ((used, "slow the job down"), (left, "are left out of the best order")):
         if hosts:
-            more = f" and {len(hosts) - _MOST_HOSTS} more" if len(hosts) > _MOST_HOSTS else ""
-            yield f"hosts with a slower port than others {words}: {', '.join(hosts[:_MOST_HOSTS])}{more}"
+            yield f"hosts with a slower port than others {words}: {listed(hosts, _MOST_HOSTS)}"
 
 
 def packet_lines(found: NetworkPackets) -> Iterator[str]:

@@ -17,6 +17,7 @@ from fabricast.collectives.step_rates import Transport, copies_of
 from fabricast.core.arguments import with_checked_types
 from fabricast.core.findings import Finding
 from fabricast.core.number_text import size_text
+from fabricast.core.short_text import listed
 from fabricast.core.warnings import WarningCode
 from fabricast.inputs.gpus import gpu_model, is_known_gpu
 from fabricast.machine.machine import Machine
@@ -139,8 +140,7 @@ class _Case:
 
 
 def _listed(names: Sequence[str]) -> str:
-    more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
-    return f"{' '.join(names[:_MOST_NAMES])}{more}"
+    return listed(names, _MOST_NAMES, " ")
 
 
 def _range(sizes: NDArray[np.float64]) -> str:

@@ -47,7 +47,8 @@ def compare_with_forecast(fact: Fact, facts: Facts, machine: Machine | None = No
     InputError
         If a file describes a cluster that the table contradicts.
     """
-    forecast = cluster_forecast(fact, facts, log_of(fact, facts), machine)
+    run = log_of(fact, facts)
+    forecast = cluster_forecast(fact, facts, run, machine)
     if forecast is not None and "latest_us" not in forecast.table and facts.values(Quantity.CLUSTER):
         row = forecast.table.iloc[-1]
         text = (
@@ -69,7 +70,6 @@ def compare_with_forecast(fact: Fact, facts: Facts, machine: Machine | None = No
             raise InputError(f"{text}: the cluster of the file has other cards or nodes")
         if forecast.operation is Operation.SENDRECV:
             return ComparedTable(f"{text}, since the number of channels of a pair differs by version and network")
-        run = log_of(fact, facts)
         if run is not None and not run.environment.keys().isdisjoint(("NCCL_ALGO", "NCCL_PROTO")):
             return ComparedTable(f"{text}, which has the settings of the log")
         what = "cards" if forecast.cluster.nodes > 1 else "direct links"
@@ -77,20 +77,20 @@ def compare_with_forecast(fact: Fact, facts: Facts, machine: Machine | None = No
     ratios = (forecast.table["measured_us"] / forecast.table["latest_us"]).to_numpy(dtype=float)
     worst = _shown(forecast, ratios)
     # Small sizes scatter by some percent, and without its version the choice of NCCL is unknown.
-    knows_choice = log_of(fact, facts) is not None or table.library is not None
+    knows_choice = run is not None or table.library is not None
     limit = 1.0 if forecast.table["size_bytes"].iloc[worst] >= LARGE else _SLOWER if knows_choice else _UNKNOWN_CHOICE
     if ratios[worst] <= limit:
         text = f"{_text(forecast, int(np.flatnonzero(np.isfinite(ratios))[-1]))}{assumed}"
         late = _late(forecast)
         if late is None:
             return ComparedTable(text, notes=tuple(_above_cards(forecast, table)))
-        asked = _asked(forecast, assumed, has_log=log_of(fact, facts) is not None)
+        asked = _asked(forecast, assumed, has_log=run is not None)
         return ComparedTable(f"{text}: {late}", notes=(*_half_of_cards(forecast), *asked), is_doubtful=True)
     text = f"{_text(forecast, worst)}{assumed}: {ratios[worst]:.2f} times the longest expected time"
     if assumed and forecast.cluster.nodes > 1:
         # Slower cards than the assumed ones would explain it: only a setting is named as a cause.
         setting = [_cause(forecast, fact, facts, text)] if _lacks_pxn(forecast, fact, facts) else []
-        notes = (*_half_of_cards(forecast), *_asked(forecast, assumed, has_log=log_of(fact, facts) is not None))
+        notes = (*_half_of_cards(forecast), *_asked(forecast, assumed, has_log=run is not None))
         return ComparedTable(f"{text}, if these are its cards", findings=tuple(setting), notes=notes, is_doubtful=True)
     if assumed and ratios[worst] <= _SLOWER:
         return ComparedTable(text, is_doubtful=True)

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from fabricast.core.errors import InputError
 from fabricast.core.facts import Facts, Quantity
 from fabricast.core.findings import Finding
+from fabricast.core.short_text import listed
 from fabricast.diagnosis.weights import LINK
 from fabricast.networks.descriptions import switch_network
 from fabricast.networks.network import SwitchNetwork
@@ -54,11 +55,6 @@ def _gbit_s(bytes_per_s: float) -> str:
     return f"{bytes_per_s * 8 / 1e9:.3g} Gbit/s"
 
 
-def _listed(names: list[str]) -> str:
-    more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
-    return f"{', '.join(names[:_MOST_NAMES])}{more}"
-
-
 def _slow_ports(network: SwitchNetwork) -> Iterator[tuple[str, str]]:
     links = network.neighbour.size
     rate = network.capacity[links::2]
@@ -68,7 +64,7 @@ def _slow_ports(network: SwitchNetwork) -> Iterator[tuple[str, str]]:
     slow = np.flatnonzero(rate < usual)
     for one in np.unique(rate[slow]):
         names = [network.link_name(links + 2 * int(port)) for port in slow if rate[port] == one]
-        text = f"{_listed(names)}: {_gbit_s(float(one))}, most ports of hosts {_gbit_s(usual)}"
+        text = f"{listed(names, _MOST_NAMES)}: {_gbit_s(float(one))}, most ports of hosts {_gbit_s(usual)}"
         yield "slow_network_port", text
 
 
@@ -81,7 +77,10 @@ def _slow_cables(network: SwitchNetwork) -> Iterator[tuple[str, str]]:
     slow = [int(link) for link in np.flatnonzero(rate < usual) if source[link] < network.neighbour[link]]
     for one in sorted({float(rate[link]) for link in slow}):
         names = [network.link_name(link).replace(" to ", " - ") for link in slow if rate[link] == one]
-        yield "slow_network_cable", f"{_listed(names)}: {_gbit_s(one)}, most cables between switches {_gbit_s(usual)}"
+        yield (
+            "slow_network_cable",
+            f"{listed(names, _MOST_NAMES)}: {_gbit_s(one)}, most cables between switches {_gbit_s(usual)}",
+        )
 
 
 def _unconnected(network: SwitchNetwork, pairs: Counter[tuple[int, int]]) -> list[tuple[int, int]]:
@@ -112,4 +111,7 @@ def _missing_cables(network: SwitchNetwork) -> Iterator[tuple[str, str]]:
         if count < usual
     ]
     if fewer:
-        yield "missing_network_cable", f"{_listed(fewer)}: fewer cables than most pairs of switches have ({usual:g})"
+        yield (
+            "missing_network_cable",
+            f"{listed(fewer, _MOST_NAMES)}: fewer cables than most pairs of switches have ({usual:g})",
+        )

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from fabricast.core.facts import Fact, Facts, Quantity
 from fabricast.core.findings import Finding
 from fabricast.core.number_text import duration_text, size_text
+from fabricast.core.short_text import listed
 from fabricast.diagnosis.weights import CONTRADICTION, SYMPTOM
 
 __all__ = ["LATE_SWITCH_REMEDY", "agreement", "count_of_files", "late_rendezvous", "slow_message_files"]
@@ -92,11 +93,10 @@ def _finding(files: _Times, slow: Sequence[str], size: float, verb: str, weight:
         min(files, key=lambda name: files[name][size].value.time_s)
     ]
     worst = max(slow, key=lambda name: files[name][size].value.time_s)
-    more = f" and {len(slow) - _MOST_NAMES} more" if len(slow) > _MOST_NAMES else ""
     test, text = files[worst][size].value.path, _in_rate if verb == "reach" else _in_time
     shown = slow if verb == "reach" else [worst]
     words = (
-        f"{', '.join(slow[:_MOST_NAMES])}{more}: messages of {test} of {size_text(size)} {verb} "
+        f"{listed(slow, _MOST_NAMES)}: messages of {test} of {size_text(size)} {verb} "
         f"{text(files, shown, size)}, in the other {'file' if len(others) == 1 else f'{len(others)} files'} "
         f"{text(files, others, size)}"
     )
@@ -105,8 +105,7 @@ def _finding(files: _Times, slow: Sequence[str], size: float, verb: str, weight:
 
 
 def _in_rate(files: _Times, names: Sequence[str], size: float) -> str:
-    facts = [files[name][size].value for name in names]
-    rates = [size * (one.processes or 1) / one.time_s / 1e9 for one in facts]
+    rates = [files[name][size].value.bytes_per_s / 1e9 for name in names]
     return f"{' to '.join(dict.fromkeys(f'{one:.3g}' for one in (min(rates), max(rates))))} GB/s"
 
 

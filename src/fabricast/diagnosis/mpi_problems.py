@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 from fabricast.core.facts import Content, Fact, Facts, Quantity
 from fabricast.core.findings import Finding
-from fabricast.diagnosis.nccl_problems import KnownProblem
+from fabricast.core.short_text import shortened
+from fabricast.diagnosis.nccl_problems import KnownProblem, first_match
 from fabricast.diagnosis.weights import ACCESS, FIRST, MINOR
 
 __all__ = ["mpi_notes", "mpi_problems"]
@@ -149,17 +149,13 @@ _KNOWN = (
 )
 
 
-def _known(message: str) -> KnownProblem | None:
-    return next((one for one in _KNOWN if re.search(one.words, message)), None)
-
-
 def mpi_problems(facts: Facts) -> Iterator[Finding]:
     """Yield the errors of MPI, each meaning once; errors after which a run has results are notes."""
-    aborted = {fact.place.path for fact in facts.of(Quantity.MPI_ABORTED)}
+    aborted, ended = _aborted(facts), _with_results(facts)
     found: dict[str, tuple[KnownProblem | None, Fact]] = {}
     for fact in facts.of(Quantity.MPI_PROBLEM):
-        if fact.place.path in aborted or not _has_results(fact, facts):
-            problem = _known(fact.value)
+        if fact.place.path not in ended:
+            problem = first_match(_KNOWN, fact.value)
             found.setdefault("" if problem is None else problem.meaning, (problem, fact))
     is_explained = any(one is not None and not one.is_consequence for one, _ in found.values())
     for number, (problem, fact) in enumerate(found.values(), start=1):
@@ -170,25 +166,24 @@ def mpi_problems(facts: Facts) -> Iterator[Finding]:
         host = f" ({fact.subject[0]})" if fact.subject else ""
         remedy = "search for the message with the version of the library" if problem is None else problem.remedy
         cause = f"mpi_{'error' if is_failure else 'warning'}"
-        text = f'{meaning}{host}: "{_quoted(fact)}"'
+        text = f'{meaning}{host}: "{shortened(fact.value, _MOST_QUOTED)}"'
         yield Finding(cause, text, remedy, weight - 0.01 * is_later, origin=str(fact.place))
 
 
 def mpi_notes(facts: Facts) -> Iterator[str]:
     """Yield the errors after which a run has results: Open MPI and UCX try the next interface or device."""
-    aborted = {fact.place.path for fact in facts.of(Quantity.MPI_ABORTED)}
+    ended = _with_results(facts)
     for fact in facts.of(Quantity.MPI_PROBLEM):
-        if fact.place.path not in aborted and _has_results(fact, facts):
-            yield f'the run has results after the error "{_quoted(fact)}" ({fact.place})'
+        if fact.place.path in ended:
+            yield f'the run has results after the error "{shortened(fact.value, _MOST_QUOTED)}" ({fact.place})'
 
 
-def _quoted(fact: Fact) -> str:
-    return fact.value if len(fact.value) <= _MOST_QUOTED else f"{fact.value[:_MOST_QUOTED]}..."
+def _aborted(facts: Facts) -> set[str]:
+    """Return the files that state the end of a run."""
+    return {fact.place.path for fact in facts.of(Quantity.MPI_ABORTED)}
 
 
-def _has_results(fact: Fact, facts: Facts) -> bool:
-    """Return whether the file of a fact has output of a benchmark, too, also of one that is not read."""
-    blocks = facts.blocks_of(Content.COLLECTIVES, Content.MESSAGES)
-    if any(one.place.path == fact.place.path for one in facts.of(Quantity.COLLECTIVE) if one.value.rows):
-        return True
-    return any(block.place.path == fact.place.path and block.content is Content.MESSAGES for block in blocks)
+def _with_results(facts: Facts) -> set[str]:
+    """Return the files of runs that were not aborted and have output of a benchmark, also of one that is not read."""
+    tables = {fact.place.path for fact in facts.of(Quantity.COLLECTIVE) if fact.value.rows}
+    return (tables | {block.place.path for block in facts.blocks_of(Content.MESSAGES)}) - _aborted(facts)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import NamedTuple
 
-__all__ = ["CARD_FAILED", "NO_VERBS", "KnownProblem", "known_problem"]
+__all__ = ["CARD_FAILED", "NO_VERBS", "KnownProblem", "first_match", "known_problem"]
 
 #: Meanings of problems that other statements explain.
 CARD_FAILED = "an operation of the network card failed"
@@ -265,4 +266,9 @@ def known_problem(message: str) -> KnownProblem | None:
     >>> known_problem("Duplicate GPU detected : rank 1 and rank 0 both on CUDA device 1000").meaning
     'two ranks use the same GPU'
     """
-    return next((one for one in _KNOWN if re.search(one.words, message)), None)
+    return first_match(_KNOWN, message)
+
+
+def first_match(problems: Iterable[KnownProblem], message: str) -> KnownProblem | None:
+    """Return the first problem whose expression a message contains; None if there is none."""
+    return next((one for one in problems if re.search(one.words, message)), None)

@@ -31,10 +31,9 @@ def compare_with_ports(facts: Facts, answers: Answers) -> None:
     gbit_s = rates.pop()
     for fact in _fastest(facts):
         one = fact.value
-        gb_per_s = one.size_bytes * (one.processes or 1) / one.time_s / 1e9
-        share = gb_per_s * 1e9 / (gbit_s * _BYTES_PER_GBIT)
+        share = one.bytes_per_s / (gbit_s * _BYTES_PER_GBIT)
         text = (
-            f"the fastest messages of {one.path} reach {gb_per_s:.3g} GB/s ({size_text(one.size_bytes)}), "
+            f"the fastest messages of {one.path} reach {one.bytes_per_s / 1e9:.3g} GB/s ({size_text(one.size_bytes)}), "
             f"{100 * share:.0f} % of the {gbit_s:g} Gbit/s of a port"
         )
         if share > _MOST:
@@ -55,10 +54,6 @@ def _fastest(facts: Facts) -> list[Fact]:
         if one.convention != "windowed" or one.size_bytes < _LARGE:
             continue
         before = best.get(one.path)
-        if before is None or _rate(fact) > _rate(before):
+        if before is None or one.bytes_per_s > before.value.bytes_per_s:
             best[one.path] = fact
     return list(best.values())
-
-
-def _rate(fact: Fact) -> float:
-    return float(fact.value.size_bytes * (fact.value.processes or 1) / fact.value.time_s)

@@ -19,8 +19,9 @@ _SAME_FACT = (
     (WarningCode.SLOW_ENDPOINT, "below_public_machines", WarningCode.SLOW_COPIES, WarningCode.IMPLAUSIBLE_RATE),
     ("network_in_host", Cause.HOST_MEMORY_RATE),
 )
-#: Causes by the state of a device, which explain slow copies of it.
+#: Causes about devices, which may have the same address on several hosts.
 _OF_DEVICES = ("gpu_errors", "network_port")
+#: Causes by the state of a device, which explain slow copies of it.
 _STATES = ("gpu_errors", WarningCode.DOWNGRADED_LINK)
 
 
@@ -41,7 +42,6 @@ def _unique(findings: Sequence[Finding]) -> list[Finding]:
         is_narrow = finding.cause == WarningCode.DOWNGRADED_LINK and PORT_ABOVE not in finding.text
         if is_narrow and explained & set(ADDRESS.findall(finding.text)):
             continue
-        # Files of several hosts may state the same of devices with the same address.
         path = finding.origin.rpartition(":")[0] if finding.cause in _OF_DEVICES else ""
         key = (finding.cause, finding.text, path)
         if key not in kept or kept[key].gain < finding.gain:

@@ -66,7 +66,10 @@ def costly_settings(
         if place is None:
             return
         plain_us = plain["time_us"].to_numpy(dtype=float)[place]
-        alone = {name: forecast(_with(log, {**others, name: log.environment[name]})) for name in chosen}
+        alone = {
+            name: now if len(chosen) == 1 else forecast(_with(log, {**others, name: log.environment[name]}))
+            for name in chosen
+        }
     except InputError:
         return
     costly = [

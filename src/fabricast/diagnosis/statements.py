@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 
 from fabricast.core.facts import Block, Fact, Facts, Quantity
 from fabricast.core.findings import Finding
+from fabricast.core.short_text import shortened
 from fabricast.diagnosis.nccl_problems import CARD_FAILED, NO_VERBS, KnownProblem, known_problem
 from fabricast.diagnosis.weights import ACCESS, FIRST, LINK, MINOR
 from fabricast.inputs.gpus import gpu_model, is_known_gpu
@@ -39,8 +40,6 @@ _CHECK_DIRECT_COPIES = (
     "test with NCCL_P2P_DISABLE=1, between hosts with NCCL_NET_GDR_LEVEL=0; then check IOMMU, ACS, driver, GPUs of "
     "several models, and 'nvidia-smi -q' (errors, retired pages)"
 )
-
-
 #: Weight and remedy of causes that a run or a single line states, by their kind.
 _CAUSES = {
     "no_mpi": (FIRST - 0.4, "build nccl-tests with MPI: make clean, then make MPI=1 MPI_HOME=DIRECTORY"),
@@ -51,8 +50,6 @@ _CAUSES = {
     "access_control": (ACCESS, "disable ACS of the ports of switches (BIOS, or 'setpci' on ACSCtl)"),
     "narrow_link": (LINK, "reseat the card, or use another slot or riser; 'sudo lspci -vv' names the device"),
 }
-
-
 #: Events of network cards that NCCL prints as warnings, and that change nothing for a run.
 _HARMLESS = re.compile(r"async event : (?:port active|client reregistration|(?:GID table|LID|P_Key|SM) change)")
 
@@ -98,7 +95,7 @@ def nccl_problems(facts: Facts) -> Iterator[Finding]:
     failures = [one for one, _ in found.values() if one is not None and one.is_failure]
     causes = [one for one in failures if not one.is_consequence]
     for number, (problem, fact) in enumerate(found.values(), start=1):
-        quoted = fact.value if len(fact.value) <= _MOST_QUOTED else f"{fact.value[:_MOST_QUOTED]}..."
+        quoted = shortened(fact.value, _MOST_QUOTED)
         if problem is None:
             if not failures:
                 remedy = "the meaning of this message is not known here; search for it with the version of NCCL"

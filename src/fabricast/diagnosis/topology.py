@@ -67,7 +67,7 @@ def of_topology(machine: Machine, answers: Answers) -> Iterator[Finding]:
 
 
 def missing_links(error: InputError) -> Finding:
-    """Return the finding about GPUs that always have direct links, of which a file shows none."""
+    """Return the finding about GPUs that always have direct links, although a file shows none."""
     place = f"{error.path}:{error.line}" if error.line else str(error.path)
     remedy = REMEDIES[WarningCode.UNEQUAL_DIRECT_LINKS]
     return Finding("missing_direct_links", error.reason, remedy, LINK, origin=place)

@@ -24,7 +24,7 @@ _MESHES = ("v100 sxm2", "v100 sxm3", "p100 sxm2", "v100", "p100")
 
 
 class MissingLinksError(InputError):
-    """GPUs that always have direct links, of which a file shows none."""
+    """Error about GPUs that always have direct links, although a file shows none."""
 
 
 def links_without_switch(link: PeerLink, model: str) -> tuple[PeerLink, ...]:

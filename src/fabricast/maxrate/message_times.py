@@ -37,6 +37,11 @@ class MessageTime:
     convention: str
     is_total: bool = False
 
+    @property
+    def bytes_per_s(self) -> float:
+        """Rate of all pairs in bytes/s."""
+        return self.size_bytes * (self.processes or 1) / self.time_s
+
     def of_processes(self, processes: int | None, node_pairs: int) -> MessageTime:
         """Return the time of the processes of one pair of nodes; `processes` counts pairs that are not stated."""
         pairs = self.processes

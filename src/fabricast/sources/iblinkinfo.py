@@ -1,4 +1,4 @@
-"""Reader of ``iblinkinfo``: cables of an InfiniBand network that are slower than their ports, or than the others."""
+"""Reader of ``iblinkinfo``: rates of the cables of an InfiniBand network, and ports that are not active."""
 
 from __future__ import annotations
 

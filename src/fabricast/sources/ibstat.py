@@ -50,10 +50,10 @@ def _is_report(text: Text) -> bool:
 
 
 def _lines(text: Text) -> Iterator[tuple[int, str, str]]:
-    """Yield number, host and text of the lines; no host where the lines have none, or all have the same."""
+    """Yield number, host and text of the lines; the host is empty where they have none."""
     for number, line in text.lines():
         match = _OF_HOST.match(line)
-        yield (number, "", line) if match is None or match[1] == "Rate" else (number, f"{match[1]} ", match[2])
+        yield (number, "", line) if match is None else (number, f"{match[1]} ", match[2])
 
 
 def _ports(text: Text) -> list[_Port]:

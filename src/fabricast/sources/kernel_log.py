@@ -20,7 +20,7 @@ _XID = re.compile(r"NVRM: Xid \((PCI:[^)\s]{0,40})\): (\d{1,4}),?\s*(.*)")
 _WHOLE = re.compile(r"PCI:([0-9a-fA-F]{4}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2})(?:\.[0-7])?")
 #: Errors of AMD's driver.
 _AMD = re.compile(rf"amdgpu {_DEVICE}: .{{0,60}}?(GPU reset begin|ring \S{{1,40}} timeout|MES failed to respond)")
-#: Errors of NVSwitches, of which the driver says whether they are fatal.
+#: Errors of NVSwitches; the driver states whether they are fatal.
 _SXID = re.compile(
     r"SXid \(PCI:([0-9a-fA-F]{4}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2})(?:\.[0-7])?\): (\d{1,6}), (Fatal|Non-fatal),? *(.*)"
 )

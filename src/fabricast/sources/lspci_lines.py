@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from itertools import pairwise
+from itertools import zip_longest
 
 from fabricast.core.facts import Content, Fact, Quantity
 from fabricast.sources.text import Format, Reading, Text
@@ -47,42 +47,33 @@ def _access(text: Text) -> Iterator[Fact]:
 
 def _links(text: Text) -> Iterator[Fact]:
     """Yield links that are narrower or slower than the line of capabilities before them."""
-    widths = list(_widths(text))
-    # A narrow device in a wide port is listed after it, with all of its lanes in use.
-    narrow_devices = {
-        number for (number, _, used), (_, possible, next_used) in pairwise(widths) if used == possible == next_used
-    }
-    highest: tuple[float, int] | None = None
-    for number, line in text.lines():
-        if (match := _LINK.match(line)) is None:
-            continue
-        speed, width = float(match[2]), int(match[3])
-        if match[1] == "Cap":
-            highest = speed, width
-        elif highest is not None:
-            if 0 < width < highest[1] and number in narrow_devices:
-                words = f"a port of x{highest[1]} has a device of x{width}"
+    states = list(_states(text))
+    for (number, (highest, lanes), (speed, used)), following in zip_longest(states, states[1:]):
+        if 0 < used < lanes:
+            # A narrow device in a wide port is listed after it, with all of its lanes in use.
+            if following is not None and used == following[1][1] == following[2][1]:
+                words = f"a port of x{lanes} has a device of x{used}"
                 yield text.fact(Quantity.NOTE, words, number, _PROGRAM)
-            elif 0 < width < highest[1]:
-                words = f"a link uses x{width} of x{highest[1]}: the slot or a riser limits it"
+            else:
+                words = f"a link uses x{used} of x{lanes}: the slot or a riser limits it"
                 yield text.fact(Quantity.CAUSE, words, number, _PROGRAM, subject=("narrow_link",))
-            elif speed < highest[0]:
-                words = f"a link runs at {speed:g} of {highest[0]:g} GT/s, which is normal while its device is idle"
-                yield text.fact(Quantity.NOTE, words, number, _PROGRAM)
-            highest = None
+        elif speed < highest:
+            words = f"a link runs at {speed:g} of {highest:g} GT/s, which is normal while its device is idle"
+            yield text.fact(Quantity.NOTE, words, number, _PROGRAM)
 
 
-def _widths(text: Text) -> Iterator[tuple[int, int, int]]:
-    """Yield the line of each state of a link, its possible width and its width."""
-    possible = 0
+def _states(text: Text) -> Iterator[tuple[int, tuple[float, int], tuple[float, int]]]:
+    """Yield the line of each state of a link, with the possible speed and width and those in use."""
+    possible: tuple[float, int] | None = None
     for number, line in text.lines():
         if (match := _LINK.match(line)) is None:
             continue
+        link = float(match[2]), int(match[3])
         if match[1] == "Cap":
-            possible = int(match[3])
-        elif possible:
-            yield number, possible, int(match[3])
-            possible = 0
+            possible = link
+        elif possible is not None:
+            yield number, possible, link
+            possible = None
 
 
 FORMAT = Format(

@@ -150,15 +150,13 @@ def _errors(text: Text) -> Iterator[tuple[str, int, str | None]]:
 
 def _read(text: Text) -> Iterator[Reading]:
     facts = list(_problems(text))
-    for number, line in text.lines(_may_be_error):
-        if _OLD_TRANSPORT.match(line):
-            facts.append(text.fact(Quantity.NOTE, _OLD_TRANSPORT_NOTE, number, "MPI"))
-            break
-    if any(fact.quantity is Quantity.MPI_PROBLEM for fact in facts):
-        for number, line in text.lines(_may_be_error):
-            if _FATAL.search(line):
-                facts.append(text.fact(Quantity.MPI_ABORTED, True, number, "MPI"))
-                break
+    lines = list(text.lines(_may_be_error))
+    aborted = next((number for number, line in lines if _FATAL.search(line)), None)
+    if facts and aborted is not None:
+        facts.append(text.fact(Quantity.MPI_ABORTED, True, aborted, "MPI"))
+    old = next((number for number, line in lines if _OLD_TRANSPORT.match(line)), None)
+    if old is not None:
+        facts.append(text.fact(Quantity.NOTE, _OLD_TRANSPORT_NOTE, old, "MPI"))
     yield Reading(facts, line=min(fact.place.line for fact in facts))
 
 

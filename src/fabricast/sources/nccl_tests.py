@@ -64,7 +64,7 @@ class _Heading:
 
     @property
     def is_alone(self) -> bool:
-        """Whether a rank is listed by processes of several hosts, each of which ran by itself."""
+        """Whether processes of several hosts list the same rank, because they ran separately."""
         return any(len(one) > 1 for one in self.processes.values())
 
     def check_ranks(self) -> None:

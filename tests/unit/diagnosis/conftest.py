@@ -1,4 +1,4 @@
-"""Fixture of diagnoses."""
+"""Fixtures of diagnoses."""
 
 import pytest
 
@@ -17,5 +17,18 @@ def causes(tmp_path):
         gains = [finding.gain for finding in diagnosis.findings]
         assert gains == sorted(gains, reverse=True)
         return {finding.cause: finding for finding in reversed(diagnosis.findings)}
+
+    return diagnose
+
+
+@pytest.fixture
+def first(tmp_path):
+    """Return a function that writes texts to files and returns their diagnosis: the first answer to a user."""
+
+    def diagnose(*texts, **options):
+        paths = [tmp_path / f"{number}.txt" for number in range(len(texts))]
+        for path, text in zip(paths, texts, strict=True):
+            path.write_text(text)
+        return fc.diagnose(paths, **options)
 
     return diagnose

@@ -2,8 +2,6 @@
 
 import pytest
 
-import fabricast as fc
-
 SWITCH = "Switch: 0x0002c90200400001 MF0;leaf1:MSB7800/U1:\n"
 LINE = '           3 {port:4d}[  ] ==( {state})==>       {lid}    1[  ] "node{lid} HCA-1" ({notes})\n'
 FAST, SLOW = "4X      25.78125 Gbps Active/  LinkUp", "4X      14.0625 Gbps Active/  LinkUp"
@@ -13,18 +11,6 @@ def hosts(*states, notes=" "):
     """Return output of iblinkinfo of one switch with a host for each state of a link."""
     lines = [LINE.format(port=one, state=state, lid=10 + one, notes=notes) for one, state in enumerate(states, start=1)]
     return SWITCH + "".join(lines)
-
-
-@pytest.fixture
-def first(tmp_path):
-    """Return a function that writes a text and returns its diagnosis."""
-
-    def diagnose(text):
-        path = tmp_path / "links.txt"
-        path.write_text(text)
-        return fc.diagnose(path)
-
-    return diagnose
 
 
 @pytest.mark.parametrize(

@@ -17,18 +17,6 @@ TCP_BOX = (
 )
 
 
-@pytest.fixture
-def first(tmp_path):
-    """Return a function that writes a text and returns its diagnosis."""
-
-    def diagnose(text):
-        path = tmp_path / "run.log"
-        path.write_text(text)
-        return fc.diagnose(path)
-
-    return diagnose
-
-
 UCX = "[1.1] [node1:4321 :0] some_file.c:80 UCX  ERROR"
 ABORT = "[node1:07356] *** MPI_ERRORS_ARE_FATAL (processes in this communicator will now abort,\n"
 

@@ -11,18 +11,6 @@ RANKS = nccl_tests("all_reduce", 2, {1 << 20: 90.0, 1 << 24: 900.0})
 HEAD = "".join(line for line in RANKS.splitlines(keepends=True) if line.startswith("#") and "Out of" not in line)
 
 
-@pytest.fixture
-def first(tmp_path):
-    """Return a function that writes a text and returns its diagnosis."""
-
-    def diagnose(text, **options):
-        path = tmp_path / "pasted.txt"
-        path.write_text(text)
-        return fc.diagnose(path, **options)
-
-    return diagnose
-
-
 def causes_of(found):
     return [finding.cause for finding in found.findings]
 

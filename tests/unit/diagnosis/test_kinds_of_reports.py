@@ -20,19 +20,6 @@ HOST_RATES = (
 )
 
 
-@pytest.fixture
-def first(tmp_path):
-    """Return a function that writes texts and returns their diagnosis."""
-
-    def diagnose(*texts, **options):
-        paths = [tmp_path / f"{number}.txt" for number in range(len(texts))]
-        for path, text in zip(paths, texts, strict=True):
-            path.write_text(text)
-        return fc.diagnose(paths, **options)
-
-    return diagnose
-
-
 def causes_of(found):
     return [finding.cause for finding in found.findings]
 

@@ -2,8 +2,6 @@
 
 import pytest
 
-import fabricast as fc
-
 PORT = (
     "CA '{card}'\n\tCA type: MT4123\n\tNumber of ports: 1\n\tPort 1:\n\t\tState: {state}\n\t\tPhysical state: LinkUp\n"
     "\t\tRate: {rate}\n\t\tLink layer: InfiniBand\n"
@@ -30,14 +28,11 @@ def osu(mb_per_s):
 
 
 @pytest.fixture
-def verdict(tmp_path):
-    """Return a function that writes texts and returns the verdict and the causes of their diagnosis."""
+def verdict(first):
+    """Return a function that returns the verdict and the causes of the diagnosis of texts."""
 
     def diagnose(*texts):
-        paths = [tmp_path / f"{number}.txt" for number in range(len(texts))]
-        for path, text in zip(paths, texts, strict=True):
-            path.write_text(text)
-        found = fc.diagnose(paths)
+        found = first(*texts)
         return str(found.verdict), [one.cause for one in found.findings]
 
     return diagnose

@@ -12,6 +12,7 @@ from rich.markup import escape
 from rich.table import Column, Table
 
 from fabricast.api.machines import MachineValidation, Reason
+from fabricast.core.short_text import listed
 
 __all__ = ["validation_text"]
 
@@ -41,9 +42,8 @@ def validation_text(name: str, found: MachineValidation, programs: Sequence[str]
 
 
 def _excluded(reason: str, rows: pd.DataFrame) -> str:
-    named = ", ".join(map(_with_range, rows[:_NAMED].to_dict("records")))
-    more = f" and {len(rows) - _NAMED} more" if len(rows) > _NAMED else ""
-    return f"excluded: {named}{more}: {escape(reason)}"
+    named = listed(list(map(_with_range, rows.to_dict("records"))), _NAMED)
+    return f"excluded: {named}: {escape(reason)}"
 
 
 def _with_range(row: dict[Hashable, Any]) -> str:

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import pandas as pd
 
+from fabricast.core.short_text import listed
 from fabricast.core.warnings import CodedWarning, CopyWarning, WarningCode
 from fabricast.pcie.graphs.rates import Rates
 from fabricast.pcie.machines.group_rates import copies_over, slow_link_warnings
@@ -90,12 +91,11 @@ def _slow_direction(isolated: dict[tuple[str, str], float]) -> Iterator[CodedWar
     if not slower:
         return
     worst = sorted(slower, key=lambda flow: slower[flow])
-    named = ", ".join(f"{source}>{target} ({1 - slower[source, target]:.0%})" for source, target in worst[:_NAMED])
-    more = f" and {len(worst) - _NAMED} more" if len(worst) > _NAMED else ""
+    named = listed([f"{source}>{target} ({1 - slower[source, target]:.0%})" for source, target in worst], _NAMED)
     yield CopyWarning.about(
         worst[0],
         WarningCode.SLOW_DIRECTION,
-        f"one direction is slower than the other: {named}{more}; repeat these copies, and check for other traffic on "
+        f"one direction is slower than the other: {named}; repeat these copies, and check for other traffic on "
         "their route and for link errors ('lspci -vv', DevSta and AER)",
     )
 

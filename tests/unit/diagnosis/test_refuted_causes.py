@@ -11,19 +11,6 @@ WARNING = "host1:77:88 [0] transport/net_ib.cc:99 NCCL WARN {}\n"
 TABLE = log("NVIDIA H100 80GB HBM3", 16, 2, 60, 450)
 
 
-@pytest.fixture
-def first(tmp_path):
-    """Return a function that writes texts and returns their diagnosis."""
-
-    def diagnose(*texts):
-        paths = [tmp_path / f"{number}.txt" for number in range(len(texts))]
-        for path, text in zip(paths, texts, strict=True):
-            path.write_text(text)
-        return fc.diagnose(paths)
-
-    return diagnose
-
-
 def kernel(*words):
     """Return a kernel log of a network card."""
     return "".join(CARD.format(second=812 + number, words=one) for number, one in enumerate(words))

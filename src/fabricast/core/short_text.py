@@ -1,0 +1,26 @@
+"""Texts that are cut to a length: lists of names, and quoted messages."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+__all__ = ["listed", "shortened"]
+
+
+def listed(names: Sequence[str], most: int, separator: str = ", ") -> str:
+    """Return the first names as text, with the number of the others.
+
+    >>> listed(["a", "b", "c", "d"], 2)
+    'a, b and 2 more'
+    """
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return f"{separator.join(names[:most])}{more}"
+
+
+def shortened(text: str, most: int) -> str:
+    """Return a text with at most some characters before an ellipsis.
+
+    >>> shortened("Connection refused", 10)
+    'Connection...'
+    """
+    return text if len(text) <= most else f"{text[:most]}..."
