@@ -1,7 +1,7 @@
 """Compiled kernels: numba with a cache folder that depends on the kernel sources.
 
 numba's cache does not notice an edit to a callee in another file and then returns stale results. The cache folder
-therefore has the hash of all kernel sources and the name of the processor in its name.
+therefore has the hash of this module, of all kernel sources and the name of the processor in its name.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def _kernel_folder() -> Path:
     True
     """
     digest = hashlib.blake2b(processor_name().encode(), digest_size=8)
-    for source in kernel_sources():
+    for source in [Path(__file__), *kernel_sources()]:
         digest.update(source.relative_to(_PACKAGE).as_posix().encode() + source.read_bytes())
     return cache_folder(f"kernels-{digest.hexdigest()}") or Path(tempfile.mkdtemp(prefix="fabricast-kernels-"))
 
@@ -65,8 +65,15 @@ if sys.stderr is not None and (sys.stderr.isatty() or "ipykernel" in sys.modules
 numba.config.CACHE_DIR = str(_FOLDER)  # type: ignore[attr-defined]
 
 #: Decorator of every kernel: cached machine code, no checks for division by zero, interpreter lock released.
-njit: Any = partial(numba.njit, cache=True, error_model="numpy", nogil=True)
+njit: Any = partial(numba.njit, cache=True, error_model="numpy", nogil=True, no_cfunc_wrapper=True)
 
-#: Decorator of functions that kernels call and that allocate nothing. Without the option, numba atomically counts the
-#: references to every array that is read from a NamedTuple, which dominates the run time of the packet simulator.
-allocation_free: Any = partial(njit, _nrt=False)
+
+def allocation_free(function: Any = None, *, from_python: bool = False, **options: Any) -> Any:
+    """Return a function that kernels call and that allocates nothing, compiled.
+
+    Without `_nrt`, numba atomically counts the references to every array that is read from a NamedTuple, which
+    dominates the run time of the packet simulator. Only with `from_python` may Python call the function: without that
+    wrapper, which fails with a segmentation fault if it is called, kernels compile in half the time.
+    """
+    decorate = partial(njit, _nrt=False, no_cpython_wrapper=not from_python, **options)
+    return decorate if function is None else decorate(function)

@@ -1,9 +1,12 @@
-"""Cache of compiled kernels: an edit of any kernel, also in a nested folder, gives another cache folder."""
+"""Compiled kernels: an edit gives another cache folder; Python calls only what has a wrapper for Python."""
 
+import ast
+import importlib
 import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -46,3 +49,38 @@ def test_edit_of_a_callee_in_a_nested_folder_is_noticed(tmp_path):
 def test_every_kernel_module_counts():
     sources = {path.parent.parent.name for path in kernel_sources()}
     assert {"engines", "graphs", "models", "packets", "schedules", "percs", "maxrate"} <= sources
+
+
+def called_names(path: Path, modules: set[str]) -> Iterator[tuple[str, str]]:
+    """Yield module and name of everything that a file takes from kernel modules."""
+    tree = ast.parse(path.read_text())
+    alias = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom):
+            for name in node.names:
+                if node.module in modules:
+                    yield node.module, name.name
+                alias[name.asname or name.name] = f"{node.module}.{name.name}"
+        elif isinstance(node, ast.Import):
+            alias |= {name.asname or name.name: name.name for name in node.names}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and alias.get(node.value.id) in modules:
+            yield alias[node.value.id], node.attr
+
+
+def test_python_calls_only_kernels_with_a_wrapper():
+    """Without the wrapper, a call from Python ends the process with a segmentation fault."""
+    source = Path(fabricast.__file__).parents[1]
+    modules = {".".join(path.relative_to(source).with_suffix("").parts) for path in kernel_sources()}
+    repository = source.parent
+    folders = ("src", "tests", "benchmarks", "workflow", "scripts")
+    files = [
+        path for folder in folders for path in (repository / folder).rglob("*.py") if path.parent.name != "kernels"
+    ]
+    called = {call for path in files for call in called_names(path, modules)}
+    options = {
+        (module, name): getattr(getattr(importlib.import_module(module), name), "targetoptions", {})
+        for module, name in called
+    }
+    assert sum(bool(option) for option in options.values()) > 20
+    assert [call for call, option in sorted(options.items()) if option.get("no_cpython_wrapper")] == []

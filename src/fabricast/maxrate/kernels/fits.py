@@ -50,7 +50,7 @@ class Piece(NamedTuple):
     held: float
 
 
-@allocation_free
+@allocation_free(from_python=True)
 def _cell_time(piece, values, n, k, slopes):
     """Return the time of a cell and write its derivatives by the parameters."""
     if piece.form == _POSTAL:

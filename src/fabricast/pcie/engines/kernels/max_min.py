@@ -93,7 +93,7 @@ def _set_capacities(links: Links, sharing: Sharing, used: int) -> None:
         sharing.capacity[number] = capacity
 
 
-@allocation_free
+@allocation_free(from_python=True)
 def max_min_rates(
     links: Links, sharing: Sharing, acting: NDArray[np.int64], count: int, rates: NDArray[np.float64]
 ) -> None:

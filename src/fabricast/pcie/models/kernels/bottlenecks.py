@@ -236,7 +236,7 @@ def record_bottlenecks(active_count, step, sharing, tau, network, memory, waits)
             memory.copies.longest[c] = link
 
 
-@allocation_free(forceinline=True)
+@allocation_free(forceinline=True, from_python=True)
 def cause_of(c, link, waits):
     """Return the cause of the first wait of a copy at a link, if that was most of its time there."""
     is_blocked = waits.blocked_s[c, link] > 0.5 * waits.limited_s[c, link]

@@ -75,7 +75,7 @@ class _Found(NamedTuple):
     links: Any
 
 
-@allocation_free
+@allocation_free(from_python=True)
 def words_of_description(communications, longest_route):
     """Return the maximum number of words that describe a run with `communications` copies."""
     return communications * (_OF_COMMUNICATION + longest_route * (_OF_LINK + _OF_HOP))

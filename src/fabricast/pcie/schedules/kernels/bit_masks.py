@@ -35,7 +35,7 @@ def lowest(_typing: Any, mask: Any) -> _Instruction:
     return types.int64(types.int64), generate
 
 
-@allocation_free(inline="always")
+@allocation_free(inline="always", from_python=True)
 def without_lowest(mask):
     """Return the set without its lowest member."""
     return mask & (mask - 1)
