@@ -129,6 +129,11 @@ class Cluster:
         return self.gpus * self.nodes
 
     @property
+    def has_more_cards_than_gpus(self) -> bool:
+        """Whether the GPUs of a node share the network over fewer PCIe links than it has cards."""
+        return self.nodes > 1 and self.cards > self.gpus
+
+    @property
     def nvlink_bytes_per_s(self) -> float:
         """Rate of all direct links of a GPU in one direction by its data sheet."""
         return self.links * (gpu_model(self.gpu).nvlink_bytes_per_s or 0.0)

@@ -96,7 +96,9 @@ def interpolation_error_text(cluster: Cluster, sizes: Sequence[float]) -> str:
 
 
 def cluster_error(cluster: Cluster, operation: Operation, size_bytes: float) -> ClusterError | None:
-    """Return the error of a class; None if no public machine has it."""
+    """Return the error of a class; None if no public machine has it, as none uses fewer GPUs than cards."""
+    if cluster.has_more_cards_than_gpus:
+        return None
     return _errors().get((cluster_class(cluster), operation_class(operation), size_class(size_bytes)))
 
 

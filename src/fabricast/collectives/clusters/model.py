@@ -20,6 +20,7 @@ from fabricast.nccl.hosts import host_costs
 __all__ = ["Calibration", "ClusterModel", "refusal_of"]
 
 _Array = NDArray[np.float64]
+_PCIE_OF_CARDS = "PCIe link of the network cards"
 #: Constants by what they limit. The relative change of the time by a change of a group is the share of the group.
 _GROUPS = {
     "launch": ("launch", "launch_channel"),
@@ -38,7 +39,7 @@ _GROUPS = {
     "chunks of NVLS": ("nvls_chunk",),
     "NVLink": ("switch_share", "mesh_share", "nvls_share", "pair_share"),
     "network cards": ("verbs_share", "slingshot_share", "card_pair_share"),
-    "PCIe link of the network cards": (PCIE_FACTOR,),
+    _PCIE_OF_CARDS: (PCIE_FACTOR,),
     "flags of LL": ("ll_share_one", "ll_share"),
     "LL128 in trees": ("tree_ll128_share",),
     "channels of a pair": ("network_channel", "nvlink_channel"),
@@ -190,7 +191,10 @@ class ClusterModel:
         matrix = np.array([shares[group] for group in groups])
         largest = matrix.argmax(axis=0)
         limits = [groups[place] for place in largest.tolist()]
-        limits = [self._card_limit if limit == "network cards" else limit for limit in limits]
+        words = {"network cards": self._card_limit}
+        if self.cluster.has_more_cards_than_gpus:
+            words[_PCIE_OF_CARDS] = "PCIe links of the GPUs"
+        limits = [words.get(limit, limit) for limit in limits]
         found: _Array = matrix.max(axis=0)
         return limits, found
 

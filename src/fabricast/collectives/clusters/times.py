@@ -117,8 +117,12 @@ class ClusterTimes:
 
     @property
     def _card_pcie_bytes_per_s(self) -> float:
-        """Return the rate of the PCIe link of a card; `ClusterModel.limits` changes the factor."""
-        return self.known.get(PCIE_FACTOR, 1.0) * self.cluster.pcie_bytes_per_s
+        """Return the rate of PCIe for each card; `ClusterModel.limits` changes the factor.
+
+        All data of the cards pass through the PCIe links of the GPUs, too, which fewer GPUs than cards share.
+        """
+        links = min(1.0, self.cluster.gpus / self.cluster.cards)
+        return self.known.get(PCIE_FACTOR, 1.0) * links * self.cluster.pcie_bytes_per_s
 
     def channels(self, pair: Pair, size: _Array) -> NDArray[np.int64]:
         """Return the channels in use at each size."""
