@@ -67,6 +67,8 @@ class Quantity(StrEnum):
     CARD_STATE = "state of a network card"
     #: Number in Gbit/s of an active port, which is the subject.
     PORT_RATE = "rate of a port"
+    #: Text: why an address of a RoCE port cannot be used; empty if it can. The subject is port and index.
+    GID = "address of a RoCE port"
     #: Text: what a program states about its own run, or a single line about a machine. The subject is its kind.
     CAUSE = "stated cause"
     #: Text without consequence, which is printed.

@@ -12,11 +12,11 @@ from fabricast.core.warnings import CodedWarning, WarningCode
 from fabricast.diagnosis.answers import Answers, paths_of
 from fabricast.diagnosis.copies import compare_copies, compare_matrices
 from fabricast.diagnosis.fabric import fabric_findings
-from fabricast.diagnosis.matrices import names_model
+from fabricast.diagnosis.matrices import are_over_direct_links, names_model
 from fabricast.diagnosis.measured import without_refuted_links
 from fabricast.diagnosis.messages import agreement, count_of_files, late_rendezvous, slow_message_files
 from fabricast.diagnosis.mpi_problems import mpi_notes, mpi_problems
-from fabricast.diagnosis.ports import compare_with_ports
+from fabricast.diagnosis.ports import compare_with_ports, unusable_addresses
 from fabricast.diagnosis.ranking import ranked
 from fabricast.diagnosis.runs import slow_runs
 from fabricast.diagnosis.settings import switched_off_links
@@ -124,6 +124,7 @@ def diagnose_facts(facts: Facts, options: MachineOptions) -> Diagnosis:
     answers = Answers()
     answers.findings += [*nccl_problems(facts), *wrong_results(facts), *gpu_states(facts), *card_states(facts)]
     answers.findings += [*stated_causes(facts), *log_findings(facts), *slow_runs(facts), *switched_off_links(facts)]
+    answers.findings += unusable_addresses(facts)
     of_fabric, damaged_fabrics = fabric_findings(facts)
     answers.findings += mpi_problems(facts)
     answers.findings += [*slow_message_files(facts), *late_rendezvous(facts), *of_fabric]
@@ -195,12 +196,22 @@ def _missing(facts: Facts, options: MachineOptions, error: InputError) -> str:
     """Return what would answer the question of files without a usable topology."""
     if facts.blocks_of(Content.TOPOLOGY):
         return str(error)
-    if facts.blocks_of(Content.COPIES) and names_model(facts, options):
+    measured = (Quantity.RATE, Quantity.TABLE, Quantity.MESSAGE_TIME, Quantity.COLLECTIVE)
+    is_nothing_measured = not any(facts.values(quantity) for quantity in measured)
+    has_copies = any(block.facts for block in facts.blocks_of(Content.COPIES))
+    if has_copies and is_nothing_measured:
+        return "nothing is measured: the program left its tests out, or its tables are cut; the lines below list why"
+    if are_over_direct_links(facts):
+        return (
+            "the copies use direct links (NVLink or XGMI), whose number no file states: add 'nvidia-smi topo -m' and "
+            "--gpu MODEL"
+        )
+    if has_copies and names_model(facts, options):
         return (
             "the copies of the file are of kinds that public machines lack (copies by kernels (SM), or over direct "
             "links): add single copies by copy engines, and 'nvidia-smi topo -m'"
         )
-    if facts.blocks_of(Content.COPIES):
+    if has_copies:
         return (
             "the files name no known model of GPU, by which the rates of links are expected: add --gpu MODEL, and "
             "'nvidia-smi topo -m' or 'lspci -vv' for the paths"

@@ -13,6 +13,7 @@ from fabricast.diagnosis.matrices import (
     CHECK_ACCESS,
     pairs_without_access,
     rates_without_topology,
+    refused_access,
     slow_copies_without_topology,
     slow_host_copies,
 )
@@ -51,7 +52,10 @@ _COPY_REMEDIES = {
 def compare_matrices(facts: Facts, options: MachineOptions, answers: Answers) -> None:
     """Add what measured copies say without a topology."""
     slow = list(slow_copies_without_topology(facts)) or list(slow_host_copies(facts))
-    answers.findings += [*slow, *pairs_without_access(facts, options)]
+    without_access = list(pairs_without_access(facts, options))
+    answers.findings += [*slow, *without_access]
+    if not without_access:
+        answers.statements += refused_access(facts)
     rates = list(rates_without_topology(facts, options))
     for compared in rates:
         below = below_public_machines(compared)

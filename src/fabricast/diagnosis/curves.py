@@ -1,4 +1,4 @@
-"""Tables of nccl-tests compared with themselves: no size should last longer than a larger one."""
+"""Tables of nccl-tests compared with themselves: no size should last longer than a larger one, or have a lower rate."""
 
 from __future__ import annotations
 
@@ -10,11 +10,14 @@ from fabricast.core.number_text import size_text
 from fabricast.diagnosis.weights import SYMPTOM
 from fabricast.nccl.records import NcclTestsTable
 
-__all__ = ["slower_than_larger"]
+__all__ = ["falling_rate", "slower_than_larger"]
 
 #: Ratio to the time of a larger size above which a finding is printed, and smallest size in bytes: the time of smaller
 #: ones varies with the host.
 _SLOWER, _SMALLEST = 1.5, 2.0**16
+#: Share of the rate of a smaller size below which a finding is printed, and smallest size in bytes. Of 21 public tables
+#: of single nodes none falls so far, of 201 of clusters 55.
+_FALL, _LARGE = 0.6, 2.0**20
 
 
 def slower_than_larger(fact: Fact) -> Finding | None:
@@ -49,3 +52,28 @@ def slower_than_larger(fact: Fact) -> Finding | None:
     rows = [row.line for row in table.rows if row.size_bytes in (sizes[worst], sizes[larger])]
     origin = f"{fact.place.path}:{min(rows)}"
     return Finding("slower_than_larger_sizes", text, remedy, SYMPTOM - 0.2, origin=origin)
+
+
+def falling_rate(fact: Fact) -> Finding | None:
+    """Return a finding for the first large size whose bus bandwidth is far below that of a smaller one.
+
+    Sizes that last longer than a larger one are left to `slower_than_larger`.
+    """
+    table: NcclTestsTable = fact.value
+    best = None
+    for place, row in enumerate(table.rows[1:], start=2):
+        is_slow = best is not None and row.bus_bytes_per_s < _FALL * best.bus_bytes_per_s
+        is_longer = row.time_s > min((larger.time_s for larger in table.rows[place:]), default=np.inf)
+        if best is not None and is_slow and row.size_bytes >= _LARGE and not is_longer:
+            text = (
+                f"{table.operation}: bus bandwidth falls from {best.bus_bytes_per_s / 1e9:.3g} GB/s for "
+                f"{size_text(best.size_bytes)} to {row.bus_bytes_per_s / 1e9:.3g} GB/s for {size_text(row.size_bytes)}"
+            )
+            remedy = (
+                "run these sizes again; if it stays, compare NCCL_ALGO and NCCL_PROTO for them; between nodes, check "
+                "congestion (PFC and ECN of RoCE, counters of switches) and whether hops use GPUDirect RDMA"
+            )
+            return Finding("falling_rate", text, remedy, SYMPTOM - 0.1, origin=f"{fact.place.path}:{row.line}")
+        if best is None or row.bus_bytes_per_s > best.bus_bytes_per_s:
+            best = row
+    return None

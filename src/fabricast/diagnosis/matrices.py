@@ -22,9 +22,11 @@ from fabricast.pcie.topology.memory import HOST
 
 __all__ = [
     "CHECK_ACCESS",
+    "are_over_direct_links",
     "names_model",
     "pairs_without_access",
     "rates_without_topology",
+    "refused_access",
     "slow_copies_without_topology",
     "slow_host_copies",
 ]
@@ -35,6 +37,7 @@ _AMD = re.compile(r"Radeon|Instinct|\bAMD\b|\bMI\d{2,3}")
 #: other GPUs below which all copies of a GPU are slow: without a topology, a GPU may be on another processor.
 _SLOWER_THAN_STAGED, _SLOW_GPU = 0.8, 0.7
 _FEWEST_GPUS = 3
+_FASTEST_GENERATION = 6
 #: Remedy of direct copies that are slower than those through host memory.
 CHECK_ACCESS = (
     "test with NCCL_P2P_DISABLE=1, then boot with iommu=pt or without IOMMU, and disable ACS of switches ('sudo lspci "
@@ -174,6 +177,24 @@ def pairs_without_access(facts: Facts, options: MachineOptions) -> Iterator[Find
     )
     remedy = "check the driver (for AMD the amdgpu-dkms package), IOMMU, ACS and Resizable BAR (large BAR) in the BIOS"
     yield Finding(WarningCode.NO_PEER_ACCESS, text, remedy, ACCESS, origin=str(first.place))
+
+
+def refused_access(facts: Facts) -> Iterator[str]:
+    """Yield how many pairs a file states to have no peer access, with the reason; GeForce cards have none."""
+    refused = [fact for fact in facts.of(Quantity.PEER_ACCESS) if fact.value]
+    if refused:
+        reasons = ", ".join(dict.fromkeys(str(fact.value) for fact in refused))
+        pairs = len({fact.subject for fact in refused})
+        yield (
+            f"{pairs} pairs of GPUs have no peer access ({reasons}): their copies pass "
+            f"through host memory, which is normal for GeForce cards with NVIDIA's driver ({refused[0].place})"
+        )
+
+
+def are_over_direct_links(facts: Facts) -> bool:
+    """Return whether copies between GPUs are faster than a link of PCIe can be, so that they use NVLink or XGMI."""
+    raw = pcie_link_bytes_per_s(_FASTEST_GENERATION, 16)
+    return _use_direct_links(_direct(facts), raw) or _use_direct_links(_both_ways(facts), 2 * raw)
 
 
 def _use_direct_links(rates: _Rates, raw: float) -> bool:

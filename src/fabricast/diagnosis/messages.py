@@ -26,9 +26,12 @@ _CHECK_FILE = (
     "compare the hosts of these files: rate and width of ports ('ibstat', 'lspci -vv'), binding of processes to the "
     "socket of the card, power saving"
 )
+_CHECK_TABLE = "compare what differs between the runs: versions, settings, hosts, and whether buffers are in GPU memory"
 #: Remedy, before the size of a threshold.
 LATE_SWITCH_REMEDY = "lower the threshold of the protocol (UCX_RNDV_THRESH, I_MPI_EAGER_THRESHOLD) to"
-#: Times of one test: those of each file by size.
+#: Programs that print each size once in a table.
+_EACH_SIZE_ONCE = ("OSU", "perftest", "IMB")
+#: Times of one test: those of each file, or of each table of a file with several ones, by size.
 _Times = dict[str, dict[float, Fact]]
 
 
@@ -40,10 +43,16 @@ def count_of_files(facts: Facts) -> int:
 def _tests(facts: Facts) -> list[_Times]:
     """Return the times of each test with the same number of processes."""
     tests: dict[tuple[object, ...], _Times] = {}
+    names: dict[tuple[object, ...], str] = {}
     for fact in facts.of(Quantity.MESSAGE_TIME):
         one = fact.value
-        of_file = tests.setdefault((one.path, one.convention, one.processes), {}).setdefault(fact.place.path, {})
-        of_file.setdefault(one.size_bytes, fact)
+        test = (one.path, one.convention, one.processes)
+        tables = tests.setdefault(test, {})
+        name = names.setdefault((*test, fact.place.path), fact.place.path)
+        if fact.program in _EACH_SIZE_ONCE and one.size_bytes in tables.get(name, {}):
+            # Another table in the same file.
+            name = names[*test, fact.place.path] = str(fact.place)
+        tables.setdefault(name, {}).setdefault(one.size_bytes, fact)
     return list(tests.values())
 
 
@@ -75,7 +84,7 @@ def agreement(facts: Facts) -> Iterator[str]:
             test = next(iter(files.values()))[sizes[-1]].value.path
             spread = max(one[-1] for one in ratios.values()) - 1
             yield (
-                f"{len(files)} files of {test} agree: {_in_rate(files, list(files), sizes[-1])} at "
+                f"{len(files)} {_kind(files)}s of {test} agree: {_in_rate(files, list(files), sizes[-1])} at "
                 f"{size_text(sizes[-1])}, within {100 * spread:.1f} %"
             )
 
@@ -95,13 +104,20 @@ def _finding(files: _Times, slow: Sequence[str], size: float, verb: str, weight:
     worst = max(slow, key=lambda name: files[name][size].value.time_s)
     test, text = files[worst][size].value.path, _in_rate if verb == "reach" else _in_time
     shown = slow if verb == "reach" else [worst]
+    which = _kind(files) if len(others) == 1 else f"{len(others)} {_kind(files)}s"
     words = (
         f"{listed(slow, _MOST_NAMES)}: messages of {test} of {size_text(size)} {verb} "
-        f"{text(files, shown, size)}, in the other {'file' if len(others) == 1 else f'{len(others)} files'} "
+        f"{text(files, shown, size)}, in the other {which} "
         f"{text(files, others, size)}"
     )
     cause = "slow_messages" if verb == "reach" else "late_messages"
-    return Finding(cause, words, _CHECK_FILE, weight, origin=str(files[worst][size].place))
+    remedy = _CHECK_FILE if _kind(files) == "file" else _CHECK_TABLE
+    return Finding(cause, words, remedy, weight, origin=str(files[worst][size].place))
+
+
+def _kind(files: _Times) -> str:
+    """Return the word for what is compared."""
+    return "table" if len({next(iter(one.values())).place.path for one in files.values()}) < len(files) else "file"
 
 
 def _in_rate(files: _Times, names: Sequence[str], size: float) -> str:

@@ -28,6 +28,17 @@ _KNOWN = (
         _INTERFACE,
     ),
     KnownProblem(
+        r"GID: 00:00",
+        "a RoCE port has no address (its GID is zero)",
+        "in a container or pod, pass the network interface of the card as well as its device ('show_gids')",
+    ),
+    KnownProblem(
+        r"dgid fe80",
+        "messages over RoCE use link-local addresses, which routers do not forward",
+        "UCX_IB_GID_INDEX of a RoCE v2 address with IPv4 ('show_gids')",
+        is_failure=False,
+    ),
+    KnownProblem(
         r"Failed to modify QP|ibv_modify_qp|ibv_create_ah",
         "a connection of the network card cannot be set up",
         "the GID index of RoCE v2 ('show_gids'): -x INDEX in perftest, UCX_IB_GID_INDEX in UCX; the same subnet and "
@@ -40,7 +51,7 @@ _KNOWN = (
         "window of the GPU below the limit of the card (MMIO base in the BIOS)",
     ),
     KnownProblem(
-        r"Failed status 12\b|[Rr]etry count exceeded|Endpoint timeout|\bsynd(?:rome?)? 0x(?:15|81)\b",
+        r"Failed status 12\b|transport retry|[Rr]etry count exceeded|Endpoint timeout|\bsynd(?:rome?)? 0x(?:15|81)\b",
         "the network lost messages (InfiniBand or RoCE retries exceeded)",
         "check cables, switches and the GID index, for RoCE also PFC, ECN and the MTU; or the other process "
         "ended first",
@@ -95,10 +106,39 @@ _KNOWN = (
         "btl_vader_single_copy_mechanism none",
     ),
     KnownProblem(
-        r"fi_getinfo|OFI .{0,60}failed|PSM2",
+        r"fi_getinfo|addrinfo|fi_fabric|PSM2",
         "the fabric library finds no network that it can use",
         "'fi_info' lists the providers: FI_PROVIDER=tcp, shm, verbs or efa names one that is there; check the driver "
         "of the card",
+    ),
+    KnownProblem(
+        r"OFI .{0,60}failed",
+        "an operation of the fabric library failed while the program ran",
+        "FI_LOG_LEVEL=warn names the reason; on Slingshot, FI_CXI_RX_MATCH_MODE=hybrid if a list of receives is full",
+    ),
+    KnownProblem(
+        r"port is used by SM|Failed to lock \w+ tree|SHARP|collect_ports_data",
+        "in-network reduction (SHARP) is not available",
+        "SHARP cannot use a port that runs the subnet manager: move the manager, or name other ports; check sharp_am "
+        "and the number of jobs that it permits",
+        is_failure=False,
+    ),
+    KnownProblem(
+        r"is not available",
+        "UCX lacks a transport or device that a variable names",
+        "'ucx_info -d' lists those of a host; gdr_copy needs the module gdrdrv; check UCX_TLS and UCX_NET_DEVICES",
+        is_failure=False,
+    ),
+    KnownProblem(
+        r"IBGDA",
+        "NVSHMEM cannot send from GPUs by itself (IBGDA)",
+        "IBGDA needs ConnectX cards and the driver option PeerMappingOverride=1; NVSHMEM_IB_ENABLE_IBGDA=0 avoids it",
+        is_failure=False,
+    ),
+    KnownProblem(
+        r"\[?127\.\d+\.\d+\.\d+\]?|resolve hostname",
+        "a host calls itself at its loopback address, where others cannot reach it",
+        "GLOO_SOCKET_IFNAME and NCCL_SOCKET_IFNAME name the interface between the hosts; check /etc/hosts",
     ),
     KnownProblem(
         r"not enough slots available",

@@ -6,10 +6,12 @@ import re
 from collections.abc import Iterable
 from typing import NamedTuple
 
-__all__ = ["CARD_FAILED", "NO_VERBS", "KnownProblem", "first_match", "known_problem"]
+__all__ = ["CARD_FAILED", "NO_VERBS", "OFI_FAILED", "OFI_REFUSED", "KnownProblem", "first_match", "known_problem"]
 
 #: Meanings of problems that other statements explain.
 CARD_FAILED = "an operation of the network card failed"
+OFI_REFUSED = "the OFI plugin refuses EFA, since libfabric does not reach the memory of GPUs"
+OFI_FAILED = "libfabric cannot open its device or an endpoint"
 NO_VERBS = "NCCL finds no InfiniBand or RoCE card and uses TCP"
 
 
@@ -67,9 +69,38 @@ _KNOWN = (
         _INTERFACE,
     ),
     KnownProblem(
-        r"Only EFA provider is supported|No eligible providers|failed to find a provider",
+        r"Only EFA provider is supported|No eligible providers|failed to find a provider|fi_getinfo\(\) call failed",
         "the OFI plugin finds no EFA provider, and NCCL uses TCP",
         "FI_PROVIDER=efa, the EFA installer, and the EFA devices in the container ('fi_info -p efa')",
+        is_failure=False,
+    ),
+    KnownProblem(
+        r"GDR disabled on GDR-supported",
+        OFI_REFUSED,
+        "a libfabric with CUDA, such as that of the EFA installer: 'fi_info -p efa -c FI_HMEM' must list a provider",
+    ),
+    KnownProblem(
+        r"Couldn't (?:open|create|enable|bind)|Creating new endpoint for domain|ofi_nccl initialization failed",
+        OFI_FAILED,
+        "FI_LOG_LEVEL=warn names the reason: versions of driver, libfabric and plugin; on Slingshot a job without a "
+        "network identifier (srun --network=job_vni)",
+    ),
+    KnownProblem(r"is neither AF_INET", "a rank has no valid address of another one", _INTERFACE),
+    KnownProblem(
+        r"wrong type \d+ != \d+|wrong magic|[Uu]nexpected magic",
+        "a connection came from another job, or two hosts have the same name",
+        "set a name for each host (hostname) and a port for each job; NCCL_HOSTID distinguishes hosts with equal names",
+    ),
+    KnownProblem(
+        r"ctrl timeout cnt",
+        "GPUDirect-TCPX waits for another host",
+        "check the receive manager (rxdm) of all hosts, the versions of plugin and library, and the firewall",
+        is_failure=False,
+    ),
+    KnownProblem(
+        r"NET/IB : Unable to open device",
+        "NCCL cannot open a network card",
+        "pass /dev/infiniband to the container, or name the other cards in NCCL_IB_HCA",
         is_failure=False,
     ),
     KnownProblem(
@@ -106,12 +137,19 @@ _KNOWN = (
         "NCCL_NVLS_ENABLE=0 runs without it; check the fabric manager and the IMEX service, then use it again",
     ),
     KnownProblem(
+        r"(?<!NVLink )SHARP|CollNet",
+        "in-network reduction (SHARP) is not available, and NCCL works without it",
+        "check the aggregation manager (sharp_am) and the switches; NCCL_COLLNET_ENABLE=0 leaves it out",
+        is_failure=False,
+    ),
+    KnownProblem(
         r"system not yet initialized|failure 802|cudaErrorSystemNotReady",
         "the fabric manager of the NVSwitches does not run",
         "systemctl restart nvidia-fabricmanager, of the version of the driver",
     ),
     KnownProblem(
-        r"peer access is not supported|mapping of buffer object failed|failure 217|failure 205|peer mapping resources",
+        r"CUDA IPC handle|[cC]udaIpc\w+|peer access is not supported|mapping of buffer object failed|failure 217"
+        r"|failure 205|peer mapping resources",
         "direct copies between GPUs cannot be set up",
         "test with NCCL_P2P_DISABLE=1; check the driver, the IOMMU and the size of BAR1 ('nvidia-smi -q -d MEMORY')",
     ),
@@ -207,7 +245,21 @@ _KNOWN = (
         r"Could not find real path of|/sys/class/pci|virtual.{0,20}PCI",
         "NCCL cannot read the PCI topology",
         "mount /sys in the container; in a virtual machine set NCCL_TOPO_FILE to the file of the provider",
-        is_failure=False,
+    ),
+    KnownProblem(
+        r"busy or unavailable|NV_ERR_RESET_REQUIRED",
+        "a GPU is busy, or cannot be used before a reset",
+        "'nvidia-smi' shows processes and the compute mode; 'nvidia-smi -r' resets the GPUs, or reboot",
+    ),
+    KnownProblem(
+        r"HW Exception by GPU",
+        "a GPU stopped answering (GPU hang of ROCm)",
+        "'sudo dmesg | grep amdgpu' names the error; reset or reboot, and update driver and firmware",
+    ),
+    KnownProblem(
+        r"Memory access fault by GPU",
+        "a kernel before the operation failed on a GPU",
+        "AMD_SERIALIZE_KERNEL=3 finds the kernel; a library that does not match the GPU or driver does so, too",
     ),
     KnownProblem(r"Too many open files", "a process has too many open files", "ulimit -n 65536"),
     KnownProblem(

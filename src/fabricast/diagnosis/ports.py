@@ -1,14 +1,16 @@
-"""Measured bandwidths of messages, compared with the rate of the ports that other files state."""
+"""Ports of network cards: measured bandwidths compared with their rate, and settings with their addresses."""
 
 from __future__ import annotations
+
+from collections.abc import Iterator
 
 from fabricast.core.facts import Fact, Facts, Quantity
 from fabricast.core.findings import Finding
 from fabricast.core.number_text import size_text
 from fabricast.diagnosis.answers import Answers
-from fabricast.diagnosis.weights import SYMPTOM
+from fabricast.diagnosis.weights import ACCESS, SYMPTOM
 
-__all__ = ["compare_with_ports"]
+__all__ = ["compare_with_ports", "unusable_addresses"]
 
 #: Size in bytes from which a test reaches the rate of a port.
 _LARGE = 2.0**16
@@ -44,6 +46,24 @@ def compare_with_ports(facts: Facts, answers: Answers) -> None:
             answers.findings.append(Finding("below_port_rate", text, _REMEDY, SYMPTOM, origin=str(fact.place)))
         else:
             answers.doubtful.append(f"{text}, if the processes are on different hosts")
+
+
+def unusable_addresses(facts: Facts) -> Iterator[Finding]:
+    """Yield a setting that chooses an address of RoCE ports that other hosts cannot reach."""
+    for run in facts.of(Quantity.NCCL_RUN):
+        index = run.value.environment.get("NCCL_IB_GID_INDEX")
+        bad = [fact for fact in facts.of(Quantity.GID) if fact.subject[1] == index and fact.value]
+        if bad:
+            port = bad[0].subject[0]
+            good = [fact.subject[1] for fact in facts.of(Quantity.GID) if fact.subject[0] == port and not fact.value]
+            text = f"NCCL_IB_GID_INDEX={index} is an address that is {bad[0].value} ({port})"
+            remedy = (
+                f"NCCL_IB_GID_INDEX={good[-1]}"
+                if good
+                else "configure an IPv4 address of the port; 'show_gids' lists its index"
+            )
+            yield Finding("unusable_address", text, remedy, ACCESS + 0.2, origin=str(bad[0].place))
+            return
 
 
 def _fastest(facts: Facts) -> list[Fact]:

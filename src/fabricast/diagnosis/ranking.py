@@ -9,7 +9,7 @@ from fabricast.collectives.diagnosis import Cause
 from fabricast.core.findings import Finding
 from fabricast.core.warnings import WarningCode
 from fabricast.diagnosis.topology import ADDRESS, PORT_ABOVE
-from fabricast.diagnosis.weights import CONTRADICTION, SYMPTOM
+from fabricast.diagnosis.weights import ACCESS, CONTRADICTION, SYMPTOM
 
 __all__ = ["ranked"]
 
@@ -52,6 +52,9 @@ def _unique(findings: Sequence[Finding]) -> list[Finding]:
 def _explained(findings: Sequence[Finding]) -> list[Finding]:
     """Return findings; slow copies below a switch come after the access control that explains them."""
     causes = {finding.cause for finding in findings}
+    if any(finding.cause != "stopped" and finding.gain >= ACCESS for finding in findings):
+        # What a file states may be why the run stopped.
+        findings = [replace(one, gain=SYMPTOM) if one.cause == "stopped" else one for one in findings]
     if WarningCode.DOWNGRADED_LINK in causes:
         # A narrow link of one GPU makes its copies differ from those of its class.
         code = WarningCode.CALIBRATION_CONTRADICTED

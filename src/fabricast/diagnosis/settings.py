@@ -16,7 +16,7 @@ from fabricast.diagnosis.weights import ACCESS, FIRST
 from fabricast.inputs.gpus import gpu_model, is_known_gpu
 from fabricast.nccl.records import NcclLog
 
-__all__ = ["COSTLY_SETTINGS", "costly_settings", "settings_without_forecast", "switched_off_links"]
+__all__ = ["COSTLY_SETTINGS", "SWITCHED_OFF", "costly_settings", "settings_without_forecast", "switched_off_links"]
 
 #: Identifier of a cause.
 COSTLY_SETTINGS = "costly_settings"
@@ -34,7 +34,7 @@ _OTHERS = (
 #: Ratio of times from which settings are a cause, that of one of several, and sizes in bytes from which they count.
 _COST, _COST_OF_ONE, _LARGE = 1.1, 1.05, 2.0**20
 #: Values that switch direct copies off.
-_OFF = {"NCCL_P2P_DISABLE": ("1",), "NCCL_P2P_LEVEL": ("LOC", "0")}
+SWITCHED_OFF = {"NCCL_P2P_DISABLE": ("1",), "NCCL_P2P_LEVEL": ("LOC", "0")}
 
 
 def costly_settings(
@@ -128,7 +128,7 @@ def switched_off_links(facts: Facts) -> Iterator[Finding]:
         return
     for fact in facts.of(Quantity.NCCL_RUN):
         log: NcclLog = fact.value
-        for name, values in _OFF.items():
+        for name, values in SWITCHED_OFF.items():
             if log.environment.get(name, "").upper() in values:
                 setting = f"{name}={log.environment[name]}"
                 text = f"{setting} is set, so that the GPUs do not use their NVLinks: data pass through host memory"

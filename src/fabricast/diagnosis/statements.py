@@ -8,8 +8,16 @@ from collections.abc import Callable, Iterator, Mapping
 
 from fabricast.core.facts import Block, Fact, Facts, Quantity
 from fabricast.core.findings import Finding
-from fabricast.core.short_text import shortened
-from fabricast.diagnosis.nccl_problems import CARD_FAILED, NO_VERBS, KnownProblem, known_problem
+from fabricast.core.short_text import listed, shortened
+from fabricast.diagnosis.nccl_problems import (
+    CARD_FAILED,
+    NO_VERBS,
+    OFI_FAILED,
+    OFI_REFUSED,
+    KnownProblem,
+    known_problem,
+)
+from fabricast.diagnosis.settings import SWITCHED_OFF
 from fabricast.diagnosis.weights import ACCESS, FIRST, LINK, MINOR
 from fabricast.inputs.gpus import gpu_model, is_known_gpu
 from fabricast.nccl.records import HostStatements, NcclLog, NcclTestsTable
@@ -25,6 +33,8 @@ _AFTER = {
     "uncorrected errors": "check slot, riser and power; after a completion timeout (CmpltTO) the device itself",
     "IO_PAGE_FAULT": "switch the IOMMU to pass-through (iommu=pt) or off for copies between GPUs",
     "of its PCIe link": "reseat the card, riser or cable: the PCIe link repeats packets",
+    "by its driver": "check power cables, slot and riser, and driver against model; 'nvidia-smi -r' or a power cycle",
+    "needs a reset": "reset the GPUs ('nvidia-smi -r') or reboot",
     "fallen off the bus": "check power supply and cables, riser and temperature; the GPU is gone until a reboot",
     "power limit": "raise it ('nvidia-smi -i NUMBER -pl WATTS'): a job waits for its slowest GPU",
     "fabric state": "check the fabric manager ('systemctl status nvidia-fabricmanager') and its version",
@@ -47,7 +57,22 @@ _CAUSES = {
         FIRST - 0.9,
         "if it hangs there: on one machine, test with NCCL_P2P_DISABLE=1, then check IOMMU (iommu=pt), ACS and driver",
     ),
-    "access_control": (ACCESS, "disable ACS of the ports of switches (BIOS, or 'setpci' on ACSCtl)"),
+    "stopped between hosts": (
+        FIRST - 0.9,
+        "if it hangs there, hosts may not reach each other: NCCL_SOCKET_IFNAME names the interface; check firewalls",
+    ),
+    "locked_memory": (
+        ACCESS,
+        "ulimit -l unlimited: /etc/security/limits.conf (memlock), in containers --ulimit memlock=-1",
+    ),
+    "far_memory": (
+        LINK,
+        "bind the process to the processor of its GPU: numactl -N NODE -m NODE ('nvidia-smi topo -m' lists NUMA nodes)",
+    ),
+    "access_control": (
+        ACCESS,
+        "disable ACS of switches (BIOS, or 'setpci' on ACSCtl), and of root ports where direct copies hang",
+    ),
     "narrow_link": (LINK, "reseat the card, or use another slot or riser; 'sudo lspci -vv' names the device"),
 }
 #: Events of network cards that NCCL prints as warnings, and that change nothing for a run.
@@ -56,9 +81,11 @@ _HARMLESS = re.compile(r"async event : (?:port active|client reregistration|(?:G
 
 def stated_causes(facts: Facts) -> Iterator[Finding]:
     """Yield what a run states about itself, and what single lines of programs state about a machine."""
+    of_hosts = {fact.place.path for fact in facts.of(Quantity.NCCL_RUN) if fact.value.nodes > 1}
     for fact in facts.of(Quantity.CAUSE):
-        weight, remedy = _CAUSES[fact.subject[0]]
-        yield Finding(fact.subject[0], fact.value, remedy, weight, origin=str(fact.place))
+        is_between = fact.subject[0] == "stopped" and fact.place.path in of_hosts
+        weight, remedy = _CAUSES["stopped between hosts" if is_between else fact.subject[0]]
+        yield Finding(fact.subject[0].partition(" ")[0], fact.value, remedy, weight, origin=str(fact.place))
 
 
 def wrong_results(facts: Facts) -> Iterator[Finding]:
@@ -118,7 +145,7 @@ def _as_warning(problem: KnownProblem | None, fact: Fact, facts: Facts) -> Known
     tables = [one.value for one in facts.of(Quantity.COLLECTIVE) if one.place.path == fact.place.path]
     if any(table.rows and table.rows[-1].line > fact.place.line for table in tables):
         return problem._replace(is_failure=False)
-    if problem.meaning != CARD_FAILED:
+    if problem.meaning not in (CARD_FAILED, OFI_REFUSED, OFI_FAILED):
         return problem
     logs = [run.value for run in facts.of(Quantity.NCCL_RUN) if run.place.path == fact.place.path]
     return problem._replace(is_failure=False) if any(log.network == "Socket" for log in logs) else problem
@@ -155,7 +182,7 @@ def _is_implied(block: Block, fact: Fact) -> bool:
 def _gpu_state(block: Block, value: str, same: list[Fact]) -> Finding:
     """Return the finding about a state of one or several GPUs."""
     names = [_gpu(block, fact.subject[0]) for fact in same]
-    is_numbered = len(same) > 1 and all(":" not in fact.subject[0] for fact in same)
+    is_numbered = len(same) > 1 and all(fact.subject[0].isdigit() for fact in same)
     who = f"GPUs {', '.join(fact.subject[0] for fact in same)}" if is_numbered else ", ".join(names)
     is_error = "is active" not in value and not value.startswith("power limit")
     remedy = _AFTER_ERRORS if is_error else _AFTER_THROTTLING
@@ -194,7 +221,7 @@ def card_states(facts: Facts) -> Iterator[Finding]:
 
 
 def _gpu(block: Block, number: str) -> str:
-    if ":" in number:
+    if not number.isdigit():
         return number
     address = block.addresses.get(number)
     return f"GPU {number} ({address})" if address else f"GPU {number}"
@@ -262,7 +289,9 @@ def _run_text(log: NcclLog) -> str:
         parts.append(f"network {log.network}{' (TCP)' if log.network == 'Socket' else ''}")
     if "no verbs" in log.lines and not _is_of_one_host(log):
         parts.append("no InfiniBand or RoCE card usable")
-    parts += [f"{name}={value}" for name, value in list(log.environment.items())[:_MOST_SETTINGS]]
+    for name, value in list(log.environment.items())[:_MOST_SETTINGS]:
+        is_off = value.upper() in SWITCHED_OFF.get(name, ())
+        parts.append(f"{name}={value}" + (" (no direct copies between GPUs)" if is_off else ""))
     return ", ".join(parts)
 
 
@@ -333,8 +362,10 @@ _WORSE = {"gpudirect": "without", "network": "Socket"}
 
 def _unequal_hosts(facts: Facts) -> Iterator[Finding]:
     """Yield what some hosts of a communicator state differently from the others, also in a log for each host."""
+    stopped = {fact.place.path for fact in facts.of(Quantity.CAUSE) if fact.subject[0].startswith("stopped")}
     for hosts in _jobs(facts):
         yield from _variables_of_some_hosts(hosts)
+        yield from _interfaces(hosts, stopped)
         for name, words, remedy in _OF_HOSTS:
             stated = {host: (getattr(one, name), path) for host, (path, one) in hosts.items() if getattr(one, name)}
             values = Counter(found[0] for found, _ in stated.values())
@@ -352,6 +383,30 @@ def _unequal_hosts(facts: Facts) -> Iterator[Finding]:
             text = f"{', '.join(listed)}; {words.format(who, usual)}".replace(" 1 network cards", " 1 network card")
             (_, line), path = min(different.values(), key=lambda one: one[0][1])
             yield Finding(f"host_differs_{name}", text, remedy, ACCESS + 0.1, origin=f"{path}:{line}")
+
+
+#: Addresses that exist on every host, or on one link only.
+_LOCAL = re.compile(r"127\.|fe80|169\.254\.|172\.17\.|::1\b")
+
+
+def _interfaces(hosts: _Hosts, stopped: set[str]) -> Iterator[Finding]:
+    """Yield interfaces over which hosts find each other, if they differ or one has no address for other hosts.
+
+    Names may differ on hosts of one network: they are a cause in files of runs that `stopped`.
+    """
+    used = {host: (one.interface, path) for host, (path, one) in hosts.items() if one.interface}
+    names = {interface.partition(":")[0] for (interface, _), _ in used.values()}
+    local = [host for host, ((interface, _), _) in used.items() if _LOCAL.match(interface.partition(":")[2])]
+    if len(used) < 2 or (len(names) < 2 and not local):
+        return
+    (_, line), path = used[local[0] if local else next(iter(used))]
+    listed_hosts = [f"{host} {interface.partition(':')[0]}" for host, ((interface, _), _) in used.items()]
+    text = f"the hosts find each other over different interfaces ({listed(listed_hosts, _MOST_SETTINGS)})"
+    if local:
+        text = f"other hosts cannot reach {local[0]} at its address ({used[local[0]][0][0]})"
+    remedy = "NCCL_SOCKET_IFNAME names an interface of the same network on all hosts ('ip -brief address')"
+    weight = ACCESS + 0.1 if local or path in stopped else MINOR
+    yield Finding("host_differs_interface", text, remedy, weight, origin=f"{path}:{line}")
 
 
 def _usual(name: str, values: Counter[str]) -> str:
@@ -376,6 +431,10 @@ def _between_nodes(log: NcclLog, place: Callable[..., str]) -> Iterator[Finding]
             ACCESS,
             origin=place("no GDR"),
         )
+    if log.environment.get("NCCL_NET", "").lower() == "socket" and not network:
+        text = "NCCL_NET=Socket is set: data between nodes pass through TCP, without InfiniBand or RoCE"
+        yield Finding("tcp_between_nodes", text, _sockets_remedy(log), ACCESS, origin=place("NCCL_NET"))
+        return
     if not (network or (log.network and log.nodes > 1)):
         return
     if (network and all("Socket" in via for via in network)) or (not network and log.network == "Socket"):
@@ -409,7 +468,11 @@ def _between_nodes(log: NcclLog, place: Callable[..., str]) -> Iterator[Finding]
         )
         return
     over_cards = [via for via in network if "Socket" not in via]
-    if over_cards and not any("GDR" in via for via in over_cards):
+    if over_cards and "Libfabric" in over_cards[0] and not any("GDR" in via for via in over_cards):
+        text = f"no hop between nodes uses GPUDirect RDMA (via {over_cards[0]}): data pass through host memory"
+        remedy = "a libfabric with CUDA ('fi_info -p efa -c FI_HMEM'), on a type of instance that has GPUDirect RDMA"
+        yield Finding("no_gpudirect", text, remedy, ACCESS, origin=place("NET"))
+    elif over_cards and not any("GDR" in via for via in over_cards):
         yield Finding(
             "no_gpudirect",
             f"no hop between nodes uses GPUDirect RDMA (via {over_cards[0]}): data pass through host memory",
@@ -421,6 +484,8 @@ def _between_nodes(log: NcclLog, place: Callable[..., str]) -> Iterator[Finding]
 
 def _sockets_remedy(log: NcclLog) -> str:
     """Return what permits InfiniBand or RoCE: first without a setting that excludes it."""
+    if log.environment.get("NCCL_NET", "").lower() == "socket":
+        return "unset NCCL_NET, if the nodes have InfiniBand or RoCE cards"
     if log.environment.get("NCCL_IB_DISABLE") == "1":
         return "unset NCCL_IB_DISABLE, if the nodes have InfiniBand or RoCE cards"
     return (
@@ -519,11 +584,13 @@ def _of_run(fact: Fact, *, has_tables: bool, is_one_host: bool) -> Iterator[Find
         )
     yield from _between_nodes(log, place)
     if log.disabled_pairs:
-        one, other = log.disabled_pairs[0]
+        one, other = min(log.disabled_pairs)
+        count = len(log.disabled_pairs)
         yield Finding(
             "no_peer_access",
-            f"NCCL states that direct copies are disabled between {len(log.disabled_pairs)} pairs (for example {one} "
-            f"and {other}): data pass through host memory",
+            f"NCCL states that direct copies are disabled between GPUs {one} and {other}"
+            + (f" and {count - 1} other pairs" if count > 2 else " and one other pair" if count == 2 else "")
+            + ": data pass through host memory",
             "check driver, IOMMU and ACS; 'nvidia-smi topo -p2p r' names the reason",
             ACCESS,
             origin=place("disabled"),

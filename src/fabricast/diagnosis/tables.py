@@ -18,7 +18,7 @@ from fabricast.core.warnings import CodedWarning, WarningCode
 from fabricast.diagnosis.answers import Answers
 from fabricast.diagnosis.cluster_forecasts import cluster_forecast, compare_with_forecast
 from fabricast.diagnosis.clusters import ComparedTable, compare_with_public, run_of
-from fabricast.diagnosis.curves import slower_than_larger
+from fabricast.diagnosis.curves import falling_rate, slower_than_larger
 from fabricast.diagnosis.measured import CONTRADICTING_FILES
 from fabricast.diagnosis.settings import costly_settings, settings_without_forecast
 from fabricast.diagnosis.verdict import LACKS_TOPOLOGY, is_refuted, is_within, within_text
@@ -38,11 +38,10 @@ def compare_tables(machine: Machine | None, facts: Facts, answers: Answers) -> N
     tables = list(facts.of(Quantity.COLLECTIVE))
     for fact in tables[:MOST_TABLES]:
         try:
-            if not fact.value.rows or fact.value.operation is None:
+            if not fact.value.rows or fact.value.operation is None or fact.value.ranks == 1:
                 answers.damaged.append(_table_problem(fact))
                 continue
-            itself = slower_than_larger(fact)
-            answers.findings += [] if itself is None else [itself]
+            answers.findings += [one for one in (slower_than_larger(fact), falling_rate(fact)) if one is not None]
             if machine is None:
                 raise InputError(_reason_of_table(fact.value))
             found, assumed, within, doubtful = _of_collective(machine, fact)
@@ -78,6 +77,8 @@ def _reason_of_table(table: NcclTestsTable) -> str:
 def _table_problem(fact: Fact) -> str:
     """Return why a table cannot be compared with anything."""
     table: NcclTestsTable = fact.value
+    if table.ranks == 1:
+        return f"{fact.place}: the table is of one rank, which sends nothing: start more ('-g 8' or 'mpirun -np 8')"
     if not table.rows:
         line, reason = table.excluded[0] if table.excluded else (table.line, "has no row")
         return f"{fact.place.path}:{line}: no valid row of nccl-tests: {reason}"

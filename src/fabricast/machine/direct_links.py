@@ -23,6 +23,10 @@ _SWITCHED_LINKS = 13
 _MESHES = ("v100 sxm2", "v100 sxm3", "p100 sxm2", "v100", "p100")
 
 
+#: Links of a bridge between two cards, by words of the model. NVIDIA, data sheets of the models.
+_BRIDGE_LINKS = {"a6000": 4, "a40": 4, "3090 ti": 4, "3090": 4}
+
+
 class MissingLinksError(InputError):
     """Error about GPUs that always have direct links, although a file shows none."""
 
@@ -101,6 +105,7 @@ def _unequal(tree: PcieTree, models: Mapping[str, str]) -> Iterator[CodedWarning
     most = max(totals.values())
     fewer = [gpu for gpu in gpus if totals[gpu] < most]
     if not fewer:
+        yield from _incomplete_bridges(tree, models)
         return
     full = [gpu for gpu in gpus if totals[gpu] == most]
     usual = Counter(counts[full[0]]).most_common(1)[0][0]
@@ -120,6 +125,17 @@ def _unequal(tree: PcieTree, models: Mapping[str, str]) -> Iterator[CodedWarning
         yield CodedWarning(WarningCode.UNEQUAL_DIRECT_LINKS, text)
     else:
         yield CodedWarning(WarningCode.TOPOLOGY_NOTE, f"{text}; bridges and meshes of this kind can be unequal")
+
+
+def _incomplete_bridges(tree: PcieTree, models: Mapping[str, str]) -> Iterator[CodedWarning]:
+    """Yield pairs whose bridge has fewer links than its cards."""
+    for link in tree.peer_links:
+        known = {gpu_model(models[end]) for end in link.endpoints if is_known_gpu(models.get(end, ""))}
+        whole = {_BRIDGE_LINKS.get(model.words) for model in known}
+        most = whole.pop() if len(whole) == 1 else None
+        if most is not None and link.links is not None and link.links < most:
+            text = f"GPUs {' and '.join(link.endpoints)} use {link.links} of the {most} links of their bridge"
+            yield CodedWarning(WarningCode.UNEQUAL_DIRECT_LINKS, f"{text}: it may not be fully inserted")
 
 
 def _has_address(tree: PcieTree, gpu: str) -> bool:

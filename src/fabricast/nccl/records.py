@@ -48,6 +48,8 @@ class HostStatements:
     ----------
     version, network : (str, int)
         Version of NCCL, and network between hosts.
+    interface : (str, int)
+        Interface and address at which other hosts reach this one.
     cards : (str, int)
         Number of network cards.
     gpudirect : (str, int)
@@ -58,6 +60,7 @@ class HostStatements:
 
     version: tuple[str, int] | None = None
     network: tuple[str, int] | None = None
+    interface: tuple[str, int] | None = None
     cards: tuple[str, int] | None = None
     gpudirect: tuple[str, int] | None = None
     environment: dict[str, tuple[str, int]] = field(default_factory=dict)
@@ -93,8 +96,8 @@ class NcclLog:
         Variables that the log states.
     fallbacks : list of int
         Patterns without a path.
-    disabled_pairs : list of (int, int)
-        GPUs without peer access, by the log.
+    disabled_pairs : set of (int, int)
+        GPUs without peer access, by the log; the smaller number is first.
     truncated_orders : int
         Number of channel lines that NCCL cut off.
     states_nodes : bool
@@ -123,7 +126,7 @@ class NcclLog:
     choices: list[LoggedChoice] = field(default_factory=list)
     environment: dict[str, str] = field(default_factory=dict)
     fallbacks: list[int] = field(default_factory=list)
-    disabled_pairs: list[tuple[int, int]] = field(default_factory=list)
+    disabled_pairs: set[tuple[int, int]] = field(default_factory=set)
     truncated_orders: int = 0
     states_nodes: bool = False
     network: str = ""

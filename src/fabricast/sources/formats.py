@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from fabricast.core.facts import Content
 from fabricast.sources import (
+    bandwidth_test,
     benchpress,
     cluster_yaml,
+    dcgmi,
     hwloc_xml,
     iblinkinfo,
     ibnetdiscover,
@@ -32,11 +34,13 @@ from fabricast.sources import (
     perftest,
     rocm_bandwidth_test,
     rocm_smi,
+    show_gids,
     slurm_topology,
     tables,
     topology_yaml,
     transfer_bench,
     ucx_perftest,
+    ulimit,
 )
 from fabricast.sources.text import Format
 
@@ -56,14 +60,18 @@ FORMATS: tuple[Format, ...] = (
     nvidia_smi.FORMAT,
     nvidia_smi_csv.FORMAT,
     lspci_lines.FORMAT,
+    dcgmi.FORMAT,
     kernel_log.FORMAT,
     ibstat.FORMAT,
+    show_gids.FORMAT,
+    ulimit.FORMAT,
     iblinkinfo.FORMAT,
     rocm_bandwidth_test.FORMAT,
     transfer_bench.FORMAT,
     p2pmark.FORMAT,
     nvbandwidth.FORMAT,
     p2p_bandwidth_latency.FORMAT,
+    bandwidth_test.FORMAT,
     nccl_tests.FORMAT,
     nccl_log.FORMAT,
     mpi_errors.FORMAT,

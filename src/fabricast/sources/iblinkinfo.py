@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from fabricast.core.errors import InputError
 from fabricast.core.facts import Content, Fact, Quantity
 from fabricast.sources.text import Format, Reading, Text
 
@@ -58,9 +59,9 @@ def _short(name: str) -> str:
     return _SUFFIX.sub("", name.strip())
 
 
-def _cables(text: Text) -> tuple[list[_Cable], set[str]]:
-    """Return the cables, each once, although both of its ends are listed, and the names of switches."""
-    kind, node, switches = "", "", set[str]()
+def _cables(text: Text) -> tuple[list[_Cable], set[str], list[InputError]]:
+    """Return the cables, each once, although both of its ends are listed, the names of switches, and cut lines."""
+    kind, node, switches, cut = "", "", set[str](), list[InputError]()
     found = dict[frozenset[tuple[str, str]], _Cable]()
     for number, line in text.lines():
         if (named := _NODE.match(line)) is not None:
@@ -70,7 +71,8 @@ def _cables(text: Text) -> tuple[list[_Cable], set[str]]:
         elif _has_cable(line):
             match = _CABLE.match(line)
             if match is None and not line.rstrip().endswith(")"):
-                raise text.error(f"is {line.strip()[:60]!r}, expected a cable of iblinkinfo: the file is cut", number)
+                reason = f"is {line.strip()[:60]!r}, expected a cable of iblinkinfo: the file is cut"
+                cut.append(text.error(reason, number))
             if match is None or _AGGREGATION in (node + match["to"]):
                 # A port that the subnet manager could not read, or an end that is a part of a switch.
                 continue
@@ -82,7 +84,7 @@ def _cables(text: Text) -> tuple[list[_Cable], set[str]]:
             elif kind == "CA":
                 # Ports without a cable are Down on every switch, and a port of a host should be up.
                 found[frozenset(((match["lid"], match["port"]),))] = _cable(match, source, number)
-    return list(found.values()), switches
+    return list(found.values()), switches, cut
 
 
 def _cable(match: re.Match[str], source: str, number: int) -> _Cable:
@@ -102,10 +104,10 @@ def _cable(match: re.Match[str], source: str, number: int) -> _Cable:
 
 
 def _read(text: Text) -> Iterator[Reading]:
-    cables, switches = _cables(text)
+    cables, switches, cut = _cables(text)
     if not cables:
-        raise text.error("has no cable whose link works")
-    yield Reading([*_notes(text, cables, switches), *_states(text, cables)], line=cables[0].line)
+        raise cut[0] if cut else text.error("has no cable whose link works")
+    yield Reading([*_notes(text, cables, switches), *_states(text, cables)], cut, line=cables[0].line)
 
 
 def _notes(text: Text, cables: list[_Cable], switches: set[str]) -> Iterator[Fact]:

@@ -1,4 +1,4 @@
-"""Reader of ``ibstat`` and ``ibstatus``: state and rate of the ports of InfiniBand and RoCE cards."""
+"""Reader of ``ibstat``, ``ibstatus``, ``ibv_devinfo`` and ``rdma link``: states and rates of ports of network cards."""
 
 from __future__ import annotations
 
@@ -21,7 +21,15 @@ _IMAGE = re.compile(r"^\s+System image GUID: (0x[0-9a-f]{1,16})")
 _STATUS_PORT = re.compile(r"^Infiniband device '([\w.-]{1,40})' port (\d{1,3}) status:")
 _STATUS_FIELD = re.compile(r"^\s+(state|phys state|rate|link_layer):\s+(?:\d{1,2}: )?(\S{1,20})")
 _NAMES = {"state": "State", "phys state": "Physical state", "rate": "Rate", "link_layer": "Link layer"}
+#: Cards, ports and fields of ibv_devinfo, which prints the rate only with -v; copies may lack the indentation.
+_DEVINFO_CARD = re.compile(r"^\s*hca_id:\s+([\w.-]{1,40})")
+_DEVINFO_PORT = re.compile(r"^\s*port:\s+(\d{1,3})\s*$")
+_DEVINFO_FIELD = re.compile(r"^\s*(state|phys_state|link_layer|active_width|active_speed|sys_image_guid):\s+(\S{1,20})")
+#: Ports of 'rdma link'.
+_RDMA_LINK = re.compile(r"^link ([\w.-]{1,40})/(\d{1,3}) (?:.{1,200} )?state (\w{1,20}) physical_state (\w{1,20})")
+_STATES = {"ACTIVE": "Active", "DOWN": "Down", "INIT": "Initializing", "ARMED": "Armed"}
 #: Host in front of the lines of pdsh and clush.
+_WORDS_BEFORE_COLONS = ("hca_id", "port", "state", "phys_state", "link_layer", "active_width", "active_speed")
 _OF_HOST = re.compile(r"^([A-Za-z][\w.-]{0,60}):(?: |(?=\t))(.*)")
 
 
@@ -32,6 +40,7 @@ class _Port:
     name: str
     line: int
     fields: dict[str, str]
+    has_rate: bool = True
 
     @property
     def is_active(self) -> bool:
@@ -39,21 +48,24 @@ class _Port:
 
     @property
     def rate(self) -> float:
-        text = self.fields.get("Rate", "")
-        return float(text) if text.replace(".", "", 1).isdigit() else 0.0
+        lanes = int(self.fields.get("active_width", "1X").rstrip("Xx") or 1)
+        text = self.fields.get("active_speed") or self.fields.get("Rate", "")
+        return lanes * float(text) if text.replace(".", "", 1).isdigit() else 0.0
 
 
 def _is_report(text: Text) -> bool:
-    if "CA type:" not in text.raw and "Infiniband device '" not in text.raw:
+    if not any(word in text.raw for word in ("CA type:", "Infiniband device '", "hca_id:", " physical_state ")):
         return False
-    return any(_CARD.match(line) or _STATUS_PORT.match(line) for _, _, line in _lines(text))
+    starts = (_CARD, _STATUS_PORT, _DEVINFO_CARD, _RDMA_LINK)
+    return any(start.match(line) for _, _, line in _lines(text) for start in starts)
 
 
 def _lines(text: Text) -> Iterator[tuple[int, str, str]]:
     """Yield number, host and text of the lines; the host is empty where they have none."""
     for number, line in text.lines():
         match = _OF_HOST.match(line)
-        yield (number, "", line) if match is None else (number, f"{match[1]} ", match[2])
+        is_host = match is not None and match[1] not in _WORDS_BEFORE_COLONS
+        yield (number, f"{match[1]} ", match[2]) if match is not None and is_host else (number, "", line)
 
 
 def _ports(text: Text) -> list[_Port]:
@@ -68,6 +80,21 @@ def _ports(text: Text) -> list[_Port]:
         elif (match := _STATUS_PORT.match(line)) is not None:
             last[host] = _Port(f"{host}{match[1]} port {match[2]}", number, {})
             ports.append(last[host])
+        elif (match := _DEVINFO_CARD.match(line)) is not None:
+            cards[host], images[host] = f"{host}{match[1]}", ""
+            last.pop(host, None)
+        elif (match := _RDMA_LINK.match(line)) is not None:
+            fields = {"State": _STATES.get(match[3], match[3].capitalize()), "Physical state": match[4].capitalize()}
+            ports.append(_Port(f"{host}{match[1]} port {match[2]}", number, fields, has_rate=False))
+        elif host in cards and (match := _DEVINFO_PORT.match(line)) is not None:
+            image = images.get(host)
+            fields = {"System image GUID": f"{host}{image}"} if image else {}
+            last[host] = _Port(f"{cards[host]} port {match[1]}", number, fields, has_rate=False)
+            ports.append(last[host])
+        elif (match := _DEVINFO_FIELD.match(line)) is not None and (
+            match[1] == "sys_image_guid" or (host in last and not last[host].has_rate)
+        ):
+            _add_devinfo(last.get(host), images, host, match[1], match[2])
         elif host in last and (match := _STATUS_FIELD.match(line)) is not None:
             last[host].fields.setdefault(_NAMES[match[1]], match[2].capitalize())
         elif host in cards and (match := _PORT.match(line)) is not None:
@@ -80,12 +107,22 @@ def _ports(text: Text) -> list[_Port]:
     return ports
 
 
+def _add_devinfo(port: _Port | None, images: dict[str, str], host: str, name: str, value: str) -> None:
+    """Add a field of ibv_devinfo to its port, or to the card above its ports."""
+    if name == "sys_image_guid":
+        images[host] = value
+    elif port is not None and name == "state":
+        port.fields.setdefault("State", _STATES.get(value.removeprefix("PORT_"), value))
+    elif port is not None:
+        port.fields.setdefault({"phys_state": "Physical state", "link_layer": "Link layer"}.get(name, name), value)
+
+
 def _read(text: Text) -> Iterator[Reading]:
     ports = _ports(text)
     if not ports:
         raise text.error("has no port, expected the output of 'ibstat' or 'ibstatus'")
     for port in ports:
-        if "State" not in port.fields or "Rate" not in port.fields:
+        if "State" not in port.fields or (port.has_rate and "Rate" not in port.fields):
             raise text.error(f"{port.name} lacks its state or rate: the file is cut", port.line)
     rates = [
         text.fact(Quantity.PORT_RATE, port.rate, port.line, "ibstat", subject=(port.name,), unit="Gbit/s")
@@ -127,7 +164,9 @@ def _usual(rates: Counter[float]) -> float:
 
 def _words(ports: list[_Port]) -> str:
     rates = Counter(port.rate for port in ports if port.is_active)
-    listed = ", ".join(f"{count} x {rate:g} Gbit/s" for rate, count in rates.most_common())
+    listed = ", ".join(
+        f"{count} x {rate:g} Gbit/s" if rate else f"{count} of unknown rate" for rate, count in rates.most_common()
+    )
     return f"active ports of network cards: {listed or 'none'}"
 
 
@@ -139,5 +178,5 @@ FORMAT = Format(
     _is_report,
     _read,
     "ibstat.txt",
-    versions="also `ibstatus`, and hosts by pdsh: ports that are down, and ports with a lower rate than the others",
+    versions="also `ibstatus`, `ibv_devinfo`, `rdma link`, and hosts by pdsh: ports that are down or slow",
 )

@@ -18,6 +18,19 @@ _KIND = re.compile(rf"{_DEVICE}:(?: AER:)?\s+\[\s*\d+\]\s+(\w+)")
 #: Address and number; what a user publishes may lack the address.
 _XID = re.compile(r"NVRM: Xid \((PCI:[^)\s]{0,40})\): (\d{1,4}),?\s*(.*)")
 _WHOLE = re.compile(r"PCI:([0-9a-fA-F]{4}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2})(?:\.[0-7])?")
+#: GPUs that NVIDIA's driver cannot use: state by words of its message. Its words may stand on the lines below the GPU.
+_UNUSABLE = {
+    "fallen off the bus": "has fallen off the bus",
+    "GPU lost from the bus": "has fallen off the bus",
+    "RmInitAdapter failed": "cannot be initialised by its driver (RmInitAdapter failed)",
+    "probe routine failed": "is refused by its driver (probe routine failed)",
+    "NV_ERR_RESET_REQUIRED": "needs a reset",
+}
+_NVIDIA_GPU = re.compile(r"NVRM: (?:The NVIDIA )?GPU (?:at )?(?:PCI:)?([0-9a-fA-F]{4}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2})")
+#: Lines after the address of a GPU in which its state may follow.
+_LINES_BELOW = 6
+#: Name of a GPU whose address a message leaves out.
+_SOME_GPU = "a GPU"
 #: Errors of AMD's driver.
 _AMD = re.compile(rf"amdgpu {_DEVICE}: .{{0,60}}?(GPU reset begin|ring \S{{1,40}} timeout|MES failed to respond)")
 #: Errors of NVSwitches; the driver states whether they are fatal.
@@ -55,7 +68,8 @@ _OF_HOST = re.compile(r"^([A-Za-z][\w.-]{0,60}): (?=\[\s*\d+\.\d{6}\])")
 _KERNEL = re.compile(r"^(?:\[\s*\d+\.\d{6}\]|\w{3}\s+\d+ [\d:]{8} \S+ kernel:) ")
 _WORDS = (
     "PCIe Bus Error",
-    "NVRM: Xid",
+    "NVRM: ",
+    *_UNUSABLE,
     "SXid (",
     ": [",
     "available PCIe bandwidth",
@@ -70,6 +84,7 @@ _CARD_DRIVER = re.compile(r"mlx\w+|bnxt_\w+|ice|irdma|efa|ionic")
 #: Number of corrected errors of a link from which they are no accident.
 _MANY = 5
 #: Errors of programs, which say nothing about the machine.
+_OFF_THE_BUS = 79
 _OF_PROGRAMS = (13, 31, 32, 43, 45, 68, 69)
 _LONGEST_NOTE = 100
 #: Errors of GPUs and NVLinks. NVIDIA, "Xid Errors".
@@ -159,6 +174,7 @@ def _facts_of(text: Text, of_host: list[tuple[int, str]]) -> list[Fact]:
             if (device, code) not in known:
                 known.add((device, code))
                 facts.append(_switch_error(text, device, match, number))
+    facts += [*_unusable_gpus(text, of_host, {device for device, code in known if code == _OFF_THE_BUS})]
     facts += _ports(text, of_host)
     for device, count in corrected.items():
         if 0 < count < _MANY:
@@ -168,6 +184,28 @@ def _facts_of(text: Text, of_host: list[tuple[int, str]]) -> list[Fact]:
             named = f" ({', '.join(list(kinds.get(device, {}))[:3])})" if device in kinds else ""
             facts.append(_fact(text, device, f"{count} corrected errors of its PCIe link{named}", lines[device]))
     return facts
+
+
+def _unusable_gpus(text: Text, of_host: list[tuple[int, str]], lost: set[str]) -> Iterator[Fact]:
+    """Yield GPUs that the driver cannot use, except those whose Xid says so (`lost`): each once, with its first state.
+
+    A message without an address is about one of the others, if there are any.
+    """
+    found: dict[str, tuple[str, int]] = {}
+    device, since = _SOME_GPU, 0
+    for number, line in of_host:
+        if (match := _NVIDIA_GPU.search(line)) is not None:
+            device, since = f"{match[1].lower()}.0", number
+        elif number > since + _LINES_BELOW:
+            device = _SOME_GPU
+        state = next((state for words, state in _UNUSABLE.items() if words in line), None)
+        if state is not None and "Xid" not in line:
+            found.setdefault(device, (state, number))
+    if len(found) > 1 or lost:
+        found.pop(_SOME_GPU, None)
+    for device, (state, number) in found.items():
+        if device not in lost:
+            yield _fact(text, device, state, number)
 
 
 def _ports(text: Text, of_host: list[tuple[int, str]]) -> Iterator[Fact]:

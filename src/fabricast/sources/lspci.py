@@ -307,6 +307,8 @@ def _devices_of_tree(text: Text, lines: Sequence[tuple[int, str]]) -> list[_PciD
             position += 1
     if not any(root.children for root in roots):
         raise text.error("contains no device, expected output of 'lspci -tv'")
+    if not any(device.text not in ("", "PCI bridge", "host bridge") for root in roots for device in root.walk()):
+        raise text.error("has no names of devices, as 'lspci -t' prints it, expected output of 'lspci -tv'")
     for root in roots:
         _check_buses(text, root)
     return roots

@@ -13,22 +13,31 @@ __all__ = ["FORMAT"]
 #: Messages on one line: of UCX, Open MPI, libfabric, launchers and perftest.
 _MESSAGES = (
     re.compile(r"UCX\s+(?:ERROR|Fatal:?)\s+(.+)"),
-    re.compile(r"ib_mlx5_log\.c:\d{1,6}\s+(?:FATAL: )?(.+)"),
+    re.compile(r"UCX\s+WARN\s+((?:transport|network device) '.{1,60}' is not available.*)"),
+    # Lines about the queue of an error follow it: "DCI QP 0xd16 wqe[3]: SEND".
+    re.compile(r"ib_mlx5_log\.c:\d{1,6}\s+(?:FATAL: )?(?!\s|\w+ QP 0x\w+ wqe)(.+)"),
+    re.compile(r" QP 0x\w+ wqe.{0,120} (sgix \d{1,4} dgid fe80::\S+)"),
     re.compile(r"cma_ep\.c:\d{1,6}\s+(process_vm_readv.+)"),
     re.compile(r"(Read -1, expected \d{1,15}, errno ?= ?1\b)"),
     re.compile(r"pml_ucx\.c:\d{1,6}\s+Error: (.+)"),
     re.compile(r"btl_tcp_endpoint\.c[^\]]{0,200}\]\s*(connect\(\) to .+)"),
     re.compile(
-        r"((?:OFI )?fi_getinfo(?:\(\))? fail(?:ed|ure).*|OFI [\w ]{1,60} failed.+|PSM2 (?:was unable|can't) .+)"
+        r"((?:OFI )?fi_getinfo(?:\(\))? fail(?:ed|ure).*|(?<!NET/)OFI [\w ()]{1,60} failed.+"
+        r"|PSM2 (?:was unable|can't|no hfi) .+)"
     ),
     re.compile(r"((?:orted|prted): command not found)|(There are not enough slots available.+)"),
     re.compile(r"((?:ORTE|PRTE) was unable to reliably start one or more daemons)"),
     re.compile(r"^(ssh: connect to host \S+ port \d{1,5}: .+)"),
-    re.compile(r"(Failed to modify QP \d{1,15} to RT[RS]\b.*|Unable to Connect the HCA's through the link)"),
+    re.compile(r"(Failed to modify QP (?:\d{1,15} )?to RT[RS]\b.*|Unable to Connect the HCA's through the link)"),
     re.compile(r"(Failed status \d{1,3}: wr_id .+)"),
     re.compile(r"(Unable to (?:open file descriptor for|init the) socket connection)"),
     re.compile(r"(Couldn't allocate MR.*|failed to create mr\b.*|Couldn't read remote address)"),
     re.compile(r"^\s*(Port number \d{1,3} state is Down)"),
+    re.compile(r"^\s*(GID: (?:00:){15}00)\s*$"),
+    re.compile(r"(CQE ERROR.+|init failed for transport: IBGDA)"),
+    re.compile(r"ERROR (collect_ports_data: .+|Failed to lock \w{1,8} tree.*|Cannot create SHARP job.*)"),
+    re.compile(r"[Gg]loo.{0,200}?((?:connect |Unable to resolve hostname|Connection |timed out|Timed out ).+)"),
+    re.compile(r"^(?:\w{1,40}: )?(connect \[[\w.:]{1,60}\]:\d{1,5}: .+)"),
 )
 #: Beginnings of messages in boxes of several lines, whose last lines name the host.
 _BOX = re.compile(
@@ -53,15 +62,21 @@ _BOX_ENDS = re.compile(r"-{40}")
 _FATAL = re.compile(
     r"UCX\s+Fatal|FATAL: |[Rr]etry count exceeded|Failed status \d|Failed to modify QP|socket connection"
     r"|Couldn't (?:allocate MR|read remote)|failed to create mr|state is Down|command not found|enough slots"
-    r"|unable to reliably start|fi_getinfo|OFI [\w ]{1,60} failed"
+    r"|unable to reliably start|fi_getinfo|OFI [\w ()]{1,60} failed"
     r"|MPI_ERRORS_ARE_FATAL|An error occurred in MPI_|MPI_ABORT|MPI_Abort|[Ff]atal error in|Primary job  ?terminated"
     r"|exited on signal|[Cc]aught signal|unable to reach each other|Failed to create UCP worker|resolve UCX endpoint"
 )
 #: Host in "[1548304905.378218] [host:4770 :0]", "[host:04770]" and "[host][[38971,1],2]".
-_HOST = re.compile(r"\[([A-Za-z][\w.-]{0,200})(?::\d{1,10}\s*(?::\d{1,10}\s*)?(?::\d{1,10})?)?\]")
+_HOST = re.compile(r"\[([A-Za-z][\w.-]{0,200})(?::\d{1,10}\s*(?::\d{1,10}\s*)?(?::\d{1,10})?\]|\]\[)")
 _NUMBER = re.compile(r"\d+")
 _WORDS = (
     "UCX ",
+    "CQE ERROR",
+    "IBGDA",
+    "GID: 00:00",
+    "ERROR ",
+    "loo",
+    "connect [",
     ".c:",
     "errno",
     "OFI ",
@@ -102,7 +117,9 @@ def _may_be_error(line: str) -> bool:
 
 
 def _message(line: str) -> str | None:
-    """Return the message of a line; None if it has none."""
+    """Return the message of a line; None if it has none, or if NCCL prints it."""
+    if "NCCL " in line:
+        return None
     matches = (match for one in _MESSAGES if (match := one.search(line)) is not None)
     return next((str(match[match.lastindex or 0]).strip() for match in matches), None)
 
@@ -161,7 +178,7 @@ def _read(text: Text) -> Iterator[Reading]:
 
 
 FORMAT = Format(
-    "Open MPI and UCX",
+    "MPI, UCX and gloo",
     Content.RUN_ERRORS,
     "mpirun -np 16 osu_allreduce > run.log 2>&1",
     "[1548304905.378218] [node1:4770 :0] ib_iface.c:690 UCX ERROR ibv_create_cq(cqe=4096) failed: Cannot allocate",

@@ -7,11 +7,12 @@ from collections.abc import Iterator, Sequence
 
 from fabricast.core.facts import Content, Quantity
 from fabricast.pcie.topology.devices import Device, DeviceForest
+from fabricast.sources.nccl_xml import VIRTUAL
 from fabricast.sources.text import Format, Reading, Text
 
 __all__ = ["FORMAT"]
 
-_START, _END = re.compile(r"=== System : maxBw"), re.compile(r"={20,}\s*$")
+_START, _END = re.compile(r"=== System : max(?:Bw|Width)"), re.compile(r"={20,}\s*$")
 _CPU = re.compile(r"^CPU/(?:([0-9a-fA-F]{1,16})-)?([0-9a-fA-F]{1,16})")
 _SYSTEM_LINK = re.compile(r"\+ \w+\[[\d.]+\] - CPU/(?:([0-9a-fA-F]{1,16})-)?([0-9a-fA-F]{1,16})")
 _PATHS = re.compile(r"^GPU/(?:([0-9a-fA-F]{1,16})-)?([0-9a-fA-F]{1,16}) :")
@@ -122,6 +123,10 @@ def _bus_id(text: str) -> str:
 
 
 def _read(text: Text) -> Iterator[Reading]:
+    for number, line in text.lines(lambda line: "+ PCI[0.2]" in line):
+        if "+ PCI[0.2]" in line:
+            yield Reading([text.fact(Quantity.NOTE, VIRTUAL, number, "NCCL log")])
+            break
     forest, start = _forest(text)
     yield Reading([text.fact(Quantity.TOPOLOGY, forest, start, forest.program)], program=forest.program)
 
@@ -134,5 +139,5 @@ FORMAT = Format(
     lambda text: _START.search(text.raw) is not None,
     _read,
     "nccl.log",
-    versions="NCCL 2.12 to 2.30, lines of NCCL_DEBUG_SUBSYS=GRAPH",
+    versions="NCCL 2.6 to 2.30, lines of NCCL_DEBUG_SUBSYS=GRAPH",
 )

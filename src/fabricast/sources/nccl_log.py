@@ -13,14 +13,17 @@ from fabricast.sources.text import Format, Reading, Text
 
 __all__ = ["FORMAT"]
 
-_INFO = re.compile(r"NCCL (?:INFO|WARN) (.*)")
-_WARN = re.compile(r"NCCL WARN (.*)")
+#: Before 2.4, lines do not name NCCL: "node1:7:9 [0] include/socket.h:360 WARN Call to connect failed".
+_BEFORE_2_4 = r"^[\w.-]+:\d+:\d+ \[\d+\] (?:\S{1,80} )?"
+_INFO = re.compile(rf"(?:NCCL |{_BEFORE_2_4})(?:INFO|WARN) (.*)")
+_WARN = re.compile(rf"(?:NCCL |{_BEFORE_2_4})WARN (.*)")
 #: Message that says nothing without the place of its call.
 _CALL = re.compile(r"([\w/]{1,60}\.cc):\d{1,5} NCCL WARN (Cuda failure .*)")
 #: Errors of NCCL as its callers print them: nccl-tests and PyTorch.
 _ERROR = re.compile(
     r"((?:Test )?(?:NCCL|CUDA) failure .*|nccl(?:UnhandledCuda|System|Internal|Remote)Error\b.*"
     r"|(?:torch\.)?(?:cuda\.)?OutOfMemoryError.*|CUDA out of memory.*"
+    r"|NET/OFI Couldn't .*|Last NCCL warning\(error\): .*|HW Exception by GPU .*|Memory access fault by GPU .*"
     r"|ncclInvalid(?:Usage|Argument)\b.*|Watchdog caught collective operation timeout.*"
     r"|[^\n]{0,120}?(?:peer access is not supported between these two devices|system not yet initialized"
     r"|cudaErrorSystemNotReady|no kernel image is available|invalid device function).{0,200})"
@@ -28,16 +31,18 @@ _ERROR = re.compile(
 _HOST = re.compile(r"^([\w.-]+):\d+:\d+ \[\d+\] ")
 _STATEMENT = re.compile(
     r"NCCL version|set by environment|(?:Channel|Ring) \d|Selected [Pp]rovider|Pattern \d|n[rR]anks \d"
-    r"|coll channels|Bytes ->|Could not find|P2P is disabled|Using network|NET/IB : |NET/Socket : Using|libibverbs"
+    r"|Bootstrap : Using|coll channels|Bytes ->|Could not find|P2P is disabled|Using network|NET/IB : |libibverbs"
+    r"|NET/Socket : Using"
 )
 #: Variables of the command that a log begins with: "mpirun -x NCCL_ALGO=Ring", "export NCCL_ALGO=Ring".
-_COMMAND = re.compile(r"(?:^|[\s\"'])(?:export )?(NCCL_(?!DEBUG)[A-Z0-9_]{2,60})=([^\s\"';$]{1,100})")
-_IN_COMMAND = ("_perf", "mpirun", "srun ", "torchrun", "export ", "docker ", "python")
+_COMMAND = re.compile(r"(?:^|[\s\"'])(?:export )?(NCCL_(?!DEBUG)[A-Z0-9_]{2,60})=[\"']?([^\s\"';$]{1,100})")
+_IN_COMMAND = ("_perf", "-e NCCL_", "-x NCCL_", "mpirun", "srun ", "torchrun", "export ", "docker ", "python")
 _VERSION = re.compile(r"NCCL version (\d+)\.(\d+)\.(\d+)")
 _NETWORK = re.compile(r"Using network (\S.*?)\s*$")
 _PROVIDER = re.compile(r"NET/OFI Selected [Pp]rovider is ([^\s,(]{1,60})")
 _GPUDIRECT = re.compile(r"GPU Direct RDMA (Disabled|Enabled) for HCA")
 _NO_VERBS = ("Failed to open libibverbs", "NET/IB : No device found")
+_INTERFACE = re.compile(r"Bootstrap : Using (?:\[\d+\])?([\w.-]{1,40}:[^\s<]{1,80})")
 _CARDS = re.compile(r"NET/IB : Using ((?:\[\d+\]\S+\s*)+)")
 _COMM = re.compile(r"comm (0x[0-9a-f]+) .*?rank (\d{1,15}) n[rR]anks (\d{1,15})(.*)")
 _BUS = re.compile(r"busId ([0-9a-f]+)")
@@ -83,6 +88,10 @@ _WORDS_OF_ERRORS = (
     "cudaErrorSystemNotReady",
     "no kernel image is available",
     "invalid device function",
+    "Last NCCL warning",
+    "NET/OFI Couldn't",
+    "HW Exception by GPU",
+    "Memory access fault by GPU",
 )
 #: Line of PyTorch before the last message of NCCL.
 _LAST_ERROR = re.compile(r"Last error:\s*(.*)")
@@ -90,6 +99,8 @@ _LAST_ERROR = re.compile(r"Last error:\s*(.*)")
 
 def _is_log(text: Text) -> bool:
     if any(words in text.raw for words in ("NCCL INFO", "NCCL WARN", _BARE_ENV)) or _VERSION.search(text.raw):
+        return True
+    if " WARN " in text.raw and re.search(rf"{_BEFORE_2_4}WARN ", text.raw, re.MULTILINE) is not None:
         return True
     if "NCCL_" in text.raw and any(map(_is_command, text.raw.splitlines())):
         return True
@@ -148,6 +159,8 @@ def _of_host(host: HostStatements, body: str, number: int) -> None:
         host.environment.setdefault(match[1], (match[2], number))
     elif host.version is None and (match := _VERSION.search(body)) is not None:
         host.version = (".".join(match.groups()), number)
+    elif host.interface is None and (match := _INTERFACE.search(body)) is not None:
+        host.interface = (match[1], number)
     elif host.network is None and (match := _NETWORK.search(body)) is not None:
         host.network = (match[1], number)
     elif host.cards is None and (match := _CARDS.search(body)) is not None:
@@ -215,7 +228,8 @@ def _statement(
     elif (match := _FALLBACK.search(body)) is not None:
         log.fallbacks.append(int(match[1]))
     elif (match := _DISABLED.search(body)) is not None:
-        log.disabled_pairs.append((int(match[1]), int(match[2])))
+        # Each rank prints each direction.
+        log.disabled_pairs.add((min(int(match[1]), int(match[2])), max(int(match[1]), int(match[2]))))
         log.lines.setdefault("disabled", number)
 
 
@@ -233,7 +247,7 @@ def _hop(log: NcclLog, match: re.Match[str], number: int) -> None:
 
 
 def _may_be_problem(line: str) -> bool:
-    return "NCCL WARN" in line or any(word in line for word in _WORDS_OF_ERRORS)
+    return " WARN " in line or any(word in line for word in _WORDS_OF_ERRORS)
 
 
 def _problems(text: Text) -> Iterator[Fact]:

@@ -17,10 +17,18 @@ from fabricast.sources.text import Format, Reading, Text
 
 __all__ = ["FORMAT", "MOST_TABLES"]
 
-_HEADER = re.compile(r"#\s+size\s+count\s+type")
-_OLD_HEADER = re.compile(r"#\s+bytes\s+N\s+type")
+# Pages take the "#" for a heading and leave it out.
+_HEADER = re.compile(r"(?:#\s{0,80})?\bsize\s{1,80}count\s{1,80}type\b")
+_OLD_HEADER = re.compile(r"(?:#\s{0,80})?\bbytes\s{1,80}N\s{1,80}type\b")
+#: Row of a table whose header is left out; a launcher may have put a label between its columns.
+_ROW = re.compile(
+    r"^\s*(\d{1,15})\s+\d{1,15}\s+(?:float|half|double|u?int\d{1,2}|char|bfloat16|f8e\dm\d)\s+"
+    r"(?:sum|prod|max|min|avg|all|none|mulsum)\s*(?:-?\d{1,6}(?:\[\d+\])?\s)?\s*([\d.]{1,12})\s+([\d.]{1,12})\s+[\d.]{1,12}\s+\S",
+    re.MULTILINE,
+)
+_LABEL = re.compile(r"\[\d{1,6}\](?=\s)")
 _RANK = re.compile(
-    r"#\s+Rank\s+(\d+)(?:\s+Group\s+\d+)?\s+Pid\s+(\d+)\s+on\s+(\S+)\s+device\s+(\d+)\s+\[([0-9a-fA-Fx:.]+)\]\s*(.*)"
+    r"(?:#\s{0,9})?\bRank\s+(\d+)(?:\s+Group\s+\d+)?\s+Pid\s+(\d+)\s+on\s+(\S+)\s+device\s+(\d+)\s+\[([0-9a-fA-Fx:.]+)\]\s*(.*)"
 )
 _STARTING = re.compile(r"#\s*(?:Collective test starting|Using|Running):?\s*(\w+_perf)")
 _OPERATION = re.compile(r"\b(all_?reduce|all_?gather|reduce_?scatter|broadcast|reduce|all_?to_?all|sendrecv)_perf\b")
@@ -30,9 +38,10 @@ MOST_TABLES = 30
 _WRONG_LATER = "a table after those that are compared has wrong results"
 _WRONG = re.compile(r"Out of bounds values : [1-9]\d* FAILED")
 _COUNT = re.compile(r"[0-9]{1,15}")
-_THREADS = re.compile(r"#\s*nThread\s+(\d{1,15})\s+nGpus\s+(\d{1,15})")
+_THREADS = re.compile(r"#?\s*nThread\s+(\d{1,15})\s+nGpus\s+(\d{1,15})")
 #: Last letters of complete rows, and parts of the data types of rows, for rows that are cut or followed by other text.
 _ROW_ENDS = tuple("0123456789.A")
+_WORDS_OF_LINES = ("#", " type ", "Rank ", "_perf", "tests version")
 _TYPES = ("float", "int", "half", "double", "char", "f8", "fp8")
 #: Data types and reductions of a row.
 _WORDS = re.compile(r"[a-z][a-z0-9_]*")
@@ -41,6 +50,8 @@ _WITH_ROOT = re.compile(r"^(\d{1,15}\s+\d{1,15}\s+[a-z]\w{1,20})\s+(\d{1,6}\s)")
 _Printed = TypeVar("_Printed")
 #: Relative difference above which a printed bandwidth contradicts size and time; printed numbers have two decimals.
 _ROUNDING = 0.02
+#: Half of the last digit of a printed bandwidth in bytes/s, and the most ranks that bandwidths can tell.
+_LAST_DIGIT, _MOST_RANKS = 0.005e9, 512
 #: Words of a header without further columns.
 _WORDS_OF_HEADER = 14
 
@@ -80,12 +91,25 @@ class _Heading:
 
 
 def _is_output(text: Text) -> bool:
-    return any(pattern.search(text.raw) is not None for pattern in (_HEADER, _OLD_HEADER, _RANK))
+    if any(pattern.search(text.raw) is not None for pattern in (_HEADER, _OLD_HEADER, _RANK)):
+        return True
+    return any(_is_bare_row(line) for _, line in text.lines(_may_be_printed))
+
+
+def _is_bare_row(line: str) -> bool:
+    """Return whether a line is a row in microseconds, whose bandwidth is that of its size and time."""
+    if (match := _ROW.match(line)) is None:
+        return False
+    try:
+        size, time, rate = float(match[1]), float(match[2]), float(match[3])
+    except ValueError:
+        return False
+    return abs(size - rate * time * 1e3) <= 0.01 * size + 0.006 * time * 1e3
 
 
 def _may_be_printed(line: str) -> bool:
     """Return whether a line can be a comment or row of nccl-tests, or names its program."""
-    if "#" in line or line.rstrip().endswith(_ROW_ENDS) or "_perf" in line or "tests version" in line:
+    if line.rstrip().endswith(_ROW_ENDS) or any(word in line for word in _WORDS_OF_LINES):
         return True
     return any(name in line for name in _TYPES)
 
@@ -160,11 +184,13 @@ def _tables(text: Text) -> Iterator[NcclTestsTable | InputError | Fact]:
                 continue
             if not (is_old and re.match(r"#\s+\d", line)):
                 continue
+        elif not heading.has_table and _is_bare_row(line):
+            header, heading.has_table, is_old, has_extra, has_root_only = number, True, False, False, False
         if not header or not line.strip():
             continue
         if has_root_only:
             line = _WITH_ROOT.sub(r"\1 none \2", line)
-        row = _row(number, line.lstrip("#"), is_old, has_extra)
+        row = _row(number, _LABEL.sub(" ", line.lstrip("#")), is_old, has_extra)
         if isinstance(row, NcclTestsRow) and row.wrong:
             heading.wrong_lines.append(number)
             excluded.append((number, f"has {row.wrong} wrong values"))
@@ -189,7 +215,9 @@ def _stopped(text: Text) -> Fact:
         default=0,
     )
     words = "the output ends before its first result: the program hangs or was stopped there, or the file is cut"
-    return text.fact(Quantity.CAUSE, words, number, "nccl-tests", subject=("stopped",))
+    hosts = {match[3] for _, line in text.lines(_may_be_printed) if (match := _RANK.search(line)) is not None}
+    cause = "stopped between hosts" if len(hosts) > 1 else "stopped"
+    return text.fact(Quantity.CAUSE, words, number, "nccl-tests", subject=(cause,))
 
 
 def _row(number: int, line: str, is_old: bool, has_extra: bool) -> NcclTestsRow | str | None:
@@ -267,6 +295,9 @@ def _table(
         ranks, heading = None, _Heading(heading.operation, heading.program, heading.library)
     if operation is None and ranks is not None:
         operation = _by_bus_factor(rows, ranks)
+    elif operation in (None, Operation.ALL_REDUCE) and ranks is None and (found := _ranks_of_all_reduce(rows)):
+        # Only all_reduce has a bus bandwidth above its bandwidth.
+        operation, ranks = Operation.ALL_REDUCE, found
     if operation is not None and ranks is not None:
         check_bus_bandwidth(rows, operation, ranks)
     return NcclTestsTable(
@@ -284,6 +315,17 @@ def _table(
         tuple(heading.wrong_lines),
         tuple(sorted(heading.hosts)),
     )
+
+
+def _ranks_of_all_reduce(rows: list[NcclTestsRow]) -> int | None:
+    """Return the number of ranks by the ratio 2 (n - 1) / n of the bandwidths of all rows; None if others fit, too."""
+    fitting = list(range(3, _MOST_RANKS))
+    for row in rows:
+        rate = row.size_bytes / row.time_s
+        error = _LAST_DIGIT / rate + 0.002 * bool(row.bus_bytes_per_s)
+        ratio = row.bus_bytes_per_s / rate
+        fitting = [one for one in fitting if abs(ratio - bus_factor(Operation.ALL_REDUCE, one)) <= error]
+    return fitting[0] if len(fitting) == 1 else None
 
 
 def _by_bus_factor(rows: list[NcclTestsRow], ranks: int) -> Operation | None:

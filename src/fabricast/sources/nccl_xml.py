@@ -21,7 +21,13 @@ from fabricast.pcie.topology.devices import (
 from fabricast.sources.text import Format, Reading, Text
 from fabricast.sources.xml_elements import Element, parse_xml, xml_root
 
-__all__ = ["FORMAT"]
+__all__ = ["FORMAT", "VIRTUAL"]
+
+#: Note about links whose speed the machine hides.
+VIRTUAL = (
+    "the links of GPUs have no speed, as in virtual machines, which hide switches and sockets from NCCL: "
+    "NCCL_TOPO_FILE with the file of the provider"
+)
 
 
 def _forest(root: Element, path: str) -> DeviceForest:
@@ -204,6 +210,9 @@ def _read(text: Text) -> Iterator[Reading]:
             f"has the root element <{root.tag}>, expected <topology> (hwloc) or <system> (NCCL)", root.line
         )
     forest = _forest(root, text.path)
+    gpus = [one for one in root.walk() if one.tag == "pci" and any(child.tag == "gpu" for child in one.walk())]
+    if gpus and all(one.attributes.get("link_speed") == "" for one in gpus):
+        yield Reading([text.fact(Quantity.NOTE, VIRTUAL, gpus[0].line, forest.program)])
     yield Reading([text.fact(Quantity.TOPOLOGY, forest, root.line, forest.program), *_capabilities(root, text)])
 
 

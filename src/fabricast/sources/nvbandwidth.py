@@ -36,6 +36,7 @@ _TITLE = re.compile(r"memcpy .*?(?:\b(Read1|Read2|Write1|Write2|Total) )?bandwid
 _WAIVED = re.compile(r"^Waiving (\w{1,80})\.")
 _WRONG_DATA = "Invalid value when checking the pattern"
 _SUM = re.compile(r"SUM (\S+) ([0-9.]+)\s*$")
+_OBJECT = re.compile(r"\s*\{\s*[\"}]")
 _JSON = re.compile(r"^\s*\{", re.MULTILINE)
 #: Copy-engine tests in which each cell is a single copy or a bidirectional pair.
 _PAIRS = re.compile(r"device_to_device_(bidirectional_)?memcpy_(read|write)_ce(_total)?")
@@ -53,7 +54,8 @@ _Tests = dict[str, list[Cell]]
 
 
 def _is_json(text: Text) -> bool:
-    return text.raw.lstrip().startswith("{") or ('"testcases"' in text.raw and _JSON.search(text.raw) is not None)
+    # A Python dictionary, as training programs print it, has other quotation marks.
+    return _OBJECT.match(text.raw) is not None or ('"testcases"' in text.raw and _JSON.search(text.raw) is not None)
 
 
 def _is_output(text: Text) -> bool:
@@ -79,6 +81,7 @@ def _read(text: Text) -> Iterator[Reading]:
             tests[read[0].test] = read
     reading.facts += _statements(text)
     if not tests and reading.facts:
+        reading.facts += _devices(text)
         yield reading
         return
     if not tests:

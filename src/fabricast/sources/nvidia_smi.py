@@ -234,30 +234,33 @@ def _of_lines(text: Text) -> Iterator[Fact]:
         for number, (line_number, limit) in limits.items():
             if limit < highest:
                 state = f"power limit {limit} W of {highest} W"
-                yield _fact(text, Quantity.GPU_STATE, state, line_number, places[number])
+                yield _fact(text, Quantity.GPU_STATE, state, line_number, _named(number, tables or names))
     for number, one in links.items():
         yield _fact(text, Quantity.NVLINKS, sum(one.values()), lines.get(number, 0), places[number])
-    models = {number: name for number, (_, name, _) in (tables or names).items()}
-    yield from _inactive_links(text, links, lines, models)
+    yield from _inactive_links(text, links, lines, tables or names)
+
+
+def _named(number: int, gpus: dict[int, tuple[int, str, str]]) -> str:
+    """Return the name of a GPU in its states: its address in a list without GPUs before it, else its number."""
+    return str(number) if sorted(gpus).index(number) == number else gpus[number][2] or str(number)
 
 
 def _inactive_links(
-    text: Text, links: dict[int, dict[int, bool]], lines: dict[int, int], models: dict[int, str]
+    text: Text, links: dict[int, dict[int, bool]], lines: dict[int, int], gpus: dict[int, tuple[int, str, str]]
 ) -> Iterator[Fact]:
     """Yield GPUs with inactive NVLinks: a fault on SXM boards or if other GPUs have more, else a note.
 
     A list may be cut, so that only links that it states as inactive count.
     """
     most = max((sum(one.values()) for one in links.values()), default=0)
-    places = {number: str(place) for place, number in enumerate(sorted(models))}
     for number, one in links.items():
         inactive = [str(link) for link, is_active in one.items() if not is_active]
         if not inactive:
             continue
         words = f"NVLink {', '.join(inactive)} inactive, {sum(one.values())} of {len(one)} links work"
-        if sum(one.values()) < most or "SXM" in models[number]:
+        if sum(one.values()) < most or "SXM" in gpus[number][1]:
             state = f"{words}, on other GPUs {most}" if sum(one.values()) < most else words
-            yield _fact(text, Quantity.GPU_STATE, state, lines[number], places[number])
+            yield _fact(text, Quantity.GPU_STATE, state, lines[number], _named(number, gpus))
         else:
             note = f"GPU {number}: {words}; it may have fewer partners"
             yield text.fact(Quantity.NOTE, note, lines[number], "nvidia-smi")

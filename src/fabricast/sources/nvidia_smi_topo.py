@@ -15,6 +15,8 @@ from fabricast.sources.text import Format, Reading, Text
 
 __all__ = ["FORMAT"]
 
+#: Command on the line of the header.
+_COMMAND = re.compile(r"^\W*nvidia-smi topo -\w+\s+(?=GPU0)")
 _FIRST_ROW = re.compile(r"^GPU0\s+X\b")
 _HEADER = re.compile(r"^\s*GPU0\b")
 _GPU, _CARD = re.compile(r"GPU(\d{1,15})"), re.compile(r"NIC\d+|mlx\w+|bnxt\w+|hfi\w+|irdma\w+|i40iw\w+|rdmap\w+")
@@ -25,8 +27,8 @@ _NODE_NUMBER = re.compile(r"[0-9]{1,4}")
 _OLD_CLASSES = {"SOC": "SYS"}
 _CARD_NAME = re.compile(r"^\s*(NIC\d+):\s*(\S+)")
 _MOST_GPUS = 256
-#: Lines of the legend; only that of -mp explains no NVLink.
-_LEGEND, _LEGEND_OF_LINKS = re.compile(r"^\s*SYS\s+= ", re.MULTILINE), re.compile(r"^\s*NV#\s+= ", re.MULTILINE)
+#: The last line of the legend of -mp, which explains no NVLink, and the line that follows it in that of -m.
+_LEGEND, _LEGEND_OF_LINKS = (re.compile(r"^\s*PIX\s+= ", re.MULTILINE), re.compile(r"^\s*NV#\s+= ", re.MULTILINE))
 _WITHOUT_LINKS = CodedWarning(
     WarningCode.PEER_LINKS_UNKNOWN,
     "the legend explains no NVLink, as that of 'nvidia-smi topo -mp', which omits NVLink: use 'nvidia-smi topo -m'",
@@ -42,7 +44,7 @@ def _lines(text: Text) -> Iterator[tuple[int, str]]:
     for number, line in text.lines(lambda line: has_cards or "GPU" in line):
         if number not in access:
             # Pages print tables with vertical lines between the columns.
-            yield number, line.replace(" | ", "\t").replace("|", "\t") if " | " in line else line
+            yield number, _COMMAND.sub("", line.replace("|", "\t"))
 
 
 def _is_matrix(text: Text) -> bool:
@@ -69,6 +71,13 @@ def _matrix(text: Text) -> tuple[ClassMatrix, int]:
     if not columns:
         raise text.error("contains no header line with GPU0, expected output of 'nvidia-smi topo -m'")
     missing = [name for name in columns if name not in rows and _GPU.fullmatch(name)]
+    filled = []
+    if len(missing) == 1 and len(rows) > 1:
+        # The matrix is symmetric.
+        (name,) = missing
+        rows[name] = (header, _column(name, columns, rows, text))
+        note = f"the row of {name} is missing: its column has the same values, as the matrix is symmetric"
+        filled, missing = [CodedWarning(WarningCode.TOPOLOGY_NOTE, note)], []
     if missing:
         raise text.error(f"has no row of {missing[0]}, expected one row for each column", header)
     gpus = [name for name in columns if _GPU.fullmatch(name)]
@@ -83,12 +92,24 @@ def _matrix(text: Text) -> tuple[ClassMatrix, int]:
         if name in gpus:
             matrix.numa_nodes.append(_numa_node(cells[len(columns) :]))
     _check_symmetric(matrix, text)
-    matrix.warnings += _incomplete_rows(matrix, columns, rows)
+    matrix.warnings += [*filled, *_incomplete_rows(matrix, columns, rows)]
     has_links = any(_LINKS.fullmatch(cell) for _, cells in rows.values() for cell in cells)
     if not has_links and _LEGEND.search(text.raw) and not _LEGEND_OF_LINKS.search(text.raw):
         matrix.program = "nvidia-smi topo -mp"
         matrix.warnings.append(_WITHOUT_LINKS)
     return matrix, header
+
+
+def _column(name: str, columns: list[str], rows: dict[str, tuple[int, list[str]]], text: Text) -> list[str]:
+    """Return the cells of a column as those of the row of its GPU; cells of cards without a row are refused."""
+    place = columns.index(name)
+    cells = []
+    for other in columns:
+        line, of_row = rows.get(other, (0, []))
+        if other != name and len(of_row) <= place:
+            raise text.error(f"has no row of {name}, expected one row for each column", line)
+        cells.append("X" if other == name else of_row[place])
+    return cells
 
 
 def _incomplete_rows(

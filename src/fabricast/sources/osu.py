@@ -6,15 +6,17 @@ import re
 from collections.abc import Iterator, Sequence
 
 from fabricast.core.errors import InputError
-from fabricast.core.facts import Content
+from fabricast.core.facts import Content, Quantity
 from fabricast.maxrate.message_times import MessageTime
 from fabricast.sources.messages import count_of, message_reading, numbers_of
 from fabricast.sources.text import Format, Reading, Text
 
 __all__ = ["FORMAT"]
 
+# Pages may leave out the blank.
+_TITLE = re.compile(r"# ?OSU")
 #: Supported tests: two processes or several pairs; not collectives or multi-threaded tests.
-_TITLES = r"# osu mpi(-\w+)? (multi |multi-pair |multiple )?(bi-directional )?(latency|bandwidth)\b"
+_TESTS = r"# ?osu mpi(-\w+)? (multi |multi-pair |multiple )?(bi-directional )?(latency|bandwidth)\b"
 
 
 def _times(lines: Sequence[str]) -> Iterator[MessageTime | InputError]:
@@ -22,9 +24,9 @@ def _times(lines: Sequence[str]) -> Iterator[MessageTime | InputError]:
     title, columns = "", 0
     pairs: int | None = None
     for number, line in enumerate(lines, start=1):
-        if "# OSU" in line:
+        if _TITLE.search(line):
             title, pairs, columns = line.lower(), None, 0
-            if not re.search(_TITLES, title):
+            if not re.search(_TESTS, title):
                 title = ""
                 yield InputError(
                     f"test is '{line.strip('# ')}', expected a latency or bandwidth test between two "
@@ -56,7 +58,13 @@ def _times(lines: Sequence[str]) -> Iterator[MessageTime | InputError]:
 
 
 def _read(text: Text) -> Iterator[Reading]:
-    yield message_reading(text, "OSU", _times(text.clean_lines))
+    reading = message_reading(text, "OSU", _times(text.clean_lines))
+    for number, line in text.lines():
+        if "on DEVICE" in line and "Buffer" in line:
+            note = f"the test uses buffers in GPU memory: {line.strip('# ')}"
+            reading.facts.append(text.fact(Quantity.NOTE, note, number, "OSU"))
+            break
+    yield reading
 
 
 FORMAT = Format(
@@ -64,10 +72,10 @@ FORMAT = Format(
     Content.MESSAGES,
     "osu_latency > osu_latency.out",
     "# OSU MPI Latency Test v7.2",
-    lambda text: "# OSU" in text.raw,
+    lambda text: _TITLE.search(text.raw) is not None,
     _read,
     "osu.out",
     "fabricast fit",
-    re.compile(r"# OSU"),
+    _TITLE,
     versions="5 to 7",
 )

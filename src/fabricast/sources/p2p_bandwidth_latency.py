@@ -52,6 +52,10 @@ def _read(text: Text) -> Iterator[Reading]:
     if not cells and (stopped := _stopped(text)) is not None:
         yield Reading([*facts, stopped], program=_PROGRAM)
         return
+    if not cells and facts and reading.problems:
+        reading.facts += facts
+        yield reading
+        return
     if not cells:
         raise (
             reading.problems[0]

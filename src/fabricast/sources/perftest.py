@@ -15,7 +15,8 @@ __all__ = ["FORMAT"]
 
 _MIB = float(1 << 20)
 _TITLE = re.compile(r"\s*(RDMA_Write|RDMA_Read|Send|Atomic\S*)\s+(?:Post List\s+)?(Bidirectional\s+)?(BW|Latency)\s")
-_HEADER = re.compile(r"\s*#bytes\s+#iterations\s+(.*)")
+# Pages take the "#" for a heading and leave it out.
+_HEADER = re.compile(r"\s*#?bytes\s+#?iterations\s+(.*)")
 #: Bytes, iterations, three rates or at least three times.
 _FEWEST_COLUMNS = 5
 #: Names of columns such as '#bytes' and 't_avg[usec]'.
@@ -31,7 +32,7 @@ def _times(lines: Sequence[str]) -> Iterator[MessageTime | InputError]:
             test, both = f"{title[1]} {title[3]}", title[2] is not None
         elif (header := _HEADER.match(line)) is not None:
             columns = header[1]
-            if test.startswith(("RDMA_Read", "Atomic")):
+            if test.startswith("Atomic") or test == "RDMA_Read Latency":
                 columns = ""
                 yield InputError(
                     f"test is '{test}', expected ib_write or ib_send: a read has messages in both directions",
@@ -44,7 +45,7 @@ def _times(lines: Sequence[str]) -> Iterator[MessageTime | InputError]:
         if len(values) < expected:
             yield InputError(f"has {len(values)} values, expected {expected} as in the header: it is cut", line=number)
             continue
-        name = f"ib_{'send' if test.startswith('Send') else 'write'}"
+        name = f"ib_{(test.removeprefix('RDMA_').split() or ['write'])[0].lower()}"
         if "t_typical" in columns:
             yield MessageTime(number, f"{name}_lat", 1, values[0], values[4] * 1e-6, "one_way")
         elif "BW average" in columns:
@@ -72,10 +73,12 @@ FORMAT = Format(
     Content.MESSAGES,
     "ib_write_bw HOST > perftest.out",
     "#bytes #iterations BW peak[MB/sec] BW average[MB/sec] MsgRate[Mpps]",
-    lambda text: "#iterations" in text.raw,
+    lambda text: "#iterations" in text.raw or re.search(r"\bbytes\s+#?iterations\s", text.raw) is not None,
     _read,
     "perftest.out",
     "fabricast fit",
-    re.compile(r"#iterations|\b(?:RDMA_\w+|Send|Atomic\S*) .*(?:BW|Latency) Test|\bib_\w+_(?:lat|bw)\b"),
-    versions="4 to 6: `ib_write_lat`, `ib_send_lat`, `ib_write_bw`, `ib_send_bw`",
+    re.compile(
+        r"#iterations|\bbytes\s+iterations\s|\b(?:RDMA_\w+|Send|Atomic\S*) .*(?:BW|Latency) Test|\bib_\w+_(?:lat|bw)\b"
+    ),
+    versions="4 to 6: `ib_write_lat`, `ib_send_lat`, `ib_write_bw`, `ib_send_bw`, `ib_read_bw`",
 )

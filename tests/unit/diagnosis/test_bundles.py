@@ -159,7 +159,7 @@ def test_validate_names_what_it_does_not_use(tmp_path):
 
 
 def test_an_unknown_text_is_compared_with_known_programs(causes):
-    cut = "[1,0]<stdout>: size  count  type  redop  time  algbw  busbw\n 8  2  float  sum  4.1  0.0  0.0\n"
+    cut = "[1,0]<stdout>: size(B)  count  type  redop  time  algbw  busbw\n 8  2  float  sum  4.1\n"
     with pytest.raises(InputError, match="line 1 resembles nccl-tests, which prints '# size count type"):
         causes({"all_reduce.log": cut})
     with pytest.raises(InputError, match="line 2 resembles p2pBandwidthLatencyTest"):
@@ -177,7 +177,7 @@ DAMAGED = {
         "size is 1777216 after 8388608, expected increasing sizes in one table (line",
     ),
     "no header": (
-        "[1,0]<stdout>: size  count  type  redop  time  algbw  busbw\n 8  2  float  sum  4.1  0.0  0.0\n",
+        "[1,0]<stdout>: size(B)  count  type  redop  time  algbw  busbw\n 8  2  float  sum  4.1\n",
         "line 1 resembles nccl-tests, which prints '# size count type",
     ),
 }

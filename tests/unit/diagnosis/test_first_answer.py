@@ -13,7 +13,7 @@ from tests.unit.diagnosis.pasted import nccl_tests, peer_test
 from tests.unit.pcie.topology.test_listings import groups, matrix
 
 TWO = "\tGPU0\tGPU1\tCPU Affinity\tNUMA Affinity\nGPU0\t X \tPHB\t0-55\t0\nGPU1\tPHB\t X \t0-55\t0\n"
-LEGEND = "\nLegend:\n\n  X    = Self\n  SYS  = Connection traversing PCIe as well as the SMP interconnect\n"
+LEGEND = "\nLegend:\n\n  X    = Self\n  SYS  = Connection traversing PCIe as well as the SMP interconnect\n  PIX  = Connection traversing at most a single PCIe bridge\n"
 HOPS = "n:1:2 [0] NCCL INFO comm 0x1 rank 0 nRanks 16 nNodes 2 localRanks 8 localRank 0 MNNVL 0\n"
 
 

@@ -185,7 +185,7 @@ def test_the_operation_follows_from_factor_reduction_and_in_place_checks(text, o
 
 
 def test_a_cut_list_of_ranks_says_nothing_about_their_number():
-    text = nccl_tests("all_reduce", 4, {1 << 26: 900.0})
+    text = nccl_tests("all_gather", 4, {1 << 26: 900.0})
     ranks = [line for line in text.splitlines(keepends=True) if "Rank" in line]
     for line in ranks[1:]:
         text = text.replace(line, "")

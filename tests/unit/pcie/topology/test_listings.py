@@ -139,7 +139,7 @@ def test_what_the_matrix_leaves_open_is_a_warning(tmp_path):
         (lambda text: text.replace("GPU1\tPIX", "GPU1\tSYS", 1), "not symmetric"),
         (lambda text: text.replace("GPU1\tPIX", "GPU1\tPIY", 1), "cell GPU1 GPU0 is 'PIY'"),
         (lambda text: text.replace("GPU0\t X ", "GPU0\tPIX", 1), "expected X"),
-        (lambda text: text[: text.rindex("GPU3\t")] + "\n", "no row of GPU3"),
+        (lambda text: text[: text.rindex("GPU2\t")] + "\n", "no row of GPU2"),
         (lambda text: re.sub(r"(GPU3\t\S+)\t.*", r"\1", text, count=1), "has 1 cells"),
         (lambda text: "", "is empty"),
         (lambda text: "hello world\n", "no known program"),

@@ -1,0 +1,96 @@
+"""Reader of bandwidthTest of the CUDA samples: copies between host memory and a GPU."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from fabricast.core.facts import Content, Fact, Quantity
+from fabricast.pcie.measurements.measured_graph import CALIBRATION, MeasuredGraph
+from fabricast.pcie.topology.memory import HOST
+from fabricast.sources.copies import check_end, rate_facts
+from fabricast.sources.text import Format, Reading, Text
+
+__all__ = ["FORMAT"]
+
+_PROGRAM = "bandwidthTest"
+_START = re.compile(r"^\[?CUDA Bandwidth Test\]")
+_DEVICE = re.compile(r"^\s*Device (\d{1,3}): (\S.{0,60}?)\s*$")
+_TITLE = re.compile(r"^\s*(Host to Device|Device to Host|Device to Device) Bandwidth, \d+ Device")
+_MEMORY = re.compile(r"^\s*(PINNED|PAGEABLE|WRITE-COMBINED)\b")
+_UNIT = re.compile(r"Transfer Size \(Bytes\)\s+Bandwidth\((MB|GB)/s\)")
+_ROW = re.compile(r"^\s*(\d{1,15})\s+([\d.]{1,12})\s*$")
+#: Share of the rate of another run below which a run is slow.
+_SLOW_RUN = 0.7
+_SCALES = {"MB": 1e6, "GB": 1e9}
+
+
+def _is_output(text: Text) -> bool:
+    return "CUDA Bandwidth Test" in text.raw or ("Transfer Size (Bytes)" in text.raw and "Device Bandwidth" in text.raw)
+
+
+def _read(text: Text) -> Iterator[Reading]:
+    check_end(text)
+    reading = Reading(program=_PROGRAM)
+    graphs: dict[tuple[str, str], list[MeasuredGraph]] = {}
+    device, ends, is_pinned, scale = "", None, True, 0.0
+    for number, line in text.lines():
+        if not line.strip() and scale:
+            # A blank line ends a table; the next one has a title.
+            ends, scale = None, 0.0
+        elif _START.match(line):
+            device, ends = "", None
+        elif (match := _DEVICE.match(line)) is not None:
+            # Rates of several devices are totals, and of no single one.
+            device = "" if device else match[1]
+            reading.facts.append(text.fact(Quantity.GPU_MODEL, match[2], number, _PROGRAM, subject=(match[1],)))
+        elif (match := _TITLE.match(line)) is not None:
+            ends, scale = {"Host to Device": (HOST, device), "Device to Host": (device, HOST)}.get(match[1]), 0.0
+        elif (match := _MEMORY.match(line)) is not None:
+            is_pinned = match[1] == "PINNED"
+        elif (match := _UNIT.search(line)) is not None:
+            scale = _SCALES[match[1]]
+        elif device and ends is not None and is_pinned and (match := _ROW.match(line)) is not None:
+            if not scale:
+                raise text.error("is a rate without the unit of its column: lines are missing", number)
+            name = f"{_PROGRAM} {'>'.join(ends)} {match[1]} bytes"
+            rate = float(match[2]) * scale
+            graph = MeasuredGraph(name, (ends,), rate, "independent", CALIBRATION, line=number)
+            graphs.setdefault(ends, []).append(graph)
+    if not graphs:
+        raise text.error("has no copy from or to pinned memory of one GPU, expected output of 'bandwidthTest'")
+    # The largest rate is that of the largest size, and of the processor next to the GPU.
+    fastest = [max(of_pair, key=lambda graph: graph.total_bytes_per_s) for of_pair in graphs.values()]
+    reading.facts += rate_facts(text, _PROGRAM, fastest)
+    reading.facts += [fact for of_pair in graphs.values() for fact in _slower_runs(text, of_pair)]
+    yield reading
+
+
+def _slower_runs(text: Text, of_pair: list[MeasuredGraph]) -> Iterator[Fact]:
+    """Yield the cause that equal copies have much lower rates in one of several runs."""
+    by_name: dict[str, list[MeasuredGraph]] = {}
+    for graph in of_pair:
+        by_name.setdefault(graph.name, []).append(graph)
+    for same in by_name.values():
+        low, high = (choose(same, key=lambda graph: graph.total_bytes_per_s) for choose in (min, max))
+        if low.total_bytes_per_s < _SLOW_RUN * high.total_bytes_per_s:
+            source, target = low.flows[0]
+            way = f"from host memory to GPU {target}" if source == HOST else f"from GPU {source} to host memory"
+            words = (
+                f"copies {way} reach {low.total_bytes_per_s / 1e9:.3g} GB/s in one run and "
+                f"{high.total_bytes_per_s / 1e9:.3g} GB/s in another one: the slow one uses memory of another socket"
+            )
+            yield text.fact(Quantity.CAUSE, words, low.line, _PROGRAM, subject=("far_memory",))
+            return
+
+
+FORMAT = Format(
+    _PROGRAM,
+    Content.COPIES,
+    "bandwidthTest > bandwidth_test.txt",
+    "Host to Device Bandwidth, 1 Device(s)",
+    _is_output,
+    _read,
+    "bandwidth_test.txt",
+    versions="CUDA samples: copies from and to pinned memory of one GPU, in MB/s and GB/s",
+)
