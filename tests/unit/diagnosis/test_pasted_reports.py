@@ -1,0 +1,315 @@
+"""First answers to what people paste into reports: other spellings, cut parts, several outputs, messages of libraries."""
+
+import pytest
+
+import fabricast as fc
+from fabricast.core.errors import InputError
+from fabricast.core.facts import Quantity
+from fabricast.sources.reading import facts_of_text
+from tests.nccl_tests_logs import nccl_tests as nccl_tests_log
+from tests.unit.diagnosis.pasted import nccl_tests
+
+MATRIX = "\tGPU0\tGPU1\tGPU2\tCPU Affinity\tNUMA Affinity\n"
+ROWS = ["GPU0\t X \tPHB\tSYS\t0-7\t0\n", "GPU1\tPHB\t X \tSYS\t0-7\t0\n", "GPU2\tSYS\tSYS\t X \t8-15\t1\n"]
+
+
+def causes_of(diagnosis):
+    return [finding.cause for finding in diagnosis.findings]
+
+
+def test_states_name_the_gpu_that_the_list_prints(first):
+    gpu = "GPU {}: Tesla V100-SXM2-32GB (UUID: GPU-1a)\n\t Link 0: 25.781 GB/s\n\t Link 1: {}\n"
+    found = first(gpu.format(2, "25.781 GB/s") + gpu.format(3, "<inactive>"))
+    assert "GPU 3: NVLink 1 inactive" in str(found.verdict)
+    assert "GPU 1: NVLink 1 inactive" in str(first(gpu.format(0, "25.781 GB/s") + gpu.format(1, "<inactive>")).verdict)
+
+
+def test_every_rank_and_direction_of_a_disabled_pair_is_one_pair(first):
+    line = "h:{0}:11 [0] NCCL INFO P2P is disabled between connected GPUs {1}. You can repress this message.\n"
+    log = line.format(1, "0 and 1") + line.format(1, "1 and 0") + line.format(2, "0 and 1")
+    assert "between GPUs 0 and 1: data" in first(log).findings[0].text
+    assert "GPUs 0 and 1 and one other pair:" in first(log + line.format(2, "2 and 3")).findings[0].text
+
+
+GONE = (
+    "[ 880.1] NVRM: GPU 0000:0a:00.0: RmInitAdapter failed! (0x24:0x72:1568)\n",
+    (
+        "[1843.3] NVRM: The NVIDIA GPU 0000:b3:00.0\n         NVRM: (PCI ID: 10de:26b5) installed in this system has\n"
+        "         NVRM: fallen off the bus and is not responding to commands.\n"
+    ),
+    "[ 9.1] NVRM: GPU 0000:01:00.0: GPU has fallen off the bus.\n",
+    "[ 8.1] NVRM: nvAssertOk: Assertion failed: GPU lost from the bus [NV_ERR_GPU_IS_LOST] (0x0F) returned\n",
+    (
+        "[ 7.1] NVRM: The NVIDIA GPU 000a:00:00.0\n NVRM: is not supported by the driver.\n"
+        "[ 7.2] NVRM: The NVIDIA probe routine failed for 1 device(s).\n"
+    ),
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        *zip(
+            GONE,
+            (
+                "0000:0a:00.0: cannot be initialised by its driver",
+                "0000:b3:00.0: has fallen off the bus",
+                "0000:01:00.0: has fallen off the bus",
+                "a GPU: has fallen off the bus",
+                "000a:00:00.0: is refused by its driver",
+            ),
+            strict=True,
+        )
+    ],
+)
+def test_gpus_that_the_driver_cannot_use(first, text, words):
+    found = first(text)
+    assert causes_of(found) == ["gpu_errors"] and words in found.findings[0].text
+
+
+def test_a_lost_gpu_whose_xid_says_so_is_named_once(first):
+    xid = "[ 1.1] NVRM: Xid (PCI:0000:01:00): 79, pid=1, GPU has fallen off the bus.\n"
+    assert len(first(xid + GONE[2]).findings) == 1
+
+
+MESSAGES = (
+    (
+        "h:4:9 [0] p2p.cu:548 NCCL WARN failed to open CUDA IPC handle : 11 invalid argument",
+        "direct copies between GPUs",
+    ),
+    ("h:4:9 [7] NCCL WARN NET/IB : SHARP coll init error: Cannot create SHARP job(-11)", "in-network reduction"),
+    ("[c1:1 - comm.c:370] ERROR collect_ports_data: device mlx5_0 port 1 is not valid (port is used by SM)", "(SHARP)"),
+    ("h:8:2 [0] NCCL WARN NET/OFI GDR disabled on GDR-supported instance type p4d.24xlarge", "refuses EFA"),
+    (
+        "h:8:2 [0] NCCL WARN NET/OFI Couldn't open a fabric access domain. RC: -38, ERROR: none",
+        "cannot open its device",
+    ),
+    ("h:8:2 [0] NCCL WARN NET/OFI OFI fi_getinfo() call failed: No data available", "finds no EFA provider"),
+    ("h:1:2 [2] misc/socket.cc:441 NCCL WARN socketFinalizeAccept: wrong type 4 != 3", "another job, or two hosts"),
+    ("h:1:2 [0] NCCL WARN NET/IB : Unable to open device mlx5_bond_0", "cannot open a network card"),
+    (
+        "h:1:2 [0] NCCL WARN connecting to address with family 59936 is neither AF_INET(2) nor AF_INET6",
+        "no valid address",
+    ),
+    ("h:5:6 [0] include/socket.h:360 WARN Call to connect failed : Connection timed out", "a host cannot be reached"),
+    ("x: Last NCCL warning(error): 'Bootstrap : no socket interface found'", "finds no network interface"),
+    ("HW Exception by GPU node-9 (Agent handle: 0x63) reason :GPU Hang", "a GPU stopped answering"),
+    ("(err): OFI poll failed (ofi_events.c:1077:MPIDI_OFI_handle_cq_error:PTLTE_NOT_FOUND)", "while the program ran"),
+    ("(init): OFI addrinfo() failed (ofi_init.h:719:No data available)", "finds no network that it can use"),
+    ("[1.1] [g39:1 :0] ucp.c:1 UCX  WARN  transport 'gdr_copy' is not available, please use: rc", "lacks a transport"),
+    ("RuntimeError: connect [127.0.1.1]:3210: Connection refused", "loopback address"),
+    (" GID: 00:00:00:00:00:00:00:00:00:00:00:00:00:00:00:00", "no address (its GID is zero)"),
+    ("E0: Failed to modify QP to RTR, check mtu, gid: Connection timed out [110]", "cannot be set up"),
+)
+
+
+@pytest.mark.parametrize(("line", "words"), MESSAGES)
+def test_messages_of_libraries_have_their_meaning(first, line, words):
+    found = first(f"{line}\n")
+    assert len(found.findings) == 1 and words in found.findings[0].text
+    assert "not known" not in found.findings[0].remedy
+
+
+def test_details_of_an_error_are_no_second_error(first):
+    place = "[c:31180:0:31180] ib_mlx5_log.c:143 "
+    log = f"{place} Transport retry count exceeded on mlx5_0:1/IB (synd 0x15 vend 0x81)\n{place} DCI QP 0x14e4 wqe[0]: SEND\n"
+    assert causes_of(first(log)) == ["mpi_error"]
+
+
+def test_hosts_that_find_each_other_over_different_interfaces(first):
+    line = "{}:1:1 [0] NCCL INFO Bootstrap : Using {}<0>\n"
+    local = first(line.format("a", "ib0:fe80::a288%ib0") + line.format("b", "bond0:10.0.0.2"))
+    assert causes_of(local) == ["host_differs_interface"] and "cannot reach a" in local.findings[0].text
+    # Names alone may differ on hosts of one network: they count where the run stopped.
+    other = line.format("a", "eth4:10.0.0.1") + line.format("b", "eth0:10.0.0.2")
+    assert str(first(other).verdict).startswith("nothing could be judged")
+    ranks = "".join(
+        f"#  Rank  {rank} Group  0 Pid 9 on {host} device 0 [0x01] NVIDIA H100\n" for rank, host in enumerate("ab")
+    )
+    assert causes_of(first(ranks + other)) == ["host_differs_interface", "stopped"]
+    assert "NCCL_P2P_DISABLE" not in first(ranks).findings[0].remedy
+
+
+def test_a_stopped_run_comes_after_what_its_log_states(first):
+    ranks = "#  Rank  0 Group  0 Pid 9 on a device 0 [0x01] NVIDIA H100\n"
+    log = "a:1:1 [0] NCCL WARN NET/OFI Only EFA provider is supported\n"
+    assert causes_of(first(ranks + log)) == ["nccl_warning", "stopped"]
+
+
+ROW = "   {0}  {1}  float  sum  -1  {2:.1f}  {3:.2f}  {4:.2f}  0  {2:.1f}  {3:.2f}  {4:.2f}  0\n"
+
+
+def rows_of(ranks, times):
+    rates = {size: size / time / 1e3 for size, time in times.items()}
+    factor = 2 * (ranks - 1) / ranks
+    return "".join(ROW.format(size, size // 4, times[size], rates[size], factor * rates[size]) for size in times)
+
+
+def test_rows_without_header_are_a_table_whose_ratio_tells_ranks():
+    text = rows_of(16, {1 << 25: 1931.6, 1 << 26: 3586.3, 1 << 27: 7189.9})
+    for changed in (text, text.replace("  -1  ", "  -1[0]  ")):
+        (table,) = facts_of_text(changed).values(Quantity.COLLECTIVE)
+        assert (table.operation, table.ranks, len(table.rows)) == ("all_reduce", 16, 3)
+    # Bandwidths that do not belong to size and time are no rows.
+    assert not facts_of_text(text.replace("  17.37  ", "  7.37  ")[: len(text) // 3]).values(Quantity.COLLECTIVE)
+
+
+def test_the_number_sign_may_be_lost():
+    text = nccl_tests("all_reduce", 4, {1 << 24: 900.0, 1 << 26: 3600.0}).replace("#", " ")
+    (table,) = facts_of_text(text).values(Quantity.COLLECTIVE)
+    assert (table.ranks, len(table.rows)) == (4, 2)
+    perftest = (
+        "                    RDMA_Read BW Test\n bytes     iterations    BW peak[MB/sec]    BW average[MB/sec]   MsgRate[Mpps]\n"
+        " 65536      1000             11800.00            11792.00             0.188\n"
+    )
+    (time,) = facts_of_text(perftest).values(Quantity.MESSAGE_TIME)
+    assert time.path == "ib_read_bw" and time.bytes_per_s == pytest.approx(11792 * 2**20)
+
+
+def test_a_rate_that_falls_with_the_size_is_named(tmp_path):
+    rows = [(2**23, 900.0), (2**24, 1000.0), (2**25, 1900.0), (2**26, 9000.0), (2**27, 18000.0)]
+    found = fc.diagnose(nccl_tests_log(tmp_path / "run.log", rows))
+    assert "falling_rate" in causes_of(found)
+    steady = [(size, size / 2**24 * 1000) for size, _ in rows]
+    assert "falling_rate" not in causes_of(fc.diagnose(nccl_tests_log(tmp_path / "run.log", steady)))
+
+
+def test_one_rank_sends_nothing(first):
+    text = nccl_tests("all_reduce", 1, {1 << 24: 900.0})
+    assert "of one rank, which sends nothing" in str(first(text).verdict)
+
+
+@pytest.mark.parametrize("head", [f"nvidia-smi topo -m{MATRIX}", f"|{MATRIX}", f"$ nvidia-smi topo -m {MATRIX}"])
+def test_the_header_of_a_matrix_may_follow_other_words(first, head):
+    assert len(first(head + "".join(ROWS)).tree.accelerator_names) == 3
+
+
+def test_a_missing_row_of_a_symmetric_matrix_is_its_column(first):
+    found = first(MATRIX + ROWS[0] + ROWS[1])
+    assert found.tree.path_class("0", "2") == "SYS" and "its column has the same values" in str(found.warnings)
+    with pytest.raises(InputError, match="has no row of GPU1"):
+        first(MATRIX + ROWS[0])
+
+
+def test_parts_that_can_be_read_are_stated(first):
+    cut = (
+        "Device=0 CANNOT Access Peer Device=1\nDevice=1 CANNOT Access Peer Device=0\n"
+        "Unidirectional P2P=Disabled Bandwidth Matrix (GB/s)\n   D\\D     0      1\n     0 918.27   2.10\n     1   2.1\n"
+    )
+    assert "2 pairs of GPUs have no peer access" in str(first(cut).statements)
+    waived = "nvbandwidth Version: v0.2\nDevice 0: NVIDIA GeForce RTX 4090\nWaiving device_to_device_memcpy_write_ce.\n"
+    assert "left its tests out" in str(first(waived).verdict)
+    access = "        GPU0    GPU1\n GPU0   X       GNS\n GPU1   GNS     X\n"
+    assert "GPU not supported" in str(first(access).statements)
+
+
+def test_listings_without_names_and_dictionaries_are_not_taken_for_others(first):
+    with pytest.raises(InputError, match="as 'lspci -t' prints it, expected output of 'lspci -tv'"):
+        first(
+            "-[0000:00]-+-00.0\n           +-01.1-[01]--+-00.0\n           |            \\-00.1\n           \\-02.0\n"
+        )
+    with pytest.raises(InputError, match="written by no known program"):
+        first("{'loss': 0.45, 'epoch': 1}\n")
+
+
+BANDWIDTH = (
+    "[CUDA Bandwidth Test] - Starting...\nRunning on...\n\n Device 0: Tesla P100-PCIE-16GB\n Quick Mode\n\n"
+    " Host to Device Bandwidth, 1 Device(s)\n PINNED Memory Transfers\n   Transfer Size (Bytes)\tBandwidth(MB/s)\n"
+    "   33554432\t\t{}\n\n"
+)
+
+
+def test_bandwidth_test_is_compared_and_a_slow_run_is_a_binding(first):
+    assert str(first(BANDWIDTH.format(12150.7)).verdict).startswith(
+        "within the expected range: copies from host memory"
+    )
+    both = first(BANDWIDTH.format(12150.7) + BANDWIDTH.format(3783.4))
+    assert causes_of(both) == ["far_memory"] and "3.78 GB/s in one run and 12.2 GB/s" in both.findings[0].text
+
+
+def test_links_that_dcgmi_states(first):
+    status = "|  NvLink Link Status  |\nGPUs:\n    gpuId 0:\n        U U U U\n    gpuId 1:\n        {}\n"
+    assert causes_of(first(status.format("U U D D"))) == ["gpu_errors"]
+    # Cards without a bridge have all links down.
+    assert not first(status.format("D D D D")).findings
+    assert not first("| GPU 0's NvLink link 0 is currently down |\n").findings
+
+
+def test_ports_of_ibv_devinfo_and_rdma_link(first):
+    port = "hca_id: mlx5_3\n        port:   1\n                state:                  PORT_{}\n"
+    assert "mlx5_3 port 1 is Down" in first(port.format("DOWN (1)")).findings[0].text
+    assert "subnet manager" in first(port.format("INIT (2)")).findings[0].remedy
+    whole = (
+        port.format("ACTIVE (4)")
+        + "                active_width: 4X (2)\n                active_speed: 25.0 Gbps (32)\n"
+    )
+    assert "1 x 100 Gbit/s" in str(first(whole).statements)
+    links = "link mlx5_0/1 lid 3 state ACTIVE physical_state LINK_UP\nlink mlx5_1/1 lid 9 state DOWN physical_state DISABLED\n"
+    assert "mlx5_1 port 1 is Down (Disabled)" in first(links).findings[0].text
+
+
+def test_an_index_of_gids_that_other_hosts_cannot_reach(first):
+    gids = (
+        "mlx5_0  1       1       fe80:0000:0000:0000:0e42:a1ff:fe00:0010                 v2      eth2\n"
+        "mlx5_0  1       2       0000:0000:0000:0000:0000:ffff:0a00:0015 10.0.0.21       v1      eth2\n"
+        "mlx5_0  1       3       0000:0000:0000:0000:0000:ffff:0a00:0015 10.0.0.21       v2      eth2\n"
+    )
+    for index, word in ((1, "link-local"), (2, "RoCE v1")):
+        found = first(gids, f"export NCCL_IB_GID_INDEX={index}\n")
+        assert word in found.findings[0].text and found.findings[0].remedy == "NCCL_IB_GID_INDEX=3"
+    assert not first(gids, "export NCCL_IB_GID_INDEX=3\n").findings
+
+
+def test_locked_memory(first):
+    line = "max locked memory           (kbytes, -l) {}\n"
+    assert causes_of(first(line.format(64))) == ["locked_memory"]
+    assert not first(line.format("unlimited")).findings
+    assert causes_of(first("Max locked memory         65536                65536                bytes\n")) == [
+        "locked_memory"
+    ]
+
+
+def test_two_tables_of_one_test_in_one_file(first):
+    table = "# OSU MPI Bandwidth Test v7.5\n# Size      Bandwidth (MB/s)\n2097152   {}\n"
+    found = first(table.format(4435.4) + table.format(22587.12))
+    assert "reach 4.44 GB/s, in the other table 22.6 GB/s" in found.findings[0].text
+    assert not first(table.format(22487.4) + table.format(22587.12)).findings
+
+
+def test_cut_cables_do_not_spoil_the_others(first):
+    cable = '           3    {}[  ] ==( 4X      25.78125 Gbps Active/  LinkUp)==>       1    1[  ] "n{} HCA-1" ( )\n'
+    text = (
+        "Switch: 0x0 sw1:\n"
+        + cable.format(1, 1)
+        + cable.format(2, 2)
+        + "           3    4[  ] ==( 4X   53.125 Gbps Activ\n"
+    )
+    found = first(text)
+    assert found.damaged == 1 and "with 4 x 25.78 Gbit/s" in str(found.statements)
+
+
+def test_a_chosen_tcp_and_settings_of_containers(first):
+    found = first("    -e NCCL_SOCKET_IFNAME='bond0' \\\n    -e NCCL_NET='Socket' \\\n")
+    assert causes_of(found) == ["tcp_between_nodes"] and "unset NCCL_NET" in found.findings[0].remedy
+    assert "(no direct copies between GPUs)" in str(first("export NCCL_P2P_LEVEL=LOC\n").statements)
+
+
+def test_virtual_machines_and_bridges(first, tmp_path):
+    tree = "h:2:7 [0] NCCL INFO === System : maxWidth 12.5 totalWidth 72.0 ===\nh:2:7 [0] NCCL INFO CPU/0 (1/2/4)\n"
+    gpus = "".join(f"h:2:7 [0] NCCL INFO + PCI[{{0}}] - GPU/4{n}000 ({n})\n" for n in (7, 8))
+    end = "h:2:7 [0] NCCL INFO ==========================================\n"
+    assert len(first(tree + gpus.format("24.0") + end).tree.accelerator_names) == 2
+    assert "as in virtual machines" in str(first(tree + gpus.format("0.2") + end).statements)
+    pair = "\tGPU0\tGPU1\tCPU Affinity\tNUMA Affinity\nGPU0\t X \tNV{0}\t0-7\t0\nGPU1\tNV{0}\t X \t0-7\t0\n"
+    (tmp_path / "topo.txt").write_text(pair.format(3))
+    assert "use 3 of the 4 links of their bridge" in fc.diagnose(tmp_path / "topo.txt", gpu="RTX 3090").findings[0].text
+    (tmp_path / "topo.txt").write_text(pair.format(4))
+    assert not fc.diagnose(tmp_path / "topo.txt", gpu="RTX 3090").findings
+
+
+def test_fewer_gpus_than_cards_share_their_pcie_links():
+    forecast = fc.cluster_collective("hgx_h100", sizes=["1GiB"], gpus=1, nodes=2, nic="4x400", network="RoCE")
+    row = forecast.table.iloc[0]
+    assert row["limit"] == "PCIe links of the GPUs" and row["bus_gb_per_s"] < 64
+    # No public machine uses fewer GPUs than cards: an error of others would not apply.
+    assert "is unknown: no public machine" in str(forecast.warnings)
