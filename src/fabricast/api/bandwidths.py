@@ -31,30 +31,15 @@ _MOST_LISTED = 12
 
 @dataclass(frozen=True)
 class Bandwidths:
-    """Printed rates of bandwidth programs.
+    """Printed rates of bandwidth programs."""
 
-    Parameters
-    ----------
-    table : pandas.DataFrame
-        One row per rate or latency of an isolated copy: program, test, row, column, value, unit, line.
-    programs : tuple of str
-        Programs.
-    graphs : tuple of MeasuredGraph
-        Measured copies.
-    concurrent : tuple of MeasuredGraph
-        Concurrent copies of programs without matrices.
-    tree : PcieTree or None
-        Topology of the machine, if a file describes it.
-    problems : tuple of InputError
-        Parts of files that cannot be read.
-    """
-
+    #: One row per rate or latency of an isolated copy: program, test, row, column, value, unit, line.
     table: pd.DataFrame
     programs: tuple[str, ...]
-    graphs: tuple[MeasuredGraph, ...]
-    concurrent: tuple[MeasuredGraph, ...]
-    tree: PcieTree | None
-    problems: tuple[InputError, ...]
+    graphs: tuple[MeasuredGraph, ...]  # Measured copies
+    concurrent: tuple[MeasuredGraph, ...]  # Concurrent copies of programs without matrices
+    tree: PcieTree | None  # Topology of the machine, if a file describes it
+    problems: tuple[InputError, ...]  # Parts of files that cannot be read
 
 
 def bandwidths(files: Files, *, include_display: bool = False) -> Bandwidths:

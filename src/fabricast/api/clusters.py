@@ -163,27 +163,7 @@ def open_nodes(files: Sequence[str], *, network_cards: bool = False, **options: 
 
 
 def collected_rows(files: Sequence[str | Path], machine: str, setting: str = "") -> pd.DataFrame:
-    """Return the times of logs of nccl-tests as rows of cluster_times.csv, which `reference` and errors use.
-
-    Parameters
-    ----------
-    files : sequence of str or Path
-        Logs of nccl-tests of one machine; repeated sizes have median, shortest and longest time.
-    machine : str
-        Name of the machine.
-    setting : str, default ''
-        Words for a setting such as ``"Ring"``; empty for the default.
-
-    Returns
-    -------
-    pandas.DataFrame
-        machine, operation, nodes, ranks, setting, size_bytes, median_us, shortest_us, longest_us, rows.
-
-    Raises
-    ------
-    InputError
-        If no file has a table that names its operation and ranks.
-    """
+    """Return the times of logs of nccl-tests as rows of cluster_times.csv, which `reference` and errors use."""
     facts = load_facts([str(path) for path in files], Content.COLLECTIVES)
     names = dict.fromkeys(gpu for fact in facts.of(Quantity.COLLECTIVE) for gpu in fact.value.gpus)
     if len({gpu_family(name) for name in names}) > 1:

@@ -37,33 +37,18 @@ _UNITS = {"s": "s", "r": "bytes/s", "k": "processes"}
 
 @dataclass(frozen=True)
 class DatasetFit:
-    """Max-rate model fitted to one data set.
+    """Max-rate model fitted to one data set."""
 
-    Parameters
-    ----------
-    dataset, convention : str
-        Name of the data set, and convention of its times.
-    cells : ndarray of float64, shape (cells, 2)
-        Message sizes in bytes and numbers of processes.
-    times : ndarray of float64, shape (cells,)
-        Measured times in s.
-    model : str
-        Key of `fabricast.maxrate.models.FORMS`.
-    regressor : MaxRateRegressor
-        Fitted model.
-    intervals : dict
-        95 % interval of each parameter; None if the data do not identify the parameter.
-    protocols : ProtocolRegressor or None
-        One line for each protocol of a single process, which fits better than one for all sizes.
-    """
-
+    #: Name of the data set, and convention of its times.
     dataset: str
     convention: str
-    cells: NDArray[np.float64]
-    times: NDArray[np.float64]
-    model: str
-    regressor: MaxRateRegressor
+    cells: NDArray[np.float64]  # Message sizes in bytes and numbers of processes, shape (cells, 2)
+    times: NDArray[np.float64]  # Measured times in s, shape (cells,)
+    model: str  # Key of `fabricast.maxrate.models.FORMS`
+    regressor: MaxRateRegressor  # Fitted model
+    #: 95 % interval of each parameter; None if the data do not identify the parameter.
     intervals: dict[str, tuple[float, float] | None]
+    #: One line for each protocol of a single process, which fits better than one for all sizes.
     protocols: ProtocolRegressor | None = None
 
     @property

@@ -34,26 +34,12 @@ def check_parameters(model: Model, tau: float | None, crossing_cost: float | Non
 
 @dataclass(frozen=True)
 class Method:
-    """Model of a forecast, and what depends on it.
+    """Model of a forecast, and what depends on it."""
 
-    Parameters
-    ----------
-    model : str, Model or callable
-        Model or its name, or a function ``rates(tree, copies)`` of the user.
-    program : str, optional
-        Copy program of graphs that specify none.
-    pcie_only : bool
-        Whether copies between directly linked endpoints use the PCIe tree.
-
-    Raises
-    ------
-    InputError
-        If the model is unknown, or does not support the program.
-    """
-
+    #: Model or its name, or a function ``rates(tree, copies)`` of the user.
     model: str | Model | UserRates = DEFAULT_MODEL
-    program: str | None = None
-    pcie_only: bool = False
+    program: str | None = None  # Copy program of graphs that specify none
+    pcie_only: bool = False  # Whether copies between directly linked endpoints use the PCIe tree
 
     def __post_init__(self) -> None:
         if self.is_engine_model:

@@ -84,30 +84,16 @@ def _with_earlier_copies(engines: EngineModel, graphs: CongestionGraphs, found: 
 
 @dataclass(frozen=True)
 class Notes:
-    """Assumptions of predictions, and measurements that contradict them.
+    """Assumptions of predictions, and measurements that contradict them."""
 
-    Parameters
-    ----------
-    assumptions : Assumptions
-        Assumptions, and graphs with divided writes.
-    comparison : Comparison
-        Contradictions between forecasts and measured rates.
-    classes : frozenset of str
-        Classes of the graphs, for their expected errors.
-    smallest_bytes : float
-        Size of the smallest copy.
-    large_graphs, between_roots : int
-        Graphs with too many copies for the search for limiting copies, and copies between root complexes.
-    has_programs, starves : bool
-        Whether graphs have programs that the model ignores, and whether a copy starves.
-    """
-
-    assumptions: Assumptions = field(default_factory=Assumptions)
-    comparison: Comparison = field(default_factory=Comparison)
-    classes: frozenset[str] = frozenset()
-    smallest_bytes: float = np.inf
+    assumptions: Assumptions = field(default_factory=Assumptions)  # Assumptions, and graphs with divided writes
+    comparison: Comparison = field(default_factory=Comparison)  # Contradictions between forecasts and measured rates
+    classes: frozenset[str] = frozenset()  # Classes of the graphs, for their expected errors
+    smallest_bytes: float = np.inf  # Size of the smallest copy
+    #: Graphs with too many copies for the search for limiting copies, and copies between root complexes.
     large_graphs: int = 0
     between_roots: int = 0
+    #: Whether graphs have programs that the model ignores, and whether a copy starves.
     has_programs: bool = False
     starves: bool = False
 
@@ -134,26 +120,7 @@ class Predicted(NamedTuple):
 class Predictor:
     """Predictor of graphs on one machine.
 
-    Parameters
-    ----------
-    machine : Machine
-        Machine.
-    method : Method
-        Model and what depends on it.
-    explain, limited_by, threads
-        See `fabricast.predict`.
-
-    Raises
-    ------
-    InputError
-        If a value is out of range, or the bandwidth is unknown.
-
-    Examples
-    --------
-    >>> import fabricast as fc
-    >>> predictor = Predictor(fc.load_machine("storm8", bandwidth="10 GiB/s"))
-    >>> predictor.predict(fc.graph([(0, 1), (2, 1)])).table["slowdown"].tolist()
-    [2.0, 2.0]
+    Arguments: method: model and what depends on it.
     """
 
     def __init__(

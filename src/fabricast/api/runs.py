@@ -21,15 +21,9 @@ __all__ = ["Picture", "Run", "open_run"]
 
 @dataclass(frozen=True)
 class Picture:
-    """Figure of a run, displayed by notebooks.
+    """Figure of a run, displayed by notebooks."""
 
-    Parameters
-    ----------
-    path : Path
-        SVG file. Files in other formats of the run are in the same folder.
-    """
-
-    path: Path
+    path: Path  # SVG file. Files in other formats of the run are in the same folder
 
     def _repr_svg_(self) -> str:
         return self.path.read_text(encoding="utf-8")

@@ -45,24 +45,14 @@ CHARTS = {
 
 @dataclass(frozen=True)
 class Percentage:
-    """Percentage printed on a slide.
+    """Percentage printed on a slide."""
 
-    Parameters
-    ----------
-    figure, label : str
-        Slide and bar.
-    published_share : float
-        Printed percentage as a fraction.
-    digits : int
-        Number of decimals of the printed percentage.
-    part, whole : str
-        Names of the linear forms of numerator and denominator.
-    """
-
+    #: Slide and bar.
     figure: str
     label: str
-    published_share: float
-    digits: int
+    published_share: float  # Printed percentage as a fraction
+    digits: int  # Number of decimals of the printed percentage
+    #: Names of the linear forms of numerator and denominator.
     part: str
     whole: str
 
@@ -105,14 +95,9 @@ def read_observed(path: Path | str) -> pd.DataFrame:
 
 @dataclass(frozen=True)
 class BreakdownTables:
-    """Result tables of the breakdown study.
+    """Result tables of the breakdown study."""
 
-    Parameters
-    ----------
-    breakdown_component, breakdown_share, breakdown_total, what_if, prediction, reference, parameter : pandas.DataFrame
-        Rows as defined in schema.sql.
-    """
-
+    #: Rows as defined in schema.sql.
     breakdown_component: pd.DataFrame
     breakdown_share: pd.DataFrame
     breakdown_total: pd.DataFrame

@@ -46,27 +46,16 @@ _REGIONS: dict[str, tuple[tuple[str, float], ...]] = {
 
 @dataclass(frozen=True)
 class Derived:
-    """Statistics of a component derived from time stamps.
+    """Statistics of a component derived from time stamps."""
 
-    Parameters
-    ----------
-    name : str
-        Name of the component, or ``observed_injection``.
-    median_ns, mean_ns, p05_ns, p95_ns : float
-        Statistics over events. For a difference of regions, the percentiles equal the difference of medians.
-    samples : int
-        Number of events.
-    flag : str
-        ``negative`` or ``difference``; empty for a directly measured component.
-    """
-
-    name: str
+    name: str  # Name of the component, or ``observed_injection``
+    #: Statistics over events. For a difference of regions, the percentiles equal the difference of medians.
     median_ns: float
     mean_ns: float
     p05_ns: float
     p95_ns: float
-    samples: int
-    flag: str = ""
+    samples: int  # Number of events
+    flag: str = ""  # ``negative`` or ``difference``; empty for a directly measured component
 
 
 def _statistics(name: str, values: NDArray[np.float64]) -> Derived:

@@ -42,17 +42,7 @@ _DEFAULT_NETWORK = VERBS
 def build_cluster(
     statement: ClusterStatement, files: Sequence[str] = (), options: MachineOptions | None = None
 ) -> ClusterMachine:
-    """Return the cluster that a statement describes.
-
-    Parameters
-    ----------
-    statement : ClusterStatement
-        Statement.
-    files : sequence of str
-        Further files about the nodes, such as measured copies; only for equal nodes that files describe.
-    options : MachineOptions, optional
-        Options of the nodes.
-    """
+    """Return the cluster that a statement describes."""
     options = MachineOptions() if options is None else options
     network = _network_kind(statement)
     if len(statement.kinds) > 1 and files:

@@ -19,21 +19,12 @@ _SYSTEM, _SWITCH = "thunderx2", "switch"
 
 @dataclass(frozen=True)
 class Latency:
-    """Time of a small message between two nodes.
+    """Time of a small message between two nodes."""
 
-    Parameters
-    ----------
-    time_s : ndarray of float64, shape (copies,)
-        Time of each copy in s; those within a node have one, too, which is not used.
-    source : str
-        Origin in words.
-    is_assumed : bool
-        Whether no input states it.
-    """
-
+    #: Time of each copy in s; those within a node have one, too, which is not used, shape (copies,).
     time_s: NDArray[np.float64]
-    source: str
-    is_assumed: bool
+    source: str  # Origin in words
+    is_assumed: bool  # Whether no input states it
 
 
 @cache

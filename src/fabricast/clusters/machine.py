@@ -22,23 +22,12 @@ __all__ = ["ClusterMachine", "NodeMachine"]
 
 @dataclass(frozen=True)
 class NodeMachine:
-    """One kind of nodes.
-
-    Parameters
-    ----------
-    name : str
-        Name.
-    machine : Machine
-        Topology with network cards, and rates.
-    gpus : tuple of str
-        Endpoints of the GPUs that are used; GPU k of a node is the k-th one.
-    card_bytes_per_s, card_to_many_bytes_per_s : float
-        Rate that copies reach over one card in each direction in bytes/s: with cards of one other node, and of several.
-    """
+    """One kind of nodes."""
 
     name: str
-    machine: Machine
-    gpus: tuple[str, ...]
+    machine: Machine  # Topology with network cards, and rates
+    gpus: tuple[str, ...]  # Endpoints of the GPUs that are used; GPU k of a node is the k-th one
+    #: Rate that copies reach over one card in each direction in bytes/s: with cards of one other node, and of several.
     card_bytes_per_s: float
     card_to_many_bytes_per_s: float
 

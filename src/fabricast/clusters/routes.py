@@ -41,26 +41,13 @@ LAYERS = {Layer.NODE: "node", Layer.CARD: "card", Layer.NETWORK: "network", Laye
 
 @dataclass(frozen=True)
 class ClusterLinks:
-    """Links of a cluster that some copies use.
+    """Links of a cluster that some copies use."""
 
-    Parameters
-    ----------
-    links : Links
-        Routes and capacities.
-    layer : ndarray of int64, shape (links,)
-        Layer of each link.
-    names : list of str
-        Name of each link.
-    crosses : ndarray of bool, shape (copies,)
-        Whether a copy is between nodes.
-    switches : ndarray of int64, shape (copies,)
-        Switches of the network on the route of each copy; 0 without a network of switches.
-    """
-
-    links: Links
-    layer: _Ints
-    names: list[str]
-    crosses: NDArray[np.bool_]
+    links: Links  # Routes and capacities
+    layer: _Ints  # Layer of each link, shape (links,)
+    names: list[str]  # Name of each link
+    crosses: NDArray[np.bool_]  # Whether a copy is between nodes, shape (copies,)
+    #: Switches of the network on the route of each copy; 0 without a network of switches, shape (copies,).
     switches: _Ints
 
     def without(self, layer: Layer) -> ClusterLinks:
@@ -155,18 +142,7 @@ def cluster_links(
 ) -> ClusterLinks:
     """Return the links of copies between ranks.
 
-    Parameters
-    ----------
-    cluster : ClusterMachine
-        Cluster.
-    source, target : ndarray of int64, shape (copies,)
-        Ranks.
-    size_bytes : ndarray of float64, shape (copies,), optional
-        Sizes, by which a card has one peer or several; by default they are equal.
-    routing : {'static', 'adaptive'}, default 'static'
-        Routes by destination, or copies that share all links of their leaf switch upwards and downwards.
-    spread : bool, default False
-        Whether GPUs use cards in turn in place of the nearest ones.
+    Shapes: source, target (copies,), size_bytes (copies,).
     """
     (node, gpu), (other, other_gpu) = cluster.place_of(source), cluster.place_of(target)
     crosses = node != other

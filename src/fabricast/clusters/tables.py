@@ -47,14 +47,9 @@ class PatternRun(NamedTuple):
 
 @dataclass(frozen=True)
 class ClusterTables:
-    """Result tables; rows as defined in schema.sql.
+    """Result tables; rows as defined in schema.sql."""
 
-    Parameters
-    ----------
-    cluster_layer, cluster_choice, cluster_copy : pandas.DataFrame
-        Layers and choices of each pattern, and measured copies with their forecasts.
-    """
-
+    #: Layers and choices of each pattern, and measured copies with their forecasts.
     cluster_layer: pd.DataFrame
     cluster_choice: pd.DataFrame
     cluster_copy: pd.DataFrame

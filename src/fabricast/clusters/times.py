@@ -19,21 +19,11 @@ _TOGETHER = 1e-3
 
 
 class CopyRun(NamedTuple):
-    """Times of copies.
+    """Times of copies."""
 
-    Parameters
-    ----------
-    end_s : ndarray of float64, shape (copies,)
-        Time from the start to the end of each copy in s.
-    bottleneck : ndarray of int64, shape (copies,)
-        Link that limits each copy for the longest time.
-    limited_s : ndarray of float64, shape (copies, layers)
-        Time during which links of each layer limit each copy in s.
-    """
-
-    end_s: _Floats
-    bottleneck: NDArray[np.int64]
-    limited_s: _Floats
+    end_s: _Floats  # Time from the start to the end of each copy in s, shape (copies,)
+    bottleneck: NDArray[np.int64]  # Link that limits each copy for the longest time, shape (copies,)
+    limited_s: _Floats  # Time during which links of each layer limit each copy in s, shape (copies, layers)
 
 
 def is_simulated(links: ClusterLinks) -> bool:

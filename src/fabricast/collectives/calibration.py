@@ -28,18 +28,10 @@ _LEAST, _MOST = 0.05, 2.0
 
 @dataclass(frozen=True)
 class StepScale:
-    """Factor of the rates of steps.
-
-    Parameters
-    ----------
-    factor : float
-        Factor.
-    origin : str
-        Measurement that determines it, in words; empty for none.
-    """
+    """Factor of the rates of steps."""
 
     factor: float = 1.0
-    origin: str = ""
+    origin: str = ""  # Measurement that determines it, in words; empty for none
 
     @property
     def known(self) -> Constants:

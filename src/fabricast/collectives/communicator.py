@@ -39,24 +39,12 @@ def has_gen5_links(tree: PcieTree) -> bool:
 
 @dataclass(frozen=True)
 class Communicator:
-    """Ranks of one host.
-
-    Parameters
-    ----------
-    machine : Machine
-        Machine.
-    ranks : tuple of str
-        Endpoint of each rank.
-    settings : NcclSettings
-        Settings of NCCL.
-    warnings : tuple of CodedWarning
-        Assumptions about the machine and the settings.
-    """
+    """Ranks of one host."""
 
     machine: Machine
-    ranks: tuple[str, ...]
-    settings: NcclSettings
-    warnings: tuple[CodedWarning, ...] = ()
+    ranks: tuple[str, ...]  # Endpoint of each rank
+    settings: NcclSettings  # Settings of NCCL
+    warnings: tuple[CodedWarning, ...] = ()  # Assumptions about the machine and the settings
 
     @cached_property
     def model(self) -> EngineModel:

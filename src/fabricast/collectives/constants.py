@@ -15,39 +15,20 @@ __all__ = ["Constants", "constants", "from_values"]
 
 @dataclass(frozen=True)
 class Constants:
-    """Start-up times, latencies and efficiencies of NCCL's kernels.
+    """Start-up times, latencies and efficiencies of NCCL's kernels."""
 
-    Parameters
-    ----------
-    launch_s : float
-        Shortest time of an operation: that of launching its kernels.
-    start_s : float
-        Start of an operation.
-    ll_step_s : float
-        Part of the time of a step of LL that does not depend on the latency of the pair.
-    ll_latency : float
-        Latencies of the pair in a step of LL.
-    simple_latency : float
-        Latencies of the pair in a step of Simple, with its synchronisation.
-    hidden_ratio : float
-        Ratio of the transfer time of a step to the latency of a step of Simple at which half of the latency is hidden.
-    turn_latency : float
-        Latencies of the pair between two turns of a block of LL.
-    gen4_efficiency, gen5_efficiency : float
-        Share of the rate of copies that direct copies of NCCL's kernels reach, up to PCIe Gen4 and from Gen5 on.
-    host_efficiency, host_one_way_efficiency : float
-        Share of the rate of copies through host memory, if the GPUs use both directions of their links, and one.
-    """
-
-    launch_s: float
-    start_s: float
-    ll_step_s: float
-    ll_latency: float
-    simple_latency: float
+    launch_s: float  # Shortest time of an operation: that of launching its kernels
+    start_s: float  # Start of an operation
+    ll_step_s: float  # Part of the time of a step of LL that does not depend on the latency of the pair
+    ll_latency: float  # Latencies of the pair in a step of LL
+    simple_latency: float  # Latencies of the pair in a step of Simple, with its synchronisation
+    #: Ratio of the transfer time of a step to the latency of a step of Simple at which half of the latency is hidden.
     hidden_ratio: float
-    turn_latency: float
+    turn_latency: float  # Latencies of the pair between two turns of a block of LL
+    #: Share of the rate of copies that direct copies of NCCL's kernels reach, up to PCIe Gen4 and from Gen5 on.
     gen4_efficiency: float
     gen5_efficiency: float
+    #: Share of the rate of copies through host memory, if the GPUs use both directions of their links, and one.
     host_efficiency: float
     host_one_way_efficiency: float
 

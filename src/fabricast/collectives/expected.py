@@ -72,26 +72,16 @@ def coverage(machines: pd.Series, ratio: pd.Series) -> float:
 
 @dataclass(frozen=True)
 class ExpectedError:
-    """Error of forecasts of public machines, each left out of the fit of the constants.
+    """Error of forecasts of public machines, each left out of the fit of the constants."""
 
-    Parameters
-    ----------
-    median : float
-        Median of the absolute relative error.
-    machines, rows : int
-        Number of public machines, and of their measured times.
-    shortest, longest : float
-        Least and largest ratio of measured to forecast times.
-    coverage : float
-        Share of the times of each machine that are within the range of the others.
-    """
-
-    median: float
+    median: float  # Median of the absolute relative error
+    #: Number of public machines, and of their measured times.
     machines: int
     rows: int
+    #: Least and largest ratio of measured to forecast times.
     shortest: float
     longest: float
-    coverage: float
+    coverage: float  # Share of the times of each machine that are within the range of the others
 
 
 @cache

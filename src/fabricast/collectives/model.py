@@ -42,16 +42,7 @@ class Limit(StrEnum):
 class CollectiveModel:
     """Times of one operation on one machine.
 
-    Parameters
-    ----------
-    communicator : Communicator
-        Machine.
-    operation : Operation
-        Operation.
-    plan : Plan
-        Rings, trees and transports.
-    known : Constants, optional
-        Constants of the model; by default the fitted ones.
+    Arguments: plan: rings, trees and transports; known: constants of the model; by default the fitted ones.
     """
 
     def __init__(

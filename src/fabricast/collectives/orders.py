@@ -25,21 +25,11 @@ _NEAR = 0.01
 
 @dataclass(frozen=True)
 class OrderSearch:
-    """Step rates of ring orders, before the efficiency of NCCL's kernels.
+    """Step rates of ring orders, before the efficiency of NCCL's kernels."""
 
-    Parameters
-    ----------
-    orders : ndarray of int64, shape (orders, ranks)
-        Orders, each with rank 0 first.
-    bytes_per_s : ndarray of float64, shape (orders,)
-        Rate of the slowest hop of each order in bytes/s.
-    is_exhaustive : bool
-        Whether `orders` contains all orders; otherwise a random sample and the order of the topology.
-    """
-
-    orders: NDArray[np.int64]
-    bytes_per_s: NDArray[np.float64]
-    is_exhaustive: bool
+    orders: NDArray[np.int64]  # Orders, each with rank 0 first, shape (orders, ranks)
+    bytes_per_s: NDArray[np.float64]  # Rate of the slowest hop of each order in bytes/s, shape (orders,)
+    is_exhaustive: bool  # Whether `orders` contains all orders; otherwise a random sample and the order of the topology
 
     @property
     def best(self) -> tuple[int, ...]:

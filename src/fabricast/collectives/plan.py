@@ -18,25 +18,15 @@ _EMULATED = "emulated search"
 
 @dataclass(frozen=True)
 class Plan:
-    """Rings, trees and transports of a communicator.
+    """Rings, trees and transports of a communicator."""
 
-    Parameters
-    ----------
-    rings, trees : SearchGraph
-        Channels of NCCL's search.
-    channels : int
-        Channels in use.
-    transports : mapping of (int, int) to Transport
-        Transports that a log states; other hops follow NCCL's rule.
-    source : str
-        Origin of the rings: the emulated search, a log or a graph file.
-    """
-
+    #: Channels of NCCL's search.
     rings: SearchGraph
     trees: SearchGraph
-    channels: int
+    channels: int  # Channels in use
+    #: Transports that a log states; other hops follow NCCL's rule.
     transports: Mapping[tuple[int, int], Transport] = field(default_factory=dict)
-    source: str = _EMULATED
+    source: str = _EMULATED  # Origin of the rings: the emulated search, a log or a graph file
 
     @property
     def is_stated(self) -> bool:

@@ -38,29 +38,18 @@ _ONE_SOCKET = ("threadripper", "ryzen")
 
 @dataclass(frozen=True)
 class Question:
-    """Subject of a forecast, beyond the machine; None if unspecified.
+    """Subject of a forecast, beyond the machine; None if unspecified."""
 
-    Parameters
-    ----------
-    ranks, numa, nccl_version, transport, env, graph_file
-        See `fabricast.collective`.
-    table : Fact, optional
-        Measured table of nccl-tests.
-    run : Fact, optional
-        Statements of NCCL.
-    calibration : Fact, optional
-        Measured table of a large all_reduce, if another operation is forecast.
-    """
-
+    #: See `fabricast.collective`.
     ranks: Sequence[str] | None = None
     numa: Sequence[int] | None = None
     nccl_version: str | None = None
     transport: str | None = None
     env: Mapping[str, str] | None = None
     graph_file: Path | str | None = None
-    table: Fact | None = None
-    run: Fact | None = None
-    calibration: Fact | None = None
+    table: Fact | None = None  # Measured table of nccl-tests
+    run: Fact | None = None  # Statements of NCCL
+    calibration: Fact | None = None  # Measured table of a large all_reduce, if another operation is forecast
 
     @property
     def measured(self) -> NcclTestsTable | None:
@@ -75,30 +64,14 @@ class Question:
 
 @dataclass(frozen=True)
 class Prepared:
-    """Communicator, plan and measured table of a forecast.
+    """Communicator, plan and measured table of a forecast."""
 
-    Parameters
-    ----------
-    communicator : Communicator
-        Ranks with their settings.
-    plan : Plan
-        Rings and transports.
-    operation : Operation
-        Operation.
-    log : NcclTestsTable or None
-        Measured times.
-    choices : dict of int to (Algorithm, Protocol)
-        Choices that the log states, by size in bytes.
-    scale : StepScale
-        Factor of the rates of steps.
-    """
-
-    communicator: Communicator
-    plan: Plan
+    communicator: Communicator  # Ranks with their settings
+    plan: Plan  # Rings and transports
     operation: Operation
-    log: NcclTestsTable | None
-    choices: Mapping[int, Choice]
-    scale: StepScale
+    log: NcclTestsTable | None  # Measured times
+    choices: Mapping[int, Choice]  # Choices that the log states, by size in bytes
+    scale: StepScale  # Factor of the rates of steps
 
 
 def prepare(machine: Machine, operation: Operation, question: Question) -> Prepared:

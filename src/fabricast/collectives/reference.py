@@ -147,17 +147,10 @@ def has_cards(machines: Sequence[str], cards: int) -> bool:
 
 
 class SizeFit(NamedTuple):
-    """Time as a function of the bytes on the bus: ``T = start + W * per_byte + sqrt(W) * per_root``.
+    """Time as a function of the bytes on the bus: ``T = start + W * per_byte + sqrt(W) * per_root``."""
 
-    Parameters
-    ----------
-    start_s : float
-        Time in s of small sizes.
-    per_byte, per_root : float
-        Time in s per byte, and per square root of a byte.
-    """
-
-    start_s: float
+    start_s: float  # Time in s of small sizes
+    #: Time in s per byte, and per square root of a byte.
     per_byte: float
     per_root: float
 
@@ -244,30 +237,7 @@ def reference_of(
     gbit_s: float | None = None,
     without: str = "",
 ) -> Reference:
-    """Return the public measurements of the same class, or of the nearest one.
-
-    Parameters
-    ----------
-    gpu : str
-        Product name.
-    gpus_per_node, nodes : int
-        GPUs in use on each node, and number of nodes.
-    operation : Operation or str
-        Operation.
-    sizes : sequence of float
-        Sizes in bytes.
-    network : str, optional
-        Kind of network of `NETWORKS`.
-    gbit_s : float, optional
-        Network rate of a GPU in Gbit/s: machines with such a rate are preferred.
-    without : str
-        Machine that is left out, for its error.
-
-    Raises
-    ------
-    InputError
-        If no public machine has such a GPU and operation.
-    """
+    """Return the public measurements of the same class, or of the nearest one."""
     operation, family = Operation.of(operation), gpu_family(gpu)
     every = _times()
     every = every[(every["operation"] == str(operation)) & (every["machine"] != without)]
@@ -381,13 +351,6 @@ def left_out_errors() -> pd.DataFrame:
     """Return the relative error of the interpolation on machines that are left out, by class and band of sizes.
 
     With two rows of the left-out machine (the smallest size and the largest), start and rates are scaled to them.
-
-    Returns
-    -------
-    pandas.DataFrame
-        ``network`` (one node, or the kind), ``band``, ``machines``, ``rows``, ``median``,
-        ``third_quartile`` and ``worst`` relative error, ``within_band`` (share of rows within 15 %) and
-        ``median_with_two_rows``.
     """
     found: dict[tuple[str, str], list[tuple[str, float, float]]] = {}
     healthy = _healthy(_times())

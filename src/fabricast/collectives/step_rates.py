@@ -29,46 +29,25 @@ class Transport(StrEnum):
 
 @dataclass(frozen=True)
 class Hop:
-    """Data transfer from one rank to another in a step.
+    """Data transfer from one rank to another in a step."""
 
-    Parameters
-    ----------
-    source, target : int
-        Ranks.
-    transport : Transport
-        Direct copy, or two copies through host memory next to the target.
-    is_both_ways : bool
-        Whether the GPUs of the hop also send and receive in the reverse direction of their links.
-    """
-
+    #: Ranks.
     source: int
     target: int
-    transport: Transport
+    transport: Transport  # Direct copy, or two copies through host memory next to the target
+    #: Whether the GPUs of the hop also send and receive in the reverse direction of their links.
     is_both_ways: bool = True
 
 
 @dataclass(frozen=True)
 class StepRate:
-    """Rate of a step, that of its slowest hop, before the efficiency of NCCL's kernels.
+    """Rate of a step, that of its slowest hop, before the efficiency of NCCL's kernels."""
 
-    Parameters
-    ----------
-    hops : tuple of Hop
-        Hops of the step.
-    bytes_per_s : tuple of float
-        Rate of each hop in bytes/s.
-    bottlenecks : tuple of str
-        Directed link or resource that limits each hop.
-    sharers : tuple of tuple of str
-        Hops on that link, as ``source>target``, for each hop.
-    low_bytes_per_s, high_bytes_per_s : float
-        Bounds of the rate of the step if rates of host memory are unknown; otherwise the rate of the slowest hop.
-    """
-
-    hops: tuple[Hop, ...]
-    bytes_per_s: tuple[float, ...]
-    bottlenecks: tuple[str, ...]
-    sharers: tuple[tuple[str, ...], ...]
+    hops: tuple[Hop, ...]  # Hops of the step
+    bytes_per_s: tuple[float, ...]  # Rate of each hop in bytes/s
+    bottlenecks: tuple[str, ...]  # Directed link or resource that limits each hop
+    sharers: tuple[tuple[str, ...], ...]  # Hops on that link, as ``source>target``, for each hop
+    #: Bounds of the rate of the step if rates of host memory are unknown; otherwise the rate of the slowest hop.
     low_bytes_per_s: float
     high_bytes_per_s: float
 

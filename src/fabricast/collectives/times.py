@@ -23,18 +23,10 @@ _PEERS_OF_A_ROUND = 8
 
 @dataclass(frozen=True)
 class StepTimes:
-    """Rate and latency of the steps of an operation.
+    """Rate and latency of the steps of an operation."""
 
-    Parameters
-    ----------
-    bytes_per_s : float
-        Rate of the slowest hop that NCCL's kernels reach, in bytes/s.
-    latency_s : float
-        Latency of a hop in s, mean over the hops.
-    """
-
-    bytes_per_s: float
-    latency_s: float
+    bytes_per_s: float  # Rate of the slowest hop that NCCL's kernels reach, in bytes/s
+    latency_s: float  # Latency of a hop in s, mean over the hops
 
 
 def _exposed_latency(chunk: NDArray[np.float64], step: StepTimes, known: Constants) -> NDArray[np.float64]:

@@ -12,19 +12,13 @@ __all__ = ["NodeRates", "node_rate_bytes_per_s"]
 
 @dataclass(frozen=True)
 class NodeRates:
-    """Unidirectional rates of a node in bytes/s.
+    """Unidirectional rates of a node in bytes/s."""
 
-    Parameters
-    ----------
-    r_n, r_b, r_i : float
-        Rate of the node, of its first process and of each further process in bytes/s.
-    most_processes : int
-        Largest number of processes, or GPUs, of a node that was measured; the rates are not validated beyond it.
-    """
-
+    #: Rate of the node, of its first process and of each further process in bytes/s.
     r_n: float
     r_b: float
     r_i: float
+    #: Largest number of processes, or GPUs, of a node that was measured; the rates are not validated beyond it.
     most_processes: int
 
 

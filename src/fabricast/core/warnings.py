@@ -128,22 +128,13 @@ class CodedWarning(NamedTuple):
 
     A tuple ``(code, text)``, so that tables keep their warnings when they are written as Parquet or JSON.
 
-    Parameters
-    ----------
-    code : WarningCode
-        Stable identifier of its kind.
-    text : str
-        One line: the assumption or contradiction, its effect on the result, and how to remove it.
-
-    Examples
-    --------
     >>> warning = CodedWarning(WarningCode.SMALL_COPIES, "the smallest copy has 8 bytes")
     >>> str(warning), warning.code.is_contradiction
     ('the smallest copy has 8 bytes', False)
     """
 
-    code: WarningCode
-    text: str
+    code: WarningCode  # Stable identifier of its kind
+    text: str  # One line: the assumption or contradiction, its effect on the result, and how to remove it
 
     def __str__(self) -> str:
         return self.text
@@ -152,23 +143,13 @@ class CodedWarning(NamedTuple):
 class CopyWarning(CodedWarning):
     """A warning about measured copies.
 
-    Parameters
-    ----------
-    code, text
-        See `CodedWarning`.
-    ends : tuple of str
-        The GPU whose copies show it, or source and target of the copy that shows it most clearly; may be empty.
-    graph : str
-        Name of the measured graph that shows it most clearly; may be empty.
-
-    Examples
-    --------
     >>> CopyWarning.about(("0", "1"), WarningCode.SLOW_DIRECTION, "0>1 is slow").ends
     ('0', '1')
     """
 
+    #: The GPU whose copies show it, or source and target of the copy that shows it most clearly; may be empty.
     ends: tuple[str, ...] = ()
-    graph: str = ""
+    graph: str = ""  # Name of the measured graph that shows it most clearly; may be empty
 
     @classmethod
     def about(cls, ends: tuple[str, ...], code: WarningCode, text: str, *, graph: str = "") -> CopyWarning:

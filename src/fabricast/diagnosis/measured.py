@@ -39,33 +39,15 @@ _ROUNDED = 1.01
 
 @dataclass(frozen=True)
 class ComparedRate:
-    """Median measured rate of a kind of copies, and that of public machines.
+    """Median measured rate of a kind of copies, and that of public machines."""
 
-    Parameters
-    ----------
-    words : str
-        Kind of copies.
-    bytes_per_s : float
-        Median over the pairs in bytes/s.
-    link_bytes_per_s : float
-        Raw rate of the link in bytes/s.
-    share : PublicShare
-        Share of it on public machines.
-    place : str
-        File of the measurement.
-    link : str
-        Link in words.
-    generation : int or None
-        PCIe generation of the link, for direct copies over PCIe.
-    """
-
-    words: str
-    bytes_per_s: float
-    link_bytes_per_s: float
-    share: PublicShare
-    place: str
-    link: str
-    generation: int | None = None
+    words: str  # Kind of copies
+    bytes_per_s: float  # Median over the pairs in bytes/s
+    link_bytes_per_s: float  # Raw rate of the link in bytes/s
+    share: PublicShare  # Share of it on public machines
+    place: str  # File of the measurement
+    link: str  # Link in words
+    generation: int | None = None  # PCIe generation of the link, for direct copies over PCIe
 
     @property
     def is_below(self) -> bool:

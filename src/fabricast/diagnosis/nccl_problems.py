@@ -16,27 +16,13 @@ NO_VERBS = "NCCL finds no InfiniBand or RoCE card and uses TCP"
 
 
 class KnownProblem(NamedTuple):
-    """Meaning of a message.
+    """Meaning of a message."""
 
-    Parameters
-    ----------
-    words : str
-        Regular expression of the message.
-    meaning : str
-        Cause in a few words.
-    remedy : str
-        Setting or command that changes it.
-    is_failure : bool
-        Whether the run fails; otherwise it may be slower.
-    is_consequence : bool
-        Whether another message names the cause, if there is one.
-    """
-
-    words: str
-    meaning: str
-    remedy: str
-    is_failure: bool = True
-    is_consequence: bool = False
+    words: str  # Regular expression of the message
+    meaning: str  # Cause in a few words
+    remedy: str  # Setting or command that changes it
+    is_failure: bool = True  # Whether the run fails; otherwise it may be slower
+    is_consequence: bool = False  # Whether another message names the cause, if there is one
 
 
 _SHM = (

@@ -41,18 +41,10 @@ class VerdictKind(StrEnum):
 
 @dataclass(frozen=True)
 class Verdict:
-    """Answer in one line.
-
-    Parameters
-    ----------
-    kind : VerdictKind
-        Kind.
-    text : str
-        What was measured and expected, the most probable cause, or what is missing.
-    """
+    """Answer in one line."""
 
     kind: VerdictKind
-    text: str
+    text: str  # What was measured and expected, the most probable cause, or what is missing
 
     def __str__(self) -> str:
         return f"{self.kind}: {self.text}"

@@ -15,26 +15,15 @@ _SAME_WAY = 0.10
 
 @dataclass(frozen=True)
 class RateClass:
-    """Unidirectional copies between GPUs with the same path class or similar rates.
+    """Unidirectional copies between GPUs with the same path class or similar rates."""
 
-    Parameters
-    ----------
-    name : str
-        Path class, or ``rate 1``, ``rate 2``, ... from fast to slow if the path classes are unknown.
-    pairs : tuple of (str, str)
-        Numbers of source and target GPU of each copy.
-    low, median, high : float
-        Minimum, median and maximum rate in bytes/s.
-    reference : float
-        Median rate in bytes/s, scaled to links of capacity 1.
-    """
-
-    name: str
-    pairs: tuple[tuple[str, str], ...]
+    name: str  # Path class, or ``rate 1``, ``rate 2``, ... from fast to slow if the path classes are unknown
+    pairs: tuple[tuple[str, str], ...]  # Numbers of source and target GPU of each copy
+    #: Minimum, median and maximum rate in bytes/s.
     low: float
     median: float
     high: float
-    reference: float
+    reference: float  # Median rate in bytes/s, scaled to links of capacity 1
 
 
 def copy_classes(

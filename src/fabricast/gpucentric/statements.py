@@ -45,25 +45,16 @@ ALLREDUCE_NODES = _NODES
 
 @dataclass(frozen=True)
 class Statement:
-    """A statement of the talk.
+    """A statement of the talk."""
 
-    Parameters
-    ----------
-    name, text, slides : str
-        Identifier, wording and slide numbers.
-    decided_by : {'structure', 'published numbers', 'assumed values'}
-        Basis of the verdict.
-    holds : callable
-        Function of the parameters that returns one boolean per sample.
-    observe : callable or None
-        Function of the parameters that returns the number in the statement, if the talk states one.
-    """
-
+    #: Identifier, wording and slide numbers.
     name: str
     text: str
     slides: str
+    #: Basis of the verdict: 'structure', 'published numbers', 'assumed values'.
     decided_by: Literal["structure", "published numbers", "assumed values"]
-    holds: Callable[[Values], NDArray[np.bool_]]
+    holds: Callable[[Values], NDArray[np.bool_]]  # Function of the parameters that returns one boolean per sample
+    #: Function of the parameters that returns the number in the statement, if the talk states one.
     observe: Callable[[Values], float] | None = None
 
 

@@ -40,15 +40,7 @@ _FEASIBLE_STEPS = 61
 
 @dataclass(frozen=True)
 class GpuCentricTables:
-    """Rows that the study adds to the results tables.
-
-    Parameters
-    ----------
-    gpucentric_prediction, gpucentric_choice, gpucentric_statement, gpucentric_observation : pandas.DataFrame
-    gpucentric_crossover, gpucentric_feasible, gpucentric_path, gpucentric_control : pandas.DataFrame
-    gpucentric_workload, prediction, reference, parameter : pandas.DataFrame
-        Rows as in schema.sql.
-    """
+    """Rows that the study adds to the results tables."""
 
     gpucentric_prediction: pd.DataFrame
     gpucentric_choice: pd.DataFrame
@@ -58,6 +50,7 @@ class GpuCentricTables:
     gpucentric_feasible: pd.DataFrame
     gpucentric_path: pd.DataFrame
     gpucentric_control: pd.DataFrame
+    #: Rows as in schema.sql.
     gpucentric_workload: pd.DataFrame
     prediction: pd.DataFrame
     reference: pd.DataFrame

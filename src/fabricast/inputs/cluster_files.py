@@ -17,74 +17,33 @@ _MOST_NODES = 100_000
 
 @dataclass(frozen=True)
 class NodeKind:
-    """Equal nodes of a cluster.
+    """Equal nodes of a cluster."""
 
-    Parameters
-    ----------
-    node : str
-        Name of a node that is built in, or path of a file that describes one.
-    count : int
-        Number of nodes.
-    nic : str or None
-        Network cards of a node and Gbit/s of each, such as ``"8x400"``.
-    """
-
-    node: str
-    count: int
-    nic: str | None = None
+    node: str  # Name of a node that is built in, or path of a file that describes one
+    count: int  # Number of nodes
+    nic: str | None = None  # Network cards of a node and Gbit/s of each, such as ``"8x400"``
 
 
 @dataclass(frozen=True)
 class ClusterStatement:
-    """Statements of a file about a cluster; None for what it does not state.
-
-    Parameters
-    ----------
-    name : str
-        Name.
-    kinds : tuple of NodeKind
-        Nodes in their order.
-    gpu : str or None
-        Model of the GPUs, if a file of a node does not name it.
-    gpus : int or None
-        GPUs of each node that are used.
-    network : str or None
-        Kind of network, such as InfiniBand.
-    switches : str or None
-        Network of switches: words such as ``"fat_tree:2,64,32@400"``, or path of a file.
-    hosts : str or None
-        Host of each node in the network of switches: a node list of Slurm, or path of a file.
-    oversubscription : float or None
-        Ratio of the rate of the cards to that of the network above them.
-    gpus_per_process : int or None
-        GPUs of each process.
-    gpudirect, nvls : bool or None
-        Whether cards use GPUDirect, and whether NVLink SHARP is available.
-    nccl_version : str or None
-        Version of NCCL.
-    env : dict of str to str
-        Environment variables of NCCL.
-    latency_us : float or None
-        Time of a small message between two nodes.
-    process_gbyte_s : float or None
-        Largest rate of one process over the network in GB/s.
-    """
+    """Statements of a file about a cluster; None for what it does not state."""
 
     name: str
-    kinds: tuple[NodeKind, ...]
-    gpu: str | None = None
-    gpus: int | None = None
-    network: str | None = None
-    switches: str | None = None
-    hosts: str | None = None
-    oversubscription: float | None = None
-    gpus_per_process: int | None = None
+    kinds: tuple[NodeKind, ...]  # Nodes in their order
+    gpu: str | None = None  # Model of the GPUs, if a file of a node does not name it
+    gpus: int | None = None  # GPUs of each node that are used
+    network: str | None = None  # Kind of network, such as InfiniBand
+    switches: str | None = None  # Network of switches: words such as ``"fat_tree:2,64,32@400"``, or path of a file
+    hosts: str | None = None  # Host of each node in the network of switches: a node list of Slurm, or path of a file
+    oversubscription: float | None = None  # Ratio of the rate of the cards to that of the network above them
+    gpus_per_process: int | None = None  # GPUs of each process
+    #: Whether cards use GPUDirect, and whether NVLink SHARP is available.
     gpudirect: bool | None = None
     nvls: bool | None = None
-    nccl_version: str | None = None
-    env: dict[str, str] = field(default_factory=dict)
-    latency_us: float | None = None
-    process_gbyte_s: float | None = None
+    nccl_version: str | None = None  # Version of NCCL
+    env: dict[str, str] = field(default_factory=dict)  # Environment variables of NCCL
+    latency_us: float | None = None  # Time of a small message between two nodes
+    process_gbyte_s: float | None = None  # Largest rate of one process over the network in GB/s
 
     @property
     def nodes(self) -> int:

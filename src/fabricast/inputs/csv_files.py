@@ -21,24 +21,12 @@ MOST_ROWS = 3_000_000
 
 @dataclass(frozen=True, slots=True)
 class CsvRow:
-    """One row of a CSV file.
+    """One row of a CSV file."""
 
-    Parameters
-    ----------
-    path : Path
-        Path of the file.
-    line : int
-        Line of the row in the file, counted from 1.
-    columns : dict of str to int
-        Position of each column that the file has; one dictionary is shared by all rows.
-    texts : tuple of str
-        Text of each column, without surrounding blanks.
-    """
-
-    path: Path
-    line: int
-    columns: dict[str, int]
-    texts: tuple[str, ...]
+    path: Path  # Path of the file
+    line: int  # Line of the row in the file, counted from 1
+    columns: dict[str, int]  # Position of each column that the file has; one dictionary is shared by all rows
+    texts: tuple[str, ...]  # Text of each column, without surrounding blanks
 
     def __getitem__(self, column: str) -> str:
         """Return the text of a column."""

@@ -31,37 +31,19 @@ _WORD = re.compile(r"[a-z0-9]+")
 
 
 class GpuModel(NamedTuple):
-    """Properties of a GPU model.
+    """Properties of a GPU model."""
 
-    Parameters
-    ----------
-    words : str
-        Words of the product name.
-    capability : float or None
-        CUDA compute capability; None for GPUs of AMD.
-    generation, width : int
-        PCIe link.
-    nvlink_bytes_per_s : float or None
-        Rate of one NVLink in one direction in bytes/s; None without NVLink.
-    has_stock_peer_access : bool
-        Whether the unmodified driver permits direct copies between GPUs.
-    is_always_linked : bool
-        Whether all GPUs of this model in one machine are connected directly (NVLink, xGMI).
-    host_bytes_per_s : float or None
-        Rate of the link to the host in one direction in bytes/s if it is no PCIe link (NVLink-C2C).
-    source : str
-        Origin of the numbers.
-    """
-
-    words: str
-    capability: float | None
+    words: str  # Words of the product name
+    capability: float | None  # CUDA compute capability; None for GPUs of AMD
+    #: PCIe link.
     generation: int
     width: int
-    nvlink_bytes_per_s: float | None
-    has_stock_peer_access: bool
-    is_always_linked: bool
+    nvlink_bytes_per_s: float | None  # Rate of one NVLink in one direction in bytes/s; None without NVLink
+    has_stock_peer_access: bool  # Whether the unmodified driver permits direct copies between GPUs
+    is_always_linked: bool  # Whether all GPUs of this model in one machine are connected directly (NVLink, xGMI)
+    #: Rate of the link to the host in one direction in bytes/s if it is no PCIe link (NVLink-C2C).
     host_bytes_per_s: float | None
-    source: str
+    source: str  # Origin of the numbers
 
     @property
     def most_nvlinks(self) -> int:

@@ -69,20 +69,13 @@ _OLDEST, _NEWEST = 3, 5
 
 
 class PublicShare(NamedTuple):
-    """Share of the raw rate of a link on public machines.
+    """Share of the raw rate of a link on public machines."""
 
-    Parameters
-    ----------
-    median, lowest, highest : float
-        Median of the machines and range: 10th to 90th percentile, or lowest to highest below twenty machines.
-    machines : int
-        Number of machines.
-    """
-
+    #: Median of the machines and range: 10th to 90th percentile, or lowest to highest below twenty machines.
     median: float
     lowest: float
     highest: float
-    machines: int
+    machines: int  # Number of machines
 
     def scaled(self, factor: float) -> PublicShare:
         """Return the share times a factor."""
@@ -141,20 +134,6 @@ def pcie_share(generation: int | None, *, direction: str = ONE_WAY, without: str
 
     The median is that of the generation, the range that of all generations: few machines have each of them. Copies of
     host memory are among those of one way.
-
-    Parameters
-    ----------
-    generation : int or None
-        Generation of the link; None for all.
-    direction : {'one_way', 'both_ways'}
-        One way, or the total of both ways between GPUs.
-    without : str
-        Computer that is left out, for its error.
-
-    Examples
-    --------
-    >>> 0.75 < pcie_share(4).median < 0.86
-    True
     """
     kinds = (*HOST_KINDS, "one_way_p2p") if direction == ONE_WAY else ("both_ways_p2p",)
     number = _nearest(generation)
@@ -190,11 +169,6 @@ def staged_share(
 
     The median is that of the generation, the range that of all generations: few machines have each of them. A class
     without a public machine is the next larger one, both ways in proportion to the rate of one way.
-
-    Examples
-    --------
-    >>> staged_share(4, ONE_WAY).median > staged_share(4, ONE_WAY, below_switch=True).median
-    True
     """
     number = _nearest(generation)
     is_large = gpus >= _LARGE_HOST and direction == BOTH_WAYS and number != str(_NEWEST)
@@ -230,13 +204,7 @@ def staged_share(
 
 @cache
 def direct_link_share(kind: str, direction: str = ONE_WAY, *, without: str = "") -> PublicShare:
-    """Return the share of the nominal rate of direct links: NVSwitch, NVLink (a bridge or a mesh) or xGMI.
-
-    Examples
-    --------
-    >>> 0.85 < direct_link_share("NVSwitch").median < 0.95
-    True
-    """
+    """Return the share of the nominal rate of direct links: NVSwitch, NVLink (a bridge or a mesh) or xGMI."""
     kinds = (f"{direction}_p2p",)
     found = _share(kinds, nominal_bytes_per_s, lambda row: link_kind(row) == kind, without)
     if not found.machines or found.machines >= _FEW:

@@ -23,32 +23,17 @@ TAGS: tuple[Tag, ...] = get_args(Tag)
 
 @dataclass(frozen=True)
 class Parameter:
-    """A model parameter.
+    """A model parameter."""
 
-    Parameters
-    ----------
-    study, system, name : str
-        Study and system of the parameter, and its name.
-    value : float
-        Value in `unit`.
-    unit : str
-        Unit of the value; ``1`` if dimensionless.
-    tag : str
-        Provenance tag, one of `TAGS`.
-    source : str
-        Source of the value.
-    is_default : bool, default False
-        Whether the value is a default that was neither measured, user-supplied nor published.
-    """
-
+    #: Study and system of the parameter, and its name.
     study: str
     system: str
     name: str
-    value: float
-    unit: str
-    tag: str
-    source: str
-    is_default: bool = False
+    value: float  # Value in `unit`
+    unit: str  # Unit of the value; ``1`` if dimensionless
+    tag: str  # Provenance tag, one of `TAGS`
+    source: str  # Source of the value
+    is_default: bool = False  # Whether the value is a default that was neither measured, user-supplied nor published
 
 
 def read_parameters(path: Path | str) -> list[Parameter]:

@@ -32,21 +32,11 @@ __all__ = [
 
 @dataclass(frozen=True)
 class ParquetRow:
-    """A row of a Parquet file, with the same interface as a CSV row.
+    """A row of a Parquet file, with the same interface as a CSV row."""
 
-    Parameters
-    ----------
-    path : Path
-        File.
-    line : int
-        Row number, counted from 1.
-    values : mapping
-        Value by column name.
-    """
-
-    path: Path
-    line: int
-    values: Mapping[str, object]
+    path: Path  # File
+    line: int  # Row number, counted from 1
+    values: Mapping[str, object]  # Value by column name
 
     def __contains__(self, column: str) -> bool:
         """Return whether the file has a column."""

@@ -72,13 +72,7 @@ def _problem(file: SourceFile, contents: Sequence[Content]) -> InputError | None
 
 
 def machine_from(facts: Facts, options: MachineOptions | None = None) -> Machine:
-    """Return the machine that files describe.
-
-    Raises
-    ------
-    InputError
-        If no file describes a topology, an option is invalid, or a measurement names an unknown endpoint.
-    """
+    """Return the machine that files describe."""
     options = MachineOptions() if options is None else options
     return _machine(*described_tree(facts, options), facts, options)
 

@@ -18,28 +18,16 @@ _SAME_RATE = 0.02
 
 @dataclass(frozen=True)
 class Described:
-    """Description of a machine by one program.
+    """Description of a machine by one program."""
 
-    Parameters
-    ----------
-    program : str
-        Program that printed it.
-    place : Place
-        File and line.
-    tree : PcieTree
-        Topology.
-    has_sockets, has_switches : bool
-        Whether the program printed which GPUs are on one socket, and which are below a switch. Otherwise the tree has
-        assumptions, which are not compared.
-    has_bridges : bool
-        Whether it printed the bridges above the GPUs; without them each GPU seems to have another host bridge.
-    """
-
-    program: str
-    place: Place
-    tree: PcieTree
+    program: str  # Program that printed it
+    place: Place  # File and line
+    tree: PcieTree  # Topology
+    #: Whether the program printed which GPUs are on one socket, and which are below a switch. Otherwise the tree has
+    #: assumptions, which are not compared.
     has_sockets: bool = True
     has_switches: bool = True
+    #: Whether it printed the bridges above the GPUs; without them each GPU seems to have another host bridge.
     has_bridges: bool = True
 
     @property

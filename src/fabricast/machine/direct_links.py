@@ -50,13 +50,7 @@ def links_without_switch(link: PeerLink, model: str) -> tuple[PeerLink, ...]:
 def with_direct_links_checked(
     tree: PcieTree, described: Sequence[Described], models: Mapping[str, str], options: MachineOptions
 ) -> PcieTree:
-    """Return a tree with warnings about GPUs that have fewer direct links than the others.
-
-    Raises
-    ------
-    MissingLinksError
-        If the models of the GPUs always have direct links, and no file shows one.
-    """
+    """Return a tree with warnings about GPUs that have fewer direct links than the others."""
     if options.pcie_only:
         return tree
     warnings = tuple(_unequal(tree, models) if tree.peer_links else _omitted(described, models))

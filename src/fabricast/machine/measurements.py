@@ -27,33 +27,18 @@ _Pair = tuple[str, str]
 
 @dataclass
 class Measurements:
-    """Measured copies of a machine.
+    """Measured copies of a machine."""
 
-    Parameters
-    ----------
-    graphs : list of MeasuredGraph
-        Concurrent copies in the order of the files.
-    staged, staged_both_ways : dict of (str, str) to Fact
-        Rates in bytes/s of single copies, and of both copies of a pair together, through host memory.
-    latency : dict of (str, str) to Fact
-        Latency in s of copies between pairs of GPUs.
-    rows : list of CopyRow
-        Rows of tables of copies, whose times calibrate model parameters.
-    tables : list of pandas.DataFrame
-        Printed rates and latencies.
-    programs : list of str
-        Programs that printed the copies.
-    warnings : list of CodedWarning
-        Warnings that files may describe other machines, and about copies that are slower than staged ones.
-    """
-
-    graphs: list[MeasuredGraph] = field(default_factory=list)
+    graphs: list[MeasuredGraph] = field(default_factory=list)  # Concurrent copies in the order of the files
+    #: Rates in bytes/s of single copies, and of both copies of a pair together, through host memory.
     staged: dict[_Pair, Fact] = field(default_factory=dict)
     staged_both_ways: dict[_Pair, Fact] = field(default_factory=dict)
-    latency: dict[_Pair, Fact] = field(default_factory=dict)
+    latency: dict[_Pair, Fact] = field(default_factory=dict)  # Latency in s of copies between pairs of GPUs
+    #: Rows of tables of copies, whose times calibrate model parameters.
     rows: list[CopyRow] = field(default_factory=list)
-    tables: list[pd.DataFrame] = field(default_factory=list)
-    programs: list[str] = field(default_factory=list)
+    tables: list[pd.DataFrame] = field(default_factory=list)  # Printed rates and latencies
+    programs: list[str] = field(default_factory=list)  # Programs that printed the copies
+    #: Warnings that files may describe other machines, and about copies that are slower than staged ones.
     warnings: list[CodedWarning] = field(default_factory=list)
 
 

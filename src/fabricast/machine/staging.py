@@ -21,25 +21,14 @@ _USUAL, _SLOW_PAIR = 0.75, 0.7
 
 @dataclass(frozen=True)
 class StagedRate:
-    """Rate of a copy, or of both copies of a pair together, through host memory.
+    """Rate of a copy, or of both copies of a pair together, through host memory."""
 
-    Parameters
-    ----------
-    bytes_per_s : float
-        Rate in bytes/s; NaN if it is unknown.
-    shortest, longest : float
-        Factors from its time to the range; 1 if it was measured.
-    is_measured : bool
-        Whether it was measured on this machine.
-    machines : int
-        Number of public machines, if it was not measured.
-    """
-
-    bytes_per_s: float
+    bytes_per_s: float  # Rate in bytes/s; NaN if it is unknown
+    #: Factors from its time to the range; 1 if it was measured.
     shortest: float = 1.0
     longest: float = 1.0
-    is_measured: bool = True
-    machines: int = 0
+    is_measured: bool = True  # Whether it was measured on this machine
+    machines: int = 0  # Number of public machines, if it was not measured
 
 
 class StagedRates:

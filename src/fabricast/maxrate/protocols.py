@@ -18,18 +18,12 @@ _LATE = 1.3
 
 
 class LateSwitch(NamedTuple):
-    """Sizes that would be faster with the protocol of larger messages.
+    """Sizes that would be faster with the protocol of larger messages."""
 
-    Parameters
-    ----------
-    from_bytes, to_bytes : float
-        Size in bytes at which the lines of both protocols cross, and largest size of the earlier protocol.
-    time_s, other_s : float
-        Time in s at the largest size, and that of the later protocol.
-    """
-
+    #: Size in bytes at which the lines of both protocols cross, and largest size of the earlier protocol.
     from_bytes: float
     to_bytes: float
+    #: Time in s at the largest size, and that of the later protocol.
     time_s: float
     other_s: float
 
@@ -42,31 +36,14 @@ class LateSwitch(NamedTuple):
 class ProtocolRegressor(TimeRegressor):
     """Max-rate models for several ranges of message sizes.
 
-    Switch points are added one at a time where they lower the corrected Akaike information criterion of
-    the log residuals most, until it no longer decreases. They are properties of a run and not of the
-    machine, because MPI libraries change them with the size of a job.
+    Switch points are added one at a time where they lower the corrected Akaike information criterion of the log
+    residuals most, until it no longer decreases. They are properties of a run and not of the machine, because MPI
+    libraries change them with the size of a job.
 
-    Parameters
-    ----------
-    form : str, default 'overload'
-        Key of `fabricast.maxrate.models.FORMS`, the same in every range.
-    protocols : int, default 4
-        Largest number of ranges.
-    starts : int, default 3
-        Number of starting points of the fit of each range.
-    random_state : int, default 0
-        Seed of the starting points.
-    breakpoints : list of float, optional
-        Known switch points in bytes; fitted if omitted.
-    fewest_sizes : int, default 2
-        Least number of message sizes of a range.
-
-    Attributes
-    ----------
-    breakpoints_ : list of float
-        First size in bytes of every range except the first range.
-    regressors_ : list of MaxRateRegressor
-        Fit of each range.
+    Arguments: form: key of `fabricast.maxrate.models.FORMS`, the same in every range; protocols: largest number of
+    ranges; starts: number of starting points of the fit of each range; random_state: seed of the starting points;
+    breakpoints: known switch points in bytes; fitted if omitted; fewest_sizes: least number of message sizes of a
+    range; breakpoints_: first size in bytes of every range except the first range; regressors_: fit of each range.
     """
 
     def __init__(

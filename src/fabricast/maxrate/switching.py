@@ -58,18 +58,10 @@ _BEYOND_ONE = 1 + 1e-6
 
 @dataclass(frozen=True)
 class SwitchedFit:
-    """Result of a fit.
+    """Result of a fit."""
 
-    Parameters
-    ----------
-    parameters : dict of str to float
-        Parameters of the form in s, bytes/s and processes.
-    cost : float
-        Half the sum of the soft loss of all residuals.
-    """
-
-    parameters: dict[str, float]
-    cost: float
+    parameters: dict[str, float]  # Parameters of the form in s, bytes/s and processes
+    cost: float  # Half the sum of the soft loss of all residuals
 
 
 class _Interim(NamedTuple):

@@ -28,14 +28,9 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class MaxRateTables:
-    """Result tables of the max-rate study.
+    """Result tables of the max-rate study."""
 
-    Parameters
-    ----------
-    maxrate_measurement, maxrate_fit, prediction, reference, parameter : pandas.DataFrame
-        Rows as defined in schema.sql.
-    """
-
+    #: Rows as defined in schema.sql.
     maxrate_measurement: pd.DataFrame
     maxrate_fit: pd.DataFrame
     prediction: pd.DataFrame

@@ -117,21 +117,11 @@ class Cost(NamedTuple):
 
 @dataclass(frozen=True)
 class CostTable:
-    """NCCL's estimate of each algorithm and protocol of one operation.
-
-    Parameters
-    ----------
-    operation : Operation
-        Operation.
-    ranks : int
-        Number of GPUs.
-    costs : dict of (Algorithm, Protocol) to Cost
-        Entries of the table, also those that are not used.
-    """
+    """NCCL's estimate of each algorithm and protocol of one operation."""
 
     operation: Operation
-    ranks: int
-    costs: dict[tuple[Algorithm, Protocol], Cost]
+    ranks: int  # Number of GPUs
+    costs: dict[tuple[Algorithm, Protocol], Cost]  # Entries of the table, also those that are not used
 
     def time_us(self, algorithm: Algorithm, protocol: Protocol, size_bytes: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return NCCL's estimate of the time in us (`ncclTopoGetAlgoTime`); infinite if the pair is not used."""

@@ -36,43 +36,20 @@ _NETWORK_US = {Algorithm.TREE: (5.0, 8.5, 14.0), Algorithm.RING: (2.7, 4.0, 14.0
 
 @dataclass(frozen=True)
 class Hosts:
-    """Equal hosts with NVLink between their GPUs, as NCCL counts.
+    """Equal hosts with NVLink between their GPUs, as NCCL counts."""
 
-    Parameters
-    ----------
-    capability : float
-        CUDA compute capability.
-    gpus, hosts : int
-        GPUs of a host, and number of hosts.
-    links : int
-        NVLinks of a GPU; 0 for one GPU in each host.
-    is_switched : bool
-        Whether NVSwitch connects the GPUs; otherwise each pair has the same number of links.
-    cards : int
-        Network cards of a host.
-    card_gb_per_s : float
-        Rate of a card in GB/s.
-    card_path : PathType
-        Path from a GPU to its card.
-    gpus_of_switch : int
-        GPUs below one PCIe switch.
-    cpu : Cpu
-        Processor family.
-    version : Version
-        Version of NCCL.
-    """
-
-    capability: float
+    capability: float  # CUDA compute capability
+    #: GPUs of a host, and number of hosts.
     gpus: int
     hosts: int = 1
-    links: int = 0
-    is_switched: bool = True
-    cards: int = 0
-    card_gb_per_s: float = 0.0
-    card_path: PathType = PathType.PIX
-    gpus_of_switch: int = 1
-    cpu: Cpu = Cpu.UNKNOWN
-    version: Version = NEWEST
+    links: int = 0  # NVLinks of a GPU; 0 for one GPU in each host
+    is_switched: bool = True  # Whether NVSwitch connects the GPUs; otherwise each pair has the same number of links
+    cards: int = 0  # Network cards of a host
+    card_gb_per_s: float = 0.0  # Rate of a card in GB/s
+    card_path: PathType = PathType.PIX  # Path from a GPU to its card
+    gpus_of_switch: int = 1  # GPUs below one PCIe switch
+    cpu: Cpu = Cpu.UNKNOWN  # Processor family
+    version: Version = NEWEST  # Version of NCCL
 
     @property
     def ranks(self) -> int:
@@ -265,23 +242,7 @@ def channels_for_use(hosts: Hosts, algorithm: Algorithm, *, least: int | None = 
 
 
 def host_costs(hosts: Hosts, operation: Operation, *, card_latency_us: float = 0.0) -> CostTable:
-    """Return NCCL's cost table of an operation.
-
-    Parameters
-    ----------
-    hosts : Hosts
-        Hosts.
-    operation : Operation
-        Operation.
-    card_latency_us : float, default 0
-        Latency that the network plugin states.
-
-    Examples
-    --------
-    >>> cost = host_costs(Hosts(9.0, 8, links=18), Operation.ALL_REDUCE).costs[Algorithm.RING, Protocol.SIMPLE]
-    >>> round(cost.latency_us, 1), round(cost.gb_per_s, 1)
-    (56.0, 205.7)
-    """
+    """Return NCCL's cost table of an operation."""
     graphs = host_graphs(hosts)
     costs = _ring_costs(hosts, operation, graphs, card_latency_us)
     if operation is Operation.ALL_REDUCE:

@@ -19,120 +19,59 @@ _ROUNDING = 0.02
 
 @dataclass(frozen=True)
 class LoggedChoice:
-    """Algorithm and protocol that NCCL printed for one size.
+    """Algorithm and protocol that NCCL printed for one size."""
 
-    Parameters
-    ----------
-    operation : str
-        Operation in NCCL's words such as AllReduce; empty in older versions.
-    size_bytes : int
-        Size in bytes.
-    algorithm, protocol : str
-        Names in lower case.
-    channels : int or None
-        Channels in use.
-    """
-
-    operation: str
-    size_bytes: int
+    operation: str  # Operation in NCCL's words such as AllReduce; empty in older versions
+    size_bytes: int  # Size in bytes
+    #: Names in lower case.
     algorithm: str
     protocol: str
-    channels: int | None
+    channels: int | None  # Channels in use
 
 
 @dataclass
 class HostStatements:
-    """First statements of the ranks of one host, each with its line.
+    """First statements of the ranks of one host, each with its line."""
 
-    Parameters
-    ----------
-    version, network : (str, int)
-        Version of NCCL, and network between hosts.
-    interface : (str, int)
-        Interface and address at which other hosts reach this one.
-    cards : (str, int)
-        Number of network cards.
-    gpudirect : (str, int)
-        Whether a hop over InfiniBand or RoCE uses GPUDirect RDMA: ``with`` or ``without``.
-    environment : dict of str to (str, int)
-        Variables of NCCL.
-    """
-
+    #: Version of NCCL, and network between hosts.
     version: tuple[str, int] | None = None
     network: tuple[str, int] | None = None
-    interface: tuple[str, int] | None = None
-    cards: tuple[str, int] | None = None
+    interface: tuple[str, int] | None = None  # Interface and address at which other hosts reach this one
+    cards: tuple[str, int] | None = None  # Number of network cards
+    #: Whether a hop over InfiniBand or RoCE uses GPUDirect RDMA: ``with`` or ``without``.
     gpudirect: tuple[str, int] | None = None
-    environment: dict[str, tuple[str, int]] = field(default_factory=dict)
+    environment: dict[str, tuple[str, int]] = field(default_factory=dict)  # Variables of NCCL
 
 
 @dataclass
 class NcclLog:
-    """Statements of a log about one communicator.
+    """Statements of a log about one communicator."""
 
-    Parameters
-    ----------
-    ranks : int or None
-        Number of ranks.
-    nodes : int
-        Number of hosts.
-    version : Version or None
-        Version of NCCL.
-    bus_ids : dict of int to str
-        PCI address of ranks in hexadecimal digits as printed.
-    orders : dict of int to tuple of int
-        Ring order of each channel.
-    transports : dict of (int, int) to str
-        Words after "via" for each hop.
-    sends : dict of (int, int) to int
-        First line of the sender of each hop over a network.
-    patterns : dict of int to (int, float, PathType)
-        Channels, speed and path type of each pattern.
-    coll_channels : int or None
-        Channels in use.
-    choices : list of LoggedChoice
-        Choices in the order of the log.
-    environment : dict of str to str
-        Variables that the log states.
-    fallbacks : list of int
-        Patterns without a path.
-    disabled_pairs : set of (int, int)
-        GPUs without peer access, by the log; the smaller number is first.
-    truncated_orders : int
-        Number of channel lines that NCCL cut off.
-    states_nodes : bool
-        Whether the log states the number of hosts.
-    network : str
-        Network between hosts, such as IB or Socket; empty if the log does not name it.
-    provider : str
-        Provider of libfabric, such as efa; empty if the log does not name it.
-    lines : dict of str to int
-        First line that states a hop by each transport (P2P, SHM, NET), the version, a variable, that direct copies are
-        disabled (``disabled``), that cards have GPUDirect RDMA or not (``GDR``, ``no GDR``), or that the host has no
-        InfiniBand or RoCE card (``no verbs``).
-    hosts : dict of str to HostStatements
-        What each host states.
-    """
-
-    ranks: int | None = None
-    nodes: int = 1
-    version: Version | None = None
-    bus_ids: dict[int, str] = field(default_factory=dict)
-    orders: dict[int, tuple[int, ...]] = field(default_factory=dict)
-    transports: dict[tuple[int, int], str] = field(default_factory=dict)
+    ranks: int | None = None  # Number of ranks
+    nodes: int = 1  # Number of hosts
+    version: Version | None = None  # Version of NCCL
+    bus_ids: dict[int, str] = field(default_factory=dict)  # PCI address of ranks in hexadecimal digits as printed
+    orders: dict[int, tuple[int, ...]] = field(default_factory=dict)  # Ring order of each channel
+    transports: dict[tuple[int, int], str] = field(default_factory=dict)  # Words after "via" for each hop
+    #: First line of the sender of each hop over a network.
     sends: dict[tuple[int, int], int] = field(default_factory=dict)
+    #: Channels, speed and path type of each pattern.
     patterns: dict[int, tuple[int, float, PathType]] = field(default_factory=dict)
-    coll_channels: int | None = None
-    choices: list[LoggedChoice] = field(default_factory=list)
-    environment: dict[str, str] = field(default_factory=dict)
-    fallbacks: list[int] = field(default_factory=list)
+    coll_channels: int | None = None  # Channels in use
+    choices: list[LoggedChoice] = field(default_factory=list)  # Choices in the order of the log
+    environment: dict[str, str] = field(default_factory=dict)  # Variables that the log states
+    fallbacks: list[int] = field(default_factory=list)  # Patterns without a path
+    #: GPUs without peer access, by the log; the smaller number is first.
     disabled_pairs: set[tuple[int, int]] = field(default_factory=set)
-    truncated_orders: int = 0
-    states_nodes: bool = False
-    network: str = ""
-    provider: str = ""
+    truncated_orders: int = 0  # Number of channel lines that NCCL cut off
+    states_nodes: bool = False  # Whether the log states the number of hosts
+    network: str = ""  # Network between hosts, such as IB or Socket; empty if the log does not name it
+    provider: str = ""  # Provider of libfabric, such as efa; empty if the log does not name it
+    #: First line that states a hop by each transport (P2P, SHM, NET), the version, a variable, that direct copies are
+    #: disabled (``disabled``), that cards have GPUDirect RDMA or not (``GDR``, ``no GDR``), or that the host has no
+    #: InfiniBand or RoCE card (``no verbs``).
     lines: dict[str, int] = field(default_factory=dict)
-    hosts: dict[str, HostStatements] = field(default_factory=dict)
+    hosts: dict[str, HostStatements] = field(default_factory=dict)  # What each host states
 
     @property
     def cards(self) -> int | None:
@@ -191,88 +130,38 @@ class NcclLog:
 
 @dataclass(frozen=True)
 class NcclTestsRow:
-    """Measured time of one size.
+    """Measured time of one size."""
 
-    Parameters
-    ----------
-    line : int
-        Line in the file.
-    size_bytes : int
-        Size in bytes: the larger of the send and receive buffer of a rank.
-    time_s : float
-        Out-of-place time in s.
-    bus_bytes_per_s : float
-        Printed bus bandwidth in bytes/s.
-    in_place_s : float or None
-        In-place time in s.
-    wrong : int
-        Number of wrong values, out-of-place and in-place; 0 if they were not checked.
-    reduces_for_all : bool
-        Whether the row has a reduction (redop) and no root, as those of all_reduce and reduce_scatter.
-    is_without_root : bool
-        Whether the row states that it has neither a reduction nor a root, as those of all_gather and alltoall.
-    is_out_of_place : bool
-        Whether only out-of-place results can be checked, as those of alltoall and sendrecv.
-    """
-
-    line: int
-    size_bytes: int
-    time_s: float
-    bus_bytes_per_s: float
-    in_place_s: float | None
-    wrong: int
+    line: int  # Line in the file
+    size_bytes: int  # Size in bytes: the larger of the send and receive buffer of a rank
+    time_s: float  # Out-of-place time in s
+    bus_bytes_per_s: float  # Printed bus bandwidth in bytes/s
+    in_place_s: float | None  # In-place time in s
+    wrong: int  # Number of wrong values, out-of-place and in-place; 0 if they were not checked
+    #: Whether the row has a reduction (redop) and no root, as those of all_reduce and reduce_scatter.
     reduces_for_all: bool = False
+    #: Whether the row states that it has neither a reduction nor a root, as those of all_gather and alltoall.
     is_without_root: bool = False
-    is_out_of_place: bool = False
+    is_out_of_place: bool = False  # Whether only out-of-place results can be checked, as those of alltoall and sendrecv
 
 
 @dataclass(frozen=True)
 class NcclTestsTable:
-    """One table of a log.
+    """One table of a log."""
 
-    Parameters
-    ----------
-    operation : Operation or None
-        Operation; None if the log does not name it.
-    ranks : int or None
-        Number of ranks; None if the log does not list them.
-    rows : tuple of NcclTestsRow
-        Rows with valid times and right results.
-    program : str
-        Program with its version, such as ``nccl-tests 2.19.6``.
-    library : tuple of int or None
-        Version of NCCL that the program printed.
-    gpus : tuple of str
-        Product name of each rank.
-    bus_ids : tuple of str
-        PCI address of each rank as printed.
-    devices : tuple of int
-        Device number of each rank on its host.
-    hosts : int
-        Number of hosts.
-    line : int
-        Line of the header.
-    excluded : tuple of (int, str)
-        Line and reason of each excluded row.
-    wrong_lines : tuple of int
-        Lines of the excluded rows whose results are wrong.
-    host_names : tuple of str
-        Names of the hosts; empty if the log does not list them.
-    """
-
-    operation: Operation | None
-    ranks: int | None
-    rows: tuple[NcclTestsRow, ...]
-    program: str
-    library: tuple[int, int, int] | None
-    gpus: tuple[str, ...]
-    bus_ids: tuple[str, ...]
-    devices: tuple[int, ...]
-    hosts: int
-    line: int
-    excluded: tuple[tuple[int, str], ...] = ()
-    wrong_lines: tuple[int, ...] = ()
-    host_names: tuple[str, ...] = ()
+    operation: Operation | None  # Operation; None if the log does not name it
+    ranks: int | None  # Number of ranks; None if the log does not list them
+    rows: tuple[NcclTestsRow, ...]  # Rows with valid times and right results
+    program: str  # Program with its version, such as ``nccl-tests 2.19.6``
+    library: tuple[int, int, int] | None  # Version of NCCL that the program printed
+    gpus: tuple[str, ...]  # Product name of each rank
+    bus_ids: tuple[str, ...]  # PCI address of each rank as printed
+    devices: tuple[int, ...]  # Device number of each rank on its host
+    hosts: int  # Number of hosts
+    line: int  # Line of the header
+    excluded: tuple[tuple[int, str], ...] = ()  # Line and reason of each excluded row
+    wrong_lines: tuple[int, ...] = ()  # Lines of the excluded rows whose results are wrong
+    host_names: tuple[str, ...] = ()  # Names of the hosts; empty if the log does not list them
 
     def __str__(self) -> str:
         operation = "unknown operation" if self.operation is None else f"{self.operation}_perf"

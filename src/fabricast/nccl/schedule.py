@@ -75,24 +75,12 @@ def channels_in_use(
 
 @dataclass(frozen=True)
 class Chunks:
-    """Loops and chunks of a ring at each size.
+    """Loops and chunks of a ring at each size."""
 
-    Parameters
-    ----------
-    channels : ndarray of int64
-        Channels in use.
-    loops : ndarray of float64
-        Number of loops over the ring.
-    bytes : ndarray of float64
-        Data that a GPU sends in one step over all channels, in bytes.
-    steps : int
-        Number of steps of one loop.
-    """
-
-    channels: NDArray[np.int64]
-    loops: NDArray[np.float64]
-    bytes: NDArray[np.float64]
-    steps: int
+    channels: NDArray[np.int64]  # Channels in use
+    loops: NDArray[np.float64]  # Number of loops over the ring
+    bytes: NDArray[np.float64]  # Data that a GPU sends in one step over all channels, in bytes
+    steps: int  # Number of steps of one loop
 
 
 def ring_chunks(

@@ -51,27 +51,13 @@ class Pattern:
 
 @dataclass(frozen=True)
 class SearchGraph:
-    """Rings or trees of NCCL's search, before it doubles the channels for use.
+    """Rings or trees of NCCL's search, before it doubles the channels for use."""
 
-    Parameters
-    ----------
-    orders : tuple of tuple of int
-        GPUs of each channel, in ring order.
-    gb_per_s : float
-        Speed of each channel in GB/s, as NCCL counts.
-    type : PathType
-        Farthest path that a channel may use.
-    is_fallback : bool, default False
-        Whether the search failed, so that one slow channel in the order of bus ids is used.
-    same_channels : bool, default True
-        Whether all channels have the same order.
-    """
-
-    orders: tuple[tuple[int, ...], ...]
-    gb_per_s: float
-    type: PathType
-    is_fallback: bool = False
-    same_channels: bool = True
+    orders: tuple[tuple[int, ...], ...]  # GPUs of each channel, in ring order
+    gb_per_s: float  # Speed of each channel in GB/s, as NCCL counts
+    type: PathType  # Farthest path that a channel may use
+    is_fallback: bool = False  # Whether the search failed, so that one slow channel in the order of bus ids is used
+    same_channels: bool = True  # Whether all channels have the same order
 
     @property
     def channels(self) -> int:

@@ -89,47 +89,24 @@ def cpu_of(name: str) -> Cpu:
 
 @dataclass(frozen=True)
 class NcclSettings:
-    """Properties of a host and settings that NCCL uses for its choices.
+    """Properties of a host and settings that NCCL uses for its choices."""
 
-    Parameters
-    ----------
-    cpu : Cpu
-        Processor family.
-    capability : float
-        Lowest CUDA compute capability of the GPUs.
-    version : Version
-        Version of NCCL.
-    numa_nodes : tuple of int, optional
-        NUMA node of each rank; by default one per socket, or one per root complex.
-    has_peer_access : bool
-        Whether GPUs can copy directly.
-    p2p_level : PathType, optional
-        Farthest path of direct copies; by default that of the version.
-    algorithms, protocols : frozenset, optional
-        Permitted algorithms and protocols; by default all, except LL128.
-    buffer_size : int, optional
-        Buffer of the protocol Simple in bytes (NCCL_BUFFSIZE).
-    least_channels, most_channels : int, optional
-        Bounds on the number of channels.
-    ignored : tuple of str
-        Environment variables without effect on the forecast.
-    disabled_by : str
-        Variable with its value that switches direct copies off; empty if none does.
-    """
-
-    cpu: Cpu = Cpu.UNKNOWN
-    capability: float = 8.0
-    version: Version = NEWEST
+    cpu: Cpu = Cpu.UNKNOWN  # Processor family
+    capability: float = 8.0  # Lowest CUDA compute capability of the GPUs
+    version: Version = NEWEST  # Version of NCCL
+    #: NUMA node of each rank; by default one per socket, or one per root complex.
     numa_nodes: tuple[int, ...] | None = None
-    has_peer_access: bool = True
-    p2p_level: PathType | None = None
+    has_peer_access: bool = True  # Whether GPUs can copy directly
+    p2p_level: PathType | None = None  # Farthest path of direct copies; by default that of the version
+    #: Permitted algorithms and protocols; by default all, except LL128.
     algorithms: frozenset[Algorithm] | None = None
     protocols: frozenset[Protocol] | None = None
-    buffer_size: int | None = None
+    buffer_size: int | None = None  # Buffer of the protocol Simple in bytes (NCCL_BUFFSIZE)
+    #: Bounds on the number of channels.
     least_channels: int | None = None
     most_channels: int | None = None
-    ignored: tuple[str, ...] = field(default=())
-    disabled_by: str = ""
+    ignored: tuple[str, ...] = field(default=())  # Environment variables without effect on the forecast
+    disabled_by: str = ""  # Variable with its value that switches direct copies off; empty if none does
 
     @property
     def pairs(self) -> frozenset[tuple[Algorithm, Protocol]]:

@@ -128,75 +128,31 @@ def link_gb_per_s(bytes_per_s: float) -> float:
 
 @dataclass(frozen=True)
 class NcclPath:
-    """Path of the data from one GPU to another, as NCCL counts it.
+    """Path of the data from one GPU to another, as NCCL counts it."""
 
-    Parameters
-    ----------
-    links : tuple of int
-        Directed links in order. Link ``2 i`` is link i of the system in the order of its ends, ``2 i + 1`` its reverse.
-    type : PathType
-        Farthest kind of link on the path.
-    gb_per_s : float
-        Bandwidth of the narrowest link.
-    p2p : bool
-        Whether the GPUs copy directly; otherwise through host memory.
-    """
-
+    #: Directed links in order. Link ``2 i`` is link i of the system in the order of its ends, ``2 i + 1`` its reverse.
     links: tuple[int, ...]
-    type: PathType
-    gb_per_s: float
-    p2p: bool
+    type: PathType  # Farthest kind of link on the path
+    gb_per_s: float  # Bandwidth of the narrowest link
+    p2p: bool  # Whether the GPUs copy directly; otherwise through host memory
 
 
 @dataclass(frozen=True)
 class NcclSystem:
-    """GPUs, switches and NUMA nodes of one host with their links, in the order of PCI bus ids.
+    """GPUs, switches and NUMA nodes of one host with their links, in the order of PCI bus ids."""
 
-    Parameters
-    ----------
-    parents : tuple of tuple of int
-        Vertices between each GPU and its NUMA node, nearest first: numbers of switches.
-    switch_parents : tuple of int
-        Number of the switch above each switch; -1 if it is attached to the NUMA node.
-    gpu_gb_per_s, switch_gb_per_s : tuple of float
-        Bandwidth of the link above each GPU and above each switch, in GB/s as NCCL counts.
-    numa_nodes : tuple of int
-        NUMA node of each GPU.
-    cpu : Cpu
-        Processor family.
-    capability : float
-        Lowest CUDA compute capability of the GPUs, such as 8.9.
-    version : Version
-        Version of NCCL.
-    p2p_level : PathType or None
-        Farthest path of direct copies; None for the rule of the version.
-    has_peer_access : bool, default True
-        Whether the driver permits direct copies between all GPUs.
-
-    Raises
-    ------
-    InputError
-        If there are fewer than two or more than 16 GPUs.
-
-    Examples
-    --------
-    Four GPUs on root ports of one NUMA node, PCIe Gen4:
-
-    >>> system = NcclSystem(((), (), (), ()), (), (24.0,) * 4, (), (0,) * 4, Cpu.AMD, 8.9, NEWEST, PathType.SYS)
-    >>> system.path(0, 1).type.name, system.path(0, 1).p2p
-    ('PHB', True)
-    """
-
+    #: Vertices between each GPU and its NUMA node, nearest first: numbers of switches.
     parents: tuple[tuple[int, ...], ...]
-    switch_parents: tuple[int, ...]
+    switch_parents: tuple[int, ...]  # Number of the switch above each switch; -1 if it is attached to the NUMA node
+    #: Bandwidth of the link above each GPU and above each switch, in GB/s as NCCL counts.
     gpu_gb_per_s: tuple[float, ...]
     switch_gb_per_s: tuple[float, ...]
-    numa_nodes: tuple[int, ...]
-    cpu: Cpu
-    capability: float
-    version: Version = NEWEST
-    p2p_level: PathType | None = None
-    has_peer_access: bool = True
+    numa_nodes: tuple[int, ...]  # NUMA node of each GPU
+    cpu: Cpu  # Processor family
+    capability: float  # Lowest CUDA compute capability of the GPUs, such as 8.9
+    version: Version = NEWEST  # Version of NCCL
+    p2p_level: PathType | None = None  # Farthest path of direct copies; None for the rule of the version
+    has_peer_access: bool = True  # Whether the driver permits direct copies between all GPUs
 
     def __post_init__(self) -> None:
         if not 2 <= self.gpus <= 16:

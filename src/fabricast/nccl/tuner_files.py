@@ -33,29 +33,17 @@ _ANY = -1
 
 @dataclass(frozen=True)
 class TunerRule:
-    """Choice of the plugin for a range of sizes; the first rule that matches applies.
+    """Choice of the plugin for a range of sizes; the first rule that matches applies."""
 
-    Parameters
-    ----------
-    operation : Operation
-        Operation with entries in NCCL's cost table.
-    least_bytes, most_bytes : int
-        Range of sizes, both included.
-    algorithm, protocol : str
-        Choice, in the words of the plugin.
-    channels : int, default -1
-        Channels; -1 for NCCL's number.
-    ranks : int, default -1
-        Number of ranks; -1 for any.
-    """
-
-    operation: Operation
+    operation: Operation  # Operation with entries in NCCL's cost table
+    #: Range of sizes, both included.
     least_bytes: int
     most_bytes: int
+    #: Choice, in the words of the plugin.
     algorithm: str
     protocol: str
-    channels: int = _ANY
-    ranks: int = _ANY
+    channels: int = _ANY  # Channels; -1 for NCCL's number
+    ranks: int = _ANY  # Number of ranks; -1 for any
 
 
 def tuner_text(rules: Sequence[TunerRule], header: Sequence[str]) -> str:

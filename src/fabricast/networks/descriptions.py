@@ -74,19 +74,7 @@ def _is_discovery(text: str) -> bool:
 
 
 def switch_network(network: str, *, bytes_per_s: float | None = None, oversubscription: float = 1.0) -> SwitchNetwork:
-    """Return a network from words such as ``fat_tree:2,36,18``, a file of Slurm or the output of ibnetdiscover.
-
-    Parameters
-    ----------
-    network : str
-        ``fat_tree:LEVELS,PORTS,UP[,PLANES]``, ``dragonfly:GROUPS,ROUTERS,HOSTS,GLOBAL``, both with ``@GBIT_S``; or
-        the name of a file.
-    bytes_per_s : float, optional
-        Rate of a port, if the words and the file have none.
-    oversubscription : float, default 1.0
-        For files of Slurm, which do not count cables: bytes/s of the hosts below a switch divided by those of its
-        links to the switch above.
-    """
+    """Return a network from words such as ``fat_tree:2,36,18``, a file of Slurm or the output of ibnetdiscover."""
     rate = DEFAULT_BYTES_PER_S if bytes_per_s is None else bytes_per_s
     if _is_words(network):
         return _of_words(network, rate, is_assumed=bytes_per_s is None)

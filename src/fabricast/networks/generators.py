@@ -19,23 +19,6 @@ def fat_tree(levels: int, ports: int, up: int, *, bytes_per_s: float, planes: in
 
     Switches below the top have `up` ports towards the top and the rest downwards; top switches have all ports
     downwards. With ``up = ports / 2`` no permutation has to share a link; with fewer the tree is oversubscribed.
-
-    Parameters
-    ----------
-    levels : int
-        Number of levels of switches, 1 to 4.
-    ports, up : int
-        Ports of a switch, and those towards the top.
-    bytes_per_s : float
-        Capacity of a port in each direction in bytes/s.
-    planes : int, default 1
-        Number of equal trees; each host has one end point in each (rails).
-
-    Examples
-    --------
-    >>> tree = fat_tree(2, 4, 2, bytes_per_s=1e9)
-    >>> len(tree.hosts), len(tree.switches), tree.neighbour.size
-    (8, 6, 16)
     """
     if not 1 <= levels <= 4:
         raise InputError(f"levels is {levels}, expected 1 to 4", argument="network")
@@ -90,24 +73,7 @@ def _level_name(level: int, levels: int) -> str:
 def dragonfly(groups: int, routers: int, hosts: int, global_links: int, *, bytes_per_s: float) -> SwitchNetwork:
     """Return a dragonfly: routers of a group are connected to each other, and groups by global links.
 
-    Parameters
-    ----------
-    groups, routers, hosts : int
-        Number of groups, of routers in a group, and of hosts at a router.
-    global_links : int
-        Global links of each router; those of a group are distributed evenly over the other groups.
-    bytes_per_s : float
-        Capacity of each link in each direction in bytes/s.
-
-    References
-    ----------
-    Kim, Dally, Scott, Abts, "Technology-driven, highly-scalable dragonfly topology", ISCA 2008.
-
-    Examples
-    --------
-    >>> net = dragonfly(3, 2, 2, 1, bytes_per_s=1e9)
-    >>> len(net.hosts), len(net.switches), net.neighbour.size
-    (12, 6, 12)
+    Source: Kim, Dally, Scott, Abts, "Technology-driven, highly-scalable dragonfly topology", ISCA 2008.
     """
     for name, value, most in (("groups", groups, 4096), ("routers", routers, 1024), ("hosts", hosts, 1024)):
         if not (2 if name == "groups" else 1) <= value <= most:

@@ -19,24 +19,12 @@ ROUTINGS = ("static", "adaptive", "indirect")
 
 @dataclass(frozen=True)
 class NetworkLoads:
-    """Loads of all directed links.
+    """Loads of all directed links."""
 
-    Parameters
-    ----------
-    bytes : ndarray of float64, shape (links,)
-        Bytes on each link.
-    time_s : float
-        Time of the busiest link in s.
-    busiest : int
-        Number of the busiest link.
-    host_s : float
-        Time of the busiest end point in s, which no mapping of whole nodes changes.
-    """
-
-    bytes: NDArray[np.float64]
-    time_s: float
-    busiest: int
-    host_s: float
+    bytes: NDArray[np.float64]  # Bytes on each link, shape (links,)
+    time_s: float  # Time of the busiest link in s
+    busiest: int  # Number of the busiest link
+    host_s: float  # Time of the busiest end point in s, which no mapping of whole nodes changes
 
 
 def end_point_pairs(

@@ -24,21 +24,13 @@ _MOST_LINKS = 200_000
 
 @dataclass(frozen=True)
 class HostSearch:
-    """Result of a search.
+    """Result of a search."""
 
-    Parameters
-    ----------
-    host : ndarray of int64, shape (nodes,)
-        Host of each node.
-    time_s, start_s : float
-        Time of the busiest link with static routes in s after and before the search.
-    proposals, kept : int
-        Number of proposed and accepted swaps.
-    """
-
-    host: NDArray[np.int64]
+    host: NDArray[np.int64]  # Host of each node, shape (nodes,)
+    #: Time of the busiest link with static routes in s after and before the search.
     time_s: float
     start_s: float
+    #: Number of proposed and accepted swaps.
     proposals: int
     kept: int
 
@@ -55,32 +47,7 @@ def search_hosts(
 ) -> HostSearch:
     """Minimise the time of the busiest link with static routes by simulated annealing.
 
-    Parameters
-    ----------
-    network : SwitchNetwork
-        Network.
-    pairs : tuple of ndarray
-        Source node, target node and bytes of each pair of nodes.
-    nodes : int
-        Number of nodes of the job.
-    hosts : ndarray of int64, shape (at least nodes,)
-        Hosts that may be used; the job starts on the first ones, in this order.
-    proposals : int
-        Number of swaps to propose.
-    seed : int
-        Seed of the proposals.
-    progress : callable, optional
-        Called with the number of swaps proposed since the previous call.
-
-    Returns
-    -------
-    HostSearch
-        The best of the start and the ends of all epochs; never slower than the start.
-
-    Raises
-    ------
-    InputError
-        If there are fewer hosts than nodes, or too many links.
+    Shapes: hosts (at least nodes,).
     """
     from fabricast.networks.kernels.search import anneal
 

@@ -23,19 +23,12 @@ _UNREACHED = np.int16(-1)
 
 @dataclass(frozen=True)
 class Cable:
-    """Cable between two switches, or between a switch and a host.
+    """Cable between two switches, or between a switch and a host."""
 
-    Parameters
-    ----------
-    one, other : int
-        Numbers of the ends: switches from 0; a host is ``-1 - number``. The end `one` is always a switch.
-    bytes_per_s : float
-        Capacity of each direction in bytes/s.
-    """
-
+    #: Numbers of the ends: switches from 0; a host is ``-1 - number``. The end `one` is always a switch.
     one: int
     other: int
-    bytes_per_s: float
+    bytes_per_s: float  # Capacity of each direction in bytes/s
 
 
 @dataclass(frozen=True)
@@ -44,36 +37,18 @@ class SwitchNetwork:
 
     A link from switch to switch is numbered by its place in `neighbour`; those of end points follow, two for each: to
     its leaf switch, then from it. An end point is a port of a network card; a host has one or several (rails).
-
-    Parameters
-    ----------
-    title : str
-        What the network is, in words.
-    hosts, switches : tuple of str
-        Names.
-    begin : ndarray of int64, shape (switches + 1,)
-        First link of each switch.
-    neighbour : ndarray of int64, shape (switch links,)
-        Switch at the end of each link.
-    leaf : ndarray of int64, shape (end points,)
-        Switch of each end point; end points of a host are consecutive.
-    host_begin : ndarray of int64, shape (hosts + 1,)
-        First end point of each host.
-    capacity : ndarray of float64, shape (links,)
-        Capacity of each link in bytes/s.
-    assumptions : tuple of str
-        What no file states.
     """
 
-    title: str
+    title: str  # What the network is, in words
+    #: Names.
     hosts: tuple[str, ...]
     switches: tuple[str, ...]
-    begin: NDArray[np.int64]
-    neighbour: NDArray[np.int64]
-    leaf: NDArray[np.int64]
-    host_begin: NDArray[np.int64]
-    capacity: NDArray[np.float64]
-    assumptions: tuple[str, ...] = ()
+    begin: NDArray[np.int64]  # First link of each switch, shape (switches + 1,)
+    neighbour: NDArray[np.int64]  # Switch at the end of each link, shape (switch links,)
+    leaf: NDArray[np.int64]  # Switch of each end point; end points of a host are consecutive, shape (end points,)
+    host_begin: NDArray[np.int64]  # First end point of each host, shape (hosts + 1,)
+    capacity: NDArray[np.float64]  # Capacity of each link in bytes/s, shape (links,)
+    assumptions: tuple[str, ...] = ()  # What no file states
 
     def rails(self, hosts: NDArray[np.int64]) -> int:
         """Return the number of end points that every one of some hosts has."""

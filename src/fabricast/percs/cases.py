@@ -53,34 +53,17 @@ _SENSITIVE_SEEDS, _CHUNK_SEEDS = 3, 10
 
 @dataclass(frozen=True)
 class Case:
-    """Workload, mapping and network of one case.
+    """Workload, mapping and network of one case."""
 
-    Parameters
-    ----------
-    workload : str
-        Key of `WORKLOADS`.
-    mapping : str
-        One of `fabricast.percs.mappings.MAPPINGS`.
-    gateway, multiplicity
-        See `fabricast.percs.network.TwoLevelNetwork`.
-    placement : str
-        ``whole`` if the job fills the machine; otherwise a placement on 512 supernodes.
-    seed : int or None
-        Index of the random mapping or placement; None if neither is random.
-    wrap : bool
-        Whether the grid is a torus.
-    turned : bool
-        Whether the sides of node blocks are reversed.
-    """
-
-    workload: str
-    mapping: str
+    workload: str  # Key of `WORKLOADS`
+    mapping: str  # One of `fabricast.percs.mappings.MAPPINGS`
+    #: See `fabricast.percs.network.TwoLevelNetwork`.
     gateway: Gateway = "mod"
     multiplicity: int = 1
-    placement: str = "whole"
-    seed: int | None = None
-    wrap: bool = True
-    turned: bool = False
+    placement: str = "whole"  # ``whole`` if the job fills the machine; otherwise a placement on 512 supernodes
+    seed: int | None = None  # Index of the random mapping or placement; None if neither is random
+    wrap: bool = True  # Whether the grid is a torus
+    turned: bool = False  # Whether the sides of node blocks are reversed
 
     @property
     def supernodes(self) -> int:

@@ -53,14 +53,9 @@ _PROPOSALS_OF_EVALUATION = 5000
 
 @dataclass(frozen=True)
 class LoadTables:
-    """Tables of link loads.
+    """Tables of link loads."""
 
-    Parameters
-    ----------
-    network_case, network_link_class, network_link_histogram : pandas.DataFrame
-        Rows as defined in schema.sql.
-    """
-
+    #: Rows as defined in schema.sql.
     network_case: pd.DataFrame
     network_link_class: pd.DataFrame
     network_link_histogram: pd.DataFrame
@@ -203,14 +198,9 @@ def _case_rows(case: Case, routing: Routing, loads: LinkLoads, messages: int) ->
 
 @dataclass(frozen=True)
 class PacketTables:
-    """Tables of the packet-level reference.
+    """Tables of the packet-level reference."""
 
-    Parameters
-    ----------
-    prediction, reference, error_feature : pandas.DataFrame
-        Rows as defined in schema.sql.
-    """
-
+    #: Rows as defined in schema.sql.
     prediction: pd.DataFrame
     reference: pd.DataFrame
     error_feature: pd.DataFrame

@@ -19,30 +19,14 @@ LARGEST_TASKS = 2**22
 
 @dataclass(frozen=True)
 class Workload:
-    """Pattern in which every task of a grid sends one message to each neighbour.
+    """Pattern in which every task of a grid sends one message to each neighbour."""
 
-    Parameters
-    ----------
-    name : str
-        Identifier of the workload.
-    grid : tuple of int
-        Number of tasks in each dimension, last dimension fastest.
-    offsets : tuple of tuple of int
-        Coordinate differences of the neighbours.
-    size_bytes : float
-        Bytes of each message.
-    wrap : bool, default True
-        Whether the grid is a torus.
-    random_targets : int, default 0
-        Number of targets drawn uniformly from all tasks; replaces the neighbours.
-    """
-
-    name: str
-    grid: tuple[int, ...]
-    offsets: tuple[tuple[int, ...], ...]
-    size_bytes: float
-    wrap: bool = True
-    random_targets: int = 0
+    name: str  # Identifier of the workload
+    grid: tuple[int, ...]  # Number of tasks in each dimension, last dimension fastest
+    offsets: tuple[tuple[int, ...], ...]  # Coordinate differences of the neighbours
+    size_bytes: float  # Bytes of each message
+    wrap: bool = True  # Whether the grid is a torus
+    random_targets: int = 0  # Number of targets drawn uniformly from all tasks; replaces the neighbours
 
     def __post_init__(self) -> None:
         if not self.grid or min(self.grid) < 1 or self.tasks > LARGEST_TASKS:

@@ -64,20 +64,11 @@ def _held(claims: Sequence[Mapping[str, Any]]) -> str:
 
 @dataclass(frozen=True)
 class Picture:
-    """A figure of the report.
+    """A figure of the report."""
 
-    Parameters
-    ----------
-    path : Path
-        SVG file.
-    study : str
-        Name of its study.
-    title, caption : str
-        Title and caption.
-    """
-
-    path: Path
-    study: str
+    path: Path  # SVG file
+    study: str  # Name of its study
+    #: Title and caption.
     title: str
     caption: str
 

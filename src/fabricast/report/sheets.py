@@ -75,21 +75,11 @@ class Cell:
 
 @dataclass(frozen=True)
 class Sheet:
-    """Table of the report.
-
-    Parameters
-    ----------
-    title : str
-        Title.
-    head : tuple of (str, bool)
-        Header of each column, and whether the column is numeric.
-    rows : tuple of (str, tuple of Cell)
-        CSS class and cells of each row.
-    """
+    """Table of the report."""
 
     title: str
-    head: tuple[tuple[str, bool], ...]
-    rows: tuple[tuple[str, tuple[Cell, ...]], ...]
+    head: tuple[tuple[str, bool], ...]  # Header of each column, and whether the column is numeric
+    rows: tuple[tuple[str, tuple[Cell, ...]], ...]  # CSS class and cells of each row
 
 
 def _header_text(column: str) -> str:

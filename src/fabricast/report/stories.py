@@ -18,35 +18,17 @@ _FILE = "stories.yaml"
 
 
 class Story(BaseModel):
-    """Summary of a study for readers of the report.
-
-    Parameters
-    ----------
-    short : str
-        Short name for menus.
-    claim : str, default ''
-        Claim that README.md quotes; it is the first one in the section of the study.
-    question : str
-        Question of the study, in one sentence.
-    model : str
-        Description of the model, in two sentences.
-    answers : list of str
-        Queries that return one sentence each, or NULL if the run did not compute the answer.
-    terms : dict of str to str
-        Explanations of abbreviations in figures and tables.
-    labels : str, default ''
-        Abbreviations that most figures of the study use.
-    """
+    """Summary of a study for readers of the report."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    short: str
-    claim: str = ""
-    question: str
-    model: str
-    answers: list[str]
-    terms: dict[str, str]
-    labels: str = ""
+    short: str  # Short name for menus
+    claim: str = ""  # Claim that README.md quotes; it is the first one in the section of the study
+    question: str  # Question of the study, in one sentence
+    model: str  # Description of the model, in two sentences
+    answers: list[str]  # Queries that return one sentence each, or NULL if the run did not compute the answer
+    terms: dict[str, str]  # Explanations of abbreviations in figures and tables
+    labels: str = ""  # Abbreviations that most figures of the study use
 
 
 class _Stories(BaseModel):

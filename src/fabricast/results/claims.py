@@ -49,87 +49,53 @@ class Tolerance(_Strict):
 
 
 class Reading(_Strict):
-    """An interpretation of what the source of a claim leaves open.
+    """An interpretation of what the source of a claim leaves open."""
 
-    Parameters
-    ----------
-    name : str
-        Chosen member of each axis, separated by commas.
-    values : dict
-        Value of each placeholder of the query.
-    primary : bool
-        Whether the words of the source allow this interpretation; the verdict is based on these.
-    """
-
-    name: str
-    values: dict[str, str]
-    primary: bool
+    name: str  # Chosen member of each axis, separated by commas
+    values: dict[str, str]  # Value of each placeholder of the query
+    primary: bool  # Whether the words of the source allow this interpretation; the verdict is based on these
 
 
 class Claim(_Strict):
-    """A published statement, and the query that evaluates it in a run.
+    """A published statement, and the query that evaluates it in a run."""
 
-    Parameters
-    ----------
-    claim, study, statement, source, figure, note
-        Identifier, study, wording and source of the statement, the figure that shows it, and a comment.
-    relation, value, low, high, unit
-        Bounds of the statement, in the unit of the statement. ``equals``, ``at_least`` and ``at_most`` have a
-        ``value``, ``between`` has ``low`` and ``high``, ``first`` requires rank 1.
-    rounding : float
-        Half a unit of the last digit that the source prints.
-    tolerance : Tolerance, optional
-        Accepted deviation in addition to rounding. If the reason is ``ours`` and the deviation exceeds rounding, the
-        verdict is ``decided_by_tolerance``.
-    evidence : str
-        Kind of evidence for the verdict.
-    query : str, optional
-        SQL query that returns one number in the unit. ``{name}`` is replaced by a value of `where` or `readings`.
-    where : dict
-        Values of placeholders with only one interpretation.
-    readings : dict
-        Interpretations: for each axis its members, and the text of each member in the query.
-    primary : dict
-        For each axis the members that the words of the source select. Of an axis without an entry the words select
-        none: if its members disagree, the verdict is ``depends_on_reading``.
-    source_words : str
-        Words of the source that select the primary members, or for a target the reason.
-    unquantified : bool
-        True if the source has neither a number nor a comparison ("good enough"): any value depends on the reading.
-    baselines : dict
-        Trivial alternatives by name: other values of placeholders, or another query.
-    mutation : str, optional
-        ``table.column = expression``: a wrong model or wrong data for which the claim must fail.
-    over_phases : bool
-        Whether the query reads ``share_within`` of a simulated reference, which has a range over arbiter phases.
-    is_assumption : bool
-        Whether the source itself assumes the statement, and relaxes it: measurements do not contradict it.
-    share_of_draws : str, optional
-        Query that returns the share of samples of the assumed values for which the statement is true.
-    """
-
+    #: Identifier, study, wording and source of the statement, the figure that shows it, and a comment.
     claim: str = Field(pattern=r"^[a-z0-9_]+$")
     study: str
     statement: str
     source: str
+    #: Bounds of the statement, in the unit of the statement. ``equals``, ``at_least`` and ``at_most`` have a ``value``,
+    #: ``between`` has ``low`` and ``high``, ``first`` requires rank 1.
     relation: Relation
     value: float | None = Field(None, allow_inf_nan=False)
     low: float | None = Field(None, allow_inf_nan=False)
     high: float | None = Field(None, allow_inf_nan=False)
     unit: str
-    rounding: float = Field(0.0, ge=0)
+    rounding: float = Field(0.0, ge=0)  # Half a unit of the last digit that the source prints
+    #: Accepted deviation in addition to rounding. If the reason is ``ours`` and the deviation exceeds rounding, the
+    #: verdict is ``decided_by_tolerance``.
     tolerance: Tolerance | None = None
-    evidence: Evidence
+    evidence: Evidence  # Kind of evidence for the verdict
+    #: SQL query that returns one number in the unit. ``{name}`` is replaced by a value of `where` or `readings`.
     query: str | None = None
-    where: dict[str, str] = Field(default_factory=dict)
+    where: dict[str, str] = Field(default_factory=dict)  # Values of placeholders with only one interpretation
+    #: Interpretations: for each axis its members, and the text of each member in the query.
     readings: dict[str, dict[str, str]] = Field(default_factory=dict)
+    #: For each axis the members that the words of the source select. Of an axis without an entry the words select none:
+    #: if its members disagree, the verdict is ``depends_on_reading``.
     primary: dict[str, list[str]] = Field(default_factory=dict)
-    source_words: str = ""
+    source_words: str = ""  # Words of the source that select the primary members, or for a target the reason
+    #: True if the source has neither a number nor a comparison ("good enough"): any value depends on the reading.
     unquantified: bool = False
+    #: Trivial alternatives by name: other values of placeholders, or another query.
     baselines: dict[str, dict[str, str] | str] = Field(default_factory=dict)
+    #: ``table.column = expression``: a wrong model or wrong data for which the claim must fail.
     mutation: str | None = None
+    #: Whether the query reads ``share_within`` of a simulated reference, which has a range over arbiter phases.
     over_phases: bool = False
+    #: Whether the source itself assumes the statement, and relaxes it: measurements do not contradict it.
     is_assumption: bool = False
+    #: Query that returns the share of samples of the assumed values for which the statement is true.
     share_of_draws: str | None = None
     note: str = ""
     figure: str | None = Field(None, pattern=r"^[a-z]+\.[a-z0-9_]+$")

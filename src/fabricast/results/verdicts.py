@@ -35,15 +35,10 @@ _SMALL_BYTES = 1_000_000
 
 @dataclass(frozen=True)
 class ClaimTables:
-    """Rows that claims add to the results tables.
+    """Rows that claims add to the results tables."""
 
-    Parameters
-    ----------
-    claim, target, claim_reading, claim_baseline, claim_mutation : pandas.DataFrame
-        Rows as in schema.sql. Targets are statements of this project; their readings, baselines and mutations are in
-        the same tables as those of claims.
-    """
-
+    #: Rows as in schema.sql. Targets are statements of this project; their readings, baselines and mutations are in the
+    #: same tables as those of claims.
     claim: pd.DataFrame
     target: pd.DataFrame
     claim_reading: pd.DataFrame

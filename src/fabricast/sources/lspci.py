@@ -61,48 +61,25 @@ _LINK_BELOW = ("Root Port", "Downstream Port")
 
 @dataclass
 class _PciDevice:
-    """Device of ``lspci``.
+    """Device of ``lspci``."""
 
-    Parameters
-    ----------
-    domain, bus : int
-        PCI domain and bus.
-    address : str
-        Address as printed, with domain.
-    text : str
-        Class and name.
-    line : int
-        Line in the file.
-    secondary : int or None
-        Bus below a bridge.
-    capability, status : (float, int) or None
-        Transfer rate in GT/s and width of the link: possible, and now.
-    numa_node : int or None
-        NUMA node.
-    payload_bytes, read_bytes : int or None
-        MaxPayload and MaxReadReq.
-    redirects : bool
-        Whether access control redirects requests between peers to the root complex.
-    last_bus : int or None
-        Last bus below a bridge, if the listing states it.
-    port : str
-        Kind of PCI Express device: Root Port, Upstream Port, Downstream Port, Endpoint; empty if unknown.
-    """
-
+    #: PCI domain and bus.
     domain: int
     bus: int
-    address: str
-    text: str
-    line: int
-    secondary: int | None = None
+    address: str  # Address as printed, with domain
+    text: str  # Class and name
+    line: int  # Line in the file
+    secondary: int | None = None  # Bus below a bridge
+    #: Transfer rate in GT/s and width of the link: possible, and now.
     capability: tuple[float, int] | None = None
     status: tuple[float, int] | None = None
     numa_node: int | None = None
+    #: MaxPayload and MaxReadReq.
     payload_bytes: int | None = None
     read_bytes: int | None = None
-    redirects: bool = False
-    port: str = ""
-    last_bus: int | None = None
+    redirects: bool = False  # Whether access control redirects requests between peers to the root complex
+    port: str = ""  # Kind of PCI Express device: Root Port, Upstream Port, Downstream Port, Endpoint; empty if unknown
+    last_bus: int | None = None  # Last bus below a bridge, if the listing states it
     children: list[_PciDevice] = field(default_factory=list)
 
     @property

@@ -19,24 +19,12 @@ _MOST_LETTERS = 160
 
 @dataclass(frozen=True)
 class Resemblance:
-    """Known format that a text resembles.
+    """Known format that a text resembles."""
 
-    Parameters
-    ----------
-    line : int
-        Most similar line of the text.
-    program : str
-        Program or file.
-    reader : str
-        Command of fabricast that reads it, if few do; else empty.
-    expected : str
-        Line that the program prints.
-    """
-
-    line: int
-    program: str
-    reader: str
-    expected: str
+    line: int  # Most similar line of the text
+    program: str  # Program or file
+    reader: str  # Command of fabricast that reads it, if few do; else empty
+    expected: str  # Line that the program prints
 
     def __str__(self) -> str:
         command = f" ('{self.reader}')" if self.reader else ""

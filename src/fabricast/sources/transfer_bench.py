@@ -38,23 +38,13 @@ _ROUNDING = 0.005
 
 @dataclass
 class _Matrix:
-    """Matrix of rates between devices.
+    """Matrix of rates between devices."""
 
-    Parameters
-    ----------
-    kind : str
-        ``Uni`` for one copy and ``Bi`` for the copies of both directions per cell, ``All`` if all cells are concurrent.
-    columns : list of str
-        Devices, such as ``GPU 00``.
-    more : int
-        Number of further columns: totals of the rows.
-    rows : dict of str to list of float
-        Rates in GB/s of each row; NaN for pairs without a copy.
-    """
-
+    #: ``Uni`` for one copy and ``Bi`` for the copies of both directions per cell, ``All`` if all cells are concurrent.
     kind: str
-    columns: list[str]
-    more: int = 0
+    columns: list[str]  # Devices, such as ``GPU 00``
+    more: int = 0  # Number of further columns: totals of the rows
+    #: Rates in GB/s of each row; NaN for pairs without a copy.
     rows: dict[str, list[float]] = field(default_factory=dict)
 
     def add(self, device: str, words: list[str]) -> None:

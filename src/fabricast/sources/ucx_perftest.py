@@ -77,10 +77,7 @@ def _readings(run: _Run) -> Iterator[MessageTime | InputError]:
 class _Run:
     """Lines of one run of ucx_perftest.
 
-    Parameters
-    ----------
-    command : str
-        Test of the command line above the run; empty if there is none.
+    Arguments: command: test of the command line above the run; empty if there is none.
     """
 
     def __init__(self, command: str = "") -> None:

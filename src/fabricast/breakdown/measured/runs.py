@@ -31,14 +31,9 @@ _COMPONENTS = {
 
 @dataclass(frozen=True)
 class MeasuredTables:
-    """Result tables of a measurement.
+    """Result tables of a measurement."""
 
-    Parameters
-    ----------
-    breakdown_component, breakdown_total, prediction, reference : pandas.DataFrame
-        Rows as defined in schema.sql; empty if nothing was measured.
-    """
-
+    #: Rows as defined in schema.sql; empty if nothing was measured.
     breakdown_component: pd.DataFrame
     breakdown_total: pd.DataFrame
     prediction: pd.DataFrame

@@ -18,35 +18,15 @@ __all__ = ["Patterns"]
 
 @dataclass(frozen=True)
 class Patterns:
-    """Source of the copies: a file, or one of the patterns.
+    """Source of the copies: a file, or one of the patterns."""
 
-    Parameters
-    ----------
-    file : Path or None
-        File of congestion graphs.
-    all_to_all : str or None
-        Size of each copy between all pairs of GPUs.
-    halo : str or None
-        Process grid such as ``4x2``.
-    ring : bool
-        Whether every GPU copies to the next one.
-    host_to_all : bool or None
-        Whether every GPU reads from its nearest host memory; None for a command without host memory.
-    copies : str or None
-        List of copies such as ``0>3 1>3``.
-
-    Raises
-    ------
-    InputError
-        If none or several are specified.
-    """
-
-    file: Path | None
-    all_to_all: str | None
-    halo: str | None
-    ring: bool
+    file: Path | None  # File of congestion graphs
+    all_to_all: str | None  # Size of each copy between all pairs of GPUs
+    halo: str | None  # Process grid such as ``4x2``
+    ring: bool  # Whether every GPU copies to the next one
+    #: Whether every GPU reads from its nearest host memory; None for a command without host memory.
     host_to_all: bool | None
-    copies: str | None
+    copies: str | None  # List of copies such as ``0>3 1>3``
 
     def __post_init__(self) -> None:
         options = {

@@ -61,67 +61,29 @@ _PCIE_SHARE = 0.85
 
 @dataclass(frozen=True)
 class Cluster:
-    """Equal nodes with direct links between their GPUs.
+    """Equal nodes with direct links between their GPUs."""
 
-    Parameters
-    ----------
-    name : str
-        Name of the node.
-    gpu : str
-        Product name of the GPUs.
-    gpus, nodes : int
-        GPUs of each node that are used, and number of nodes.
-    fabric : {'NVSwitch', 'mesh', 'cube mesh', 'xGMI'}
-        Direct links: through switches, equal between all pairs, or unequal.
-    links : int
-        Direct links of a GPU.
-    cards : int
-        Network cards of a node.
-    card_gbit_s : float
-        Rate of a card in Gbit/s.
-    attach : PathType
-        Path from a GPU to its card.
-    per_switch : int
-        GPUs below one PCIe switch.
-    cpu : str
-        Processor.
-    network : str
-        Kind of network.
-    oversubscription : float
-        Ratio of the rate of the cards to that of the network above them.
-    process_gpus : int
-        GPUs of each process.
-    has_gpudirect : bool
-        Whether cards read and write the memory of GPUs.
-    has_nvls : bool
-        Whether the multicasts of NVSwitch are available.
-    is_network_assumed : bool
-        Whether no input states the kind of network.
-    is_node_assumed : bool
-        Whether the node is the built-in one with the GPUs that a log names.
-    settings : NcclSettings
-        Version and settings of NCCL.
-    """
-
-    name: str
-    gpu: str
+    name: str  # Name of the node
+    gpu: str  # Product name of the GPUs
+    #: GPUs of each node that are used, and number of nodes.
     gpus: int
+    #: Direct links: through switches, equal between all pairs, or unequal: 'NVSwitch', 'mesh', 'cube mesh', 'xGMI'.
     fabric: str
-    links: int
+    links: int  # Direct links of a GPU
     nodes: int = 1
-    cards: int = 0
-    card_gbit_s: float = 0.0
-    attach: PathType = PathType.PIX
-    per_switch: int = 1
-    cpu: str = ""
-    network: str = ""
-    oversubscription: float = 1.0
-    process_gpus: int = 1
-    has_gpudirect: bool = True
-    has_nvls: bool = True
-    is_network_assumed: bool = False
-    is_node_assumed: bool = False
-    settings: NcclSettings = field(default_factory=NcclSettings)
+    cards: int = 0  # Network cards of a node
+    card_gbit_s: float = 0.0  # Rate of a card in Gbit/s
+    attach: PathType = PathType.PIX  # Path from a GPU to its card
+    per_switch: int = 1  # GPUs below one PCIe switch
+    cpu: str = ""  # Processor
+    network: str = ""  # Kind of network
+    oversubscription: float = 1.0  # Ratio of the rate of the cards to that of the network above them
+    process_gpus: int = 1  # GPUs of each process
+    has_gpudirect: bool = True  # Whether cards read and write the memory of GPUs
+    has_nvls: bool = True  # Whether the multicasts of NVSwitch are available
+    is_network_assumed: bool = False  # Whether no input states the kind of network
+    is_node_assumed: bool = False  # Whether the node is the built-in one with the GPUs that a log names
+    settings: NcclSettings = field(default_factory=NcclSettings)  # Version and settings of NCCL
 
     @property
     def ranks(self) -> int:

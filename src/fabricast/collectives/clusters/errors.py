@@ -24,29 +24,17 @@ __all__ = ["ClusterError", "cluster_error", "interpolation_error_text", "many_no
 
 @dataclass(frozen=True)
 class ClusterError:
-    """Error of one class of machines, operations and sizes.
+    """Error of one class of machines, operations and sizes."""
 
-    Parameters
-    ----------
-    size_class : str
-        Class of sizes.
-    machines : int
-        Number of public machines.
-    median, with_two_rows : float
-        Median of the absolute relative error, also with two measured rows of the machine.
-    shortest, longest : float
-        Range of the ratio of measured to forecast times.
-    coverage : float
-        Share of the times of each machine within the range of the others; NaN for one machine.
-    """
-
-    size_class: str
-    machines: int
+    size_class: str  # Class of sizes
+    machines: int  # Number of public machines
+    #: Median of the absolute relative error, also with two measured rows of the machine.
     median: float
     with_two_rows: float
+    #: Range of the ratio of measured to forecast times.
     shortest: float
     longest: float
-    coverage: float
+    coverage: float  # Share of the times of each machine within the range of the others; NaN for one machine
 
     def words(self, *, is_calibrated: bool) -> str:
         """Return the error in words."""

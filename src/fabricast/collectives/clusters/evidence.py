@@ -80,29 +80,17 @@ def operation_class(operation: Operation) -> str:
 
 @dataclass(frozen=True)
 class PublicCase:
-    """Measured times of one operation on one public cluster.
+    """Measured times of one operation on one public cluster."""
 
-    Parameters
-    ----------
-    machine, computer : str
-        Machine, and the computer that it is a part or a period of.
-    cluster : Cluster
-        Its description.
-    operation : Operation
-        Operation.
-    size_bytes, measured_s : ndarray of float64, shape (sizes,)
-        Sizes in bytes and times in s.
-    is_virtual : bool
-        Whether the nodes are virtual machines.
-    """
-
+    #: Machine, and the computer that it is a part or a period of.
     machine: str
     computer: str
-    cluster: Cluster
+    cluster: Cluster  # Its description
     operation: Operation
+    #: Sizes in bytes and times in s, shape (sizes,).
     size_bytes: NDArray[np.float64]
     measured_s: NDArray[np.float64]
-    is_virtual: bool
+    is_virtual: bool  # Whether the nodes are virtual machines
 
     @cached_property
     def choices(self) -> list[Pair]:
@@ -191,11 +179,6 @@ def cluster_errors(left_out: Mapping[str, Known]) -> pd.DataFrame:
 
     The other columns are the errors with two rows of the machine, those of NCCL's estimate with and without two rows,
     and those of an alpha-beta model of the other machines.
-
-    Parameters
-    ----------
-    left_out : mapping of str to mapping of str to float
-        Constants that were fitted without each computer.
     """
     frames = [_case_frame(case, left_out[case.computer]) for case in public_cases()]
     times = pd.concat(frames, ignore_index=True)

@@ -111,23 +111,7 @@ def forecast_cluster(
     own: NcclTestsTable | None = None,
     stated: Mapping[int, Pair] | None = None,
 ) -> ClusterForecast:
-    """Forecast an operation on a cluster.
-
-    Parameters
-    ----------
-    cluster : Cluster
-        Cluster.
-    operation : Operation
-        Operation.
-    sizes : sequence of float
-        Sizes in bytes; those of the log if there is one.
-    log : NcclTestsTable, optional
-        Measured times to compare.
-    own : NcclTestsTable, optional
-        Measured times of the machine that calibrate the forecast.
-    stated : mapping of int to (Algorithm, Protocol), optional
-        Choices that a log of NCCL states, by size in bytes.
-    """
+    """Forecast an operation on a cluster."""
     for table in (log, own):
         _check_gpus(table, cluster)
     _check(log, cluster)

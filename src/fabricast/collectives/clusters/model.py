@@ -112,14 +112,8 @@ class Calibration(NamedTuple):
 class ClusterModel:
     """Times of one operation on one cluster, with NCCL's choice at each size.
 
-    Parameters
-    ----------
-    cluster : Cluster
-        Cluster; `refusal_of` states whether it is emulated.
-    operation : Operation
-        Operation.
-    known : mapping of str to float, optional
-        Constants; by default the fitted ones.
+    Arguments: cluster: cluster; `refusal_of` states whether it is emulated; known: constants; by default the fitted
+    ones.
     """
 
     def __init__(self, cluster: Cluster, operation: Operation, known: Mapping[str, float] | None = None) -> None:
@@ -213,11 +207,6 @@ class ClusterModel:
 
         The smallest size up to 64 KiB determines one factor of all latencies, the largest from 64 MiB on one of all
         rates; they are solved in turn. The first of several smallest rows is often slow and is not used.
-
-        Raises
-        ------
-        InputError
-            If no row fits, or a factor is beyond its bounds.
         """
         order = np.argsort(size)
         size, measured_s = np.asarray(size, dtype=np.float64)[order], np.asarray(measured_s)[order]

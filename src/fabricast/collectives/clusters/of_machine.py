@@ -19,20 +19,7 @@ _ATTACH = {"PIX": PathType.PIX, "PXB": PathType.PXB, "PHB": PathType.PHB, "NODE"
 
 
 def cluster_of_machine(machine: Machine, gpu: str | None = None) -> Cluster:
-    """Return one node as a machine describes it, with its network cards but without their rate.
-
-    Parameters
-    ----------
-    machine : Machine
-        Machine with direct links.
-    gpu : str, optional
-        GPU model that a log names, if no other file does.
-
-    Raises
-    ------
-    InputError
-        If the GPUs have no direct links, or no file names their model.
-    """
+    """Return one node as a machine describes it, with its network cards but without their rate."""
     tree, gpu = machine.tree, machine.gpu or gpu
     if not tree.peer_links:
         raise InputError(f"'{tree.name}' has no direct links between its GPUs: expected NVLink, NVSwitch or xGMI")

@@ -36,19 +36,7 @@ class ClusterOptions:
 
 
 def cluster_of(node: Cluster, options: ClusterOptions, table: Fact | None, run: NcclLog | None) -> Cluster:
-    """Return the cluster of equal nodes; options precede the statements of logs.
-
-    Parameters
-    ----------
-    node : Cluster
-        One node.
-    options : ClusterOptions
-        Statements of the user.
-    table : Fact, optional
-        Measured table, which lists hosts.
-    run : NcclLog, optional
-        Statements of NCCL.
-    """
+    """Return the cluster of equal nodes; options precede the statements of logs."""
     gpus = options.gpus if options.gpus is not None else node.gpus
     count = options.nodes if options.nodes is not None else _nodes_of(node, table, run)
     if node.gpus > _MOST_OF_HOST and count > 1 and count * gpus <= node.gpus:

@@ -69,13 +69,7 @@ def names_linked_gpus(tables: Sequence[NcclTestsTable]) -> bool:
 
 
 def node_of_tables(tables: Sequence[NcclTestsTable]) -> Cluster:
-    """Return the built-in node with the GPUs that tables of nccl-tests name, and as many of them on each host.
-
-    Raises
-    ------
-    InputError
-        If no table names GPUs and ranks, or no built-in node or several of them have such GPUs.
-    """
+    """Return the built-in node with the GPUs that tables of nccl-tests name, and as many of them on each host."""
     named = [table for table in tables if table.gpus and table.ranks]
     if not named:
         raise InputError("expected files of a machine, or the name of a node that is built in", argument="node")

@@ -63,14 +63,7 @@ class _Latency:
 class ClusterTimes:
     """Times of one operation on one cluster.
 
-    Parameters
-    ----------
-    cluster : Cluster
-        Cluster, with GPUs of NVIDIA.
-    operation : Operation
-        Operation.
-    known : mapping of str to float
-        Constants.
+    Arguments: cluster: cluster, with GPUs of NVIDIA.
     """
 
     def __init__(self, cluster: Cluster, operation: Operation, known: Mapping[str, float]) -> None:

@@ -53,25 +53,14 @@ def _folder() -> Path:
 
 @dataclass(frozen=True)
 class MeasuredCase:
-    """Measured times of one operation on one machine.
+    """Measured times of one operation on one machine."""
 
-    Parameters
-    ----------
-    system : str
-        Machine and settings.
-    operation : Operation
-        Operation.
-    size_bytes, measured_s : ndarray of float64, shape (sizes,)
-        Sizes in bytes and times in s.
-    source : str
-        Origin of the times.
-    """
-
-    system: str
+    system: str  # Machine and settings
     operation: Operation
+    #: Sizes in bytes and times in s, shape (sizes,).
     size_bytes: NDArray[np.float64]
     measured_s: NDArray[np.float64]
-    source: str
+    source: str  # Origin of the times
 
     def forecast_s(self, known: Constants | None = None) -> NDArray[np.float64]:
         """Return the forecast at each size in s."""

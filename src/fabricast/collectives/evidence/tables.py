@@ -25,18 +25,12 @@ _STUDY = "collectives"
 
 @dataclass(frozen=True)
 class CollectiveTables:
-    """Result tables of the study.
-
-    Parameters
-    ----------
-    collective_machine, collective_time, collective_error : pandas.DataFrame
-    cluster_time, cluster_error, prediction, reference, parameter : pandas.DataFrame
-        Rows as defined in schema.sql.
-    """
+    """Result tables of the study."""
 
     collective_machine: pd.DataFrame
     collective_time: pd.DataFrame
     collective_error: pd.DataFrame
+    #: Rows as defined in schema.sql.
     cluster_time: pd.DataFrame
     cluster_error: pd.DataFrame
     prediction: pd.DataFrame

@@ -27,15 +27,7 @@ _ARGUMENTS: dict[str, tuple[Any, ...]] = {
 class Gpu:
     """Context manager of a GPU for measurements; it frees all memory on exit.
 
-    Parameters
-    ----------
-    ordinal : int, default 0
-        Index of the GPU among the visible GPUs.
-
-    Raises
-    ------
-    InputError
-        If the GPU cannot be used, with the error of the CUDA driver.
+    Arguments: ordinal: index of the GPU among the visible GPUs.
     """
 
     def __init__(self, ordinal: int = 0) -> None:

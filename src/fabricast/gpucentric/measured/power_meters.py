@@ -21,15 +21,7 @@ _SAMPLE_S = 0.01
 class GpuMeter:
     """Power meter of a GPU, from its energy counter or else from power samples.
 
-    Parameters
-    ----------
-    bus_id : str
-        PCI address of the GPU, as reported by CUDA.
-
-    Raises
-    ------
-    InputError
-        If NVML cannot read the power of the GPU.
+    Arguments: bus_id: PCI address of the GPU, as reported by CUDA.
     """
 
     def __init__(self, bus_id: str) -> None:
@@ -61,10 +53,7 @@ class GpuMeter:
 class ProcessorMeter:
     """Energy meter of all processor packages (RAPL).
 
-    Parameters
-    ----------
-    folder : Path, default /sys/class/powercap
-        Folder of the RAPL zones in sysfs.
+    Arguments: folder: folder of the RAPL zones in sysfs.
     """
 
     def __init__(self, folder: Path = _RAPL) -> None:

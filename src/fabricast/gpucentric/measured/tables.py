@@ -35,14 +35,9 @@ _NUMBERS = ("size_bytes", "copies", "burst", "samples", "p05", "p50", "p95")
 
 @dataclass(frozen=True)
 class GpuTables:
-    """Rows that a measured GPU adds to the results tables.
+    """Rows that a measured GPU adds to the results tables."""
 
-    Parameters
-    ----------
-    gpucentric_measurement, prediction, reference, parameter : pandas.DataFrame
-        Rows as in schema.sql.
-    """
-
+    #: Rows as in schema.sql.
     gpucentric_measurement: pd.DataFrame
     prediction: pd.DataFrame
     reference: pd.DataFrame

@@ -37,50 +37,29 @@ class SharedLimit:
     """Limit on the aggregate rate of some flows, whatever their routes.
 
     An example is the read bandwidth of one memory.
-
-    Parameters
-    ----------
-    bytes_per_s : float
-        Upper limit on the sum of the rates in bytes/s.
-    flows : tuple of int
-        Numbers of the flows.
-    reverse_flows : tuple of int, default ()
-        Numbers of the flows in the reverse direction that count as well. The limit then applies only while flows of
-        both directions run.
-    name : str, default ''
-        Name of the resource, such as ``"memory of NUMA0"``.
-    serves_separately : bool, default False
-        Whether the resource serves each flow separately, as memory does: a slow link of one flow does not block others.
     """
 
-    bytes_per_s: float
-    flows: tuple[int, ...]
+    bytes_per_s: float  # Upper limit on the sum of the rates in bytes/s
+    flows: tuple[int, ...]  # Numbers of the flows
+    #: Numbers of the flows in the reverse direction that count as well. The limit then applies only while flows of both
+    #: directions run.
     reverse_flows: tuple[int, ...] = ()
-    name: str = ""
+    name: str = ""  # Name of the resource, such as ``"memory of NUMA0"``
+    #: Whether the resource serves each flow separately, as memory does: a slow link of one flow does not block others.
     serves_separately: bool = False
 
 
 @dataclass(frozen=True)
 class LinkNames:
-    """Names of links that are not links of the tree, and the tree link at which each limits a flow.
+    """Names of links that are not links of the tree, and the tree link at which each limits a flow."""
 
-    Parameters
-    ----------
-    tree_links : int
-        Number of links of the tree, which have the lowest numbers.
-    names : mapping of int to str
-        Name of each other link that limits flows, such as ``"root complex RC"``.
-    ranks : mapping of int to int
-        Position of each other link on routes: 0 before, 1 among and 2 after links that several directions share, 3
-        after all links of the tree.
-    places : tuple of int
-        For each flow, the link of its route that represents such limits: the last link towards the root, or the link of
-        its host memory; -1 for flows that use no link of the tree.
-    """
-
-    tree_links: int
-    names: Mapping[int, str]
+    tree_links: int  # Number of links of the tree, which have the lowest numbers
+    names: Mapping[int, str]  # Name of each other link that limits flows, such as ``"root complex RC"``
+    #: Position of each other link on routes: 0 before, 1 among and 2 after links that several directions share, 3 after
+    #: all links of the tree.
     ranks: Mapping[int, int]
+    #: For each flow, the link of its route that represents such limits: the last link towards the root, or the link of
+    #: its host memory; -1 for flows that use no link of the tree.
     places: tuple[int, ...]
 
 

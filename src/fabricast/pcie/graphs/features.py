@@ -102,21 +102,11 @@ def feature_frame(tree: PcieTree, graphs: CongestionGraphs) -> pd.DataFrame:
 
 @dataclass(frozen=True)
 class GraphFeatures:
-    """Features of a sample of copies.
+    """Features of a sample of copies."""
 
-    Parameters
-    ----------
-    rows : ndarray of int64, shape (sample,)
-        Index of each sampled copy.
-    values : pandas.DataFrame
-        Features, one row per sampled copy and one column per feature.
-    classes : ndarray of int64, shape (sample,)
-        Isomorphism class of the graph of each sampled copy.
-    """
-
-    rows: NDArray[np.int64]
-    values: pd.DataFrame
-    classes: NDArray[np.int64]
+    rows: NDArray[np.int64]  # Index of each sampled copy, shape (sample,)
+    values: pd.DataFrame  # Features, one row per sampled copy and one column per feature
+    classes: NDArray[np.int64]  # Isomorphism class of the graph of each sampled copy, shape (sample,)
 
 
 def describe_graphs(tree: PcieTree, graphs: CongestionGraphs, *, generator: np.random.Generator) -> GraphFeatures:

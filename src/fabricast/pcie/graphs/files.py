@@ -37,20 +37,11 @@ _CONTENT = re.compile(r"^[^#\r\n][^\n]*\n?", re.MULTILINE)
 
 @dataclass(frozen=True)
 class GraphBlocks:
-    """Graphs of a file as an iterator of blocks.
+    """Graphs of a file as an iterator of blocks."""
 
-    Parameters
-    ----------
-    total : int
-        Size of the file in `unit`.
-    unit : {'bytes', 'rows', 'files'}
-        Unit of the sizes.
-    blocks : iterator of (CongestionGraphs, int)
-        Complete graphs in file order, and the share of `total` that they were read from.
-    """
-
-    total: int
-    unit: str
+    total: int  # Size of the file in `unit`
+    unit: str  # Unit of the sizes: 'bytes', 'rows', 'files'
+    #: Complete graphs in file order, and the share of `total` that they were read from.
     blocks: Iterator[tuple[CongestionGraphs, int]]
 
 

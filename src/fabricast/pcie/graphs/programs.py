@@ -18,38 +18,25 @@ class CopyProgram:
     """Rules by which a program executes the copies of a graph.
 
     Programs repeat each copy of a graph many times; the repetitions form a flow.
-
-    Parameters
-    ----------
-    name, text : str
-        Identifier and description.
-    executor : {'source', 'target', 'none'}
-        GPU whose copy engine executes a copy: the source (writes), the target (reads), or none if the number of
-        concurrent copies is not limited by engines.
-    serialised : {'none', 'target', 'both'}
-        GPUs at which copies wait for each other, in the order in which they are issued: none, the target, or both.
-    random_turns : bool
-        Whether an engine selects ready copies at random instead of in round-robin order.
-    switch_share : float
-        Mean pause of an engine between copies of different flows, as a fraction of the duration of an isolated copy.
-    overlaps : bool, default False
-        Whether an engine starts the next copy while the running copies would not fill its link in isolation. Otherwise
-        it executes one copy at a time.
-    repetitions : int, default 20
-        Number of copies of each flow in a run of the benchmark.
-    random_pauses : bool, default True
-        Whether pauses are exponentially distributed; otherwise each has the mean duration.
     """
 
+    #: Identifier and description.
     name: str
     text: str
+    #: GPU whose copy engine executes a copy: the source (writes), the target (reads), or none if the number of
+    #: concurrent copies is not limited by engines: 'source', 'target', 'none'.
     executor: Literal["source", "target", "none"]
+    #: GPUs at which copies wait for each other, in the order in which they are issued: none, the target, or both:
+    #: 'none', 'target', 'both'.
     serialised: Literal["none", "target", "both"]
-    random_turns: bool
+    random_turns: bool  # Whether an engine selects ready copies at random instead of in round-robin order
+    #: Mean pause of an engine between copies of different flows, as a fraction of the duration of an isolated copy.
     switch_share: float
+    #: Whether an engine starts the next copy while the running copies would not fill its link in isolation. Otherwise
+    #: it executes one copy at a time.
     overlaps: bool = False
-    repetitions: int = 20
-    random_pauses: bool = True
+    repetitions: int = 20  # Number of copies of each flow in a run of the benchmark
+    random_pauses: bool = True  # Whether pauses are exponentially distributed; otherwise each has the mean duration
 
     @property
     def is_random(self) -> bool:

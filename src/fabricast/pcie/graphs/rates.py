@@ -55,24 +55,12 @@ _PAIRED = (Limit.ROOT_COMPLEX_BOTH_WAYS, Limit.ROOT_COMPLEX_LINK_BOTH_WAYS, Limi
 
 @dataclass(frozen=True)
 class Estimate:
-    """A measured bandwidth limit.
+    """A measured bandwidth limit."""
 
-    Parameters
-    ----------
-    bytes_per_s : float
-        Limit in bytes/s.
-    source : str
-        Measurements that it is based on.
-    is_lower_bound : bool, default False
-        Whether the links limited the measured copies, so that the limit is this or more.
-    copies : float, default inf
-        Number of copies that reached the limit; more copies reach it too.
-    """
-
-    bytes_per_s: float
-    source: str
-    is_lower_bound: bool = False
-    copies: float = np.inf
+    bytes_per_s: float  # Limit in bytes/s
+    source: str  # Measurements that it is based on
+    is_lower_bound: bool = False  # Whether the links limited the measured copies, so that the limit is this or more
+    copies: float = np.inf  # Number of copies that reached the limit; more copies reach it too
 
 
 @dataclass(frozen=True)
@@ -80,72 +68,44 @@ class Rates:
     """Rates and bandwidth limits of a machine with their sources, calibrated by measured copies or assumed.
 
     A path class that is not slower than the links of the tree needs no rate: its rate stays None.
-
-    Parameters
-    ----------
-    one_way_bytes_per_s : float
-        Rate of an isolated copy in bytes/s.
-    two_way_bytes_per_s : float
-        Rate of each copy of a bidirectional pair in bytes/s.
-    crossing_bytes_per_s, between_roots_bytes_per_s : float or None, default None
-        Rate of an isolated copy between GPUs in bytes/s: across the root complex, and between sockets. Without a rate
-        between sockets, `crossing_bytes_per_s` is used there too.
-    host_in_bytes_per_s, host_out_bytes_per_s : float or None, default None
-        Rate of an isolated copy from host memory, and to host memory, in bytes/s.
-    remote_in_bytes_per_s, remote_out_bytes_per_s : float or None, default None
-        Rate of an isolated copy from and to host memory of another socket in bytes/s. Without it, the rate of host
-        memory is used.
-    tau : float, default 0
-        Performance reduction for crossing the root complex. Used by the port model only.
-    crossing_cost : float, default 1
-        Time per byte behind the root complex, relative to other links. Used by the port model only.
-    group_rates : mapping of (str, str) to float, optional
-        Rates in bytes/s of isolated copies that are slower than the rate of their path class: of host memory by GPU and
-        path class, and between GPUs by PHB or NODE and ``crossing``.
-    link_rates : mapping of str to float, optional
-        Rates in bytes/s of links that are slower than the topology states, by label
-        (`fabricast.pcie.topology.paths.link_labels`).
-    estimates : mapping of Limit to Estimate, optional
-        Measured limits that several copies share.
-    rate_sources : mapping of str to str, optional
-        Source of each rate by name.
-    used : frozenset of str
-        Names of the graphs used for calibration; these are excluded from validation.
-    direct_links : tuple of PeerLink, default ()
-        Direct links between GPUs, with the measured rates of single copies or the rates in the topology.
-    direct_links_measured : bool, default False
-        Whether single copies over direct links were measured.
-    links_calibrated : bool, default True
-        Whether the rate of a link is known; if not, the rate is that of copies through the root complex.
-    measured_classes : frozenset of str, optional
-        Path classes with a measured single copy or bidirectional pair; None if there are no measurements.
-    calibrated_widths : mapping of str to float
-        Largest link width, relative to a link of capacity 1, for which a path class is calibrated. Path classes not
-        listed are calibrated for all widths.
-    slow_bidirectional : bool, default False
-        Whether bidirectional pairs across a root complex are much slower than single copies.
     """
 
-    one_way_bytes_per_s: float
-    two_way_bytes_per_s: float
+    one_way_bytes_per_s: float  # Rate of an isolated copy in bytes/s
+    two_way_bytes_per_s: float  # Rate of each copy of a bidirectional pair in bytes/s
+    #: Rate of an isolated copy between GPUs in bytes/s: across the root complex, and between sockets. Without a rate
+    #: between sockets, `crossing_bytes_per_s` is used there too.
     crossing_bytes_per_s: float | None = None
     between_roots_bytes_per_s: float | None = None
+    #: Rate of an isolated copy from host memory, and to host memory, in bytes/s.
     host_in_bytes_per_s: float | None = None
     host_out_bytes_per_s: float | None = None
+    #: Rate of an isolated copy from and to host memory of another socket in bytes/s. Without it, the rate of host
+    #: memory is used.
     remote_in_bytes_per_s: float | None = None
     remote_out_bytes_per_s: float | None = None
-    tau: float = 0.0
+    tau: float = 0.0  # Performance reduction for crossing the root complex. Used by the port model only
+    #: Time per byte behind the root complex, relative to other links. Used by the port model only.
     crossing_cost: float = 1.0
+    #: Rates in bytes/s of isolated copies that are slower than the rate of their path class: of host memory by GPU and
+    #: path class, and between GPUs by PHB or NODE and ``crossing``.
     group_rates: Mapping[tuple[str, CopyClass], float] = field(default_factory=dict)
+    #: Rates in bytes/s of links that are slower than the topology states, by label
+    #: (`fabricast.pcie.topology.paths.link_labels`).
     link_rates: Mapping[str, float] = field(default_factory=dict)
-    estimates: Mapping[Limit, Estimate] = field(default_factory=dict)
-    rate_sources: Mapping[str, str] = field(default_factory=dict)
-    used: frozenset[str] = frozenset()
+    estimates: Mapping[Limit, Estimate] = field(default_factory=dict)  # Measured limits that several copies share
+    rate_sources: Mapping[str, str] = field(default_factory=dict)  # Source of each rate by name
+    used: frozenset[str] = frozenset()  # Names of the graphs used for calibration; these are excluded from validation
+    #: Direct links between GPUs, with the measured rates of single copies or the rates in the topology.
     direct_links: tuple[PeerLink, ...] = ()
-    direct_links_measured: bool = False
+    direct_links_measured: bool = False  # Whether single copies over direct links were measured
+    #: Whether the rate of a link is known; if not, the rate is that of copies through the root complex.
     links_calibrated: bool = True
+    #: Path classes with a measured single copy or bidirectional pair; None if there are no measurements.
     measured_classes: frozenset[CopyClass] | None = None
+    #: Largest link width, relative to a link of capacity 1, for which a path class is calibrated. Path classes not
+    #: listed are calibrated for all widths.
     calibrated_widths: Mapping[CopyClass, float] = field(default_factory=dict)
+    #: Whether bidirectional pairs across a root complex are much slower than single copies.
     slow_bidirectional: bool = False
 
     def __post_init__(self) -> None:
@@ -224,42 +184,29 @@ def _medians_of_groups(rates: Mapping[tuple[str, CopyClass], float]) -> dict[str
 
 @dataclass(frozen=True)
 class TotalRate:
-    """Aggregate rate of concurrent flows.
+    """Aggregate rate of concurrent flows."""
 
-    Parameters
-    ----------
-    bytes_per_s, low_bytes_per_s, high_bytes_per_s : float
-        Median, minimum and maximum over random draws of order and pauses, in bytes/s; equal for a deterministic
-        program.
-    flow_bytes_per_s : ndarray of float64, shape (flows,)
-        Mean rate of each flow until its last copy ends in bytes/s, median over draws.
-    """
-
+    #: Median, minimum and maximum over random draws of order and pauses, in bytes/s; equal for a deterministic program.
     bytes_per_s: float
     low_bytes_per_s: float
     high_bytes_per_s: float
+    #: Mean rate of each flow until its last copy ends in bytes/s, median over draws, shape (flows,).
     flow_bytes_per_s: NDArray[np.float64]
 
 
 @dataclass(frozen=True)
 class CopyTimes:
-    """Completion times of copies in seconds.
+    """Completion times of copies in seconds."""
 
-    Parameters
-    ----------
-    end_s, earliest_s, latest_s : ndarray of float64, shape (copies,)
-        Mean, minimum and maximum over random draws of order and pauses; equal for a deterministic program.
-    bottleneck : tuple of str, one per copy
-        Label of the link of its route at which each copy waits longest, for its share or for a copy engine of that
-        endpoint; empty tuple unless requested.
-    caused_by : tuple of str, one per copy
-        Name of the shared resource that limits the copy there, such as host memory; empty text otherwise.
-    """
-
+    #: Mean, minimum and maximum over random draws of order and pauses; equal for a deterministic program, shape
+    #: (copies,).
     end_s: NDArray[np.float64]
     earliest_s: NDArray[np.float64]
     latest_s: NDArray[np.float64]
+    #: Label of the link of its route at which each copy waits longest, for its share or for a copy engine of that
+    #: endpoint; empty tuple unless requested.
     bottleneck: tuple[str, ...] = ()
+    #: Name of the shared resource that limits the copy there, such as host memory; empty text otherwise.
     caused_by: tuple[str, ...] = ()
 
 

@@ -22,15 +22,7 @@ class PairMasks:
 
     Bit ``b`` of a mask represents the pair ``pairs[b]``. Masks have 64 bits, enough for all pairs among 8 endpoints.
 
-    Parameters
-    ----------
-    tree : PcieTree
-        Topology with at most 8 endpoints.
-
-    Raises
-    ------
-    InputError
-        If the topology has more than 8 endpoints.
+    Arguments: tree: topology with at most 8 endpoints.
     """
 
     def __init__(self, tree: PcieTree) -> None:

@@ -120,30 +120,11 @@ class EngineTimes(NamedTuple):
 class EngineModel:
     """Predict copy times on one machine.
 
-    Parameters
-    ----------
-    tree : PcieTree
-        Topology of the machine; endpoints of host memory are added after all others.
-    rates : Rates or MachineParameters
-        Rates of the machine, or its parameters.
-    program : str, optional
-        Program of graphs that specify none; by default listed_order.
-    pcie_only : bool, default False
-        Whether copies between endpoints with direct links use the PCIe tree.
-    seed : int, default 0
-        Seed of programs with a random order.
-    model : {'ports_and_engines', 'endpoint_engines'}, default 'ports_and_engines'
-        Rule by which running copies share links: arbitration at ports with back-pressure, or max-min fairness.
-
-    Examples
-    --------
-    >>> from fabricast.pcie.graphs.congestion_graphs import from_pairs
-    >>> from fabricast.pcie.models.parameters import machine_parameters
-    >>> from fabricast.pcie.topology.regular import regular_tree
-    >>> tree = regular_tree("flat4x2", (2, 4))
-    >>> model = EngineModel(tree, machine_parameters(tree, bandwidth_bytes_per_s=50e9), program="independent")
-    >>> model.times(from_pairs([[(0, 1), (2, 1)]], size_bytes=50e9)).times.end_s.tolist()
-    [2.0, 2.0]
+    Arguments: tree: topology of the machine; endpoints of host memory are added after all others; rates: rates of the
+    machine, or its parameters; program: program of graphs that specify none; by default listed_order; pcie_only:
+    whether copies between endpoints with direct links use the PCIe tree; seed: seed of programs with a random order;
+    model: rule by which running copies share links: arbitration at ports with back-pressure, or max-min fairness:
+    'ports_and_engines', 'endpoint_engines'}, default 'ports_and_engines'.
     """
 
     def __init__(

@@ -30,15 +30,7 @@ class Reason(StrEnum):
 
 @dataclass(frozen=True)
 class Exclusion:
-    """A reason with its details in words.
+    """A reason with its details in words."""
 
-    Parameters
-    ----------
-    code : Reason
-        Stable code.
-    text : str
-        Details in one line.
-    """
-
-    code: Reason
-    text: str
+    code: Reason  # Stable code
+    text: str  # Details in one line

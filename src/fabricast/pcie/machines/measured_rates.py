@@ -25,20 +25,13 @@ _Pair = tuple[str, str]
 
 @dataclass(frozen=True)
 class Comparison:
-    """Forecasts that contradict measured rates, as a value; rates are in bytes/s.
+    """Forecasts that contradict measured rates, as a value; rates are in bytes/s."""
 
-    Parameters
-    ----------
-    compared : frozenset
-        Copies and graphs that were compared, so that each is compared once.
-    copies : mapping of (str, str) to (float, float)
-        Forecast and measured rate of isolated copies.
-    graphs : tuple of (float, MeasuredGraph, str)
-        Forecast total rate, measured graph, and program of the forecast.
-    """
-
+    #: Copies and graphs that were compared, so that each is compared once.
     compared: frozenset[_Pair | _Flows] = frozenset()
+    #: Forecast and measured rate of isolated copies.
     copies: Mapping[_Pair, tuple[float, float]] = field(default_factory=dict)
+    #: Forecast total rate, measured graph, and program of the forecast.
     graphs: tuple[tuple[float, MeasuredGraph, str], ...] = ()
 
     def __add__(self, other: Comparison) -> Comparison:
@@ -54,18 +47,10 @@ class Comparison:
 class MeasuredRates:
     """Measured rates of isolated copies and of graphs, with which forecasts of the same copies are compared.
 
-    Parameters
-    ----------
-    tree : PcieTree
-        Topology of the machine with host memory as endpoints.
-    graphs : sequence of MeasuredGraph
-        Measured graphs; those that their file excludes are not compared.
-    calibration : Rates
-        Calibration of the forecasts.
-    sharing : {'max_min', 'ports'}
-        Rule by which running copies share links.
-    direct : collection of (str, str), optional
-        Pairs with a direct link that the forecasts do not use; measurements with such a pair are not compared.
+    Arguments: tree: topology of the machine with host memory as endpoints; graphs: measured graphs; those that their
+    file excludes are not compared; calibration: calibration of the forecasts; sharing: rule by which running copies
+    share links: 'max_min', 'ports'; direct: pairs with a direct link that the forecasts do not use; measurements with
+    such a pair are not compared.
     """
 
     def __init__(

@@ -30,24 +30,12 @@ _Rates = dict[int, NDArray[np.float64]]
 
 @dataclass(frozen=True)
 class ValidatedMachine:
-    """A machine, its measurements and their forecasts.
+    """A machine, its measurements and their forecasts."""
 
-    Parameters
-    ----------
-    tree : PcieTree
-        Topology of the machine.
-    graphs : sequence of MeasuredGraph
-        Measured graphs of the machine.
-    validation : MachineValidation
-        Forecasts of these graphs, one row per graph.
-    user_supplied : bool
-        Whether the machine is user-supplied; no parameter is fitted to it.
-    """
-
-    tree: PcieTree
-    graphs: Sequence[MeasuredGraph]
-    validation: MachineValidation
-    user_supplied: bool
+    tree: PcieTree  # Topology of the machine
+    graphs: Sequence[MeasuredGraph]  # Measured graphs of the machine
+    validation: MachineValidation  # Forecasts of these graphs, one row per graph
+    user_supplied: bool  # Whether the machine is user-supplied; no parameter is fitted to it
 
 
 def left_out_rates(machines: Sequence[ValidatedMachine], *, seed: int = 0) -> list[NDArray[np.float64]]:

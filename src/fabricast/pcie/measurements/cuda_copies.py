@@ -24,11 +24,6 @@ class MachineGpus:
     """Context manager for copies with all CUDA GPUs of this machine.
 
     Memory, streams and events are freed on exit.
-
-    Raises
-    ------
-    InputError
-        If a GPU cannot be used; the message contains the CUDA error.
     """
 
     def __init__(self) -> None:

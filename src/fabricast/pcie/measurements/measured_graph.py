@@ -45,42 +45,18 @@ EXCLUDED_ROLES = ("impossible_over_line_rate", "circular_topology", "collapse", 
 
 @dataclass(frozen=True)
 class MeasuredGraph:
-    """Concurrent copies with their measured total rate.
+    """Concurrent copies with their measured total rate."""
 
-    Parameters
-    ----------
-    name : str
-        Name of the graph.
-    flows : tuple of (str, str)
-        Names of source and target of each copy; `HOST` is host memory.
-    total_bytes_per_s : float
-        Total rate of all copies in bytes/s: the median over the repetitions.
-    program : str
-        Name of the copy program (`fabricast.pcie.graphs.programs.PROGRAMS`).
-    role : str
-        Role in the file: `CALIBRATION`, one of `JUDGED` or `EXCLUDED_ROLES`, or empty.
-    repetitions : int
-        Number of measurements of the rate.
-    spread : float
-        Half of the relative range of the repetitions.
-    line : int
-        First line of the graph in the file; 0 if unknown.
-    statistic : str
-        Rate that the program printed, see `fabricast.pcie.graphs.rates.printed_rates`.
-    path : str
-        File; empty if unknown.
-    """
-
-    name: str
-    flows: tuple[tuple[str, str], ...]
-    total_bytes_per_s: float
-    program: str
-    role: str = ""
-    repetitions: int = 1
-    spread: float = 0.0
-    line: int = 0
-    statistic: Statistic = "total"
-    path: str = ""
+    name: str  # Name of the graph
+    flows: tuple[tuple[str, str], ...]  # Names of source and target of each copy; `HOST` is host memory
+    total_bytes_per_s: float  # Total rate of all copies in bytes/s: the median over the repetitions
+    program: str  # Name of the copy program (`fabricast.pcie.graphs.programs.PROGRAMS`)
+    role: str = ""  # Role in the file: `CALIBRATION`, one of `JUDGED` or `EXCLUDED_ROLES`, or empty
+    repetitions: int = 1  # Number of measurements of the rate
+    spread: float = 0.0  # Half of the relative range of the repetitions
+    line: int = 0  # First line of the graph in the file; 0 if unknown
+    statistic: Statistic = "total"  # Rate that the program printed, see `fabricast.pcie.graphs.rates.printed_rates`
+    path: str = ""  # File; empty if unknown
 
     @property
     def may_calibrate(self) -> bool:

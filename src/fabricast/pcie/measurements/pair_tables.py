@@ -29,21 +29,11 @@ _RATES, _LATENCIES = (1e6, 1e13), (1e-8, 1e-2)
 
 
 class PairTable(NamedTuple):
-    """Measured pairs of one machine.
+    """Measured pairs of one machine."""
 
-    Parameters
-    ----------
-    graphs : list of MeasuredGraph
-        Isolated copies, bidirectional pairs, and copies of host memory.
-    latency_s : dict of (str, str) to float
-        Latency of copies between pairs of GPUs in s.
-    omitted : Counter
-        Number of rows of each kind that is not used.
-    """
-
-    graphs: list[MeasuredGraph]
-    latency_s: dict[tuple[str, str], float]
-    omitted: Counter[str]
+    graphs: list[MeasuredGraph]  # Isolated copies, bidirectional pairs, and copies of host memory
+    latency_s: dict[tuple[str, str], float]  # Latency of copies between pairs of GPUs in s
+    omitted: Counter[str]  # Number of rows of each kind that is not used
 
 
 def csv_pair_rows(path: Path | str, text: str) -> list[CsvRow]:

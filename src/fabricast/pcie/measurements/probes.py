@@ -24,30 +24,15 @@ _MOST_PAIRS = 4
 
 @dataclass(frozen=True)
 class Probe:
-    """Concurrent copies to measure.
+    """Concurrent copies to measure."""
 
-    Parameters
-    ----------
-    graph : str
-        Name of the probe.
-    flows : tuple of (str, str)
-        Source and target of each copy; H is host memory.
-    role : str
-        ``calibration`` if the probe calibrates parameters, ``test`` if it tests the topology or the copy program.
-    purpose : str
-        Description of the quantity or assumption that the probe measures.
-    program : str, default 'unordered_writes'
-        Name of the copy program (`fabricast.pcie.graphs.programs.PROGRAMS`).
-    size_share : float, default 1
-        Size of the copies relative to the copies of other probes.
-    """
-
-    graph: str
-    flows: tuple[tuple[str, str], ...]
+    graph: str  # Name of the probe
+    flows: tuple[tuple[str, str], ...]  # Source and target of each copy; H is host memory
+    #: ``calibration`` if the probe calibrates parameters, ``test`` if it tests the topology or the copy program.
     role: str
-    purpose: str
-    program: str = _WRITES
-    size_share: float = 1.0
+    purpose: str  # Description of the quantity or assumption that the probe measures
+    program: str = _WRITES  # Name of the copy program (`fabricast.pcie.graphs.programs.PROGRAMS`)
+    size_share: float = 1.0  # Size of the copies relative to the copies of other probes
 
 
 def proposed_probes(tree: PcieTree) -> list[Probe]:

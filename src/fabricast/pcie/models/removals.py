@@ -28,21 +28,15 @@ Times = Callable[[CongestionGraphs], NDArray[np.float64]]
 
 @dataclass(frozen=True)
 class Removals:
-    """Copies that limit each copy.
+    """Copies that limit each copy."""
 
-    Parameters
-    ----------
-    limited_by : tuple of tuple of int, one per copy
-        Numbers, within their graph, of the copies whose removal shortens the copy, largest effect first. If no single
-        removal shortens it, the members of `joint` limit it together.
-    joint : tuple of tuple of int, one per copy
-        Set, without dispensable members, whose removal shortens a copy that no single removal shortens; or empty.
-    elapsed_without_s : ndarray of float64, shape (copies,)
-        Elapsed time of the copy without the first of `limited_by`, or without `joint`, in s; NaN if no copy limits it.
-    """
-
+    #: Numbers, within their graph, of the copies whose removal shortens the copy, largest effect first. If no single
+    #: removal shortens it, the members of `joint` limit it together.
     limited_by: tuple[tuple[int, ...], ...]
+    #: Set, without dispensable members, whose removal shortens a copy that no single removal shortens; or empty.
     joint: tuple[tuple[int, ...], ...]
+    #: Elapsed time of the copy without the first of `limited_by`, or without `joint`, in s; NaN if no copy limits it,
+    #: shape (copies,).
     elapsed_without_s: NDArray[np.float64]
 
 

@@ -21,20 +21,13 @@ class PacketTrace:
     """Trace of one graph, simulated in one arbitration order.
 
     Arbiters serve copies round-robin in the order of rows.
-
-    Parameters
-    ----------
-    transmissions : pandas.DataFrame
-        First transmissions, with the columns communication, link, number (on that link), start_s, end_s.
-    rates : pandas.DataFrame
-        Mean payload rate of each copy between milestones, with the columns communication, start_s, end_s, bytes_per_s.
-    end_s : ndarray of float64, shape (copies,)
-        Completion time of each copy in s.
     """
 
+    #: First transmissions, with the columns communication, link, number (on that link), start_s, end_s.
     transmissions: pd.DataFrame
+    #: Mean payload rate of each copy between milestones, with the columns communication, start_s, end_s, bytes_per_s.
     rates: pd.DataFrame
-    end_s: NDArray[np.float64]
+    end_s: NDArray[np.float64]  # Completion time of each copy in s, shape (copies,)
 
 
 def trace_packets(

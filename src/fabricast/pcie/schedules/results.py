@@ -23,20 +23,11 @@ SAME = 1e-9
 
 @dataclass(frozen=True)
 class SchedulePlan:
-    """Schedule with its times.
+    """Schedule with its times."""
 
-    Parameters
-    ----------
-    order : tuple of tuple of int
-        Targets of each source in the order of its copies.
-    elapsed_s : float
-        Time from the common start to the end of the last copy in s.
-    steps_s : tuple of float
-        Time of each step in s (synchronised), or time until all k-th copies have ended in s (asynchronous).
-    """
-
-    order: tuple[tuple[int, ...], ...]
-    elapsed_s: float
+    order: tuple[tuple[int, ...], ...]  # Targets of each source in the order of its copies
+    elapsed_s: float  # Time from the common start to the end of the last copy in s
+    #: Time of each step in s (synchronised), or time until all k-th copies have ended in s (asynchronous).
     steps_s: tuple[float, ...]
 
     def text(self, names: Sequence[str]) -> str:
@@ -49,36 +40,16 @@ class SchedulePlan:
 
 @dataclass(frozen=True)
 class ScheduleSearch:
-    """Result of an enumeration or search of the schedules of a pattern.
+    """Result of an enumeration or search of the schedules of a pattern."""
 
-    Parameters
-    ----------
-    mode : {'synchronised', 'asynchronous'}
-        Whether all sources start each step together, or independently.
-    schedules : int
-        Number of schedules of the pattern.
-    bound_s : float
-        Proved lower bound on the time of all schedules in s.
-    best : tuple of SchedulePlan
-        Fastest evaluated schedules, in ascending order of time.
-    naive : SchedulePlan
-        Schedule in the order in which the pattern lists its copies.
-    elapsed_s : ndarray of float64 or None
-        Times of all schedules in s by schedule number; None after a search.
-    worst : SchedulePlan or None
-        Slowest schedule; None after a search.
-    evaluated : int
-        Number of evaluated schedules.
-    """
-
-    mode: Mode
-    schedules: int
-    bound_s: float
-    best: tuple[SchedulePlan, ...]
-    naive: SchedulePlan
-    elapsed_s: NDArray[np.float64] | None
-    worst: SchedulePlan | None
-    evaluated: int
+    mode: Mode  # Whether all sources start each step together, or independently: 'synchronised', 'asynchronous'
+    schedules: int  # Number of schedules of the pattern
+    bound_s: float  # Proved lower bound on the time of all schedules in s
+    best: tuple[SchedulePlan, ...]  # Fastest evaluated schedules, in ascending order of time
+    naive: SchedulePlan  # Schedule in the order in which the pattern lists its copies
+    elapsed_s: NDArray[np.float64] | None  # Times of all schedules in s by schedule number; None after a search
+    worst: SchedulePlan | None  # Slowest schedule; None after a search
+    evaluated: int  # Number of evaluated schedules
 
     @property
     def gap(self) -> float:

@@ -33,15 +33,7 @@ _BAND = 0.15
 
 
 def default_errors() -> pd.DataFrame:
-    """Return the error of default rates by class of copies.
-
-    Returns
-    -------
-    pandas.DataFrame
-        ``copy_class``, ``machines``, ``figures``, ``median``, ``third_quartile``, ``within_band`` (share of figures
-        within 15 %) and ``worst`` relative error, ``inside`` (share of figures in the range of the other machines), and
-        ``link_median``: the median error of the payload share of the link.
-    """
+    """Return the error of default rates by class of copies."""
     rows: dict[str, list[tuple[str, float, float, bool]]] = {}
     for row in pair_rows():
         for name, share, rate, plain in _cases(row):

@@ -18,14 +18,9 @@ __all__ = ["GraphTables", "generate_graph_set", "graph_tables", "graphs_from_row
 
 @dataclass(frozen=True)
 class GraphTables:
-    """Rows of the tables graph and communication.
+    """Rows of the tables graph and communication."""
 
-    Parameters
-    ----------
-    graph, communication : pandas.DataFrame
-        Rows as in schema.sql.
-    """
-
+    #: Rows as in schema.sql.
     graph: pd.DataFrame
     communication: pd.DataFrame
 

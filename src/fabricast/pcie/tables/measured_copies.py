@@ -26,39 +26,20 @@ __all__ = ["MeasuredCopyTables", "MeasuredMachine", "measured_copy_tables", "pub
 
 @dataclass(frozen=True)
 class MeasuredMachine:
-    """Measured copies of one machine and its topology.
+    """Measured copies of one machine and its topology."""
 
-    Parameters
-    ----------
-    name : str
-        Name of the machine.
-    tree : PcieTree
-        Topology.
-    graphs : sequence of MeasuredGraph
-        Measured copies.
-    warnings : tuple of CodedWarning
-        Warnings about the measurements.
-    user_supplied : bool
-        Whether the machine is user-supplied.
-    """
-
-    name: str
-    tree: PcieTree
-    graphs: Sequence[MeasuredGraph]
-    warnings: tuple[CodedWarning, ...] = ()
-    user_supplied: bool = False
+    name: str  # Name of the machine
+    tree: PcieTree  # Topology
+    graphs: Sequence[MeasuredGraph]  # Measured copies
+    warnings: tuple[CodedWarning, ...] = ()  # Warnings about the measurements
+    user_supplied: bool = False  # Whether the machine is user-supplied
 
 
 @dataclass(frozen=True)
 class MeasuredCopyTables:
-    """Table rows of measured copies.
+    """Table rows of measured copies."""
 
-    Parameters
-    ----------
-    measured_copy, machine_warning, prediction, reference, parameter, error_histogram, error_feature : pandas.DataFrame
-        Rows as in schema.sql; only validated graphs have predictions and references.
-    """
-
+    #: Rows as in schema.sql; only validated graphs have predictions and references.
     measured_copy: pd.DataFrame
     machine_warning: pd.DataFrame
     prediction: pd.DataFrame

@@ -33,38 +33,20 @@ _COLUMNS = [
 
 @dataclass(frozen=True)
 class Probe:
-    """Measured pattern of concurrent copies.
+    """Measured pattern of concurrent copies."""
 
-    Parameters
-    ----------
-    graph : str
-        Name of the congestion graph.
-    system, topology, pattern : str
-        Machine, topology of the machine, and description of the pattern.
-    pairs : tuple of (int, int)
-        Source and target of each copy.
-    statistic : {'mean_per_flow', 'total'}
-        Statistic of the measured rate: mean over the copies, or total of all copies.
-    measured_bytes_per_s : float
-        Measured rate in bytes/s.
-    solo_bytes_per_s : float
-        Rate of an isolated copy on the same machine in bytes/s.
-    source : str
-        Source of the figures.
-    size_bytes : float, optional
-        Size of each copy in bytes, of probes that compare sizes.
-    """
-
-    graph: str
+    graph: str  # Name of the congestion graph
+    #: Machine, topology of the machine, and description of the pattern.
     system: str
     topology: str
     pattern: str
-    pairs: tuple[Pair, ...]
+    pairs: tuple[Pair, ...]  # Source and target of each copy
+    #: Statistic of the measured rate: mean over the copies, or total of all copies: 'mean_per_flow', 'total'.
     statistic: str
-    measured_bytes_per_s: float
-    solo_bytes_per_s: float
-    source: str
-    size_bytes: float | None = None
+    measured_bytes_per_s: float  # Measured rate in bytes/s
+    solo_bytes_per_s: float  # Rate of an isolated copy on the same machine in bytes/s
+    source: str  # Source of the figures
+    size_bytes: float | None = None  # Size of each copy in bytes, of probes that compare sizes
 
 
 def read_probes(path: Path | str) -> list[Probe]:
@@ -126,17 +108,10 @@ def host_copy_probes(path: Path | str) -> list[Probe]:
 
 @dataclass(frozen=True)
 class ProbeTables:
-    """Table rows of measured patterns.
+    """Table rows of measured patterns."""
 
-    Parameters
-    ----------
-    graphs : GraphTables
-        Rows of the tables graph and communication.
-    prediction, reference : pandas.DataFrame
-        Rows as in schema.sql.
-    """
-
-    graphs: GraphTables
+    graphs: GraphTables  # Rows of the tables graph and communication
+    #: Rows as in schema.sql.
     prediction: pd.DataFrame
     reference: pd.DataFrame
 

@@ -61,14 +61,9 @@ def read_published(path: Path | str) -> list[PublishedSchedule]:
 
 @dataclass(frozen=True)
 class ScheduleTables:
-    """Table rows of evaluated schedules.
+    """Table rows of evaluated schedules."""
 
-    Parameters
-    ----------
-    schedule, schedule_summary, schedule_histogram : pandas.DataFrame
-        Rows as in schema.sql.
-    """
-
+    #: Rows as in schema.sql.
     schedule: pd.DataFrame
     schedule_summary: pd.DataFrame
     schedule_histogram: pd.DataFrame

@@ -38,14 +38,9 @@ _SEEN_SEED, _SEEN_GRAPHS = 7, 1500
 
 @dataclass(frozen=True)
 class ValidationTables:
-    """Table rows of the validation.
+    """Table rows of the validation."""
 
-    Parameters
-    ----------
-    comparison, error_band, accuracy, error_histogram, error_feature : pandas.DataFrame
-        Rows as in schema.sql.
-    """
-
+    #: Rows as in schema.sql.
     comparison: pd.DataFrame
     error_band: pd.DataFrame
     accuracy: pd.DataFrame

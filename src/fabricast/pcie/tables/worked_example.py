@@ -21,21 +21,11 @@ __all__ = ["EXAMPLES", "Example", "example_tables", "slowest_graph_phases"]
 
 @dataclass(frozen=True)
 class Example:
-    """Congestion graph that the slides show.
+    """Congestion graph that the slides show."""
 
-    Parameters
-    ----------
-    graph : str
-        Name of the graph.
-    pairs : tuple of (int, int)
-        Source and target of each copy.
-    published_ms : tuple of float or None
-        Printed completion time of each copy in ms; None if the slides print none.
-    """
-
-    graph: str
-    pairs: tuple[Pair, ...]
-    published_ms: tuple[float | None, ...]
+    graph: str  # Name of the graph
+    pairs: tuple[Pair, ...]  # Source and target of each copy
+    published_ms: tuple[float | None, ...]  # Printed completion time of each copy in ms; None if the slides print none
 
 
 #: Slides "Example" (one message), "Complete example" and "Downstream port conflict".
@@ -63,17 +53,10 @@ _PHASE_COLUMNS = ["graph", "model", "phase", "communication", "start_s", "durati
 
 @dataclass(frozen=True)
 class ExampleTables:
-    """Table rows of the worked examples.
+    """Table rows of the worked examples."""
 
-    Parameters
-    ----------
-    graphs : GraphTables
-        Rows of the tables graph and communication.
-    phase, prediction, reference : pandas.DataFrame
-        Rows as in schema.sql.
-    """
-
-    graphs: GraphTables
+    graphs: GraphTables  # Rows of the tables graph and communication
+    #: Rows as in schema.sql.
     phase: pd.DataFrame
     prediction: pd.DataFrame
     reference: pd.DataFrame

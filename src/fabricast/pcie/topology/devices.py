@@ -104,37 +104,21 @@ class Device:
 
 @dataclass
 class DeviceForest:
-    """Devices of all sockets that a file describes.
+    """Devices of all sockets that a file describes."""
 
-    Parameters
-    ----------
-    program : str
-        Program that wrote the file, with its version.
-    sockets : list of Device
-        One device tree per socket.
-    others : int
-        Number of PCI devices that are neither bridges nor possible endpoints.
-    bridges_of_a_switch : int
-        Number of bridges per switch in the file: hwloc lists upstream and downstream ports, NCCL whole switches.
-    peers : list of (str, tuple of str, float or None)
-        Direct links: kind, bus ids, and bandwidth of each direction in bytes/s.
-    warnings, card_warnings : list of CodedWarning
-        Warnings about the machine, and about its network cards.
-    has_maximum_speeds : bool
-        Whether the recorded link speeds are those that card and slot can reach, also while the link is idle.
-    has_sockets : bool
-        Whether the file states which devices are on one socket.
-    """
-
-    program: str
-    sockets: list[Device]
-    others: int
+    program: str  # Program that wrote the file, with its version
+    sockets: list[Device]  # One device tree per socket
+    others: int  # Number of PCI devices that are neither bridges nor possible endpoints
+    #: Number of bridges per switch in the file: hwloc lists upstream and downstream ports, NCCL whole switches.
     bridges_of_a_switch: int
+    #: Direct links: kind, bus ids, and bandwidth of each direction in bytes/s.
     peers: list[tuple[str, tuple[str, ...], float | None]] = field(default_factory=list)
+    #: Warnings about the machine, and about its network cards.
     warnings: list[CodedWarning] = field(default_factory=list)
     card_warnings: list[CodedWarning] = field(default_factory=list)
+    #: Whether the recorded link speeds are those that card and slot can reach, also while the link is idle.
     has_maximum_speeds: bool = False
-    has_sockets: bool = True
+    has_sockets: bool = True  # Whether the file states which devices are on one socket
 
 
 def is_accelerator(pci_class: str) -> bool:

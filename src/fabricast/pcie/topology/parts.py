@@ -46,85 +46,48 @@ LINK_SPEED_REMEDY = (
 
 @dataclass(frozen=True)
 class Vertex:
-    """Vertex of a PCIe tree, with the link to its parent.
+    """Vertex of a PCIe tree, with the link to its parent."""
 
-    Parameters
-    ----------
-    name : str
-        Unique name.
-    kind : {'system', 'socket', 'root_complex', 'switch', 'endpoint'}
-        Kind of device. A system connects several sockets, and a socket connects several root complexes. A socket with
-        one root complex is represented by the root complex.
-    parent : str or None
-        Name of the vertex above; None for the root.
-    capacity : float, default 1.0
-        Capacity of each direction of the link to the parent, as a multiple of the reference bandwidth.
-    label : str, default ''
-        Identifier in the input file, such as a PCI bus id.
-    uplink_groups : tuple of tuple of str, default ()
-        Endpoints that use each upstream port of a switch with several upstream ports.
-    generation, width : int or None, default None
-        PCIe generation and number of lanes of the link to the parent; None if unknown.
-    switches_above : int, default 0
-        Number of switches on the link to the parent that have no other child. They are merged into the link.
-    network_card : bool, default False
-        Whether the endpoint is a network card. Network cards do not run ranks of collective operations.
-    host_memory : bool, default False
-        Whether the endpoint is host memory.
-    """
-
-    name: str
+    name: str  # Unique name
+    #: Kind of device. A system connects several sockets, and a socket connects several root complexes. A socket with
+    #: one root complex is represented by the root complex: 'system', 'socket', 'root_complex', 'switch', 'endpoint'.
     kind: str
-    parent: str | None
+    parent: str | None  # Name of the vertex above; None for the root
+    #: Capacity of each direction of the link to the parent, as a multiple of the reference bandwidth.
     capacity: float = 1.0
-    label: str = ""
+    label: str = ""  # Identifier in the input file, such as a PCI bus id
+    #: Endpoints that use each upstream port of a switch with several upstream ports.
     uplink_groups: tuple[tuple[str, ...], ...] = ()
+    #: PCIe generation and number of lanes of the link to the parent; None if unknown.
     generation: int | None = None
     width: int | None = None
+    #: Number of switches on the link to the parent that have no other child. They are merged into the link.
     switches_above: int = 0
+    #: Whether the endpoint is a network card. Network cards do not run ranks of collective operations.
     network_card: bool = False
-    host_memory: bool = False
+    host_memory: bool = False  # Whether the endpoint is host memory
 
 
 @dataclass(frozen=True)
 class MemoryNode:
-    """Host memory of a NUMA node, attached to a root complex.
+    """Host memory of a NUMA node, attached to a root complex."""
 
-    Parameters
-    ----------
-    name : str
-        Name, unique among memory nodes and vertices.
-    parent : str
-        Name of its root complex.
-    capacity : float or None, default None
-        Aggregate read or write capacity in units of the reference bandwidth; None if unknown.
-    """
-
-    name: str
-    parent: str
+    name: str  # Name, unique among memory nodes and vertices
+    parent: str  # Name of its root complex
+    #: Aggregate read or write capacity in units of the reference bandwidth; None if unknown.
     capacity: float | None = None
 
 
 @dataclass(frozen=True)
 class PeerLink:
-    """Direct links between endpoints, which are not part of the PCIe tree.
+    """Direct links between endpoints, which are not part of the PCIe tree."""
 
-    Parameters
-    ----------
-    kind : {'NVLink', 'NVSwitch', 'xGMI'}
-        Kind of links.
-    endpoints : tuple of str
-        Names of the endpoints, which are pairwise connected.
-    bytes_per_s : float or None, default None
-        Bandwidth of each direction in bytes/s; None if unknown. It applies to each pair of endpoints, or to the links
-        between each endpoint and an NVSwitch.
-    links : int or None, default None
-        Number of links of the pair, or of each endpoint to an NVSwitch; None if unknown. It is not compared.
-    """
-
-    kind: str
-    endpoints: tuple[str, ...]
+    kind: str  # Kind of links: 'NVLink', 'NVSwitch', 'xGMI'
+    endpoints: tuple[str, ...]  # Names of the endpoints, which are pairwise connected
+    #: Bandwidth of each direction in bytes/s; None if unknown. It applies to each pair of endpoints, or to the links
+    #: between each endpoint and an NVSwitch.
     bytes_per_s: float | None = None
+    #: Number of links of the pair, or of each endpoint to an NVSwitch; None if unknown. It is not compared.
     links: int | None = field(default=None, compare=False)
 
 
@@ -146,35 +109,20 @@ class Routes:
 
     The link numbers of every route ascend: upstream links come first, from the deepest to the shallowest, then
     downstream links, from the shallowest to the deepest.
-
-    Parameters
-    ----------
-    offset : ndarray of int64, shape (endpoints**2 + 1,)
-        Index in `link` of the first link of pair ``source * endpoints + target``, followed by the size of `link`.
-    link : ndarray of int64
-        Link numbers of all routes, concatenated.
-    crossing : ndarray of bool, shape (endpoints**2,)
-        Whether the route turns at a root complex or above it.
-    capacity : ndarray of float64, shape (links,)
-        Link capacity as a multiple of the reference bandwidth.
-    leaves_root_complex : ndarray of bool, shape (links,)
-        Whether the link is a downstream port of a root complex.
-    behind_root_complex : ndarray of bool, shape (links,)
-        Whether the link starts at a root complex or above it, so that its traffic has passed a root complex.
-    upstream_links : int
-        Number of upstream links.
-    endpoints : int
-        Number of endpoints.
     """
 
+    #: Index in `link` of the first link of pair ``source * endpoints + target``, followed by the size of `link`, shape
+    #: (endpoints**2 + 1,).
     offset: NDArray[np.int64]
-    link: NDArray[np.int64]
-    crossing: NDArray[np.bool_]
-    capacity: NDArray[np.float64]
-    leaves_root_complex: NDArray[np.bool_]
+    link: NDArray[np.int64]  # Link numbers of all routes, concatenated
+    crossing: NDArray[np.bool_]  # Whether the route turns at a root complex or above it, shape (endpoints**2,)
+    capacity: NDArray[np.float64]  # Link capacity as a multiple of the reference bandwidth, shape (links,)
+    leaves_root_complex: NDArray[np.bool_]  # Whether the link is a downstream port of a root complex, shape (links,)
+    #: Whether the link starts at a root complex or above it, so that its traffic has passed a root complex, shape
+    #: (links,).
     behind_root_complex: NDArray[np.bool_]
-    upstream_links: int
-    endpoints: int
+    upstream_links: int  # Number of upstream links
+    endpoints: int  # Number of endpoints
 
 
 @dataclass(frozen=True)
@@ -182,18 +130,12 @@ class RouteRule:
     """Rule for routes that turn above the lowest common ancestor of their endpoints.
 
     PCIe access control services (ACS) cause such routes: they redirect peer-to-peer traffic to the root complex.
-
-    Parameters
-    ----------
-    source, target : str
-        Names of endpoints; ``*`` matches every endpoint below `turn`.
-    turn : str
-        Vertex above both endpoints, at which copies from source to target turn from upstream to downstream.
     """
 
+    #: Names of endpoints; ``*`` matches every endpoint below `turn`.
     source: str
     target: str
-    turn: str
+    turn: str  # Vertex above both endpoints, at which copies from source to target turn from upstream to downstream
 
     def __str__(self) -> str:
         return f"route from '{self.source}' to '{self.target}'"

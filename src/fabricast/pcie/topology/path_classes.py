@@ -28,40 +28,19 @@ _PIX, _PXB, _PHB, _NODE, _SYS = range(5)
 
 @dataclass
 class ClassMatrix:
-    """Path classes of devices.
+    """Path classes of devices."""
 
-    Parameters
-    ----------
-    names : list of str
-        GPUs first, then network cards.
-    gpus : int
-        Number of GPUs.
-    classes : dict of (int, int) to str
-        Class of each pair, in both orders; pairs with direct links are missing.
-    links : dict of (int, int) to int
-        Number of direct links of each pair of GPUs.
-    numa_nodes : list of (int or None)
-        NUMA node of each GPU.
-    kind : str
-        Kind of direct links.
-    program : str
-        Program that printed them.
-    has_sockets, has_switches : bool
-        Whether the program printed which GPUs are on one socket, and which are below a switch.
-    warnings : list of CodedWarning
-        Assumptions of the reader.
-    """
-
-    names: list[str]
-    gpus: int
-    classes: dict[tuple[int, int], str]
-    links: dict[tuple[int, int], int] = field(default_factory=dict)
-    numa_nodes: list[int | None] = field(default_factory=list)
-    kind: str = "NVLink"
-    program: str = "nvidia-smi topo -m"
+    names: list[str]  # GPUs first, then network cards
+    gpus: int  # Number of GPUs
+    classes: dict[tuple[int, int], str]  # Class of each pair, in both orders; pairs with direct links are missing
+    links: dict[tuple[int, int], int] = field(default_factory=dict)  # Number of direct links of each pair of GPUs
+    numa_nodes: list[int | None] = field(default_factory=list)  # NUMA node of each GPU
+    kind: str = "NVLink"  # Kind of direct links
+    program: str = "nvidia-smi topo -m"  # Program that printed them
+    #: Whether the program printed which GPUs are on one socket, and which are below a switch.
     has_sockets: bool = True
     has_switches: bool = True
-    warnings: list[CodedWarning] = field(default_factory=list)
+    warnings: list[CodedWarning] = field(default_factory=list)  # Assumptions of the reader
 
 
 def tree_of_classes(matrix: ClassMatrix, path: Path | str, *, network_cards: bool = False) -> PcieTree:
