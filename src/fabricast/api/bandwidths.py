@@ -19,8 +19,6 @@ from fabricast.pcie.topology.memory import HOST
 from fabricast.pcie.topology.tree import PcieTree
 from fabricast.sources.bandwidth_matrices import BANDWIDTH_COLUMNS
 
-__all__ = ["Bandwidths", "bandwidth_lines", "bandwidths", "isolated_copies"]
-
 #: Test of copies that a program measured one at a time.
 _ISOLATED = "isolated copies"
 #: Relative difference of the rates of one path class above which something is wrong with some copies.

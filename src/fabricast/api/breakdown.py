@@ -15,8 +15,6 @@ from fabricast.core.arguments import with_checked_types
 from fabricast.core.errors import InputError, unknown_name
 from fabricast.core.resources import published
 
-__all__ = ["WhatIf", "compare_breakdown", "load_system", "what_if"]
-
 #: Largest message of the breakdown in bytes: its payload is part of the descriptor.
 _MOST_BYTES = 64
 #: Number of pairs of tests that do not print it.

@@ -19,8 +19,6 @@ from fabricast.maxrate.measurements import read_measurements
 from fabricast.maxrate.models import CONVENTIONS
 from fabricast.maxrate.tables import LARGE_BYTES
 
-__all__ = ["gpu_node_rates", "select_method"]
-
 _STARTS = 4
 
 

@@ -24,20 +24,6 @@ from fabricast.pcie.graphs.sets import random_graphs as random_pairs
 from fabricast.pcie.topology.memory import HOST, nearest_memory, with_host_memory
 from fabricast.pcie.topology.tree import PcieTree
 
-__all__ = [
-    "DEFAULT_SIZE",
-    "GraphsLike",
-    "all_to_all",
-    "collective_step",
-    "graph",
-    "graphs_of",
-    "halo_exchange",
-    "host_copies",
-    "network_card_copies",
-    "random_graphs",
-    "read_graphs",
-]
-
 #: Graphs, a file, a data frame with its columns, several graphs, or the pairs of one graph as list or text.
 GraphsLike = (
     CongestionGraphs | str | Path | pd.DataFrame | Iterable[tuple[int | str, int | str]] | Iterable[CongestionGraphs]

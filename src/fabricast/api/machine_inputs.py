@@ -17,18 +17,6 @@ from fabricast.pcie.topology.tree import PcieTree
 from fabricast.sources.reading import read
 from fabricast.sources.tables import COPIES, GRAPHS
 
-__all__ = [
-    "Files",
-    "GraphFile",
-    "MachineLike",
-    "load_machine",
-    "load_topology",
-    "machine_of",
-    "open_files",
-    "paths_of",
-    "tree_of",
-]
-
 Files = str | Path | Sequence[str | Path]
 MachineLike = Machine | PcieTree | Files
 

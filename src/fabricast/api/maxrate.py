@@ -21,8 +21,6 @@ from fabricast.maxrate.intervals import parameter_intervals
 from fabricast.maxrate.models import CONVENTIONS, FORMS
 from fabricast.maxrate.protocols import ProtocolRegressor
 
-__all__ = ["DatasetFit", "fit_datasets", "fit_max_rate", "largest_rates", "records_of"]
-
 FEWEST_CELLS = 4
 #: Models of several numbers of processes in the order of preference.
 _CHOICES = ["refined", "maxrate"]

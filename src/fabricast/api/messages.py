@@ -16,16 +16,6 @@ from fabricast.machine.build import load_facts
 from fabricast.maxrate.measurements import read_measurements
 from fabricast.maxrate.message_times import MessageTime
 
-__all__ = [
-    "check_counts_of_table",
-    "datasets_of_facts",
-    "measurements_of_facts",
-    "message_facts",
-    "message_times",
-    "netgauge_tables",
-    "write_measurements",
-]
-
 _COLUMNS = [
     "dataset",
     "system",

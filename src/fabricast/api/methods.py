@@ -12,8 +12,6 @@ from fabricast.pcie.machines.engine_model import ENDPOINT_ENGINES, ENGINE_MODELS
 from fabricast.pcie.models.catalogue import MODELS, Model
 from fabricast.pcie.models.user_model import UserModel, UserRates
 
-__all__ = ["DEFAULT_MODEL", "Method", "check_parameters", "check_question"]
-
 #: Model of forecasts if none is specified: the most accurate one on measured machines.
 DEFAULT_MODEL = PORTS_AND_ENGINES
 #: Maximum number of copies for which limiting copies are determined by default, and that of models with engines.

@@ -9,8 +9,6 @@ from fabricast.pcie.machines.expected_errors import expected_errors
 from fabricast.pcie.measurements.measured_graph import FEW_COPIES, MANY_COPIES
 from fabricast.pcie.models.catalogue import MODELS
 
-__all__ = ["ModelEntry", "model_list"]
-
 #: Models that a user would choose.
 _CHOSEN = ("ports_and_engines", "endpoint_engines", "back_pressure", "congestion_factor", "max_min", "no_contention")
 _READING = "a reading of the SC16 paper, for comparison with its study"

@@ -23,8 +23,6 @@ from fabricast.networks.network import SwitchNetwork
 from fabricast.networks.patterns import compact_block, grid_of, in_blocks, node_pairs, rank_pairs, slots_of_blocks
 from fabricast.percs.packets import PacketRun, Routes, simulate_routes
 
-__all__ = ["NetworkPackets", "RankMapping", "map_ranks", "network_loads", "simulate_network"]
-
 #: Random orders of hosts whose median is a baseline.
 _RANDOM_ORDERS = 5
 _RANKS_PER_NODE = 8

@@ -12,8 +12,6 @@ from fabricast.percs.loads import ROUTINGS, route
 from fabricast.percs.mapped_traffic import mapped_traffic
 from fabricast.percs.network_files import load_network
 
-__all__ = ["link_loads"]
-
 
 @with_checked_types
 def link_loads(

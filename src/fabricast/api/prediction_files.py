@@ -29,7 +29,6 @@ from fabricast.runtime.threads import prefetched
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["graphs_of_file", "predict_file", "predict_with_progress", "staged_beside", "write_table", "write_tables"]
 
 #: Number of rows per Parquet row group.
 _GROUP_ROWS = 122_880

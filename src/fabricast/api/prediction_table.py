@@ -17,8 +17,6 @@ from fabricast.pcie.models.removals import Times
 from fabricast.pcie.topology.paths import link_labels
 from fabricast.pcie.topology.tree import PcieTree
 
-__all__ = ["Prediction", "communications", "link_columns", "makespans", "text_columns"]
-
 #: Maximum number of bars in a timeline.
 _MOST_BARS = 40
 #: Columns that are shown first, because wide tables are cut.

@@ -35,8 +35,6 @@ from fabricast.pcie.models.user_model import UserModel
 from fabricast.pcie.topology.tree import PcieTree
 from fabricast.runtime.threads import prefetched_map
 
-__all__ = ["Notes", "Predicted", "Predictor", "check_explanation"]
-
 #: Maximum number of blocks of graphs that are evaluated concurrently; limits memory for blocks that wait to be written.
 _MOST_PARTS = 4
 #: Relative difference below which times are equal.

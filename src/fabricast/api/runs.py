@@ -16,8 +16,6 @@ from fabricast.core.arguments import with_checked_types
 from fabricast.core.errors import unknown_name
 from fabricast.results import tables
 
-__all__ = ["Picture", "Run", "open_run"]
-
 
 @dataclass(frozen=True)
 class Picture:

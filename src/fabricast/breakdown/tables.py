@@ -13,8 +13,6 @@ from fabricast.breakdown.components import COMPONENTS, METRICS, System, form, fo
 from fabricast.breakdown.whatif import reduce_components, sample_totals
 from fabricast.inputs.csv_files import read_csv
 
-__all__ = ["BreakdownTables", "Percentage", "breakdown_tables", "read_observed", "read_percentages"]
-
 QUANTITY = {
     "injection": "injection_overhead",
     "injection_llp": "injection_overhead_llp",

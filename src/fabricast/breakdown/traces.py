@@ -18,8 +18,6 @@ from numpy.typing import NDArray
 from fabricast.core.errors import InputError
 from fabricast.inputs.csv_files import read_csv
 
-__all__ = ["Derived", "components_from_timers", "components_from_trace", "read_timers", "read_trace"]
-
 TRACE_COLUMNS = ("run_id", "seq", "t_ns", "direction", "tlp_type", "payload_b", "seq_num", "acked_seq", "role")
 TIMER_COLUMNS = ("run_id", "region", "iter", "raw_ns", "overhead_ns")
 #: Runs of a trace: posts of node 1 with and without the switch, and a ping-pong traced at the receiver.

@@ -9,8 +9,6 @@ import typer
 
 from fabricast.cli.options import check_name, check_output, check_range
 
-__all__ = ["app"]
-
 #: Deviation of a total that the study states as its accuracy.
 _WITHIN = 0.05
 

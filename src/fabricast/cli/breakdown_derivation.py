@@ -11,8 +11,6 @@ from fabricast.breakdown.traces import Derived, components_from_timers, componen
 from fabricast.core.errors import InputError
 from fabricast.inputs.files import write_text
 
-__all__ = ["derive_lines"]
-
 
 def derive_lines(
     timers: Path, trace: Path | None, name: str, posts_per_completion: int, output: Path | None

@@ -10,9 +10,6 @@ from fabricast.breakdown.components import COMPONENTS, GROUPS, METRICS, form
 from fabricast.breakdown.whatif import reduce_components, required_reduction, share_of
 from fabricast.core.errors import InputError, unknown_name
 
-__all__ = ["whatif_lines"]
-
-
 #: Origins of component times that are no measurements of the user, in words.
 _ORIGINS = {"recalled": "quoted from the paper from memory", "assumed": "assumed"}
 #: Share with or without a percent sign; Python also accepts underscores in numbers.

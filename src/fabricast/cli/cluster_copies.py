@@ -18,7 +18,6 @@ from fabricast.inputs.copy_lists import pairs_of
 if TYPE_CHECKING:
     from fabricast.api.cluster_copies import ClusterCopies
 
-__all__ = ["print_cluster_copies"]
 
 #: Copies that are printed, and smallest gain of another choice that is worth a line.
 _MOST_LINES, _LEAST_GAIN = 10, 1.01

@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from fabricast.core.findings import Finding
     from fabricast.machine.machine import Machine
 
-__all__ = ["app"]
 
 app = typer.Typer()
 

@@ -9,8 +9,6 @@ import typer
 
 from fabricast.cli.options import DISPLAY, FILES, check_output, check_range
 
-__all__ = ["app"]
-
 app = typer.Typer()
 
 

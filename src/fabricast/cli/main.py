@@ -15,8 +15,6 @@ from fabricast.cli import breakdown, collective, gpucentric, maxrate, percs, ref
 from fabricast.cli.pcie import copies, predict, topology, validation
 from fabricast.core.errors import InputError
 
-__all__ = ["app", "main"]
-
 app = typer.Typer(
     name="fabricast",
     help="Predict the performance of PCIe, GPU, MPI and network communication.",

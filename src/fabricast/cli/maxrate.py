@@ -11,8 +11,6 @@ import typer
 
 from fabricast.cli.options import check_name, check_output, check_processes, check_range, check_seed
 
-__all__ = ["app"]
-
 app = typer.Typer()
 
 

@@ -30,8 +30,6 @@ from fabricast.maxrate.loggp import LogGOPS, from_maxrate, from_netgauge, read_n
 from fabricast.maxrate.models import CONVENTIONS, FORMS
 from fabricast.maxrate.protocols import ProtocolRegressor, late_switch
 
-__all__ = ["FitOptions", "fit_lines", "fit_table"]
-
 _UNITS = {"s": (1e6, "us"), "r": (1e-9, "GB/s"), "k": (1.0, "processes")}
 
 

@@ -10,8 +10,6 @@ from fabricast.api.networks import NetworkPackets, RankMapping
 from fabricast.core.short_text import listed
 from fabricast.networks.loads import ROUTINGS
 
-__all__ = ["link_lines", "mapping_lines", "packet_lines"]
-
 #: Gain below which two times are the same.
 _SAME = 1.01
 #: Most hosts that are listed.

@@ -13,8 +13,6 @@ from fabricast.api.prediction_table import makespans
 from fabricast.core.errors import InputError, unknown_name
 from fabricast.core.units import MIB
 
-__all__ = ["print_elapsed", "printed_format", "write_elapsed"]
-
 _FORMATS = ("table", "csv", "json")
 #: Maximum number of copies in a printed table.
 _MOST_LINES = 60

@@ -14,7 +14,6 @@ if TYPE_CHECKING:
 
     from fabricast.percs.network import TwoLevelNetwork
 
-__all__ = ["app"]
 
 app = typer.Typer()
 network_app = typer.Typer(help="Link loads and packet simulation of networks between nodes.", no_args_is_help=True)

@@ -20,8 +20,6 @@ from fabricast.percs.network import LINK_CLASSES, TwoLevelNetwork
 from fabricast.percs.packets import Pairs, router_pairs, simulate_packets, sum_pairs
 from fabricast.runtime.jobs import progress_of
 
-__all__ = ["loads_lines", "map_lines", "rates_line", "simulate_lines"]
-
 
 def rates_line(network: TwoLevelNetwork) -> str:
     """Return the rates of the link classes and of the nodes in one direction, in one line."""

@@ -12,7 +12,6 @@ from fabricast.cli.options import check_output
 if TYPE_CHECKING:
     from fabricast.api.references import Reference
 
-__all__ = ["app"]
 
 app = typer.Typer()
 

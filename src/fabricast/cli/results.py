@@ -9,8 +9,6 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-__all__ = ["app"]
-
 app = typer.Typer()
 
 

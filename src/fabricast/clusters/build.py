@@ -33,8 +33,6 @@ from fabricast.networks.descriptions import is_slurm_file, switch_network
 from fabricast.networks.launcher_files import read_hosts
 from fabricast.networks.network import SwitchNetwork
 
-__all__ = ["build_cluster"]
-
 #: Kind of network of a statement without one.
 _DEFAULT_NETWORK = VERBS
 

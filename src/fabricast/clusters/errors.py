@@ -12,7 +12,6 @@ from fabricast.inputs.csv_files import CsvRow, read_csv
 #: Size in bytes of the smallest copies that were compared.
 _SMALLEST = 2.0**20
 
-__all__ = ["ERROR_COLUMNS", "error_text", "recorded_errors"]
 
 ERROR_COLUMNS = ("pattern", "machines", "rows", "median", "worst", "fitted")
 

@@ -21,8 +21,6 @@ from fabricast.networks.patterns import rank_pairs
 from fabricast.pcie.topology.parts import Vertex
 from fabricast.pcie.topology.tree import PcieTree
 
-__all__ = ["copy_errors", "measured_patterns"]
-
 _SMALLEST = 1 << 20
 _ALL_TO_ALL, _SENDS = "all-to-all of 32 MiB and more", "NCCL's sendrecv of 32 MiB and more"
 _MESSAGES = "MPI messages of 1 to 4 MiB of several processes"

@@ -24,8 +24,6 @@ from fabricast.networks.patterns import compact_block, slots_of_blocks
 from fabricast.pcie.machines.engine_model import ASSUMPTIONS
 from fabricast.pcie.topology.tree import PATH_CLASSES
 
-__all__ = ["ClusterCopies", "forecast_copies"]
-
 _Ints = NDArray[np.int64]
 _Floats = NDArray[np.float64]
 #: Copies up to which a table has one row for each.

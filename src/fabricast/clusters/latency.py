@@ -12,8 +12,6 @@ from fabricast.breakdown.components import read_systems
 from fabricast.clusters.machine import ClusterMachine
 from fabricast.core.resources import published
 
-__all__ = ["Latency", "message_latency"]
-
 _SYSTEM, _SWITCH = "thunderx2", "switch"
 
 

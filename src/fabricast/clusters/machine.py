@@ -17,8 +17,6 @@ from fabricast.networks.network import SwitchNetwork
 from fabricast.pcie.machines.engine_model import ENDPOINT_ENGINES, EngineModel
 from fabricast.pcie.topology.tree import PATH_CLASSES
 
-__all__ = ["ClusterMachine", "NodeMachine"]
-
 
 @dataclass(frozen=True)
 class NodeMachine:

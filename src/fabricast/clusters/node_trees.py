@@ -15,8 +15,6 @@ from fabricast.pcie.topology.files import load_tree
 from fabricast.pcie.topology.parts import PeerLink, Vertex
 from fabricast.pcie.topology.tree import PATH_CLASSES, PcieTree
 
-__all__ = ["card_names", "tree_of_node", "with_cards_placed"]
-
 #: Rate in bytes/s of an xGMI link in one direction as the data sheet states it.
 _XGMI_BYTES_PER_S = 64e9
 #: Topology with the direct links of the only cube mesh among the nodes (DGX-1).

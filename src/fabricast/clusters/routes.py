@@ -19,8 +19,6 @@ from fabricast.pcie.machines.shared_limits import limits_of
 from fabricast.pcie.topology.memory import memory_of, root_complex_of
 from fabricast.pcie.topology.paths import link_labels
 
-__all__ = ["LAYERS", "ClusterLinks", "Layer", "cluster_links"]
-
 _Ints = NDArray[np.int64]
 #: Bytes/s that limit nothing.
 _UNLIMITED = 1e30

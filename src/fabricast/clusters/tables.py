@@ -14,8 +14,6 @@ from fabricast.clusters.forecast import ClusterCopies, forecast_copies
 from fabricast.inputs.cluster_files import ClusterStatement, NodeKind
 from fabricast.networks.patterns import grid_of, rank_pairs
 
-__all__ = ["ClusterTables", "PatternRun", "cluster_tables", "study_runs"]
-
 #: Nodes of the study.
 _NODES, _NODE, _RANKS = 64, "hgx_h100", 512
 #: Hosts of a job on a tree of 24 leaves with 16 hosts each, consecutive nodes at different leaves.

@@ -9,8 +9,6 @@ from numpy.typing import NDArray
 
 from fabricast.clusters.routes import ClusterLinks
 
-__all__ = ["CopyRun", "busiest_link", "is_simulated", "run_copies"]
-
 _Floats = NDArray[np.float64]
 #: Most copies, and most products of copies and links, that are simulated.
 _MOST_COPIES, _MOST_CELLS = 5_000, 40_000_000

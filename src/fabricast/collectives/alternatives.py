@@ -13,8 +13,6 @@ from fabricast.collectives.model import CollectiveModel
 from fabricast.collectives.plan import Plan, nccl_plan, with_order
 from fabricast.nccl.search import search_rings
 
-__all__ = ["best_order_plan", "times_with"]
-
 
 def times_with(forecast: CollectiveForecast, communicator: Communicator) -> NDArray[np.float64]:
     """Return the times at the sizes of a forecast with other settings of the machine, in s."""

@@ -18,8 +18,6 @@ from fabricast.core.number_text import size_text
 from fabricast.machine.staging import StagedRates
 from fabricast.nccl.costs import Operation, Protocol
 
-__all__ = ["StepScale", "is_calibration", "step_scale"]
-
 #: Size in bytes from which the rate of steps determines the time of an all_reduce.
 _LARGE = 64 << 20
 #: Factors beyond which a measured row belongs to another machine, or to one with a fault.

@@ -22,8 +22,6 @@ from fabricast.pcie.models.parameters import machine_parameters
 from fabricast.pcie.topology.memory import nearest_memory, socket_of
 from fabricast.pcie.topology.tree import PcieTree
 
-__all__ = ["Communicator", "communicator", "has_gen5_links"]
-
 #: Latency in s of copies between GPUs if none was measured: medians of given machines, with and without PCIe Gen5.
 _DEFAULT_LATENCY_S = {False: 1.35e-6, True: 0.45e-6}
 #: Raw rate of PCIe Gen5 x8 and Gen4 x16 in bytes/s; links of faster machines are Gen5 or newer.

@@ -10,8 +10,6 @@ from fabricast.collectives.step_rates import Transport
 from fabricast.core.resources import published
 from fabricast.inputs.csv_files import read_csv
 
-__all__ = ["Constants", "constants", "from_values"]
-
 
 @dataclass(frozen=True)
 class Constants:

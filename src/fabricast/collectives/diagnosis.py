@@ -28,8 +28,6 @@ from fabricast.nccl.system import PathType
 from fabricast.pcie.graphs.divided_writes import divided_writes
 from fabricast.pcie.topology.tree import PcieTree
 
-__all__ = ["STOCK_DRIVER", "Cause", "diagnose_collective", "has_stock_driver"]
-
 #: The only remedy that works for GeForce cards: settings do not change what their driver permits.
 STOCK_DRIVER = (
     "NVIDIA's driver permits no direct copies over PCIe between these GPUs; a modified driver changes that, "

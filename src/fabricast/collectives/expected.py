@@ -11,18 +11,6 @@ import pandas as pd
 from fabricast.core.resources import published
 from fabricast.inputs.csv_files import CsvRow, read_csv
 
-__all__ = [
-    "LINKS_ONLY",
-    "PAIRS_MEASURED",
-    "SIZE_CLASSES",
-    "STATE_COLUMNS",
-    "ExpectedError",
-    "coverage",
-    "expected_error",
-    "ratio_range",
-    "size_class",
-]
-
 #: Classes of sizes by their largest size in bytes.
 SIZE_CLASSES = {"up to 32 KiB": 32 << 10, "64 to 512 KiB": 512 << 10, "from 1 MiB": np.inf}
 #: Number of machines from which a range is the 10th to the 90th percentile.

@@ -23,8 +23,6 @@ from fabricast.core.warnings import CodedWarning, WarningCode
 from fabricast.nccl.costs import COST_OPERATIONS, Algorithm, Operation, Protocol, bus_factor
 from fabricast.nccl.records import NcclTestsTable
 
-__all__ = ["DEFAULT_SIZES", "LEAST_GAIN", "CollectiveForecast", "forecast_operation", "forecast_prepared"]
-
 #: Sizes of nccl-tests in bytes: powers of two from 256 bytes to 256 MiB.
 DEFAULT_SIZES = tuple(float(1 << power) for power in range(8, 29))
 #: Gain below which another choice is not better.

@@ -18,8 +18,6 @@ from fabricast.collectives.times import StepTimes, operation_times
 from fabricast.nccl.costs import Algorithm, CostTable, Operation, Protocol, cost_table
 from fabricast.nccl.schedule import channels_in_use
 
-__all__ = ["Choice", "CollectiveModel", "Limit"]
-
 #: Algorithm and protocol of an operation.
 Choice = tuple[Algorithm, Protocol]
 #: Channels per peer of sends and receives over PCIe, and bytes per channel up to which they use LL.

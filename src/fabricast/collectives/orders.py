@@ -13,8 +13,6 @@ from numpy.typing import NDArray
 from fabricast.collectives.communicator import Communicator
 from fabricast.collectives.step_rates import Transport, copies_of, hop_between, ring_hops, step_rate
 
-__all__ = ["OrderSearch", "ring_orders", "search_orders"]
-
 #: Number of GPUs up to which all orders are evaluated: 5,040 orders of 8 GPUs.
 _MOST_EXHAUSTIVE = 8
 #: Random orders of more GPUs, for the worst and the median rate.

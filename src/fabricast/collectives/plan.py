@@ -10,9 +10,6 @@ from fabricast.collectives.step_rates import Transport
 from fabricast.core.errors import InputError
 from fabricast.nccl.search import SearchGraph, search_rings, search_trees
 
-__all__ = ["Plan", "nccl_plan", "with_order"]
-
-
 _EMULATED = "emulated search"
 
 

@@ -27,8 +27,6 @@ from fabricast.nccl.system import NEWEST, OLDEST, Cpu, PathType, Version, parse_
 from fabricast.pcie.topology.parts import pairs_without_link
 from fabricast.pcie.topology.tree import PcieTree
 
-__all__ = ["OPERATIONS", "Prepared", "Question", "prepare", "table_of"]
-
 #: Names of the operations.
 OPERATIONS = frozenset(map(str, Operation))
 

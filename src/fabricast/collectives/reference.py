@@ -17,22 +17,6 @@ from fabricast.core.errors import InputError
 from fabricast.core.resources import published
 from fabricast.nccl.costs import Operation, bus_factor
 
-__all__ = [
-    "BANDS",
-    "NETWORKS",
-    "Reference",
-    "SizeFit",
-    "fitted",
-    "gpu_family",
-    "has_cards",
-    "is_of_network",
-    "left_out_errors",
-    "network_of",
-    "reference_of",
-    "scaled",
-    "words_of_machine",
-]
-
 _FAMILY = re.compile(
     r"(gb300|gb200|gh200|b300|b200|b100|h200|h100|h800|h20|a100|a800|v100|p100|a40|a30|l40s|l40|mi\d{3}[ax]?)"
 )

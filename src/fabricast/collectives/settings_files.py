@@ -11,8 +11,6 @@ from fabricast.nccl.costs import COST_OPERATIONS
 from fabricast.nccl.graph_files import graph_text
 from fabricast.nccl.tuner_files import TunerRule, tuner_text
 
-__all__ = ["graph_file_text", "tuner_file_text", "tuner_rules"]
-
 _UNDO = "test: run nccl-tests with and without this file and compare; undo: unset the variable"
 
 

@@ -6,8 +6,6 @@ import pandas as pd
 
 from fabricast.core.number_text import number_text, size_text
 
-__all__ = ["short_table"]
-
 _COLUMNS = ("time_us", "bus_gb_per_s", "earliest_us", "latest_us", "measured_us", "algorithm", "protocol", "limit")
 
 

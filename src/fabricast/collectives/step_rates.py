@@ -12,8 +12,6 @@ from numpy.typing import NDArray
 from fabricast.collectives.communicator import Communicator
 from fabricast.pcie.graphs.congestion_graphs import from_pairs
 
-__all__ = ["Hop", "StepRate", "Transport", "chain_hops", "copies_of", "hop_between", "ring_hops", "step_rate"]
-
 #: Size in bytes of the copies of a step; rates do not depend on it.
 _SIZE = 1e9
 _NEAR = 1e-6

@@ -11,8 +11,6 @@ from fabricast.collectives.constants import Constants
 from fabricast.nccl.costs import Algorithm, Operation, Protocol
 from fabricast.nccl.schedule import Chunks, ring_chunks
 
-__all__ = ["StepTimes", "operation_times"]
-
 #: Data of one turn of a block, and its traffic: half of each line of LL is flags, 1/16 of LL128.
 _TURN_BYTES = {Protocol.LL: (4096.0, 8192.0), Protocol.LL128: (38_400.0, 40_960.0)}
 #: Chunks of trees and chains in one channel in bytes, and of sends and receives.

@@ -10,8 +10,6 @@ from fabricast.nccl.system import NcclSystem, link_gb_per_s
 from fabricast.pcie.topology.memory import socket_of
 from fabricast.pcie.topology.tree import PcieTree
 
-__all__ = ["nccl_system"]
-
 
 def nccl_system(tree: PcieTree, ranks: Sequence[str], settings: NcclSettings) -> NcclSystem:
     """Return the machine as NCCL sees it.

@@ -6,8 +6,6 @@ from pydantic import Field
 
 from fabricast.config.section import Section
 
-__all__ = ["BreakdownConfig"]
-
 
 class BreakdownConfig(Section):
     """The breakdown study (Zambre et al., ICPP 2019)."""

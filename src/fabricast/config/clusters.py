@@ -6,8 +6,6 @@ from pydantic import Field
 
 from fabricast.config.section import Section
 
-__all__ = ["ClusterPatternConfig", "ClustersConfig"]
-
 
 class ClusterPatternConfig(Section):
     """Cluster of the user with the pattern of an application."""

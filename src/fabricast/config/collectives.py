@@ -8,8 +8,6 @@ from pydantic import Field
 
 from fabricast.config.section import Section
 
-__all__ = ["CollectiveMachineConfig", "CollectivesConfig"]
-
 
 class CollectiveMachineConfig(Section):
     """Machine of the user with logs of nccl-tests."""

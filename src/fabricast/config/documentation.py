@@ -17,8 +17,6 @@ from fabricast.config.maxrate import MaxRateConfig, PairsConfig
 from fabricast.config.pcie import GraphSet, PcieConfig, ProbeRunConfig, ScheduleConfig, SearchedPattern
 from fabricast.config.percs import PercsConfig
 
-__all__ = ["config_markdown", "config_schema"]
-
 
 def config_schema() -> str:
     """Return the JSON schema of the configuration as text."""

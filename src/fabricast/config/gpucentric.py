@@ -6,8 +6,6 @@ from pydantic import Field, field_validator
 
 from fabricast.config.section import Section
 
-__all__ = ["GpuCentricConfig", "GpuRunConfig"]
-
 
 class GpuRunConfig(Section):
     """Measurement of a GPU."""

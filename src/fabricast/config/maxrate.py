@@ -8,8 +8,6 @@ from pydantic import Field
 
 from fabricast.config.section import Section
 
-__all__ = ["MaxRateConfig", "PairsConfig"]
-
 
 class PairsConfig(Section):
     """Measurement of messages between pairs of processes on this machine."""

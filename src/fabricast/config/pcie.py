@@ -10,8 +10,6 @@ from pydantic import Field, StringConstraints, field_validator, model_validator
 
 from fabricast.config.section import Section
 
-__all__ = ["GraphSet", "PcieConfig", "ProbeRunConfig", "ScheduleConfig", "SearchedPattern"]
-
 _MOST_GRAPHS = 1_000_000
 #: Bandwidths in GiB/s and sizes in MiB outside these limits are typing errors.
 _Bandwidth = Annotated[float, Field(ge=1e-3, le=9e3, allow_inf_nan=False)]

@@ -8,8 +8,6 @@ from pydantic import Field, model_validator
 
 from fabricast.config.section import Section
 
-__all__ = ["PercsConfig"]
-
 WorkloadName = Literal[
     "2D-64", "4D-64", "MChalf-64", "MCnear-64", "MCrand-64", "MCstride-64", "2D-300", "4D-300", "MChalf-300"
 ]

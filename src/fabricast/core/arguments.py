@@ -19,8 +19,6 @@ import numpy as np
 
 from fabricast.core.errors import InputError
 
-__all__ = ["with_checked_types"]
-
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
 

@@ -6,8 +6,6 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-__all__ = ["COMMON_TOLERANCES", "draw_cases", "error_histogram", "error_statistics", "share_intervals"]
-
 #: Error bands that every study reports in addition to its published tolerance.
 COMMON_TOLERANCES = (0.05, 0.10, 0.15, 0.25)
 #: Edges of bins of 1 %, with one open bin at each end.

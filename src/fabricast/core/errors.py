@@ -7,8 +7,6 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-__all__ = ["InputError", "NoAcceleratorError", "PeerLinkError", "UnknownSpeedError", "near_names", "unknown_name"]
-
 
 class InputError(ValueError):
     """Invalid user input, with a one-line explanation.

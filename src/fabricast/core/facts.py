@@ -10,8 +10,6 @@ from typing import Any
 
 from fabricast.core.errors import InputError
 
-__all__ = ["Block", "Content", "Fact", "Facts", "Kind", "Place", "Quantity", "SourceFile"]
-
 
 class Kind(IntEnum):
     """Origin of a fact. Of several facts about one quantity, the lowest kind has priority."""

@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 if TYPE_CHECKING:
     from sklearn.base import RegressorMixin
 
-__all__ = ["explain_by_features"]
 
 _FOLDS = 4
 #: Permutations of each feature in each fold.

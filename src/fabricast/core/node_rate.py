@@ -7,8 +7,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["NodeRates", "node_rate_bytes_per_s"]
-
 
 @dataclass(frozen=True)
 class NodeRates:

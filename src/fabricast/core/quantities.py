@@ -9,17 +9,6 @@ from numbers import Real
 from fabricast.core.errors import InputError
 from fabricast.core.units import parse_bytes
 
-__all__ = [
-    "LARGEST_BYTES",
-    "MOST_THREADS",
-    "SMALLEST_BYTES",
-    "check_count",
-    "check_seed",
-    "increasing_sizes",
-    "to_bytes",
-    "to_bytes_per_s",
-]
-
 MOST_THREADS = 4096
 _MOST_SIZES = 10_000
 #: Bounds of the size of a copy in bytes.

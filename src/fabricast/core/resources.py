@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-__all__ = ["published", "systems", "topologies"]
-
 
 def _folder(name: str) -> Path:
     package = Path(__file__).parents[1]

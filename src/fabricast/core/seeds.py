@@ -8,8 +8,6 @@ import numpy as np
 
 from fabricast.core.errors import InputError
 
-__all__ = ["random_generator"]
-
 
 def random_generator(seed: int, purpose: str, index: int = 0) -> np.random.Generator:
     """Return the random generator for a purpose.

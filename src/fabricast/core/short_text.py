@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-__all__ = ["listed", "shortened"]
-
 
 def listed(names: Sequence[str], most: int, separator: str = ", ") -> str:
     """Return the first names as text, with the number of the others.

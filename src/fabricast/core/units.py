@@ -7,19 +7,6 @@ import re
 
 from fabricast.core.errors import InputError
 
-__all__ = [
-    "GIB",
-    "HEADER_BYTES",
-    "MIB",
-    "PAYLOAD_BYTES",
-    "PROTOCOL_EFFICIENCY",
-    "parse_bytes",
-    "pcie_bytes_per_s",
-    "pcie_generation",
-    "pcie_link_bytes_per_s",
-    "time_text",
-]
-
 MIB = float(1 << 20)
 GIB = float(1 << 30)
 #: Default payload and header of a PCIe packet in bytes. [assumed]

@@ -5,8 +5,6 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import NamedTuple
 
-__all__ = ["CodedWarning", "CopyWarning", "WarningCode"]
-
 
 class WarningCode(StrEnum):
     """Stable identifier of a kind of warning; programs compare codes, never texts."""

@@ -8,8 +8,6 @@ from fabricast.core.facts import Content, Facts
 from fabricast.core.findings import Finding
 from fabricast.core.warnings import CodedWarning
 
-__all__ = ["Answers", "paths_of"]
-
 
 @dataclass
 class Answers:

@@ -41,8 +41,6 @@ from fabricast.machine.machine import Machine
 from fabricast.machine.options import MachineOptions
 from fabricast.pcie.topology.tree import PcieTree
 
-__all__ = ["Diagnosis", "diagnose_facts"]
-
 #: Maximum number of findings.
 MOST_FINDINGS = 10
 #: Causes that a driver without peer access explains.

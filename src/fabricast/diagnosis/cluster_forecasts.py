@@ -22,8 +22,6 @@ from fabricast.machine.machine import Machine
 from fabricast.nccl.costs import Operation
 from fabricast.nccl.records import NcclLog, NcclTestsTable
 
-__all__ = ["cluster_forecast", "compare_with_forecast"]
-
 #: Ratio to the longest time of the range above which a finding is printed, and ratio of large sizes to the forecast
 #: above which their times are doubtful, though a public machine was as slow.
 _SLOWER, _DOUBTFUL = 1.15, 1.2

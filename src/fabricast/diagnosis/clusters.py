@@ -18,8 +18,6 @@ from fabricast.inputs.gpus import gpu_model, is_known_gpu
 from fabricast.nccl.costs import Operation
 from fabricast.nccl.records import NcclLog, NcclTestsTable
 
-__all__ = ["LARGE", "ComparedTable", "compare_with_public", "log_of", "run_of"]
-
 #: Ratio to the slowest public machine above which a table is slower, and to its latency.
 _SLOWER, _LATE = 1.15, 2.4
 _SPECIFIC = CONTRADICTION + 0.1

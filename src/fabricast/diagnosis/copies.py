@@ -27,8 +27,6 @@ from fabricast.pcie.machines.validation import validate_rates
 from fabricast.pcie.measurements.measured_graph import MeasuredGraph
 from fabricast.pcie.topology.parts import pci_address
 
-__all__ = ["compare_copies", "compare_matrices"]
-
 #: Codes of causes that name a GPU, a direction or a transport.
 _SPECIFIC = (
     WarningCode.SLOW_ENDPOINT,

@@ -10,8 +10,6 @@ from fabricast.core.number_text import size_text
 from fabricast.diagnosis.weights import SYMPTOM
 from fabricast.nccl.records import NcclTestsTable
 
-__all__ = ["falling_rate", "slower_than_larger"]
-
 #: Ratio to the time of a larger size above which a finding is printed, and smallest size in bytes: the time of smaller
 #: ones varies with the host.
 _SLOWER, _SMALLEST = 1.5, 2.0**16

@@ -16,8 +16,6 @@ from fabricast.diagnosis.weights import LINK
 from fabricast.networks.descriptions import switch_network
 from fabricast.networks.network import SwitchNetwork
 
-__all__ = ["fabric_findings"]
-
 _PROGRAM = "ibnetdiscover"
 _MOST_NAMES = 8
 #: Share of alike ports or pairs of switches that counts as usual.

@@ -20,17 +20,6 @@ from fabricast.machine.gpus import link_of_text
 from fabricast.machine.options import MachineOptions
 from fabricast.pcie.topology.memory import HOST
 
-__all__ = [
-    "CHECK_ACCESS",
-    "are_over_direct_links",
-    "names_model",
-    "pairs_without_access",
-    "rates_without_topology",
-    "refused_access",
-    "slow_copies_without_topology",
-    "slow_host_copies",
-]
-
 _AMD = re.compile(r"Radeon|Instinct|\bAMD\b|\bMI\d{2,3}")
 
 #: Share of the rate through host memory below which direct copies are slower, and share of the slowest copy between

@@ -21,8 +21,6 @@ from fabricast.pcie.topology.parts import direct_rates
 from fabricast.pcie.topology.paths import narrowest_link
 from fabricast.pcie.topology.tree import PcieTree
 
-__all__ = ["CONTRADICTING_FILES", "ComparedRate", "below_public_machines", "compared_rates", "without_refuted_links"]
-
 #: Remedy of files that contradict each other.
 CONTRADICTING_FILES = "use files of one machine that were written at the same time"
 #: Lanes of links that are not narrow.

@@ -13,8 +13,6 @@ from fabricast.core.number_text import duration_text, size_text
 from fabricast.core.short_text import listed
 from fabricast.diagnosis.weights import CONTRADICTION, SYMPTOM
 
-__all__ = ["LATE_SWITCH_REMEDY", "agreement", "count_of_files", "late_rendezvous", "slow_message_files"]
-
 #: Ratios of times to the shortest of all files above which a file is slow: of the largest messages, and of others.
 _SLOW, _LATE = 1.2, 1.3
 #: Size in bytes from which rates decide.

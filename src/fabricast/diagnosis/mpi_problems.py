@@ -10,8 +10,6 @@ from fabricast.core.short_text import shortened
 from fabricast.diagnosis.nccl_problems import KnownProblem, first_match
 from fabricast.diagnosis.weights import ACCESS, FIRST, MINOR
 
-__all__ = ["mpi_notes", "mpi_problems"]
-
 _INTERFACE = (
     "name the interface between the hosts: --mca btl_tcp_if_include eth0 --mca oob_tcp_if_include eth0 (Open MPI), "
     "UCX_NET_DEVICES=mlx5_0:1 or eth0 (UCX)"

@@ -6,8 +6,6 @@ import re
 from collections.abc import Iterable
 from typing import NamedTuple
 
-__all__ = ["CARD_FAILED", "NO_VERBS", "OFI_FAILED", "OFI_REFUSED", "KnownProblem", "first_match", "known_problem"]
-
 #: Meanings of problems that other statements explain.
 CARD_FAILED = "an operation of the network card failed"
 OFI_REFUSED = "the OFI plugin refuses EFA, since libfabric does not reach the memory of GPUs"

@@ -10,8 +10,6 @@ from fabricast.core.number_text import size_text
 from fabricast.diagnosis.answers import Answers
 from fabricast.diagnosis.weights import ACCESS, SYMPTOM
 
-__all__ = ["compare_with_ports", "unusable_addresses"]
-
 #: Size in bytes from which a test reaches the rate of a port.
 _LARGE = 2.0**16
 #: Shares of the rate of a port: below the first, messages are slow; above the second, they use no or several ports.

@@ -11,8 +11,6 @@ from fabricast.core.warnings import WarningCode
 from fabricast.diagnosis.topology import ADDRESS, PORT_ABOVE
 from fabricast.diagnosis.weights import ACCESS, CONTRADICTION, SYMPTOM
 
-__all__ = ["ranked"]
-
 #: Causes that state one fact, the most certain one first.
 _SAME_FACT = (
     ("network_in_host", "no_peer_access", "no_direct_copies", Cause.HOST_MEMORY_TRANSPORT),

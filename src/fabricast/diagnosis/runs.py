@@ -10,8 +10,6 @@ from fabricast.core.number_text import size_text
 from fabricast.diagnosis.weights import CONTRADICTION, SYMPTOM
 from fabricast.nccl.records import NcclTestsTable
 
-__all__ = ["slow_runs"]
-
 #: Share of the rate of the fastest run below which a run is slow, and number of runs of pairs that name a host.
 _SLOW, _FEWEST_PAIRS = 0.8, 3
 #: Size in bytes from which rates of links decide.

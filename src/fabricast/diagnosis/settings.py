@@ -16,8 +16,6 @@ from fabricast.diagnosis.weights import ACCESS, FIRST
 from fabricast.inputs.gpus import gpu_model, is_known_gpu
 from fabricast.nccl.records import NcclLog
 
-__all__ = ["COSTLY_SETTINGS", "SWITCHED_OFF", "costly_settings", "settings_without_forecast", "switched_off_links"]
-
 #: Identifier of a cause.
 COSTLY_SETTINGS = "costly_settings"
 #: Variables whose cost a forecast states, and others that may slow an operation.

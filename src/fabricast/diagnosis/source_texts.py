@@ -6,8 +6,6 @@ from collections.abc import Iterator
 
 from fabricast.core.facts import Block, Content, Quantity, SourceFile
 
-__all__ = ["is_used", "source_text"]
-
 #: Maximum number of tables that the text of a source lists.
 _MOST_LISTED = 8
 _NETWORKS_WITH_RATES = ("ibnetdiscover",)

@@ -27,8 +27,6 @@ from fabricast.machine.machine import Machine
 from fabricast.nccl.records import NcclLog, NcclTestsTable
 from fabricast.sources.nccl_tests import MOST_TABLES
 
-__all__ = ["PROPOSALS", "compare_tables"]
-
 #: Causes that only the model knows, and which a user may leave as they are.
 PROPOSALS = (Cause.PROTOCOL_CHOICE, Cause.NO_GRAPH_FOUND, Cause.RING_ORDER, Cause.CHUNK_SIZE)
 

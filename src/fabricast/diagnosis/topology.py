@@ -18,8 +18,6 @@ from fabricast.machine.gpus import downgraded_links
 from fabricast.machine.machine import Machine
 from fabricast.pcie.topology.tree import PcieTree
 
-__all__ = ["ADDRESS", "PORT_ABOVE", "REMEDIES", "missing_links", "of_topology", "stated_links", "with_unused_links"]
-
 #: Remedy of a warning about the topology.
 REMEDIES = {
     WarningCode.DOWNGRADED_LINK: "reseat the card, replace the riser or use another slot; check 'lspci -vv' (LnkSta)",

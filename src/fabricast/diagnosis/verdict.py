@@ -16,8 +16,6 @@ from fabricast.core.warnings import WarningCode
 from fabricast.diagnosis.settings import COSTLY_SETTINGS
 from fabricast.diagnosis.weights import ACCESS, FIRST, LINK, MINOR
 
-__all__ = ["LACKS_TOPOLOGY", "Verdict", "VerdictKind", "is_refuted", "is_within", "verdict_of", "within_text"]
-
 #: Ratio of a measured time to a forecast without range up to which it is as expected.
 _NEAR = 1.2
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["ACCESS", "CONTRADICTION", "FIRST", "LINK", "MINOR", "SYMPTOM"]
-
 #: What measurements and files state precedes what a model says: contradictions of measured copies, then links, then
 #: transports. Forecast gains of the model are smaller.
 CONTRADICTION, LINK, ACCESS = 59.0, 58.0, 57.0

@@ -14,8 +14,6 @@ from fabricast.breakdown.components import COMPONENTS, METRICS, SYSTEM_TITLES
 from fabricast.figures.colours import ASSUMED_COLOUR, COLOURS, LAYER_COLOURS, MORE_COLOURS
 from fabricast.figures.style import PAGE_WIDTH_IN, ink_on
 
-__all__ = ["plot_accuracy", "plot_sensitivity", "plot_shares", "plot_totals", "plot_what_if"]
-
 _TITLES = {
     "hlp": "HLP",
     "llp": "LLP",

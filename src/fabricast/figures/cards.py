@@ -20,8 +20,6 @@ from fabricast.maxrate.datasets import dataset_title
 from fabricast.maxrate.models import CONVENTIONS, predict_time
 from fabricast.percs.mappings import MAPPING_TITLES
 
-__all__ = ["breakdown_card", "gpucentric_card", "maxrate_card", "pcie_card", "percs_card"]
-
 _HEIGHT_IN = 2.2
 _FIRM = 0.95
 

@@ -16,8 +16,6 @@ from matplotlib.patches import Patch, Rectangle
 from fabricast.figures.colours import COLOURS
 from fabricast.figures.style import PAGE_WIDTH_IN, statements_at_left
 
-__all__ = ["plot_claim_readings"]
-
 #: Half the height of the shaded range of a claim; claims are 1 apart.
 _HALF = 0.3
 #: Values relative to the printed one between which the axis is linear; others are drawn at its ends.

@@ -13,8 +13,6 @@ from matplotlib.ticker import FuncFormatter
 from fabricast.figures.colours import COLOURS
 from fabricast.figures.style import COLUMN_WIDTH_IN, PAGE_WIDTH_IN, ink_on, legend_below, size_name
 
-__all__ = ["plot_card", "plot_layers", "plot_measured"]
-
 _UNCHANGED, _OTHER = "black", COLOURS[1]
 _BAND = 0.15
 #: Words for choices that are too long for an axis.

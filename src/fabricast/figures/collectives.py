@@ -15,8 +15,6 @@ from matplotlib.ticker import FuncFormatter
 from fabricast.figures.colours import COLOURS
 from fabricast.figures.style import COLUMN_WIDTH_IN, PAGE_WIDTH_IN, size_name
 
-__all__ = ["plot_bandwidth", "plot_card", "plot_choices", "plot_clusters", "plot_errors", "plot_scale"]
-
 _FORECASTS = {
     "forecast_s": ("forecast", COLOURS[0], "-"),
     "nccl_s": ("NCCL's estimate", COLOURS[1], "--"),

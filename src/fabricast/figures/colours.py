@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["ASSUMED_COLOUR", "COLOURS", "LAYER_COLOURS", "MORE_COLOURS"]
-
 #: Okabe-Ito palette, safe for colour-blind readers.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#999999")
 #: Additional colours, after Tol, for figures with many components.

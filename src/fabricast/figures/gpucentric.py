@@ -17,16 +17,6 @@ from fabricast.figures.style import PAGE_WIDTH_IN, size_name, statements_at_left
 from fabricast.gpucentric.methods import METHODS, allreduce_time_s, message_time_s, powers_w, without_peer_limit
 from fabricast.gpucentric.statements import ALLREDUCE_NODES
 
-__all__ = [
-    "plot_allreduce_power",
-    "plot_curves",
-    "plot_feasible",
-    "plot_map",
-    "plot_measured_paths",
-    "plot_robustness",
-    "plot_this_gpu",
-]
-
 #: Payload in bytes of the allreduce; the slide specifies none.
 _ALLREDUCE_BYTES = 4096.0
 #: Number of points per doubling of the message size.

@@ -17,8 +17,6 @@ from matplotlib.lines import Line2D
 from fabricast.figures.colours import ASSUMED_COLOUR, COLOURS, MORE_COLOURS
 from fabricast.figures.style import PAGE_WIDTH_IN, ink_on
 
-__all__ = ["plot_controls", "plot_observations", "plot_workload_energy", "plot_workload_performance"]
-
 _ASSUMED = "model with assumed parameters, axes of slide"
 #: Forms of control with their colours, in the order of slide 9.
 _CONTROLS = {"in_kernel": MORE_COLOURS[1], "stream": COLOURS[5], "device": COLOURS[4]}

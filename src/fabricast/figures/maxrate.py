@@ -20,21 +20,6 @@ from fabricast.figures.style import PAGE_WIDTH_IN, legend_below, size_name
 from fabricast.maxrate.datasets import dataset_title
 from fabricast.maxrate.models import CONVENTIONS, FORMS, MODEL_TITLES, SINGLE_FORMS, SLIDE_PARAMETERS, predict_time
 
-__all__ = [
-    "MODEL_COLOURS",
-    "fitted_parameters",
-    "node_rate_gb_per_s",
-    "plot_error_surface",
-    "plot_model_errors",
-    "plot_parameter_intervals",
-    "plot_rates",
-    "plot_slides_estimate",
-    "plot_small_messages",
-    "plot_this_machine",
-    "plot_time_curves",
-    "plot_time_surfaces",
-]
-
 _CHOSEN = "overload_protocols"
 #: One colour per model in all figures.
 MODEL_COLOURS = dict(zip(MODEL_TITLES, COLOURS, strict=True))

@@ -17,18 +17,6 @@ from fabricast.figures.colours import ASSUMED_COLOUR, COLOURS
 from fabricast.figures.percs_cases import plain_cases
 from fabricast.figures.style import PAGE_WIDTH_IN, lines_between_columns, plain_log_scale
 
-__all__ = [
-    "plot_counts",
-    "plot_importance",
-    "plot_link_usage",
-    "plot_packets",
-    "plot_placement",
-    "plot_search",
-    "plot_sensitivity",
-    "plot_times",
-    "plot_two_supernodes",
-]
-
 #: Largest load in MiB up to which an axis has ticks between powers of ten.
 _SHORT_AXIS_MIB = 50.0
 _MARKERS = ("o", "s", "^", "D", "v", "P")

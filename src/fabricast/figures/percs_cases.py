@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import pandas as pd
 
-__all__ = ["plain_cases"]
-
 
 def plain_cases(case: pd.DataFrame) -> pd.DataFrame:
     """Return cases with default gateways, single links, torus and dedicated machine."""

@@ -25,19 +25,6 @@ if TYPE_CHECKING:
 
     from fabricast.figures.catalogue import Entry
 
-__all__ = [
-    "COLUMN_WIDTH_IN",
-    "PAGE_WIDTH_IN",
-    "ink_on",
-    "legend_below",
-    "lines_between_columns",
-    "paper_style",
-    "plain_log_scale",
-    "save_entries",
-    "save_figure",
-    "size_name",
-    "statements_at_left",
-]
 
 COLUMN_WIDTH_IN = 3.5
 PAGE_WIDTH_IN = 7.0

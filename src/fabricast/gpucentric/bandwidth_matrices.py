@@ -7,8 +7,6 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-__all__ = ["RateClass", "copy_classes"]
-
 #: Relative gap between sorted rates that separates two rate classes.
 _SAME_WAY = 0.10
 

@@ -14,8 +14,6 @@ from fabricast.core.errors import InputError, unknown_name
 from fabricast.core.resources import published
 from fabricast.inputs.parameters import Parameter, read_parameters
 
-__all__ = ["assumed_names", "changed", "draw_values", "read_all", "read_measured", "read_values"]
-
 
 @cache
 def read_all() -> tuple[Parameter, ...]:

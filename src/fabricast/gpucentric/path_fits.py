@@ -5,8 +5,6 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["two_parameter_fit"]
-
 
 def two_parameter_fit(size_bytes: NDArray[np.float64], time_s: NDArray[np.float64]) -> tuple[float, float]:
     """Fit start-up time and time per byte by least squares of the relative errors.

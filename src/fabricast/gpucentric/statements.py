@@ -33,8 +33,6 @@ from fabricast.gpucentric.methods import (
     without_peer_limit,
 )
 
-__all__ = ["ALLREDUCE_NODES", "STATEMENTS", "Statement"]
-
 SMALL_BYTES: NDArray[np.float64] = 2.0 ** np.arange(3.0, 13.0)
 LARGE_BYTES: NDArray[np.float64] = 2.0 ** np.arange(22.0, 26.0)
 ALL_BYTES: NDArray[np.float64] = 2.0 ** np.arange(3.0, 26.0)

@@ -29,8 +29,6 @@ from fabricast.gpucentric.workloads import control_rows, workload_rows
 from fabricast.inputs.csv_files import read_csv
 from fabricast.inputs.parameters import parameter_table
 
-__all__ = ["GpuCentricTables", "gpucentric_tables"]
-
 _OVERLAPS = tuple(np.round(np.linspace(0, 1, 5), 2).tolist())
 _NODES = (2, 4, 8, 12, 16)
 #: Computation time of a step in s in the tables of predictions and choices: a small time step of a GPU application.

@@ -22,8 +22,6 @@ from fabricast.gpucentric.methods import (
     step_time_s,
 )
 
-__all__ = ["WORKLOADS", "control_rows", "workload_rows"]
-
 NODES = (2, 4, 6, 8, 10, 12)
 METHODS_SHOWN = ("mpi", "ggas", "rma")
 _STENCIL_POINT_BYTES = 4.0

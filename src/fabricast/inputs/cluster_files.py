@@ -10,8 +10,6 @@ from pydantic import BaseModel, ConfigDict, Field
 from fabricast.core.errors import InputError
 from fabricast.inputs.yaml_files import read_yaml, validate
 
-__all__ = ["ClusterStatement", "NodeKind", "files_of_cluster", "read_cluster"]
-
 _MOST_NODES = 100_000
 
 

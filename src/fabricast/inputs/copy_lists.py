@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from fabricast.core.errors import InputError
 
-__all__ = ["pairs_of"]
-
 
 def pairs_of(text: str) -> list[tuple[str, str]]:
     """Return the names of source and target of each copy of a list, which spaces or commas separate.

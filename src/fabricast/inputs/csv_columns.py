@@ -16,8 +16,6 @@ from numpy.typing import NDArray
 from fabricast.core.errors import InputError
 from fabricast.inputs.csv_files import MOST_ROWS, CsvRow, read_csv
 
-__all__ = ["csv_columns", "numbered", "text_codes"]
-
 _LEADING_COMMENTS = re.compile(r"\A(?:#[^\n]*\n)*")
 
 

@@ -12,9 +12,6 @@ from pathlib import Path
 from fabricast.core.errors import InputError
 from fabricast.inputs.files import read_text
 
-__all__ = ["MOST_ROWS", "CsvRow", "read_csv"]
-
-
 #: Maximum number of rows: each row is a Python object, so larger tables need another format.
 MOST_ROWS = 3_000_000
 

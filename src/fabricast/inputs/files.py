@@ -16,18 +16,6 @@ from typing import IO, Any
 
 from fabricast.core.errors import InputError
 
-__all__ = [
-    "LARGEST_TEXT_BYTES",
-    "atomic_write",
-    "decoded",
-    "exists",
-    "line_blocks",
-    "parse_json",
-    "read_bytes",
-    "read_text",
-    "write_text",
-]
-
 #: Maximum size of input files in bytes; lower for formats whose parsed objects need more memory.
 LARGEST_TEXT_BYTES = 64_000_000
 LARGEST_JSON_BYTES = 16_000_000

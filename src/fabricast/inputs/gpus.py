@@ -10,8 +10,6 @@ from fabricast.core.errors import unknown_name
 from fabricast.core.resources import published
 from fabricast.inputs.csv_files import read_csv
 
-__all__ = ["GpuModel", "gpu_model", "is_known_gpu"]
-
 _COLUMNS = [
     "words",
     "capability",

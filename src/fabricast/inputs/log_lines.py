@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 
-__all__ = ["clean_lines", "clean_text"]
-
 #: Escape sequences of terminals: colours, underlines, titles.
 _ESCAPE = re.compile(r"\[[0-9;]{1,8}m|\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\^_])")
 #: Prefixes of mpirun, srun and container tools (a rank, a stream, a time, a worker name), and of quoted messages.

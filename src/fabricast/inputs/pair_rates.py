@@ -15,24 +15,6 @@ from fabricast.core.units import pcie_link_bytes_per_s
 from fabricast.inputs.csv_files import CsvRow, read_csv
 from fabricast.inputs.gpus import gpu_model, is_known_gpu
 
-__all__ = [
-    "BOTH_WAYS",
-    "HOST_KINDS",
-    "ONE_WAY",
-    "SWITCHED",
-    "PublicShare",
-    "assumed_link_share",
-    "direct_link_share",
-    "host_link_share",
-    "is_old_geforce",
-    "link_kind",
-    "nominal_bytes_per_s",
-    "pair_rows",
-    "pcie_share",
-    "raw_bytes_per_s",
-    "staged_share",
-]
-
 _COLUMNS = [
     "machine",
     "host",

@@ -10,8 +10,6 @@ import pandas as pd
 
 from fabricast.inputs.csv_files import CsvRow, read_csv
 
-__all__ = ["PARAMETER_COLUMNS", "TAGS", "Parameter", "Tag", "parameter_table", "read_parameter_rows", "read_parameters"]
-
 PARAMETER_COLUMNS = ["study", "system", "name", "value", "unit", "tag", "source"]
 _INTERVAL_COLUMNS = ["ci_low", "ci_high"]
 #: Provenance of numbers that are not computed here: read in the cited source (published), attributed to it by a

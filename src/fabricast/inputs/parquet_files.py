@@ -19,16 +19,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-__all__ = [
-    "ParquetRow",
-    "parquet_blocks",
-    "parquet_row",
-    "parquet_row_count",
-    "parquet_rows",
-    "parquet_table",
-    "read_parquet",
-]
-
 
 @dataclass(frozen=True)
 class ParquetRow:

@@ -7,8 +7,6 @@ from pathlib import Path
 from fabricast.core.errors import InputError
 from fabricast.inputs.csv_files import read_csv
 
-__all__ = ["study_names", "study_tolerance"]
-
 _COLUMNS = ("study", "title", "authors", "year", "venue", "tolerance")
 
 

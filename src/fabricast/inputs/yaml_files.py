@@ -11,8 +11,6 @@ from pydantic import BaseModel, ValidationError
 from fabricast.core.errors import InputError, near_names
 from fabricast.inputs.files import LARGEST_YAML_BYTES, read_text
 
-__all__ = ["load_model", "read_yaml", "validate"]
-
 _LONGEST_QUOTE = 200
 _DEEPEST = 100
 

@@ -12,8 +12,6 @@ from fabricast.machine.addresses import endpoints_of_block
 from fabricast.pcie.topology.parts import pairs_without_link
 from fabricast.pcie.topology.tree import PcieTree
 
-__all__ = ["with_peer_access"]
-
 _Pair = tuple[str, str]
 
 

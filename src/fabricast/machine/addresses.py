@@ -10,8 +10,6 @@ from fabricast.core.facts import Block
 from fabricast.core.warnings import CodedWarning, WarningCode
 from fabricast.pcie.topology.tree import PcieTree
 
-__all__ = ["address_warnings", "endpoints_of_block", "has_addresses", "same_address"]
-
 #: Domain, bus, device and function; the bus may be printed with 0x, the domain with four or eight digits.
 _PRINTED = re.compile(
     r"(?:0x)?(?:([0-9a-fA-F]{1,8}):)?([0-9a-fA-F]{1,2})(?::([0-9a-fA-F]{1,2})(?:\.[0-9a-fA-F])?)?\s*$"

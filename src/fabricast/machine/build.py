@@ -23,8 +23,6 @@ from fabricast.pcie.models.parameters import link_generation
 from fabricast.pcie.topology.tree import PcieTree
 from fabricast.sources.reading import read, unknown_text
 
-__all__ = ["check_usable", "load_facts", "machine_from", "machine_of_tree"]
-
 #: Contents that describe or measure a machine.
 MACHINE_CONTENTS = (
     Content.TOPOLOGY,

@@ -9,8 +9,6 @@ from fabricast.core.facts import Place
 from fabricast.pcie.topology.memory import root_complex_of
 from fabricast.pcie.topology.tree import PcieTree
 
-__all__ = ["Described", "contradictions"]
-
 _BELOW_SWITCHES = ("PIX", "PXB")
 #: Relative tolerance of link rates, which programs round.
 _SAME_RATE = 0.02

@@ -15,8 +15,6 @@ from fabricast.machine.options import MachineOptions
 from fabricast.pcie.topology.parts import PeerLink
 from fabricast.pcie.topology.tree import PcieTree
 
-__all__ = ["MissingLinksError", "links_without_switch", "with_direct_links_checked"]
-
 #: Links of a pair from which they cannot be those of a bridge between few cards.
 _SWITCHED_LINKS = 13
 #: Models whose meshes have pairs with one and with two links.

@@ -19,8 +19,6 @@ from fabricast.nccl.records import NcclTestsTable
 from fabricast.pcie.topology.parts import PeerLink, Vertex, pci_address
 from fabricast.pcie.topology.tree import PcieTree
 
-__all__ = ["downgraded_links", "link_of_text", "with_gpus"]
-
 _LINK = re.compile(r"(?:gen|pcie)?\s*([1-6])(?:\.0)?\s*x\s*(\d{1,2})", re.IGNORECASE)
 
 

@@ -18,8 +18,6 @@ from fabricast.pcie.models.parameters import MachineParameters, default_share_of
 from fabricast.pcie.topology.memory import is_host, with_host_memory
 from fabricast.pcie.topology.tree import PcieTree
 
-__all__ = ["Machine"]
-
 _Pair = tuple[str, str]
 #: Relative difference above which an option contradicts a measurement.
 _CONTRADICTS = 0.15

@@ -18,8 +18,6 @@ from fabricast.pcie.measurements.measured_graph import MeasuredGraph
 from fabricast.pcie.measurements.pair_tables import pairs_of_rows
 from fabricast.pcie.topology.tree import PcieTree
 
-__all__ = ["Measurements", "measurements_of"]
-
 #: Share by which direct copies are slower than staged ones before a warning.
 _SLOWER = 0.15
 _Pair = tuple[str, str]

@@ -10,8 +10,6 @@ from fabricast.pcie.topology.memory import UNLIMITED
 from fabricast.pcie.topology.parts import INTER_SOCKET_ASSUMED, Vertex
 from fabricast.pcie.topology.tree import PcieTree
 
-__all__ = ["with_sockets"]
-
 
 def with_sockets(tree: PcieTree, classes: PcieTree) -> PcieTree:
     """Return a tree whose root complexes are on the sockets of another tree of the same machine."""

@@ -13,8 +13,6 @@ from fabricast.pcie.machines.group_rates import IsolatedCopy, slow_links
 from fabricast.pcie.topology.memory import socket_of
 from fabricast.pcie.topology.paths import narrowest_link
 
-__all__ = ["slow_staged_copies"]
-
 #: Share of the rate of a class of pairs below which a pair is slow, and maximum number of pairs that are listed.
 _SLOW_PAIR, _MOST_LISTED = 0.7, 10
 

@@ -12,8 +12,6 @@ from fabricast.machine.machine import Machine
 from fabricast.pcie.models.parameters import link_generation
 from fabricast.pcie.topology.paths import narrowest_link
 
-__all__ = ["StagedRate", "StagedRates"]
-
 #: Quantile of the ratios to public machines that is usual, because faults only slow copies, and the share of it below
 #: which a pair is slow.
 _USUAL, _SLOW_PAIR = 0.75, 0.7

@@ -15,8 +15,6 @@ from fabricast.pcie.topology.devices import DeviceForest, tree_of_devices
 from fabricast.pcie.topology.path_classes import ClassMatrix, tree_of_classes
 from fabricast.pcie.topology.tree import PcieTree
 
-__all__ = ["described_tree"]
-
 #: Programs in the order in which they describe a machine: the first one determines the tree.
 _PROGRAMS = (
     "YAML",

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["DATASET_TITLES", "dataset_title"]
-
 #: Titles by data set name in config/published/maxrate_measurements.csv, which lists the sources.
 DATASET_TITLES = {
     "alaska_ib": "Alaska, InfiniBand",

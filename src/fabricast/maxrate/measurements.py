@@ -18,8 +18,6 @@ from fabricast.inputs.files import read_text
 from fabricast.inputs.parquet_files import ParquetRow, parquet_row, read_parquet
 from fabricast.maxrate.models import CONVENTIONS
 
-__all__ = ["choose_datasets", "read_measurements"]
-
 #: Limits of valid data.
 MOST_PROCESSES = 1_000_000
 LARGEST_BYTES, SHORTEST_S, LONGEST_S = 1e15, 1e-12, 1e6

@@ -6,8 +6,6 @@ from dataclasses import dataclass, replace
 
 from fabricast.core.errors import InputError
 
-__all__ = ["MessageTime"]
-
 
 @dataclass(frozen=True)
 class MessageTime:

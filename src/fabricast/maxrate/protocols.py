@@ -11,8 +11,6 @@ from numpy.typing import ArrayLike, NDArray
 from fabricast.maxrate.fitting import MaxRateRegressor, TimeRegressor
 from fabricast.maxrate.models import FORMS
 
-__all__ = ["LateSwitch", "ProtocolRegressor", "late_switch"]
-
 #: Ratio of times from which messages use a protocol for too large sizes.
 _LATE = 1.3
 

@@ -19,8 +19,6 @@ from numpy.typing import NDArray
 from fabricast.maxrate.kernels.fits import FORM_CODES, PARAMETERS, Cells, Piece, fit_piece
 from fabricast.maxrate.models import FORMS
 
-__all__ = ["BOUNDS", "SWITCHED", "Array", "SwitchedFit", "fit_switched"]
-
 Array = NDArray[np.float64]
 _Interval = tuple[float, float]
 

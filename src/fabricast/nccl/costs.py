@@ -14,8 +14,6 @@ from fabricast.core.errors import unknown_name
 from fabricast.nccl.search import SearchGraph, search_rings, search_trees
 from fabricast.nccl.system import NcclSystem, Version
 
-__all__ = ["COST_OPERATIONS", "Algorithm", "CostTable", "Operation", "Protocol", "bus_factor", "cost_table", "steps_of"]
-
 
 class Operation(StrEnum):
     """Collective operations of nccl-tests."""

@@ -13,8 +13,6 @@ from fabricast.inputs.files import read_bytes
 from fabricast.nccl.search import Pattern, SearchGraph
 from fabricast.nccl.system import PathType
 
-__all__ = ["graph_text", "read_graph"]
-
 _RING_ID, _TREE_ID = "0", "1"
 
 

@@ -14,8 +14,6 @@ from fabricast.nccl.costs import Algorithm, Cost, CostTable, Operation, Protocol
 from fabricast.nccl.search import Pattern, search_speeds
 from fabricast.nccl.system import NEWEST, Cpu, PathType, Version
 
-__all__ = ["Graph", "Graphs", "Hosts", "channels_for_use", "host_costs", "host_graphs", "ll128_limits", "ll_limit"]
-
 _PROTOCOLS = (Protocol.LL, Protocol.LL128, Protocol.SIMPLE)
 #: Rate of one NVLink as NCCL counts it, in GB/s, by generation: Pascal, Volta, Ampere, Hopper, Blackwell.
 _NVLINK_GB_PER_S = {6: 18.0, 7: 20.0, 8: 20.0, 9: 20.6, 10: 40.1}

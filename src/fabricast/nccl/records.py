@@ -11,8 +11,6 @@ from fabricast.nccl.costs import Algorithm, Operation, Protocol, bus_factor
 from fabricast.nccl.search import SearchGraph
 from fabricast.nccl.system import PathType, Version
 
-__all__ = ["HostStatements", "LoggedChoice", "NcclLog", "NcclTestsRow", "NcclTestsTable", "check_bus_bandwidth"]
-
 #: Relative difference above which a printed bandwidth contradicts size and time; printed numbers have two decimals.
 _ROUNDING = 0.02
 

@@ -10,8 +10,6 @@ from numpy.typing import NDArray
 
 from fabricast.nccl.costs import Algorithm, Operation, Protocol, steps_of
 
-__all__ = ["Chunks", "buffer_bytes", "channels_in_use", "ring_chunks"]
-
 #: Threads of a channel, and bytes per thread below which channels and then threads are removed (src/enqueue.cc).
 _THREADS = {Protocol.LL: 512, Protocol.LL128: 640, Protocol.SIMPLE: 512}
 _BYTES_PER_THREAD = {Protocol.LL: 8, Protocol.LL128: 8, Protocol.SIMPLE: 64}

@@ -9,8 +9,6 @@ import numpy as np
 
 from fabricast.nccl.system import MILLI, Cpu, NcclSystem, PathType, Version
 
-__all__ = ["Pattern", "SearchGraph", "search_rings", "search_speeds", "search_trees"]
-
 #: Number of search steps of one search: with equal channels, and otherwise (src/graph/search.cc).
 _SAME_CHANNELS_STEPS, _STEPS, _ALL_STEPS = 1 << 8, 1 << 14, 1 << 19
 _MOST_CHANNELS = 32

@@ -11,8 +11,6 @@ from fabricast.core.units import parse_bytes
 from fabricast.nccl.costs import Algorithm, Protocol
 from fabricast.nccl.system import NEWEST, Cpu, PathType, Version
 
-__all__ = ["NcclSettings", "cpu_of", "with_environment"]
-
 _LEVELS = {
     "LOC": PathType.LOC,
     "NVL": PathType.NVB,

@@ -12,19 +12,6 @@ from numpy.typing import NDArray
 
 from fabricast.core.errors import InputError
 
-__all__ = [
-    "MILLI",
-    "NEWEST",
-    "OLDEST",
-    "Cpu",
-    "NcclPath",
-    "NcclSystem",
-    "PathType",
-    "Version",
-    "link_gb_per_s",
-    "parse_version",
-]
-
 #: Version (major, minor, patch) of NCCL.
 Version = tuple[int, int, int]
 #: Version that is assumed if none is specified; all constants of this package were read in its source.

@@ -7,8 +7,6 @@ from dataclasses import dataclass
 
 from fabricast.nccl.costs import Operation
 
-__all__ = ["TunerRule", "tuner_text"]
-
 _NAMES = {
     Operation.ALL_REDUCE: "allreduce",
     Operation.ALL_GATHER: "allgather",

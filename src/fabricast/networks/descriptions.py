@@ -13,8 +13,6 @@ from fabricast.networks.generators import dragonfly, fat_tree
 from fabricast.networks.launcher_files import is_host_name, is_slurm_topology, slurm_switches
 from fabricast.networks.network import Cable, SwitchNetwork, network_of_cables
 
-__all__ = ["DEFAULT_BYTES_PER_S", "default_network", "is_description", "is_slurm_file", "switch_network"]
-
 #: Rate of one port in bytes/s without another statement: 200 Gbit/s (HDR InfiniBand). [assumed]
 DEFAULT_BYTES_PER_S = 25e9
 _WORDS = re.compile(r"(fat_tree|dragonfly):([0-9,]+)(?:@([0-9]{1,9}(?:\.[0-9]{1,9})?))?")

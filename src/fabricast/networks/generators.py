@@ -8,8 +8,6 @@ from collections.abc import Iterator
 from fabricast.core.errors import InputError
 from fabricast.networks.network import Cable, SwitchNetwork, network_of_cables
 
-__all__ = ["dragonfly", "fat_tree"]
-
 #: Most cables of a generated network.
 _MOST_CABLES = 2_000_000
 

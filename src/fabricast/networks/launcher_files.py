@@ -16,16 +16,6 @@ from fabricast.core.errors import InputError
 from fabricast.inputs.files import exists, read_text, write_text
 from fabricast.inputs.log_lines import clean_text
 
-__all__ = [
-    "SlurmSwitch",
-    "is_host_name",
-    "is_slurm_topology",
-    "node_names",
-    "read_hosts",
-    "slurm_switches",
-    "write_rank_files",
-]
-
 _LONGEST_HOST = 253
 _MOST_HOSTS = 1_000_000
 #: Other characters would change the meaning of the input files of MPI launchers.

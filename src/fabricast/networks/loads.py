@@ -10,8 +10,6 @@ from numpy.typing import NDArray
 from fabricast.core.errors import unknown_name
 from fabricast.networks.network import SwitchNetwork
 
-__all__ = ["ROUTINGS", "NetworkLoads", "end_point_pairs", "link_loads"]
-
 #: static: by destination, as InfiniBand's default; adaptive: split evenly over minimal routes, a bound that adaptive
 #: routing approaches; indirect: over a random leaf switch (Valiant), expected loads.
 ROUTINGS = ("static", "adaptive", "indirect")

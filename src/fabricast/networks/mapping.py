@@ -12,8 +12,6 @@ from fabricast.core.errors import InputError
 from fabricast.networks.loads import NetworkLoads, link_loads
 from fabricast.networks.network import SwitchNetwork
 
-__all__ = ["HostSearch", "fastest_hosts", "has_equal_ports", "neighbours_of", "search_hosts"]
-
 _EPOCHS = 12
 _WARM, _COLD = 3.0, 0.03
 #: Target time of a link as a multiple of the even-load time; only its order of magnitude matters.

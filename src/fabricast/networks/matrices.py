@@ -18,8 +18,6 @@ from fabricast.inputs.files import read_bytes, read_text
 from fabricast.inputs.log_lines import clean_text
 from fabricast.inputs.parquet_files import ParquetRow, parquet_row, read_parquet
 
-__all__ = ["read_matrix"]
-
 _PAIRS = ("source", "target", "size_bytes")
 #: Largest number of ranks.
 LARGEST_TASKS = 2**22

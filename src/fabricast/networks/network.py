@@ -12,8 +12,6 @@ from numpy.typing import NDArray
 
 from fabricast.core.errors import InputError
 
-__all__ = ["Cable", "SwitchNetwork", "network_of_cables"]
-
 #: Most hosts and switches of a network.
 _MOST_HOSTS, _MOST_SWITCHES = 1_000_000, 60_000
 #: Most pairs of a switch and a leaf whose distance is kept, 2 bytes each.

@@ -15,18 +15,6 @@ from fabricast.core.units import parse_bytes
 from fabricast.inputs.files import exists
 from fabricast.networks.matrices import read_matrix
 
-__all__ = [
-    "RankPairs",
-    "compact_block",
-    "grid_of",
-    "in_blocks",
-    "is_pattern",
-    "node_pairs",
-    "rank_pairs",
-    "slots_of_blocks",
-    "states_sizes",
-]
-
 #: Patterns in words, for messages.
 _EXPECTED = "halo:4x8x2, all_to_all:64 or ring:64, and ',SIZE' such as ',1 MiB'"
 _WORDS = re.compile(r"(halo|all_to_all|ring):([0-9x]+)(?:,(.+))?")

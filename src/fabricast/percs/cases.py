@@ -16,18 +16,6 @@ from fabricast.percs.mappings import PLACEMENTS, RANDOM_MAPPINGS, map_tasks, pla
 from fabricast.percs.network import GATEWAYS, Gateway, TwoLevelNetwork, percs
 from fabricast.percs.workloads import Workload, multicast, stencil
 
-__all__ = [
-    "WORKLOADS",
-    "Case",
-    "case_router",
-    "check_pattern",
-    "evaluate_alike",
-    "grid_cases",
-    "supernodes_of",
-    "without_gateways",
-    "workload",
-]
-
 _KIB, _MIB = 1024.0, 2.0**20
 #: Grids and message sizes. 2D grids and all workloads on 300 supernodes are [assumed]; 4D-64 is from the SC11 slides.
 WORKLOADS: dict[str, Workload] = {

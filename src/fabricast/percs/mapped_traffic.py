@@ -14,8 +14,6 @@ from fabricast.percs.mappings import MAPPINGS, map_tasks
 from fabricast.percs.network import TwoLevelNetwork
 from fabricast.percs.packets import Pairs, router_pairs, sum_pairs
 
-__all__ = ["mapped_traffic", "matrix_pairs"]
-
 
 def matrix_pairs(path: Path, network: TwoLevelNetwork, tiles: int) -> tuple[Pairs, int]:
     """Return the bytes between ranks for several instances of a matrix.

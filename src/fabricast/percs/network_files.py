@@ -12,9 +12,6 @@ from fabricast.inputs.yaml_files import load_model
 from fabricast.percs.cases import WORKLOADS, check_pattern, supernodes_of
 from fabricast.percs.network import TwoLevelNetwork, percs
 
-__all__ = ["load_network"]
-
-
 _RATE = Field(ge=1e3, le=1e15, allow_inf_nan=False)
 
 

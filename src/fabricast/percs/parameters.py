@@ -7,8 +7,6 @@ from fabricast.percs.cases import WORKLOADS
 from fabricast.percs.network import GATEWAYS, percs
 from fabricast.percs.workloads import BLOCKS, Workload
 
-__all__ = ["network_parameters"]
-
 _SLIDES = "Bhatele et al., SC11, slides LLNL-PRES-511461"
 #: Properties of the network: unit, tag, source.
 _NETWORK: dict[str, tuple[str, Tag, str]] = {

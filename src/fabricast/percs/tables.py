@@ -31,19 +31,6 @@ from fabricast.percs.packets import router_pairs, simulate_packets
 from fabricast.percs.workloads import EXAMPLE_GRID, Workload, stencil
 from fabricast.runtime.threads import in_order
 
-__all__ = [
-    "COUNTED_SUPERNODES",
-    "LoadTables",
-    "PacketTables",
-    "count_rows",
-    "example_rows",
-    "load_tables",
-    "packet_cases",
-    "packet_tables",
-    "search_rows",
-    "simulate_cases",
-]
-
 COUNTED_SUPERNODES = (2, 4, 8, 16, 32, 64, 128, 256, 300, 512)
 _BINS = 24
 _HISTOGRAMS_OF_SEED = (None, 0)

@@ -8,8 +8,6 @@ from sklearn.ensemble import ExtraTreesRegressor
 
 from fabricast.core.feature_importance import explain_by_features
 
-__all__ = ["explain_times", "load_features"]
-
 
 def load_features(link_class: pd.DataFrame, case: pd.DataFrame) -> pd.DataFrame:
     """Return link-load features of each case."""

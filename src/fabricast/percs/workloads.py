@@ -11,8 +11,6 @@ from numpy.typing import NDArray
 
 from fabricast.core.errors import InputError
 
-__all__ = ["BLOCKS", "EXAMPLE_GRID", "LARGEST_TASKS", "Workload", "blocks_of", "multicast", "stencil"]
-
 #: Upper limit of the number of tasks, well above the largest machine of the study.
 LARGEST_TASKS = 2**22
 

@@ -16,8 +16,6 @@ from fabricast.results.claim_record import (
 )
 from fabricast.results.claims import EVIDENCE
 
-__all__ = ["claim_sections", "study_verdicts"]
-
 Rows = list[dict[str, Any]]
 #: Marks of verdicts: a verdict must not be distinguished by colour only.
 _MARKS = {

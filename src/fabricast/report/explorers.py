@@ -15,8 +15,6 @@ from fabricast.maxrate.datasets import dataset_title
 from fabricast.maxrate.models import MODEL_TITLES
 from fabricast.runtime.caches import cache_folder
 
-__all__ = ["explorer_script", "maxrate_explorer", "network_explorer"]
-
 _MOST_ROWS = 6000
 _SIZE_LABEL = (
     "datum.value >= 1048576 ? datum.value / 1048576 + ' MiB' : datum.value >= 1024 ? datum.value / 1024 + ' KiB' : "

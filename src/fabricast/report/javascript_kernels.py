@@ -10,8 +10,6 @@ import ast
 from collections.abc import Iterable
 from importlib import resources
 
-__all__ = ["kernel_script", "to_javascript"]
-
 #: Modules in the order in which their names are used.
 _MODULES = ("working_memory", "congestion", "back_pressure", "bottlenecks", "max_min", "models")
 _OPERATORS: dict[type, str] = {

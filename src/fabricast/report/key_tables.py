@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["ASSUMED", "DIGESTS", "ERRORS", "KEY_TABLES", "PARAMETERS", "SIMULATED", "YOURS"]
-
 #: A parameter's value and unit as people write them.
 _VALUE = """CASE WHEN unit = 'bytes/s' THEN value / 1e9 WHEN unit = 's' AND abs(value) < 1e-6 THEN value * 1e9
       WHEN unit = 's' AND abs(value) < 1e-3 THEN value * 1e6 WHEN unit = 's/byte' THEN value * 1e9

@@ -28,8 +28,6 @@ from fabricast.results.claim_record import CONSISTENT, UNTESTED, result_counts
 from fabricast.results.claims import EVIDENCE
 from fabricast.results.tables import open_run
 
-__all__ = ["Picture", "write_report"]
-
 #: Study name of the figures of a user's graph sets.
 YOUR_MACHINE = "your_machine"
 #: Name of the overview figure of a study, which is excluded from its gallery.

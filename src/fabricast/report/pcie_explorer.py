@@ -18,8 +18,6 @@ from fabricast.pcie.models.parameters import machine_parameters
 from fabricast.pcie.topology.paths import reverse_links
 from fabricast.pcie.topology.tree import PcieTree
 
-__all__ = ["pcie_explorer"]
-
 #: Models that can be chosen in addition to the recommended one, which is the default.
 _MODELS = ("congestion_factor", "back_pressure", "round_robin_upstream", "max_min", "busiest_link", "no_contention")
 #: Largest number of endpoints of a tree that fits on the page.

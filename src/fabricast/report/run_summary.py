@@ -6,8 +6,6 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
-__all__ = ["answer_lines", "measured_lines", "summary_text"]
-
 #: File of each kind of measurement, relative to the folder of results.
 _MEASURED = {
     "MPI message": "breakdown/measured.timers.csv",

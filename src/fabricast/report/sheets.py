@@ -16,8 +16,6 @@ from fabricast.maxrate.models import MODEL_TITLES
 from fabricast.pcie.models.catalogue import MODELS
 from fabricast.report.stories import study_name
 
-__all__ = ["READABLE_MODELS", "Cell", "Sheet", "sheet_of"]
-
 _UNITS = {
     "_gb_per_s": "GB/s",
     "_bytes_per_s": "bytes/s",

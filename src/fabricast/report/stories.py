@@ -12,8 +12,6 @@ from pydantic import BaseModel, ConfigDict
 
 from fabricast.inputs.yaml_files import load_model
 
-__all__ = ["Answer", "Story", "answers_of", "answers_text", "machine_answers", "stories", "study_name"]
-
 _FILE = "stories.yaml"
 
 

@@ -18,24 +18,6 @@ from fabricast.inputs.files import write_text
 from fabricast.results.tables import open_run
 from fabricast.results.verdicts import HOLDS
 
-__all__ = [
-    "CONSISTENT",
-    "TARGET_RESULT",
-    "UNTESTED",
-    "VERDICT_WORDS",
-    "bound_text",
-    "claim_rows",
-    "claim_text",
-    "headline",
-    "holds_text",
-    "lost_claims",
-    "observed_text",
-    "read_baseline",
-    "result_counts",
-    "targets_text",
-    "write_baseline",
-]
-
 #: Display names of the verdicts.
 VERDICT_WORDS = {
     "reproduced": "reproduced",

@@ -14,8 +14,6 @@ from fabricast.core.resources import published
 from fabricast.inputs.studies import study_names
 from fabricast.inputs.yaml_files import load_model
 
-__all__ = ["BY_CONSTRUCTION", "EVIDENCE", "Claim", "Evidence", "Reading", "Tolerance", "read_claims"]
-
 Relation = Literal["equals", "at_least", "at_most", "between", "first"]
 Evidence = Literal[
     "independent_measurement",

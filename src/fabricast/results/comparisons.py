@@ -10,8 +10,6 @@ import pandas as pd
 from fabricast.core.error_statistics import COMMON_TOLERANCES, draw_cases, error_statistics, share_intervals
 from fabricast.core.seeds import random_generator
 
-__all__ = ["compare", "error_bands"]
-
 _CASE = ["study", "case_id", "item", "quantity"]
 
 

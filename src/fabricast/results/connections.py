@@ -15,8 +15,6 @@ import duckdb
 
 from fabricast.core.errors import InputError
 
-__all__ = ["connect", "connect_apart", "connect_with_little_memory", "is_failed_write", "quoted", "report_full_disk"]
-
 _CATALOGUES = count()
 
 

@@ -20,8 +20,6 @@ from fabricast.results.tables import (
     verify_files,
 )
 
-__all__ = ["build_database", "table_digests"]
-
 #: Tables with the time and place of a run; they differ between equal runs.
 VOLATILE_TABLES = ("run", "table_digest")
 #: Memory limit of DuckDB; larger sorts use the disk.

@@ -9,8 +9,6 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-__all__ = ["key_order"]
-
 _MOST_KEYS = 2**62
 
 

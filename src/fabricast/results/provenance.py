@@ -17,8 +17,6 @@ import pandas as pd
 from fabricast.results.tables import schema_digest
 from fabricast.runtime.machine import available_cores, processor_name
 
-__all__ = ["run_rows"]
-
 _RECORDED_PACKAGES = (
     "duckdb",
     "matplotlib",

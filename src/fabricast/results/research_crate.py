@@ -15,8 +15,6 @@ import yaml
 from fabricast.inputs.files import write_text
 from fabricast.results.tables import open_run
 
-__all__ = ["export_database", "write_crate"]
-
 _CONTEXT = "https://w3id.org/ro/crate/1.1/context"
 _SPECIFICATION = "https://w3id.org/ro/crate/1.1"
 _LANGUAGE = "https://w3id.org/workflowhub/workflow-ro-crate#snakemake"

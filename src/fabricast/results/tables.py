@@ -20,20 +20,6 @@ from fabricast.results.connections import connect_apart, connect_with_little_mem
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = [
-    "create_schema",
-    "key_columns",
-    "open_run",
-    "plain_columns",
-    "read_table",
-    "read_tables",
-    "report_damaged_files",
-    "schema_digest",
-    "schema_statements",
-    "table_names",
-    "verify_files",
-    "write_table",
-]
 
 #: Tables with more rows are written by a separate DuckDB instance with a memory limit. The process including its rows
 #: stays below 700 MB.

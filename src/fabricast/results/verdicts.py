@@ -15,8 +15,6 @@ from fabricast.results.claims import BY_CONSTRUCTION, Claim, Reading
 from fabricast.results.connections import connect_apart
 from fabricast.results.tables import report_damaged_files
 
-__all__ = ["HOLDS", "ClaimTables", "evaluate_claims", "judge"]
-
 #: Verdicts of statements that agree with the observed value.
 HOLDS = ("reproduced", "follows_from_inputs", "does_not_discriminate", "decided_by_tolerance")
 #: Evidence that shows a source to be wrong if the statement fails in all interpretations: arithmetic on its numbers,

@@ -7,8 +7,6 @@ import shutil
 import tempfile
 from pathlib import Path
 
-__all__ = ["cache_folder"]
-
 #: Free space that a folder needs: compiled kernels take about 20 MB.
 _LEAST_FREE_BYTES = 64_000_000
 

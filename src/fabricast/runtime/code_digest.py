@@ -7,8 +7,6 @@ from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 
-__all__ = ["code_digest", "files_digest"]
-
 _PACKAGE = Path(__file__).parents[1]
 #: Folders of compiled code, which is not a source.
 _IGNORED = ("__pycache__",)

@@ -19,8 +19,6 @@ from numba.core import event
 from fabricast.runtime.caches import cache_folder
 from fabricast.runtime.machine import processor_name
 
-__all__ = ["allocation_free", "kernel_sources", "njit"]
-
 _PACKAGE = Path(__file__).parents[1]
 
 

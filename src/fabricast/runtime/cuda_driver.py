@@ -7,8 +7,6 @@ from typing import Any
 
 from fabricast.core.errors import InputError
 
-__all__ = ["CUDA_GROUP", "c_text", "checked", "unavailable_reason"]
-
 #: Optional dependency group of GPU measurements, for messages.
 CUDA_GROUP = "(optional group 'cuda')"
 

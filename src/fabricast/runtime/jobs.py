@@ -11,8 +11,6 @@ from types import TracebackType
 
 from fabricast.core.errors import InputError
 
-__all__ = ["log_to", "progress_of"]
-
 
 def log_to(path: Path | str) -> None:
     """Redirect stdout and stderr to the job log and report `InputError` as a single line."""

@@ -9,8 +9,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-__all__ = ["available_cores", "pin_to_local_cores", "processor_name"]
-
 _DEVICES = Path("/sys/bus/pci/devices")
 
 

@@ -12,8 +12,6 @@ from pathlib import Path
 
 from fabricast.core.errors import InputError
 
-__all__ = ["launch", "unavailable_reason"]
-
 #: Open MPI does not run as root without these variables; MPICH ignores them.
 _AS_ROOT = {
     "OMPI_ALLOW_RUN_AS_ROOT": "1",

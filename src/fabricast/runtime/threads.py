@@ -8,8 +8,6 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import nullcontext
 from typing import TypeVar
 
-__all__ = ["in_order", "over_blocks", "prefetched", "prefetched_map"]
-
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 

@@ -11,8 +11,6 @@ import pandas as pd
 
 from fabricast.core.errors import InputError
 
-__all__ = ["BANDWIDTH_COLUMNS", "Cell", "check_complete", "check_unit", "checked_cells", "number_of", "read_matrix"]
-
 #: Columns of tables of bandwidths.
 BANDWIDTH_COLUMNS = ["program", "test", "row", "column", "value", "unit", "line"]
 #: Plausible rates and latencies; values outside indicate damaged output.

@@ -11,8 +11,6 @@ from fabricast.pcie.topology.memory import HOST
 from fabricast.sources.copies import check_end, rate_facts
 from fabricast.sources.text import Format, Reading, Text
 
-__all__ = ["FORMAT"]
-
 _PROGRAM = "bandwidthTest"
 _START = re.compile(r"^\[?CUDA Bandwidth Test\]")
 _DEVICE = re.compile(r"^\s*Device (\d{1,3}): (\S.{0,60}?)\s*$")

@@ -10,8 +10,6 @@ from fabricast.maxrate.message_times import MessageTime
 from fabricast.sources.messages import message_reading, numbers_of
 from fabricast.sources.text import Format, Reading, Text
 
-__all__ = ["FORMAT"]
-
 _FLOAT_BYTES = 4
 _SIZE_LINE = re.compile(r"^Size \d+:?\s", re.MULTILINE)
 

@@ -9,8 +9,6 @@ from fabricast.core.facts import Content, Quantity
 from fabricast.inputs.cluster_files import read_cluster
 from fabricast.sources.text import Format, Reading, Text
 
-__all__ = ["FORMAT", "is_cluster"]
-
 _KEY = re.compile(r"^cluster:", re.MULTILINE)
 
 

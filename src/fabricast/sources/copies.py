@@ -11,8 +11,6 @@ from fabricast.core.facts import Fact, Kind, Quantity
 from fabricast.pcie.measurements.measured_graph import CALIBRATION, FASTEST_BYTES_PER_S, MeasuredGraph
 from fabricast.sources.text import Text
 
-__all__ = ["check_end", "rate_facts"]
-
 _IN_NUMBER = re.compile(r"\d\.\s*\Z")
 
 

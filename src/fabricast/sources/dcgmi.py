@@ -8,8 +8,6 @@ from collections.abc import Iterator
 from fabricast.core.facts import Content, Fact, Quantity
 from fabricast.sources.text import Format, Reading, Text
 
-__all__ = ["FORMAT"]
-
 _PROGRAM = "dcgmi"
 _TITLE = "NvLink Link Status"
 _GPU = re.compile(r"^\s*gpuId (\d{1,3}):\s*([UDX_ ]*)$")

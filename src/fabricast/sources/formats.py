@@ -44,8 +44,6 @@ from fabricast.sources import (
 )
 from fabricast.sources.text import Format
 
-__all__ = ["FORMATS", "names_of"]
-
 #: Formats in the order in which their blocks are read. The first description of a machine determines its tree.
 FORMATS: tuple[Format, ...] = (
     topology_yaml.FORMAT,

@@ -22,8 +22,6 @@ from fabricast.pcie.topology.devices import (
 from fabricast.sources.text import Format, Reading, Text
 from fabricast.sources.xml_elements import Element, parse_xml, xml_root
 
-__all__ = ["FORMAT"]
-
 
 def _forest(root: Element, path: str) -> DeviceForest:
     """Read one device tree per package and the direct links."""

@@ -11,8 +11,6 @@ from fabricast.core.errors import InputError
 from fabricast.core.facts import Content, Fact, Quantity
 from fabricast.sources.text import Format, Reading, Text
 
-__all__ = ["FORMAT"]
-
 _NODE = re.compile(r"^(CA|Switch|Router): (?:0x[0-9a-f]{1,16} )?(.{1,200}?):?\s*$")
 #: Port, state and other end of a cable: 'lid port[ ] ==( 4X 25.78125 Gbps Active/ LinkUp)==> lid port[ ] "name" ( )'.
 _CABLE = re.compile(

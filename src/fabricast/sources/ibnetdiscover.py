@@ -8,8 +8,6 @@ from collections.abc import Iterator
 from fabricast.core.facts import Content, Quantity
 from fabricast.sources.text import Format, Reading, Text
 
-__all__ = ["FORMAT"]
-
 _SWITCH = re.compile(r'\bSwitch\s+\d+\s+"S-[0-9a-fA-F]+"|\b(?:CA|SW)\s+\d+\s+\d+\s+0x[0-9a-fA-F]{8,16}\s+\d+x\s')
 
 

@@ -10,8 +10,6 @@ from dataclasses import dataclass
 from fabricast.core.facts import Content, Fact, Quantity
 from fabricast.sources.text import Format, Reading, Text
 
-__all__ = ["FORMAT"]
-
 _CARD = re.compile(r"^CA '([\w.-]{1,40})'")
 _PORT = re.compile(r"^\s+Port (\d{1,3}):")
 _FIELD = re.compile(r"^\s+(State|Physical state|Rate|Link layer): (.{1,60}?)\s*$")

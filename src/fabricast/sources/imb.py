@@ -11,8 +11,6 @@ from fabricast.maxrate.message_times import MessageTime
 from fabricast.sources.messages import count_of, message_reading, numbers_of
 from fabricast.sources.text import Format, Reading, Text
 
-__all__ = ["FORMAT"]
-
 
 def _times(lines: Sequence[str]) -> Iterator[MessageTime | InputError]:
     """Parse IMB output: one-way PingPong in us, total Uniband and Biband in MB/s."""

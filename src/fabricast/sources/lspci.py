@@ -12,8 +12,6 @@ from fabricast.core.warnings import CodedWarning, WarningCode
 from fabricast.pcie.topology.devices import Device, DeviceForest
 from fabricast.sources.text import Format, Reading, Text
 
-__all__ = ["FORMATS"]
-
 _DEVICE = re.compile(r"^(?:([0-9a-fA-F]{4,8}):)?([0-9a-fA-F]{2}):([0-9a-fA-F]{2})\.([0-7]) (.*)")
 _BUS = re.compile(r"Bus: primary=([0-9a-f]{2}), secondary=([0-9a-f]{2}), subordinate=([0-9a-f]{2})")
 _LINK = re.compile(r"Lnk(Cap|Sta):.*?Speed ([\d.]+)GT/s(?:[^,]*), Width x(\d{1,15})")

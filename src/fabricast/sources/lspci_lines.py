@@ -9,8 +9,6 @@ from itertools import zip_longest
 from fabricast.core.facts import Content, Fact, Quantity
 from fabricast.sources.text import Format, Reading, Text
 
-__all__ = ["FORMAT"]
-
 _PROGRAM = "lspci -vv | grep"
 _ACCESS = re.compile(r"^\s*ACSCtl:\s*SrcValid[+-].*?ReqRedir([+-])")
 _LINK = re.compile(r"^\s*Lnk(Cap|Sta):.{0,40}?Speed ([\d.]{1,5})GT/s(?:[^,]{0,20}), Width x(\d{1,2})")

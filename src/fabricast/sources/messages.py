@@ -11,8 +11,6 @@ from fabricast.maxrate.measurements import LARGEST_BYTES, LONGEST_S, MOST_PROCES
 from fabricast.maxrate.message_times import MessageTime
 from fabricast.sources.text import Reading, Text
 
-__all__ = ["count_of", "message_reading", "numbers_of"]
-
 _NUMBER = r"[-+]?((\d{1,30}(\.\d{0,30})?|\.\d{1,30})([eE][-+]?\d{1,3})?|nan|inf)"
 #: Words of prose that may follow a number in program output.
 _WORDS_BEHIND_NUMBERS = frozenset({"processes", "process", "bytes", "repetitions", "usecs", "additional", "pairs"})

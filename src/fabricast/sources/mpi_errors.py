@@ -8,8 +8,6 @@ from collections.abc import Iterator
 from fabricast.core.facts import Content, Fact, Quantity
 from fabricast.sources.text import Format, Reading, Text
 
-__all__ = ["FORMAT"]
-
 #: Messages on one line: of UCX, Open MPI, libfabric, launchers and perftest.
 _MESSAGES = (
     re.compile(r"UCX\s+(?:ERROR|Fatal:?)\s+(.+)"),

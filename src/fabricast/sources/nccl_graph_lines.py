@@ -10,8 +10,6 @@ from fabricast.pcie.topology.devices import Device, DeviceForest
 from fabricast.sources.nccl_xml import VIRTUAL
 from fabricast.sources.text import Format, Reading, Text
 
-__all__ = ["FORMAT"]
-
 _START, _END = re.compile(r"=== System : max(?:Bw|Width)"), re.compile(r"={20,}\s*$")
 _CPU = re.compile(r"^CPU/(?:([0-9a-fA-F]{1,16})-)?([0-9a-fA-F]{1,16})")
 _SYSTEM_LINK = re.compile(r"\+ \w+\[[\d.]+\] - CPU/(?:([0-9a-fA-F]{1,16})-)?([0-9a-fA-F]{1,16})")

@@ -11,8 +11,6 @@ from fabricast.nccl.records import HostStatements, LoggedChoice, NcclLog
 from fabricast.nccl.system import PathType
 from fabricast.sources.text import Format, Reading, Text
 
-__all__ = ["FORMAT"]
-
 #: Before 2.4, lines do not name NCCL: "node1:7:9 [0] include/socket.h:360 WARN Call to connect failed".
 _BEFORE_2_4 = r"^[\w.-]+:\d+:\d+ \[\d+\] (?:\S{1,80} )?"
 _INFO = re.compile(rf"(?:NCCL |{_BEFORE_2_4})(?:INFO|WARN) (.*)")

@@ -15,8 +15,6 @@ from fabricast.nccl.costs import Operation, bus_factor
 from fabricast.nccl.records import NcclTestsRow, NcclTestsTable, check_bus_bandwidth
 from fabricast.sources.text import Format, Reading, Text
 
-__all__ = ["FORMAT", "MOST_TABLES"]
-
 # Pages take the "#" for a heading and leave it out.
 _HEADER = re.compile(r"(?:#\s{0,80})?\bsize\s{1,80}count\s{1,80}type\b")
 _OLD_HEADER = re.compile(r"(?:#\s{0,80})?\bbytes\s{1,80}N\s{1,80}type\b")

@@ -21,8 +21,6 @@ from fabricast.pcie.topology.devices import (
 from fabricast.sources.text import Format, Reading, Text
 from fabricast.sources.xml_elements import Element, parse_xml, xml_root
 
-__all__ = ["FORMAT", "VIRTUAL"]
-
 #: Note about links whose speed the machine hides.
 VIRTUAL = (
     "the links of GPUs have no speed, as in virtual machines, which hide switches and sockets from NCCL: "

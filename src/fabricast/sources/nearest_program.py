@@ -9,8 +9,6 @@ from itertools import islice
 
 from fabricast.sources.text import Format, Text
 
-__all__ = ["Resemblance", "resembled_format"]
-
 #: Similarity below which a line is of another kind.
 _LEAST = 0.55
 _MOST_LINES = 300

@@ -10,8 +10,6 @@ from fabricast.maxrate.message_times import MessageTime
 from fabricast.sources.messages import message_reading, numbers_of
 from fabricast.sources.text import Format, Reading, Text
 
-__all__ = ["FORMAT"]
-
 
 def _times(lines: Sequence[str]) -> Iterator[MessageTime]:
     """Parse netgauge's loggp pattern: PRTT(1, 0, s) is a full round trip in us."""

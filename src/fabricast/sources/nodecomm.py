@@ -11,8 +11,6 @@ from fabricast.maxrate.message_times import MessageTime
 from fabricast.sources.messages import message_reading, numbers_of
 from fabricast.sources.text import Format, Reading, Text
 
-__all__ = ["FORMAT"]
-
 _INT_BYTES = 4
 
 

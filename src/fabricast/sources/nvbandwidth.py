@@ -25,8 +25,6 @@ from fabricast.sources.bandwidth_matrices import (
 from fabricast.sources.copies import check_end, rate_facts
 from fabricast.sources.text import Format, Reading, Text
 
-__all__ = ["FORMAT"]
-
 _PROGRAM = "nvbandwidth"
 _VERSION = re.compile(r"(?:nvbandwidth Version:|\"git_version\" ?:) ?\"?v?([\d.]{1,20})")
 _DEVICE = re.compile(r"^Device (\d{1,3}): ([^(\n]{1,80}?)(?: \(([0-9a-fA-F:.]+)\))?\s*$")

@@ -10,8 +10,6 @@ from fabricast.core.facts import Content, Fact, Quantity
 from fabricast.core.units import PCIE_WIDTHS
 from fabricast.sources.text import Format, Reading, Text
 
-__all__ = ["FORMAT", "link_number", "short_address"]
-
 _ADDRESS = r"([0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-7])"
 _QUERY = "==NVSMI LOG=="
 # Lengths are bounded, so that a long line takes linear time.

@@ -8,8 +8,6 @@ from fabricast.core.facts import Content, Fact, Quantity
 from fabricast.sources.nvidia_smi import link_number, short_address
 from fabricast.sources.text import Format, Reading, Text
 
-__all__ = ["FORMAT"]
-
 #: Quantity of each column that is read.
 _COLUMNS = {
     "name": Quantity.GPU_MODEL,

@@ -9,8 +9,6 @@ from pathlib import Path
 from fabricast.core.facts import Content, Fact, Quantity
 from fabricast.sources.text import Format, Reading, Text
 
-__all__ = ["FORMAT", "lines_of_matrices"]
-
 _PROGRAM = "nvidia-smi topo -p2p r"
 #: Reasons that ``nvidia-smi topo -p2p`` prints.
 _REASONS = {

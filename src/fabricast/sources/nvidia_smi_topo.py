@@ -13,8 +13,6 @@ from fabricast.pcie.topology.tree import PATH_CLASSES
 from fabricast.sources.nvidia_smi_p2p import lines_of_matrices
 from fabricast.sources.text import Format, Reading, Text
 
-__all__ = ["FORMAT"]
-
 #: Command on the line of the header.
 _COMMAND = re.compile(r"^\W*nvidia-smi topo -\w+\s+(?=GPU0)")
 _FIRST_ROW = re.compile(r"^GPU0\s+X\b")

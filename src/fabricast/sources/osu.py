@@ -11,8 +11,6 @@ from fabricast.maxrate.message_times import MessageTime
 from fabricast.sources.messages import count_of, message_reading, numbers_of
 from fabricast.sources.text import Format, Reading, Text
 
-__all__ = ["FORMAT"]
-
 # Pages may leave out the blank.
 _TITLE = re.compile(r"# ?OSU")
 #: Supported tests: two processes or several pairs; not collectives or multi-threaded tests.

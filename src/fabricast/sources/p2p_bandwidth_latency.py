@@ -12,8 +12,6 @@ from fabricast.sources.bandwidth_matrices import Cell, check_complete, check_uni
 from fabricast.sources.copies import check_end, rate_facts
 from fabricast.sources.text import Format, Reading, Text
 
-__all__ = ["FORMAT"]
-
 _PROGRAM = "p2pBandwidthLatencyTest"
 #: Bus, device and domain in hexadecimal digits.
 _DEVICE = re.compile(

@@ -11,8 +11,6 @@ from fabricast.pcie.measurements.measured_graph import MeasuredGraph
 from fabricast.sources.copies import check_end, rate_facts
 from fabricast.sources.text import Format, Reading, Text
 
-__all__ = ["FORMAT"]
-
 _SEQUENTIAL = re.compile(r"=== Sequential P2P bandwidth \(GB/s\) ===")
 _STAGGERED = re.compile(r"=== Topology probe: staggered (?:reads|writes) by peer distance \(GB/s\) ===")
 _SINGLE = re.compile(r"=== Single (?:reader, all|GPU writes to all) \d+ peers concurrent \(GB/s\) ===")

@@ -11,8 +11,6 @@ from fabricast.maxrate.message_times import MessageTime
 from fabricast.sources.messages import message_reading, numbers_of
 from fabricast.sources.text import Format, Reading, Text
 
-__all__ = ["FORMAT"]
-
 _MIB = float(1 << 20)
 _TITLE = re.compile(r"\s*(RDMA_Write|RDMA_Read|Send|Atomic\S*)\s+(?:Post List\s+)?(Bidirectional\s+)?(BW|Latency)\s")
 # Pages take the "#" for a heading and leave it out.

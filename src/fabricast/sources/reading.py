@@ -19,8 +19,6 @@ from fabricast.sources.nearest_program import resembled_format
 from fabricast.sources.tables import COPIES, columns_of, of_parquet, table_format
 from fabricast.sources.text import Format, Text
 
-__all__ = ["STANDARD_INPUT", "facts_of_text", "read", "unknown_text"]
-
 #: Name of standard input.
 STANDARD_INPUT = "-"
 #: Size in bytes of the first part of a file, which decides whether it is a table that another reader reads.

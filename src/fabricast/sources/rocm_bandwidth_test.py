@@ -12,8 +12,6 @@ from fabricast.pcie.topology.memory import HOST
 from fabricast.sources.copies import check_end, rate_facts
 from fabricast.sources.text import Format, Reading, Text
 
-__all__ = ["FORMAT"]
-
 _BANDWIDTH_TEST = "RocmBandwidthTest"
 _DEVICE = re.compile(r"\s*Device:\s+(\d+),\s*(.*?)\s*$")
 _BUS = re.compile(r",\s*([0-9a-fA-F]{1,4}:[0-9a-fA-F.:]+)$")

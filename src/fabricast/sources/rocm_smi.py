@@ -10,8 +10,6 @@ from fabricast.core.warnings import CodedWarning, WarningCode
 from fabricast.pcie.topology.path_classes import ClassMatrix
 from fabricast.sources.text import Format, Reading, Text
 
-__all__ = ["FORMAT"]
-
 _GPU = re.compile(r"GPU(\d{1,15})")
 _ROCM_TITLE = re.compile(r"Link Type between two GPUs")
 _ROCM_NODE = re.compile(r"GPU\[(\d{1,15})\]\s*:\s*\(Topology\) Numa (?:Node|Affinity):\s*(-?\d{1,15})")

@@ -9,8 +9,6 @@ from fabricast.core.facts import Content, Fact, Quantity
 from fabricast.core.short_text import listed
 from fabricast.sources.text import Format, Reading, Text
 
-__all__ = ["FORMAT"]
-
 _PROGRAM = "show_gids"
 _ROW = re.compile(
     r"^\s*([a-z][\w.-]{1,40})\s+(\d{1,3})\s+(\d{1,3})\s+((?:[0-9a-f]{4}:){7}[0-9a-f]{4})\s+([\d.]{7,15}\s+)?"

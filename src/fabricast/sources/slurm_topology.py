@@ -8,8 +8,6 @@ from collections.abc import Iterator
 from fabricast.core.facts import Content, Quantity
 from fabricast.sources.text import Format, Reading, Text
 
-__all__ = ["FORMAT"]
-
 _SWITCH = re.compile(r"\bSwitchName\s*=", re.IGNORECASE)
 
 

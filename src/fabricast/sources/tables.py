@@ -15,8 +15,6 @@ from fabricast.pcie.measurements.files import RATE_COLUMNS, csv_copy_rows, parqu
 from fabricast.pcie.measurements.pair_tables import PAIR_COLUMNS, csv_pair_rows
 from fabricast.sources.text import Format, Reading, Text
 
-__all__ = ["COPIES", "FORMATS", "GRAPHS", "columns_of", "of_parquet", "table_format"]
-
 #: Lines of comments that may precede the header.
 _MOST_COMMENTS = 10_000
 

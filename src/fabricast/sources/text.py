@@ -12,8 +12,6 @@ from fabricast.core.facts import Block, Content, Fact, Kind, Place, Quantity
 from fabricast.inputs.files import decoded
 from fabricast.inputs.log_lines import clean_lines
 
-__all__ = ["Format", "Reading", "Text"]
-
 #: Largest text in characters whose clean lines are kept; larger logs are read line by line.
 _LARGEST_KEPT = 16_000_000
 

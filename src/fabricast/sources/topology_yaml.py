@@ -10,8 +10,6 @@ from fabricast.pcie.topology.files import read_tree
 from fabricast.sources.cluster_yaml import is_cluster
 from fabricast.sources.text import Format, Reading, Text
 
-__all__ = ["FORMAT"]
-
 _VERTICES = re.compile(r"^vertices:", re.MULTILINE)
 
 

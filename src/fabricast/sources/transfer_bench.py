@@ -12,8 +12,6 @@ from fabricast.pcie.measurements.measured_graph import MeasuredGraph
 from fabricast.sources.copies import check_end, rate_facts
 from fabricast.sources.text import Format, Reading, Text
 
-__all__ = ["FORMAT"]
-
 #: Prefix of host-memory endpoints; TransferBench always prints the number of the NUMA node.
 _NODE = "NUMA"
 _TRANSFER = re.compile(

@@ -12,8 +12,6 @@ from fabricast.maxrate.message_times import MessageTime
 from fabricast.sources.messages import message_reading
 from fabricast.sources.text import Format, Reading, Text
 
-__all__ = ["FORMAT"]
-
 _MIB = float(1 << 20)
 #: Header of a block of ucx_perftest; since 1.10 bandwidth tests print overhead instead of latency.
 _HEADER = re.compile(r"\|\s+(?:\|\s+)?(latency|overhead) \(usec\)")

@@ -9,8 +9,6 @@ from fabricast.core.facts import Content, Quantity
 from fabricast.core.number_text import size_text
 from fabricast.sources.text import Format, Reading, Text
 
-__all__ = ["FORMAT"]
-
 _PROGRAM = "ulimit -a"
 _LOCKED = re.compile(r"^\s*[Mm]ax locked memory\s+(?:\((?:kbytes, |k?bytes)-?l?\)\s+)?(\d{1,20}|unlimited)(.*)")
 #: Locked memory in bytes below which queues of network cards and buffers of NCCL do not fit.

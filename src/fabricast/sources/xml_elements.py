@@ -14,8 +14,6 @@ from defusedxml.common import DefusedXmlException
 from fabricast.core.errors import InputError
 from fabricast.sources.text import Text
 
-__all__ = ["Element", "parse_xml", "xml_root"]
-
 _XML = re.compile(r"^[ \t]*(?:<\?xml\b|<!DOCTYPE topology\b|<topology\b|<system\b)", re.MULTILINE)
 _FIRST_WORDS = ("<?xml", "<!DOCTYPE topology", "<topology", "<system")
 _END = re.compile(r"</(?:topology|system)>")

@@ -18,8 +18,6 @@ from fabricast.inputs.files import atomic_write
 from fabricast.runtime.machine import processor_name
 from fabricast.runtime.mpi_launch import launch
 
-__all__ = ["MeasuredTables", "measure_message", "measured_tables"]
-
 _TIMEOUT_S = 300
 #: Component, parent group, side and title of each timed region.
 _COMPONENTS = {

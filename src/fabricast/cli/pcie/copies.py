@@ -42,7 +42,6 @@ from fabricast.core.errors import InputError, unknown_name
 if TYPE_CHECKING:
     from fabricast.api.simulations import PacketHardware
 
-__all__ = ["app"]
 
 app = typer.Typer()
 

@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from fabricast.pcie.graphs.congestion_graphs import CongestionGraphs
     from fabricast.pcie.topology.tree import PcieTree
 
-__all__ = ["Patterns"]
-
 
 @dataclass(frozen=True)
 class Patterns:

@@ -45,7 +45,6 @@ if TYPE_CHECKING:
     from fabricast.api.prediction_table import Prediction
     from fabricast.pcie.topology.tree import PcieTree
 
-__all__ = ["app"]
 
 app = typer.Typer()
 

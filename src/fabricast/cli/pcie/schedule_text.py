@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from fabricast.pcie.schedules.results import ScheduleSearch
     from fabricast.pcie.topology.tree import PcieTree
 
-__all__ = ["parse_grid", "schedule_lines", "write_schedules"]
-
 
 def parse_grid(text: str) -> tuple[int, ...]:
     """Return a process grid from text such as 4x2."""

@@ -14,7 +14,6 @@ from fabricast.cli.options import DISPLAY, FILES, GPU, LINK, MEASUREMENTS, SYSTE
 if TYPE_CHECKING:
     from fabricast.pcie.topology.tree import PcieTree
 
-__all__ = ["app"]
 
 NETWORK_CARDS = typer.Option("--network-cards", help="Include network cards as endpoints, such as mlx5_0.")
 YAML_OUTPUT = typer.Option("--output", "-o", help="Write to this .yaml file instead of printing YAML.")

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from fabricast.pcie.topology.parts import PeerLink
     from fabricast.pcie.topology.tree import PcieTree
 
-__all__ = ["path_matrix", "tree_text"]
-
 
 def tree_text(tree: PcieTree) -> Tree:
     """Return a drawing of the tree for the terminal."""

@@ -15,7 +15,6 @@ from fabricast.results.connections import connect, report_full_disk
 if TYPE_CHECKING:
     from fabricast.pcie.topology.tree import PcieTree
 
-__all__ = ["trace_file"]
 
 #: Maximum number of transmissions in a trace; figures with more are not readable.
 _MOST_TRANSMISSIONS = 100_000

@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from fabricast.api.probes import Probe
     from fabricast.pcie.topology.tree import PcieTree
 
-__all__ = ["app"]
 
 app = typer.Typer()
 

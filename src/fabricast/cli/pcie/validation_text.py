@@ -14,8 +14,6 @@ from rich.table import Column, Table
 from fabricast.api.machines import MachineValidation, Reason
 from fabricast.core.short_text import listed
 
-__all__ = ["validation_text"]
-
 _WORST = 5
 #: Number of graphs that a line names; further graphs are counted.
 _NAMED = 3

@@ -18,21 +18,6 @@ from fabricast.nccl.settings import NcclSettings, cpu_of
 from fabricast.nccl.system import Cpu, PathType
 from fabricast.pcie.topology.files import builtin_names
 
-__all__ = [
-    "EFA",
-    "ETHERNET",
-    "NETWORKS",
-    "SLINGSHOT",
-    "VERBS",
-    "Cluster",
-    "cards_of",
-    "is_builtin_node",
-    "names_builtin_node",
-    "node_names",
-    "node_of",
-    "with_cards",
-]
-
 _COLUMNS = (
     "name",
     "gpu",

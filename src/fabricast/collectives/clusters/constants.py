@@ -9,8 +9,6 @@ from typing import NamedTuple
 from fabricast.core.resources import published
 from fabricast.inputs.csv_files import read_csv
 
-__all__ = ["COLUMNS", "FittedConstant", "Known", "fitted_constants", "known_constants"]
-
 COLUMNS = ("name", "value", "unit", "low", "high", "least", "most", "meaning")
 #: Values of the constants by name, in s, GB/s or 1.
 Known = MappingProxyType[str, float]

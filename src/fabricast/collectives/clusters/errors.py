@@ -19,8 +19,6 @@ from fabricast.core.resources import published
 from fabricast.inputs.csv_files import CsvRow, read_csv
 from fabricast.nccl.costs import Operation
 
-__all__ = ["ClusterError", "cluster_error", "interpolation_error_text", "many_nodes_range", "recorded_cluster_errors"]
-
 
 @dataclass(frozen=True)
 class ClusterError:

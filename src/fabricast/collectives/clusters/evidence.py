@@ -21,18 +21,6 @@ from fabricast.inputs.csv_files import CsvRow, read_csv
 from fabricast.nccl.costs import Algorithm, CostTable, Operation, bus_factor
 from fabricast.nccl.system import parse_version
 
-__all__ = [
-    "ERROR_COLUMNS",
-    "MANY_NODES",
-    "MANY_NODES_WORDS",
-    "PublicCase",
-    "cluster_class",
-    "cluster_errors",
-    "cluster_times",
-    "operation_class",
-    "public_cases",
-]
-
 _NODE_COLUMNS = (
     "machine", "computer", "node", "cards", "card_gbit_s", "network", "process_gpus", "nccl_version", "virtual", "note",
 )  # fmt: skip

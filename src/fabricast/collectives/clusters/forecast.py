@@ -30,8 +30,6 @@ from fabricast.nccl.costs import Algorithm, Operation, bus_factor
 from fabricast.nccl.records import NcclTestsTable
 from fabricast.nccl.system import PathType
 
-__all__ = ["ClusterForecast", "forecast_cluster"]
-
 _Array = NDArray[np.float64]
 #: Most GPUs of a node of the public machines, and of one host.
 _MOST_GPUS, _MOST_OF_HOST = 8, 16

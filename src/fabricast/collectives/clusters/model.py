@@ -17,8 +17,6 @@ from fabricast.inputs.gpus import gpu_model
 from fabricast.nccl.costs import Algorithm, CostTable, Operation, Protocol
 from fabricast.nccl.hosts import host_costs
 
-__all__ = ["Calibration", "ClusterModel", "refusal_of"]
-
 _Array = NDArray[np.float64]
 _PCIE_OF_CARDS = "PCIe link of the network cards"
 #: Constants by what they limit. The relative change of the time by a change of a group is the share of the group.

@@ -12,8 +12,6 @@ from fabricast.machine.machine import Machine
 from fabricast.nccl.system import PathType
 from fabricast.pcie.topology.tree import PcieTree
 
-__all__ = ["cluster_of_machine"]
-
 #: Path classes of a GPU and its network card; NODE is a path over host bridges of one NUMA node.
 _ATTACH = {"PIX": PathType.PIX, "PXB": PathType.PXB, "PHB": PathType.PHB, "NODE": PathType.PHB, "SYS": PathType.SYS}
 

@@ -13,8 +13,6 @@ from fabricast.nccl.records import NcclLog
 from fabricast.nccl.settings import with_environment
 from fabricast.nccl.system import PathType, parse_version
 
-__all__ = ["ClusterOptions", "cluster_of"]
-
 #: Most GPUs of one host; nodes with more are NVLink domains of several hosts.
 _MOST_OF_HOST = 16
 

@@ -19,8 +19,6 @@ from fabricast.nccl.records import NcclTestsTable
 #: Statements that a file and a user can make.
 _OF_BOTH = ("nodes", "network", "gpus", "oversubscription", "gpus_per_process", "gpudirect", "nvls", "nccl_version")
 
-__all__ = ["ignored_keys", "kinds_of", "names_linked_gpus", "node_of_tables"]
-
 
 def kinds_of(
     statement: ClusterStatement, options: ClusterOptions, gpu: str | None = None

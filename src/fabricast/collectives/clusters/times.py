@@ -20,8 +20,6 @@ from fabricast.nccl.costs import Algorithm, Operation, Protocol
 from fabricast.nccl.hosts import Graphs, channels_for_use, host_graphs, ll128_limits, ll_limit
 from fabricast.nccl.schedule import channels_in_use, ring_chunks
 
-__all__ = ["PCIE_FACTOR", "ClusterTimes", "Pair"]
-
 #: Name of a factor of the PCIe links of cards.
 PCIE_FACTOR = "pcie_factor"
 #: Algorithm and protocol.

@@ -10,8 +10,6 @@ import pandas as pd
 from fabricast.collectives.clusters.forecast import ClusterForecast
 from fabricast.core.warnings import CodedWarning, WarningCode
 
-__all__ = ["slowest_forecast"]
-
 
 def slowest_forecast(forecasts: Sequence[ClusterForecast], counts: Sequence[int]) -> ClusterForecast:
     """Return the forecast of a cluster from those of clusters that have only one of its kinds of nodes each.

@@ -24,17 +24,6 @@ from fabricast.core.resources import published
 from fabricast.inputs.csv_files import CsvRow, read_csv
 from fabricast.nccl.costs import steps_of
 
-__all__ = [
-    "BAND",
-    "LEFT_OUT",
-    "case_times",
-    "error_table",
-    "machine_errors",
-    "one_row_per_size",
-    "recorded_errors",
-    "state_errors",
-]
-
 #: Share of an error that is within the band.
 BAND = 0.15
 #: Name of the forecasts of machines that were left out of the fit of the constants.

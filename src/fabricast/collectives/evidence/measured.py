@@ -26,8 +26,6 @@ from fabricast.nccl.settings import NcclSettings, with_environment
 from fabricast.nccl.system import NEWEST, Cpu, parse_version
 from fabricast.pcie.topology.files import load_tree
 
-__all__ = ["MeasuredCase", "gpu_of", "is_of_nccl_tests", "measured_cases", "measured_machine"]
-
 #: Smaller sizes are rounded up to one grain of the protocols.
 _SMALLEST_BYTES = 256
 _COLUMNS = (

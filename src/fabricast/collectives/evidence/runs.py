@@ -10,8 +10,6 @@ from pathlib import Path
 from fabricast.core.errors import InputError
 from fabricast.inputs.files import write_text
 
-__all__ = ["PROGRAM", "measure_to_files", "unavailable_reason"]
-
 #: Program of nccl-tests, searched in PATH.
 PROGRAM = "all_reduce_perf"
 #: First words of a log that has no measurements.

@@ -17,8 +17,6 @@ from fabricast.collectives.plan import Plan, nccl_plan
 from fabricast.core.resources import published
 from fabricast.inputs.csv_files import read_csv
 
-__all__ = ["CollectiveTables", "collective_tables"]
-
 _FORECASTS = {"fabricast": "forecast_s", "nccl_estimate": "nccl_s", "alpha_beta": "alpha_beta_s"}
 _STUDY = "collectives"
 

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
     from fabricast.config import Config
 
-__all__ = ["Entry", "Read", "figures_of", "lazy_module", "readings_entry"]
 
 #: Function that returns a table by its name.
 Read: TypeAlias = "Callable[[str], pd.DataFrame]"

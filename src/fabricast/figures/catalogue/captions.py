@@ -7,8 +7,6 @@ import importlib
 from fabricast.core.resources import published
 from fabricast.inputs.studies import study_names
 
-__all__ = ["caption_files"]
-
 
 def caption_files() -> dict[str, str]:
     """Return the text of the caption file of every figure of the catalogue, by path below workflow/report."""

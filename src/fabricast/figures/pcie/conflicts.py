@@ -12,8 +12,6 @@ from fabricast.pcie.models.catalogue import MODELS
 from fabricast.pcie.models.evaluation import factors
 from fabricast.pcie.topology.regular import regular_tree
 
-__all__ = ["plot_port_conflicts"]
-
 #: Values of tau on the slides: of the complete example, and of the validation.
 _TAU = {"example: 0.2": 0.2, "validation: 1 − 1/1.21": 1 - 1 / 1.21}
 _STYLES = ("-", "--", ":")

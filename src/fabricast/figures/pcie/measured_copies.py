@@ -10,8 +10,6 @@ from matplotlib.figure import Figure
 from fabricast.figures.colours import COLOURS
 from fabricast.figures.style import PAGE_WIDTH_IN
 
-__all__ = ["plot_measured_copies"]
-
 _MODELS = (
     ("no_contention_bytes_per_s", "no contention", COLOURS[2]),
     ("sharing_bytes_per_s", "fair link sharing", COLOURS[1]),

@@ -20,8 +20,6 @@ from fabricast.figures.style import COLUMN_WIDTH_IN, PAGE_WIDTH_IN, legend_below
 from fabricast.pcie.models.catalogue import MODELS
 from fabricast.pcie.topology.tree import PcieTree
 
-__all__ = ["LOADS", "plot_link_loads", "plot_probes", "plot_slowdown", "plot_worked_example"]
-
 _FAMILIES = ("exhaustive", "scatter", "gather", "all_to_all", "random", "user")
 #: Colours of the families of graphs, distinct from those of models.
 _FAMILY_COLOURS = (MORE_COLOURS[1], COLOURS[5], MORE_COLOURS[4], MORE_COLOURS[3], MORE_COLOURS[9], MORE_COLOURS[7])

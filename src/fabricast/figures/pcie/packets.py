@@ -13,8 +13,6 @@ from matplotlib.patches import Patch
 from fabricast.figures.colours import COLOURS
 from fabricast.figures.style import PAGE_WIDTH_IN
 
-__all__ = ["plot_packet_timeline"]
-
 #: Number of transmissions of the busiest link that the window shows.
 _SEEN = 24
 #: Shortest interval whose rate is drawn, as a fraction of the run.

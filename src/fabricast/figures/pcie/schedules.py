@@ -16,8 +16,6 @@ from matplotlib.patches import Patch
 from fabricast.figures.colours import COLOURS
 from fabricast.figures.style import PAGE_WIDTH_IN, ink_on
 
-__all__ = ["plot_schedule_distribution", "plot_schedule_gain", "plot_schedule_timeline"]
-
 _MODEL = "congestion_factor"
 
 

@@ -26,16 +26,6 @@ from fabricast.pcie.models.evaluation import factors
 from fabricast.pcie.tables.graphs import graphs_from_rows
 from fabricast.pcie.topology.tree import PcieTree
 
-__all__ = [
-    "plot_error_by_size",
-    "plot_error_distribution",
-    "plot_error_features",
-    "plot_model_hardware",
-    "plot_predicted_simulated",
-    "plot_worst_case",
-]
-
-
 #: Number of copies above which graphs are single collective patterns, which other figures show.
 _MOST_COPIES = 12
 #: Largest error in percent and least share of copies in percent on the axes of error distributions.

@@ -10,8 +10,6 @@ from typing import Any
 from fabricast.core.errors import InputError
 from fabricast.runtime.cuda_driver import CUDA_GROUP, c_text, checked
 
-__all__ = ["Gpu"]
-
 _KERNELS = Path(__file__).with_name("kernels.cu")
 _POINTER, _COUNT, _NUMBER = ctypes.c_void_p, ctypes.c_ulonglong, ctypes.c_uint
 #: Types of the arguments of each kernel.

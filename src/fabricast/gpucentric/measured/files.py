@@ -13,8 +13,6 @@ from fabricast.inputs.files import write_text
 from fabricast.runtime.cuda_driver import unavailable_reason
 from fabricast.runtime.machine import pin_to_local_cores
 
-__all__ = ["measure_to_file"]
-
 
 def measure_to_file(
     path: Path | str,

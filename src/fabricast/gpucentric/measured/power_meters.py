@@ -12,8 +12,6 @@ import numpy as np
 
 from fabricast.core.errors import InputError
 
-__all__ = ["GpuMeter", "ProcessorMeter", "mean_power_w"]
-
 _RAPL = Path("/sys/class/powercap")
 _SAMPLE_S = 0.01
 

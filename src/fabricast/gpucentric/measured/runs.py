@@ -15,8 +15,6 @@ from fabricast.core.errors import InputError
 from fabricast.gpucentric.measured.cuda_device import Gpu
 from fabricast.gpucentric.measured.power_meters import GpuMeter, ProcessorMeter, mean_power_w
 
-__all__ = ["CELL_COLUMNS", "PATTERNS", "measure_gpu"]
-
 #: Columns of a run, with one row per burst and cell.
 CELL_COLUMNS = (
     "quantity",

@@ -15,8 +15,6 @@ from fabricast.inputs.csv_files import read_csv
 from fabricast.inputs.files import read_text, write_text
 from fabricast.inputs.parameters import PARAMETER_COLUMNS, Parameter, parameter_table
 
-__all__ = ["GpuTables", "gpu_parameters", "gpu_probes", "gpu_tables", "read_cells", "write_derived"]
-
 #: Name of the measured system in all tables.
 SYSTEM = "this_gpu"
 _COLUMNS = ["gpu", "quantity", "item", "memory", "clock", "size_bytes", "copies", "value", "spread", "bursts", "unit"]

@@ -11,8 +11,6 @@ import numpy as np
 
 from fabricast.runtime.compilation import allocation_free, njit
 
-__all__ = ["FORM_CODES", "PARAMETERS", "Cells", "Piece", "fit_piece"]
-
 #: Array order of the parameters of all forms.
 PARAMETERS = ("s", "s0", "s1", "s2", "k_s", "k0", "r_x", "r_c", "r_b", "r_i", "k_n")
 _S, _S0, _S1, _S2, _K_S, _K0, _R_X, _R_C, _R_B, _R_I, _K_N = range(len(PARAMETERS))

@@ -21,8 +21,6 @@ from fabricast.maxrate.measured.ping_pong import COLUMNS
 from fabricast.runtime.machine import available_cores, processor_name
 from fabricast.runtime.mpi_launch import launch, unavailable_reason
 
-__all__ = ["PATHS", "largest_pairs", "measure_all", "read_runs", "run_measurements", "write_cells"]
-
 #: Environment variables of MPICH and Open MPI that select a path.
 PATHS: dict[str, dict[str, str]] = {
     "shared_memory": {},

@@ -16,8 +16,6 @@ from pathlib import Path
 
 import numpy as np
 
-__all__ = ["COLUMNS", "main"]
-
 COLUMNS = (
     "processes",
     "size_bytes",

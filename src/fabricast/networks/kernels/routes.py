@@ -14,8 +14,6 @@ import numpy as np
 
 from fabricast.runtime.compilation import allocation_free, njit
 
-__all__ = ["add_indirect", "add_static", "add_traffic", "distances", "divisors", "static_routes"]
-
 
 @njit
 def distances(begin, neighbour, leaves):

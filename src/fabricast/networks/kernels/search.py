@@ -7,8 +7,6 @@ import numpy as np
 from fabricast.networks.kernels.routes import add_static
 from fabricast.runtime.compilation import allocation_free, njit
 
-__all__ = ["anneal", "cost_of", "eighth_power"]
-
 
 @allocation_free(inline="always")
 def _random(state):

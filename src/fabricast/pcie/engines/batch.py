@@ -13,8 +13,6 @@ from fabricast.pcie.topology.paths import link_labels, reverse_links
 from fabricast.pcie.topology.tree import PcieTree
 from fabricast.runtime.threads import over_blocks
 
-__all__ = ["graph_times"]
-
 #: Graphs of a block; each thread evaluates one block at a time.
 _BLOCK = 512
 

@@ -17,7 +17,6 @@ from fabricast.pcie.topology.tree import PcieTree
 if TYPE_CHECKING:
     from fabricast.pcie.engines.kernels.links import Links
 
-__all__ = ["LAST", "LinkNames", "SharedLimit", "links_of", "named_links_of"]
 
 _REVERSE: dict[CopyClass, CopyClass] = {
     "local": "local",

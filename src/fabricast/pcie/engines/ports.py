@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from fabricast.pcie.engines.kernels.links import Links
     from fabricast.pcie.engines.kernels.ports import Ports
 
-__all__ = ["link_order", "new_ports", "no_ports", "reordered"]
 
 #: Maximum number of sets of copies, and of their rates, that are kept.
 _MOST_SETS, _MOST_RATES = 1 << 12, 1 << 21

@@ -6,8 +6,6 @@ from fabricast.core.errors import PeerLinkError
 from fabricast.pcie.graphs.congestion_graphs import CongestionGraphs
 from fabricast.pcie.topology.tree import PcieTree
 
-__all__ = ["reject_peer_copies"]
-
 
 def reject_peer_copies(tree: PcieTree, graphs: CongestionGraphs) -> None:
     """Raise an error if a graph copies between endpoints with a direct link.

@@ -8,8 +8,6 @@ from fabricast.core.errors import InputError, unknown_name
 from fabricast.pcie.graphs.congestion_graphs import Pair
 from fabricast.pcie.topology.tree import PcieTree
 
-__all__ = ["COLLECTIVES", "card_pairs", "collective_pairs"]
-
 
 def _ring(count: int) -> list[list[Pair]]:
     """Return the step of a ring algorithm, in which every rank sends to the next one.

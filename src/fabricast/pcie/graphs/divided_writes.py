@@ -8,8 +8,6 @@ from numpy.typing import NDArray
 from fabricast.core.warnings import CodedWarning, WarningCode
 from fabricast.pcie.topology.tree import PcieTree
 
-__all__ = ["divided_writes", "divided_writes_warning"]
-
 
 def _is_port(tree: PcieTree, lower: str, upper: str) -> bool:
     """Return whether a link is a port of a root complex, or else of the root."""

@@ -6,8 +6,6 @@ import math
 from collections.abc import Sequence
 from html import escape
 
-__all__ = ["graph_svg"]
-
 #: Maximum number of arrows.
 _MOST_ARROWS = 240
 _RADIUS, _MARGIN, _DOT = 90.0, 24.0, 9.0

@@ -12,8 +12,6 @@ from fabricast.core.feature_importance import explain_by_features
 from fabricast.pcie.graphs.congestion_graphs import CongestionGraphs
 from fabricast.pcie.topology.tree import PcieTree
 
-__all__ = ["GraphFeatures", "describe_graphs", "explain_errors", "feature_frame", "isomorphism_class"]
-
 #: Grouped cross-validation is not meaningful with fewer isomorphism classes.
 _FEWEST_CLASSES = 20
 #: Sample size that bounds the training time.

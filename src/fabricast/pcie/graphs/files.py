@@ -23,8 +23,6 @@ from fabricast.pcie.graphs.rows import GraphRows
 from fabricast.pcie.topology.memory import HOST, has_host_memory, nearest_memory
 from fabricast.pcie.topology.tree import PcieTree
 
-__all__ = ["GraphBlocks", "ScatteredGraphError", "count_rows", "graph_blocks", "read_ends", "read_graphs"]
-
 #: Size of a block of CSV in bytes and of Parquet in rows: both contain about the same number of copies.
 _BLOCK_BYTES, _BLOCK_ROWS = 1_400_000, 122_880
 #: Limit of the rows of a Parquet file that is read whole: compression makes a file with billions of equal rows small.

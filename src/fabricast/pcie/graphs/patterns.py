@@ -14,8 +14,6 @@ from fabricast.pcie.graphs.congestion_graphs import Pair
 from fabricast.pcie.graphs.files import read_ends
 from fabricast.pcie.topology.tree import PcieTree
 
-__all__ = ["Pattern", "halo_pattern", "read_pattern"]
-
 
 @dataclass(frozen=True)
 class Pattern:

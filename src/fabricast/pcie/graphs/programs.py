@@ -10,8 +10,6 @@ from numpy.typing import NDArray
 
 from fabricast.core.errors import unknown_name
 
-__all__ = ["PROGRAMS", "CopyProgram", "program_of"]
-
 
 @dataclass(frozen=True)
 class CopyProgram:

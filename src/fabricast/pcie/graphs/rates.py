@@ -15,8 +15,6 @@ from fabricast.pcie.graphs.congestion_graphs import MOST_COPIES
 from fabricast.pcie.topology.parts import PeerLink
 from fabricast.pcie.topology.paths import CopyClass
 
-__all__ = ["CopyTimes", "Estimate", "Limit", "Rates", "Statistic", "TotalRate", "check_flows", "printed_rates"]
-
 #: Rate of concurrent copies that a benchmark prints.
 Statistic = Literal["total", "sum_of_copies", "sum_of_targets", "sum_of_sources", "last_listed"]
 

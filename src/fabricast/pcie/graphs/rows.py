@@ -11,8 +11,6 @@ from fabricast.core.errors import InputError
 from fabricast.pcie.graphs.congestion_graphs import CongestionGraphs
 from fabricast.pcie.graphs.programs import PROGRAMS
 
-__all__ = ["GraphRows"]
-
 
 @dataclass(frozen=True)
 class GraphRows:

@@ -13,8 +13,6 @@ from fabricast.pcie.graphs.congestion_graphs import Pair, all_to_all, gather, sc
 from fabricast.pcie.graphs.symmetry import PairMasks, count_graphs, subset_orbits
 from fabricast.pcie.topology.tree import PcieTree
 
-__all__ = ["exhaustive_graphs", "random_graphs", "stress_set", "validation_set"]
-
 #: Seed of the validation set, fixed so that the set is reproducible (date of SC16).
 VALIDATION_SEED = 20161113
 

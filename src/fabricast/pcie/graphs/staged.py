@@ -13,8 +13,6 @@ from fabricast.pcie.graphs.congestion_graphs import CongestionGraphs
 from fabricast.pcie.topology.memory import nearest_memory
 from fabricast.pcie.topology.tree import PcieTree
 
-__all__ = ["TRANSPORTS", "chunk_overhead_s", "staged_copies", "staged_graphs"]
-
 #: Transports of a forecast.
 TRANSPORTS = ("auto", "p2p", "staged")
 

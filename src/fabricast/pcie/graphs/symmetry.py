@@ -14,8 +14,6 @@ from fabricast.pcie.graphs.congestion_graphs import Pair
 from fabricast.pcie.topology.symmetry import automorphisms
 from fabricast.pcie.topology.tree import PcieTree
 
-__all__ = ["PairMasks", "canonical_form", "canonical_forms", "count_graphs", "subset_orbits"]
-
 
 class PairMasks:
     """Bit-mask representation of pair sets, and their canonical forms.

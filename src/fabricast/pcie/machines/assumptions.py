@@ -7,8 +7,6 @@ from dataclasses import dataclass, field
 
 from fabricast.core.warnings import CodedWarning, WarningCode
 
-__all__ = ["Assumptions"]
-
 
 @dataclass(frozen=True)
 class Assumptions:

@@ -38,8 +38,6 @@ from fabricast.pcie.topology.paths import (
 )
 from fabricast.pcie.topology.tree import PcieTree
 
-__all__ = ["BEYOND", "CALIBRATION_ORDER", "LINK_PAYLOAD", "calibrate_machine", "highest_link_rate", "uncalibrated"]
-
 #: Measured rates that exceed the link rates by more than this share contradict the tree, or are an artefact.
 BEYOND = 0.1
 #: Source of the single-copy rate if none was measured or specified.

@@ -16,8 +16,6 @@ from fabricast.pcie.measurements.measured_graph import MeasuredGraph
 from fabricast.pcie.topology.memory import HOST
 from fabricast.pcie.topology.tree import PcieTree, single_copy_rate_of
 
-__all__ = ["causes"]
-
 #: Relative error above which a graph deviates from its forecast.
 _DEVIATES = 0.15
 #: Ratio of both directions of a pair below which the slower one is reported.

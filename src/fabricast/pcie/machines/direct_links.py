@@ -9,8 +9,6 @@ import numpy as np
 
 from fabricast.pcie.topology.parts import PeerLink
 
-__all__ = ["calibrated_links"]
-
 _SWITCH = "NVSwitch"
 
 

@@ -33,17 +33,6 @@ from fabricast.pcie.topology.parts import PeerLink, direct_rates
 from fabricast.pcie.topology.paths import CopyClass, copy_class_of
 from fabricast.pcie.topology.tree import PcieTree
 
-__all__ = [
-    "ASSUMPTIONS",
-    "ENDPOINT_ENGINES",
-    "ENGINE_MODELS",
-    "PORTS_AND_ENGINES",
-    "UNPROBED",
-    "USES",
-    "EngineModel",
-    "EngineTimes",
-]
-
 PORTS_AND_ENGINES, ENDPOINT_ENGINES = "ports_and_engines", "endpoint_engines"
 #: Titles of the models by name.
 ENGINE_MODELS = {

@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-__all__ = ["Exclusion", "Reason"]
-
 
 class Reason(StrEnum):
     """Stable code of the reason for which a measured graph is excluded from validation."""

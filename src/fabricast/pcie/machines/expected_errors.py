@@ -22,22 +22,6 @@ from fabricast.pcie.measurements.measured_graph import (
 )
 from fabricast.pcie.topology.tree import PcieTree
 
-__all__ = [
-    "HOST_MEMORY",
-    "INTER_SOCKET_LINK",
-    "SOCKET_ROUTES",
-    "DefaultError",
-    "ExpectedError",
-    "UnprobedError",
-    "default_error_text",
-    "default_errors",
-    "expected_error_text",
-    "expected_errors",
-    "graph_classes",
-    "unmeasured_error_text",
-    "unprobed_errors",
-]
-
 #: Limits that a machine's probes measure.
 HOST_MEMORY, INTER_SOCKET_LINK = "host memory", "link between root complexes"
 #: Routes between sockets, which no probe measures: the same copies in the reverse direction have other routes.

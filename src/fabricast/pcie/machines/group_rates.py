@@ -13,19 +13,6 @@ from fabricast.pcie.topology.memory import ends_of, is_host, root_complex_of
 from fabricast.pcie.topology.paths import CopyClass, link_labels
 from fabricast.pcie.topology.tree import PcieTree
 
-__all__ = [
-    "GROUPED_CLASSES",
-    "IsolatedCopy",
-    "copies_over",
-    "group_of",
-    "group_rate_sources",
-    "rates_of_groups",
-    "slow_groups",
-    "slow_link_warnings",
-    "slow_links",
-    "without_slow_links",
-]
-
 #: Path classes whose groups may differ: copies of host memory, and copies across host bridges.
 GROUPED_CLASSES: tuple[CopyClass, ...] = ("host_in", "host_out", "remote_in", "remote_out", "crossing")
 #: Path classes of copies between GPUs.

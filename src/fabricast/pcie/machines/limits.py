@@ -24,23 +24,6 @@ from fabricast.pcie.topology.memory import (
 from fabricast.pcie.topology.paths import are_disjoint, child_above, copy_class_of
 from fabricast.pcie.topology.tree import PcieTree
 
-__all__ = [
-    "INTER_SOCKET_LIMITS",
-    "PROBES",
-    "THROTTLED",
-    "by_links",
-    "host_link_capacity",
-    "inter_socket_limits",
-    "inter_socket_link_count",
-    "inter_socket_routes",
-    "limit_of_probe",
-    "memory_limit",
-    "root_complex_limits",
-    "with_host_bridge_capacity",
-    "with_inter_socket_capacity",
-]
-
-
 _MEMORY_PROBE, _NODE_PROBE = "all GPUs of a root complex", "several GPUs, one NUMA node"
 _CROSSING_PROBE = "several copies between GPUs across the root complex"
 _INTER_SOCKET_PROBE, _REMOTE_PROBE = "several copies between two root complexes", "several copies of remote memory"

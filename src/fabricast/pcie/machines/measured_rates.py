@@ -15,8 +15,6 @@ from fabricast.pcie.machines.validation import forecast_graph
 from fabricast.pcie.measurements.measured_graph import EXCLUDED_ROLES, MeasuredGraph, flows_of
 from fabricast.pcie.topology.tree import PcieTree
 
-__all__ = ["CONTRADICTS", "Comparison", "MeasuredRates"]
-
 #: Relative difference above which a forecast contradicts a measured rate.
 CONTRADICTS = 0.15
 _Flows = tuple[tuple[int, int], ...]

@@ -16,8 +16,6 @@ from fabricast.pcie.measurements.measured_graph import MANY_COPIES, MeasuredGrap
 from fabricast.pcie.topology.memory import with_host_memory
 from fabricast.pcie.topology.tree import PcieTree
 
-__all__ = ["ValidatedMachine", "left_out_rates"]
-
 #: Candidate pauses, as shares of the duration of an isolated copy.
 _PAUSES = np.arange(5, 30, 5) / 100
 #: Draws per pause. Copies are repeated as often as in forecasts: with 20 repetitions all-to-all copies are not yet in a

@@ -18,8 +18,6 @@ from fabricast.pcie.machines.limits import (
 from fabricast.pcie.topology.memory import UNLIMITED, ends_of, is_host, memory_of_flows
 from fabricast.pcie.topology.tree import PcieTree
 
-__all__ = ["limits_of"]
-
 
 def limits_of(
     calibration: Rates, tree: PcieTree, flows: Sequence[tuple[str, str]]

@@ -23,8 +23,6 @@ from fabricast.pcie.topology.memory import UNLIMITED, ends_of, is_host, is_inter
 from fabricast.pcie.topology.paths import copy_class_of, narrowest_link
 from fabricast.pcie.topology.tree import PcieTree
 
-__all__ = ["unknown_limits", "with_inter_socket_limit", "with_inter_socket_worst_case"]
-
 
 def unknown_limits(rates: Rates, tree: PcieTree, flows: Sequence[tuple[str, str]]) -> list[Exclusion]:
     """Return the limits of some copies that neither a probe nor the topology determines."""

@@ -23,8 +23,6 @@ from fabricast.pcie.topology.parts import direct_rates
 from fabricast.pcie.topology.paths import copy_class_of
 from fabricast.pcie.topology.tree import PcieTree
 
-__all__ = ["machine_warnings"]
-
 #: Relative error above which a graph counts as deviating.
 _DEVIATES = 0.15
 #: PCIe 6.0 with 16 lanes; and the share of a link's rate below which a single copy is implausibly slow.

@@ -13,9 +13,6 @@ from fabricast.pcie.topology.tree import PcieTree
 from fabricast.runtime.cuda_driver import c_text, checked
 from fabricast.runtime.machine import pin_to_local_cores
 
-__all__ = ["MachineGpus"]
-
-
 #: Consecutive copies of each flow: forecasts are of flows that repeat their copies.
 _IN_A_ROW = 4
 

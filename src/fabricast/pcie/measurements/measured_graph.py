@@ -11,24 +11,6 @@ from fabricast.pcie.graphs.rates import Statistic
 from fabricast.pcie.topology.memory import HOST, _memory_called, ends_of, is_host, is_inter_socket
 from fabricast.pcie.topology.tree import PcieTree
 
-__all__ = [
-    "BETWEEN_ROOTS",
-    "CALIBRATION",
-    "DIRECT_LINKS",
-    "EXCLUDED_ROLES",
-    "FASTEST_BYTES_PER_S",
-    "FEW_COPIES",
-    "HOST_COPIES",
-    "JUDGED",
-    "MANY_COPIES",
-    "MOST_OF_FEW",
-    "TEST",
-    "UNKNOWN_ROLE",
-    "MeasuredGraph",
-    "flows_of",
-    "graph_class",
-]
-
 #: Faster rates are typing errors.
 FASTEST_BYTES_PER_S = 1e13
 #: Role of measurements that are used for calibration.

@@ -15,8 +15,6 @@ from fabricast.pcie.measurements.measured_graph import CALIBRATION, MeasuredGrap
 from fabricast.pcie.topology.memory import HOST
 from fabricast.pcie.topology.tree import PcieTree
 
-__all__ = ["PAIR_COLUMNS", "PairTable", "csv_pair_rows", "pairs_of_rows"]
-
 PAIR_COLUMNS = ("source", "target", "kind", "value", "unit")
 _OPTIONAL = ("machine", "system", "reference", "note")
 #: Name that stands for every GPU.

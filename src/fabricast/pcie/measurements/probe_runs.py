@@ -15,8 +15,6 @@ from fabricast.pcie.measurements.probes import Probe
 from fabricast.pcie.topology.memory import HOST
 from fabricast.pcie.topology.tree import PcieTree
 
-__all__ = ["COPY_COLUMNS", "measure_probes", "measured_text"]
-
 #: Columns of measured copies for `fabricast validate`, one row per copy and repetition.
 COPY_COLUMNS = ("graph", "source", "target", "size_bytes", "elapsed_s", "repetition", "program", "role")
 _LEAST_REPETITIONS = 5

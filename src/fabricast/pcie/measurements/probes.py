@@ -11,9 +11,6 @@ from fabricast.pcie.topology.memory import HOST, root_complex_of
 from fabricast.pcie.topology.paths import are_disjoint, child_above, copy_class_of, narrowest_link
 from fabricast.pcie.topology.tree import PcieTree
 
-__all__ = ["Probe", "probe_csv", "proposed_probes"]
-
-
 _WRITES, _READS = "unordered_writes", "unordered_reads"
 _SWITCH = "NVSwitch"
 #: Share of the usual copy size at which pauses between copies would be visible.

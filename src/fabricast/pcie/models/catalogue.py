@@ -10,8 +10,6 @@ from numpy.typing import NDArray
 
 from fabricast.core.errors import unknown_name
 
-__all__ = ["ABLATIONS", "MODELS", "VALIDATED", "CongestionOptions", "Model", "named_model"]
-
 
 @dataclass(frozen=True)
 class CongestionOptions:

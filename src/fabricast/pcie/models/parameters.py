@@ -18,8 +18,6 @@ from fabricast.inputs.parameters import Parameter, read_parameter_rows, read_par
 from fabricast.pcie.models.catalogue import Model
 from fabricast.pcie.topology.tree import PcieTree
 
-__all__ = ["MachineParameters", "machine_parameters", "read_machine_parameters"]
-
 _UNITS = {"bandwidth": "bytes/s", "tau": "1", "crossing_cost": "1"}
 #: Bounds of the parameters; `tau` must be below its upper bound.
 _BOUNDS = {"bandwidth": (1e6, 1e13), "tau": (0.0, 1.0), "crossing_cost": (1.0, 100.0)}

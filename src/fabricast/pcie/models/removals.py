@@ -12,8 +12,6 @@ from numpy.typing import NDArray
 from fabricast.pcie.graphs.congestion_graphs import CongestionGraphs
 from fabricast.pcie.topology.tree import PcieTree
 
-__all__ = ["MOST_IN_GRAPH", "MOST_OF_RANDOM", "Removals", "Times", "removal_texts", "removals"]
-
 #: Maximum number of copies of a graph that is evaluated again: the work grows with the cube of this number.
 MOST_IN_GRAPH = 256
 #: The same for programs with a random order, which are evaluated with many draws.

@@ -17,8 +17,6 @@ from fabricast.core.errors import InputError
 from fabricast.pcie.graphs.congestion_graphs import CongestionGraphs
 from fabricast.pcie.topology.tree import PcieTree
 
-__all__ = ["UserModel", "UserRates", "named_function"]
-
 #: Function of topology and running copies, as pairs of endpoint names, that returns the rate of each in bytes/s.
 UserRates = Callable[[PcieTree, Sequence[tuple[str, str]]], Sequence[float]]
 #: Remaining bytes of a copy below which it is complete.

@@ -22,8 +22,6 @@ from fabricast.pcie.topology.regular import regular_tree
 from fabricast.pcie.topology.symmetry import shape_arrays
 from fabricast.pcie.topology.tree import PcieTree
 
-__all__ = ["simulate", "warm_up"]
-
 #: Number of phases for each graph, and for graphs with different completion times in these phases.
 _FIRST_PHASES, _ALL_PHASES = 3, 9
 #: Relative range of completion times up to which a graph counts as insensitive to the phase.

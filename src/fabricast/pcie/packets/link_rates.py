@@ -11,8 +11,6 @@ from fabricast.pcie.models.parameters import read_machine_parameters
 from fabricast.pcie.packets.hardware import PacketHardware
 from fabricast.pcie.topology.tree import PcieTree
 
-__all__ = ["hardware_on"]
-
 #: Relative tolerance, because topology files round link rates.
 _RATE_TOLERANCE = 0.02
 

@@ -10,8 +10,6 @@ from fabricast.pcie.packets.arbiter_phases import simulate
 from fabricast.pcie.packets.hardware import PacketHardware
 from fabricast.pcie.topology.tree import PcieTree
 
-__all__ = ["simulate_probes"]
-
 
 def simulate_probes(tree: PcieTree, hardware: PacketHardware, *, size_bytes: float) -> pd.DataFrame:
     """Simulate the three calibration probes at packet level.

@@ -17,8 +17,6 @@ from fabricast.pcie.packets.simulator import CopyOrder, run_packets
 from fabricast.pcie.topology.paths import narrowest_link
 from fabricast.pcie.topology.tree import PcieTree
 
-__all__ = ["hardware_with_rates", "simulate_copies", "simulate_graphs", "simulate_program", "tree_with_rates"]
-
 #: Large compared with the buffers: with four times this size, the rate changes by at most 0.2 %.
 _SIZE_BYTES = 2**18
 #: Number of arbitration phases for a deterministic program.

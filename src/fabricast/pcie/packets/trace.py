@@ -13,8 +13,6 @@ from fabricast.pcie.packets.hardware import PacketHardware
 from fabricast.pcie.packets.simulator import Simulation, run_packets
 from fabricast.pcie.topology.tree import PcieTree
 
-__all__ = ["PacketTrace", "trace_packets"]
-
 
 @dataclass(frozen=True)
 class PacketTrace:

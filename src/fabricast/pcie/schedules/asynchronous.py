@@ -22,8 +22,6 @@ from fabricast.runtime.threads import over_blocks
 if TYPE_CHECKING:
     from fabricast.pcie.schedules.kernels.asynchronous import Rates, Sends
 
-__all__ = ["asynchronous_times_s"]
-
 
 def asynchronous_times_s(run: Run, space: Space) -> NDArray[np.float64]:
     """Compute the times of all schedules whose sources proceed independently.

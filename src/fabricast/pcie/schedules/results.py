@@ -15,8 +15,6 @@ from fabricast.pcie.models.catalogue import Model
 from fabricast.pcie.models.evaluation import evaluate
 from fabricast.pcie.topology.tree import PcieTree
 
-__all__ = ["SAME", "Mode", "Run", "SchedulePlan", "ScheduleSearch"]
-
 Mode = Literal["synchronised", "asynchronous"]
 SAME = 1e-9
 

@@ -13,8 +13,6 @@ from fabricast.pcie.schedules.enumeration import evaluated_plans, lower_bound_s
 from fabricast.pcie.schedules.results import SAME, Mode, Run, ScheduleSearch
 from fabricast.pcie.topology.tree import PcieTree
 
-__all__ = ["search_schedules"]
-
 
 def search_schedules(
     tree: PcieTree,

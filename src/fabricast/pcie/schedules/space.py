@@ -14,8 +14,6 @@ from numpy.typing import NDArray
 from fabricast.pcie.graphs.congestion_graphs import CongestionGraphs
 from fabricast.pcie.graphs.patterns import Pattern
 
-__all__ = ["Space", "schedule_space"]
-
 
 @dataclass(frozen=True)
 class Space:

@@ -26,8 +26,6 @@ from fabricast.inputs.pair_rates import (
 )
 from fabricast.pcie.machines.calibrate import DUPLEX_COST
 
-__all__ = ["default_errors"]
-
 #: Error up to which a forecast counts as good.
 _BAND = 0.15
 

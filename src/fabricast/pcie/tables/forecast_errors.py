@@ -23,8 +23,6 @@ from fabricast.pcie.tables.measured_copies import MeasuredMachine, validated_mac
 from fabricast.pcie.topology.memory import is_host, with_host_memory
 from fabricast.pcie.topology.tree import PcieTree, single_copy_rate_of
 
-__all__ = ["forecast_errors", "unprobed_errors"]
-
 #: Size of each copy in bytes; the models are linear in it.
 _SIZE_BYTES = 1e9
 #: Error up to which a forecast counts as good.

@@ -14,8 +14,6 @@ from fabricast.inputs.parameters import parameter_table
 from fabricast.pcie.models.parameters import MachineParameters, machine_parameters
 from fabricast.pcie.topology.tree import PcieTree
 
-__all__ = ["graph_set_parameters", "parameter_rows"]
-
 
 def graph_set_parameters(name: str, entry: Mapping[str, Any], tree: PcieTree) -> MachineParameters:
     """Return the model parameters of a graph set."""

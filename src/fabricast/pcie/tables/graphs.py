@@ -13,8 +13,6 @@ from fabricast.pcie.graphs.files import read_graphs
 from fabricast.pcie.graphs.sets import stress_set, validation_set
 from fabricast.pcie.topology.tree import PcieTree
 
-__all__ = ["GraphTables", "generate_graph_set", "graph_tables", "graphs_from_rows"]
-
 
 @dataclass(frozen=True)
 class GraphTables:

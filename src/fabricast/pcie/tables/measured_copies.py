@@ -21,8 +21,6 @@ from fabricast.pcie.tables.measured_packets import simulate_machine
 from fabricast.pcie.topology.files import load_tree
 from fabricast.pcie.topology.tree import PcieTree, single_copy_rate_of
 
-__all__ = ["MeasuredCopyTables", "MeasuredMachine", "measured_copy_tables", "public_machines", "validated_machine"]
-
 
 @dataclass(frozen=True)
 class MeasuredMachine:

@@ -14,8 +14,6 @@ from fabricast.pcie.measurements.measured_graph import MeasuredGraph, flows_of
 from fabricast.pcie.topology.memory import with_host_memory
 from fabricast.pcie.topology.tree import PcieTree
 
-__all__ = ["FORECASTS", "error_rows", "feature_rows"]
-
 #: Forecast columns of the table measured_copy, with the name of the model.
 FORECASTS = {
     "forecast_bytes_per_s": "ports_and_engines",

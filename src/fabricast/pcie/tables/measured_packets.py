@@ -14,8 +14,6 @@ from fabricast.pcie.packets.programs import simulate_program
 from fabricast.pcie.topology.memory import with_host_memory
 from fabricast.pcie.topology.tree import PcieTree
 
-__all__ = ["simulate_machine"]
-
 
 def simulate_machine(
     tree: PcieTree, graphs: Sequence[MeasuredGraph], validation: MachineValidation, *, seed: int = 0

@@ -16,8 +16,6 @@ from fabricast.pcie.packets.probes import simulate_probes
 from fabricast.pcie.tables.graphs import graphs_from_rows
 from fabricast.pcie.topology.tree import PcieTree
 
-__all__ = ["calibration_rows", "chosen_graphs", "graphs_of_job", "simulated_rows"]
-
 
 def _origin_of(hardware: str) -> str:
     """Return the origin of references that were simulated with a hardware setting."""

@@ -16,8 +16,6 @@ from fabricast.pcie.models.user_model import UserModel, named_function
 from fabricast.pcie.tables.graphs import graphs_from_rows
 from fabricast.pcie.topology.tree import PcieTree
 
-__all__ = ["elapsed_rows", "predicted_s"]
-
 
 def predicted_s(tree: PcieTree, graphs: CongestionGraphs, model: str, **parameters: Any) -> NDArray[np.float64]:
     """Return the elapsed time of each copy in s by a model of the catalogue or a function `module:function`.

@@ -15,8 +15,6 @@ from fabricast.pcie.models.evaluation import evaluate
 from fabricast.pcie.tables.graphs import GraphTables, graph_tables
 from fabricast.pcie.topology.files import load_tree
 
-__all__ = ["Probe", "host_copy_probes", "probe_tables", "read_probes"]
-
 #: Program of the rows of config/published/host_copy_rates.csv that hold copies in both directions.
 HOST_COPY_PROGRAM = "fabricast probes"
 _COLUMNS = [

@@ -21,8 +21,6 @@ from fabricast.pcie.schedules.results import Mode, SchedulePlan, ScheduleSearch
 from fabricast.pcie.schedules.search import search_schedules
 from fabricast.pcie.topology.tree import PcieTree
 
-__all__ = ["PublishedSchedule", "ScheduleTables", "read_published", "schedule_tables"]
-
 _BEST = 100
 _BINS = 60
 MODES: tuple[Mode, ...] = ("synchronised", "asynchronous")

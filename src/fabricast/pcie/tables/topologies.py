@@ -7,8 +7,6 @@ import pandas as pd
 from fabricast.pcie.topology.symmetry import automorphism_count
 from fabricast.pcie.topology.tree import PcieTree
 
-__all__ = ["link_rows", "topology_rows", "vertex_rows"]
-
 
 def topology_rows(trees: list[PcieTree]) -> pd.DataFrame:
     """Return the rows of the table topology, one per tree."""

@@ -28,8 +28,6 @@ from fabricast.pcie.tables.graphs import graphs_from_rows
 from fabricast.pcie.tables.predictions import predicted_s
 from fabricast.pcie.topology.tree import PcieTree
 
-__all__ = ["ValidationTables", "validate_models"]
-
 #: Hardware setting whose errors are explained by graph features.
 _EXPLAINED = "packets.split_256_128"
 #: Seed and size of the sample of validation graphs that the author inspected while writing the back-pressure rule.

@@ -16,8 +16,6 @@ from fabricast.pcie.models.parameters import MachineParameters
 from fabricast.pcie.tables.graphs import GraphTables, graph_tables, graphs_from_rows
 from fabricast.pcie.topology.tree import PcieTree
 
-__all__ = ["EXAMPLES", "Example", "example_tables", "slowest_graph_phases"]
-
 
 @dataclass(frozen=True)
 class Example:

@@ -8,18 +8,6 @@ from collections.abc import Mapping, Sequence
 from fabricast.core.errors import InputError
 from fabricast.pcie.topology.parts import MemoryNode, PeerLink, Vertex
 
-__all__ = [
-    "FASTEST_BYTES_PER_S",
-    "LARGEST_CAPACITY",
-    "SLOWEST_BYTES_PER_S",
-    "SMALLEST_CAPACITY",
-    "check_memory_nodes",
-    "check_peer_links",
-    "check_rates",
-    "check_staged_pairs",
-    "check_vertex",
-]
-
 #: Limits that detect typing errors in capacities: PCIe spans a factor of 500 from Gen1 x1 to Gen6 x16.
 SMALLEST_CAPACITY, LARGEST_CAPACITY = 1e-3, 1e3
 #: Limits in bytes/s that detect typing errors in rates of PCIe links.

@@ -29,18 +29,6 @@ from fabricast.pcie.topology.parts import (
 )
 from fabricast.pcie.topology.tree import PcieTree
 
-__all__ = [
-    "ACCELERATOR_CLASSES",
-    "BRIDGE_CLASS",
-    "NETWORK_CLASSES",
-    "SWITCH_CLASS",
-    "Device",
-    "DeviceForest",
-    "is_accelerator",
-    "is_display",
-    "tree_of_devices",
-]
-
 #: PCI classes of accelerators: 3D controller, other display, processing accelerator, co-processor.
 ACCELERATOR_CLASSES = ("0302", "0380", "1200", "0b40")
 #: PCI classes of network cards: Ethernet, InfiniBand, other.

@@ -9,8 +9,6 @@ from typing import Protocol
 
 from fabricast.pcie.topology.parts import MemoryNode, PeerLink, Vertex
 
-__all__ = ["saturated_vertices", "tree_svg"]
-
 _COLUMN, _ROW, _BOX_WIDTH, _BOX_HEIGHT = 84, 62, 72, 24
 _FILLS = {
     "system": "#f0f0f0",
@@ -21,7 +19,7 @@ _FILLS = {
 }
 
 
-class DrawnTree(Protocol):
+class _DrawnTree(Protocol):
     """Interface of `PcieTree` for drawings, which avoids a circular import."""
 
     @property
@@ -52,7 +50,7 @@ _SATURATED = "#D55E00"
 _LINK, _END = re.compile(r"link (\S+) > (\S+?)(?: \(.*)?"), re.compile(r"endpoint (\S+) (?:sends|receives)")
 
 
-def saturated_vertices(tree: DrawnTree, labels: Iterable[str]) -> set[str]:
+def saturated_vertices(tree: _DrawnTree, labels: Iterable[str]) -> set[str]:
     """Return the vertices whose link to the parent is named in labels of forecasts, such as 'link S1 > S0'.
 
     >>> from fabricast.pcie.topology.files import load_tree
@@ -69,7 +67,7 @@ def saturated_vertices(tree: DrawnTree, labels: Iterable[str]) -> set[str]:
     return found & {vertex.name for vertex in tree.vertices}
 
 
-def tree_svg(tree: DrawnTree, saturated: Iterable[str] = ()) -> str:
+def tree_svg(tree: _DrawnTree, saturated: Iterable[str] = ()) -> str:
     """Return an SVG drawing of a tree.
 
     Vertices are arranged by level. Links are labelled with PCIe generation, width and rate if these are known.
@@ -115,7 +113,7 @@ def tree_svg(tree: DrawnTree, saturated: Iterable[str] = ()) -> str:
     )
 
 
-def _places(tree: DrawnTree) -> dict[str, float]:
+def _places(tree: _DrawnTree) -> dict[str, float]:
     """Return the x coordinate of each vertex, centred over its children."""
     coordinates: dict[str, float] = {}
 
@@ -133,7 +131,7 @@ def _places(tree: DrawnTree) -> dict[str, float]:
     return coordinates
 
 
-def _link_label(tree: DrawnTree, name: str) -> str:
+def _link_label(tree: _DrawnTree, name: str) -> str:
     vertex = tree.vertex(name)
     parts = [] if vertex.generation is None else [f"Gen{vertex.generation} x{vertex.width}"]
     if tree.link_bytes_per_s:

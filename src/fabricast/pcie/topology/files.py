@@ -20,8 +20,6 @@ from fabricast.inputs.yaml_files import read_yaml, validate
 from fabricast.pcie.topology.parts import MemoryNode, PeerLink, RouteRule, Vertex, pairs_without_link
 from fabricast.pcie.topology.tree import PcieTree
 
-__all__ = ["builtin_names", "load_tree", "read_tree", "write_tree"]
-
 #: Relative tolerance of link rates, which input files round to a few digits.
 _RATE_TOLERANCE = 0.02
 

@@ -11,21 +11,6 @@ from numpy.typing import NDArray
 from fabricast.pcie.topology.parts import MemoryNode, Vertex
 from fabricast.pcie.topology.tree import PcieTree
 
-__all__ = [
-    "HOST",
-    "UNLIMITED",
-    "ends_of",
-    "has_host_memory",
-    "is_host",
-    "is_inter_socket",
-    "memory_of",
-    "memory_of_flows",
-    "nearest_memory",
-    "root_complex_of",
-    "socket_of",
-    "with_host_memory",
-]
-
 #: Capacity of host memory of unknown bandwidth, which the copies of one machine cannot saturate.
 UNLIMITED = 1000.0
 #: Name that benchmarks use for the memory of the first processor, or of the only one.

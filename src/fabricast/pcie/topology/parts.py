@@ -11,21 +11,6 @@ from numpy.typing import NDArray
 
 from fabricast.core.warnings import CodedWarning, WarningCode
 
-__all__ = [
-    "BRIDGES_ASSUMED",
-    "INTER_SOCKET_ASSUMED",
-    "LINK_SPEED_REMEDY",
-    "MemoryNode",
-    "PeerLink",
-    "RouteRule",
-    "Routes",
-    "Vertex",
-    "direct_rates",
-    "imported_name",
-    "pairs_without_link",
-    "pci_address",
-]
-
 #: CodedWarning of every imported tree with several sockets.
 INTER_SOCKET_ASSUMED = CodedWarning(
     WarningCode.INTER_SOCKET_CAPACITY_ASSUMED,

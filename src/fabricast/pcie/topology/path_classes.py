@@ -21,8 +21,6 @@ from fabricast.pcie.topology.parts import (
 )
 from fabricast.pcie.topology.tree import PATH_CLASSES, PcieTree
 
-__all__ = ["ClassMatrix", "tree_of_classes"]
-
 _PIX, _PXB, _PHB, _NODE, _SYS = range(5)
 
 

@@ -11,18 +11,6 @@ from numpy.typing import NDArray
 from fabricast.pcie.topology.memory import is_host
 from fabricast.pcie.topology.tree import PcieTree
 
-__all__ = [
-    "COPY_CLASS_WORDS",
-    "CopyClass",
-    "are_disjoint",
-    "child_above",
-    "copy_class_of",
-    "has_local_path",
-    "link_labels",
-    "narrowest_link",
-    "reverse_links",
-]
-
 
 def has_local_path(tree: PcieTree) -> bool:
     """Return whether any route between GPUs does not cross a root complex."""

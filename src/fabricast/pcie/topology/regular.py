@@ -9,8 +9,6 @@ from fabricast.core.errors import InputError
 from fabricast.pcie.topology.parts import Vertex
 from fabricast.pcie.topology.tree import PcieTree
 
-__all__ = ["regular_tree"]
-
 
 def regular_tree(name: str, branching: Sequence[int], *, sockets: int = 1) -> PcieTree:
     """Generate a tree in which all vertices of a level have equally many children.

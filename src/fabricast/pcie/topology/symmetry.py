@@ -12,8 +12,6 @@ from numpy.typing import NDArray
 
 from fabricast.pcie.topology.tree import PcieTree
 
-__all__ = ["automorphism_count", "automorphisms", "shape_arrays"]
-
 #: Limit that bounds the memory of the enumeration.
 _MOST_AUTOMORPHISMS = 100_000
 

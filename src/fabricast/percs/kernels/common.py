@@ -6,8 +6,6 @@ import numpy as np
 
 from fabricast.runtime.compilation import allocation_free
 
-__all__ = ["mix"]
-
 
 @allocation_free(inline="always")
 def mix(z):

@@ -7,8 +7,6 @@ import numpy as np
 from fabricast.percs.kernels.common import mix
 from fabricast.runtime.compilation import njit
 
-__all__ = ["count_grid", "count_pairs", "count_random", "direct_loads", "indirect_loads", "sum_by_gateway"]
-
 #: Number of counts that vector instructions compare with zero at once.
 _SEEN_AT_ONCE = 32
 

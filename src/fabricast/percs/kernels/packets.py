@@ -16,8 +16,6 @@ from fabricast.percs.kernels.common import mix
 from fabricast.percs.kernels.prefetch import prefetch
 from fabricast.runtime.compilation import allocation_free, njit
 
-__all__ = ["MOST_HOPS", "Flows", "Network", "run_packets"]
-
 _NONE = np.int32(-1)
 MOST_HOPS = 5
 #: Prefetch distances in events: the farther one for an event, the nearer one for data that the event refers to.

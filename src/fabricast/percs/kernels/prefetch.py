@@ -10,8 +10,6 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-__all__ = ["prefetch"]
-
 
 @intrinsic  # type: ignore[untyped-decorator]
 def prefetch(_typing: Any, rows: Any, row: Any) -> tuple[Any, Callable[..., Any]]:

@@ -8,8 +8,6 @@ from fabricast.networks.kernels.search import eighth_power
 from fabricast.percs.kernels.common import mix
 from fabricast.runtime.compilation import allocation_free, njit
 
-__all__ = ["COST", "LOAD", "SCALE", "anneal", "put_flows"]
-
 # Columns of `links`; a fourth, unused column pads a row to half a cache line.
 LOAD, SCALE, COST = range(3)
 # Rows of `lanes`: group, index within the group, first link, and first link to other groups of each router.

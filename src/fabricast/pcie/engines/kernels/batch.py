@@ -14,8 +14,6 @@ from fabricast.pcie.models.kernels.models import Network
 from fabricast.pcie.models.kernels.working_memory import new_memory
 from fabricast.runtime.compilation import njit
 
-__all__ = ["Graphs", "Rules", "run_graphs"]
-
 
 class Graphs(NamedTuple):
     """Offset of each graph; source, target, engine, barriers, size in bytes and start in s of each copy."""

@@ -28,8 +28,6 @@ from fabricast.pcie.engines.kernels.ports import Ports, record_waits, shared_rat
 from fabricast.pcie.models.kernels.bottlenecks import Waits
 from fabricast.runtime.compilation import allocation_free, njit
 
-__all__ = ["Explanation", "Program", "run_program"]
-
 _DONE = 1e-12
 #: Free occupancy up to which an engine starts no further copy.
 _FREE = 1e-3

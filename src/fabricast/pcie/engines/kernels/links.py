@@ -7,8 +7,6 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Links"]
-
 
 class Links(NamedTuple):
     """Routes of flows, and links with their capacities in bytes/s."""

@@ -17,8 +17,6 @@ from fabricast.pcie.engines.kernels.links import Links
 from fabricast.pcie.models.kernels.max_min import max_min
 from fabricast.runtime.compilation import allocation_free, njit
 
-__all__ = ["Sharing", "max_min_rates", "new_sharing"]
-
 #: Rounds of progressive filling for loads of both directions, if `duplex_cost` is positive.
 _SETTLE = 5
 

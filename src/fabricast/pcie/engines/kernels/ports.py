@@ -21,8 +21,6 @@ from fabricast.pcie.models.kernels.models import Network, find_users
 from fabricast.pcie.models.kernels.working_memory import Memory
 from fabricast.runtime.compilation import allocation_free
 
-__all__ = ["Ports", "record_waits", "shared_rates"]
-
 #: Most rounds of the back-pressure model for loads of both directions, if `duplex_cost` is positive, and the change of
 #: relative capacities below which they end: times then differ by less than 3e-6 from those of 40 rounds.
 _MOST_ROUNDS, _SETTLED = 12, 1e-6

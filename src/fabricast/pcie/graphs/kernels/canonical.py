@@ -6,8 +6,6 @@ import numpy as np
 
 from fabricast.runtime.compilation import njit
 
-__all__ = ["canonical_masks"]
-
 
 @njit
 def canonical_masks(masks, pair_images):

@@ -11,8 +11,6 @@ from __future__ import annotations
 from fabricast.pcie.models.kernels.working_memory import TINY
 from fabricast.runtime.compilation import allocation_free
 
-__all__ = ["back_pressure"]
-
 # Fixed-point rounds of the back-pressure model, and those before changes are halved.
 _MOST_ROUNDS = 100
 _UNDAMPED_ROUNDS = 10

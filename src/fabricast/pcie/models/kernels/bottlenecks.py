@@ -14,8 +14,6 @@ import numpy as np
 from fabricast.pcie.models.kernels.working_memory import group_members
 from fabricast.runtime.compilation import allocation_free
 
-__all__ = ["BY_COPY", "BY_INPUT_PORT", "Waits", "cause_of", "record_bottlenecks", "store_bottlenecks"]
-
 # Rule by which a model shares a full link; by default all users of the link are limited there.
 BY_INPUT_PORT = 1
 BY_COPY = 2

@@ -33,8 +33,6 @@ from fabricast.pcie.models.kernels.working_memory import (
 )
 from fabricast.runtime.compilation import allocation_free
 
-__all__ = ["congestion_factors"]
-
 
 @allocation_free(forceinline=True)
 def _arbitrate(memory, count, capacity, tau, options):

@@ -6,8 +6,6 @@ import numpy as np
 
 from fabricast.runtime.compilation import allocation_free
 
-__all__ = ["max_min"]
-
 
 @allocation_free(forceinline=True)
 def max_min(

@@ -19,20 +19,6 @@ from fabricast.pcie.models.kernels.max_min import max_min
 from fabricast.pcie.models.kernels.working_memory import ROOT_COMPLEX_IGNORED, new_memory
 from fabricast.runtime.compilation import allocation_free, njit
 
-__all__ = [
-    "BACK_PRESSURE",
-    "BUSIEST_LINK",
-    "CONGESTION_FACTOR",
-    "MAX_MIN",
-    "NO_CONTENTION",
-    "Graphs",
-    "Network",
-    "Results",
-    "Rule",
-    "evaluate_graphs",
-    "find_users",
-]
-
 # Methods of `Rule`.
 CONGESTION_FACTOR, NO_CONTENTION, BUSIEST_LINK, MAX_MIN, BACK_PRESSURE = range(5)
 # Values of STATE.

@@ -54,8 +54,6 @@ from fabricast.pcie.packets.kernels.state import (
 )
 from fabricast.runtime.compilation import allocation_free, njit
 
-__all__ = ["describe_runs", "words_of_description"]
-
 # Number of words for a copy, for a link, and for a hop including its queue at the link.
 _OF_COMMUNICATION, _OF_LINK, _OF_HOP = 5, 4, 6
 

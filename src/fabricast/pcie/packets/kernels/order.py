@@ -19,8 +19,6 @@ import numpy as np
 
 from fabricast.runtime.compilation import njit
 
-__all__ = ["number_components", "order_communications"]
-
 
 @njit
 def _mix(value):

@@ -63,8 +63,6 @@ from fabricast.pcie.packets.kernels.state import (
 )
 from fabricast.runtime.compilation import allocation_free
 
-__all__ = ["look_for_period", "may_have_repeated"]
-
 #: Number of samples between the first snapshots; storing a snapshot has a cost.
 _FIRST_SPACING = 8
 

@@ -28,8 +28,6 @@ from fabricast.pcie.packets.kernels.state import (
 )
 from fabricast.runtime.compilation import allocation_free
 
-__all__ = ["claim_engines", "count_users"]
-
 
 @allocation_free
 def count_users(c, change, state):

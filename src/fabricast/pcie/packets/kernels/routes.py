@@ -54,8 +54,6 @@ from fabricast.pcie.packets.kernels.state import (
 )
 from fabricast.runtime.compilation import allocation_free
 
-__all__ = ["arrival", "lay_out_run"]
-
 _NONE, _SEVERAL = np.int64(-1), np.int64(-2)
 
 

@@ -76,8 +76,6 @@ from fabricast.pcie.packets.kernels.state import (
 )
 from fabricast.runtime.compilation import allocation_free, njit
 
-__all__ = ["simulate_graphs"]
-
 
 @allocation_free(inline="always")
 def _ask(m, side, asked, state):

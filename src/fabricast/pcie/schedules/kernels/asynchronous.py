@@ -33,8 +33,6 @@ import numpy as np
 from fabricast.pcie.schedules.kernels.bit_masks import bits, lowest, without_lowest
 from fabricast.runtime.compilation import allocation_free, njit
 
-__all__ = ["NO_SEND", "Rates", "Sends", "asynchronous_times"]
-
 #: Number of lanes: schedules that a thread advances together.
 _ABREAST = 64
 #: Relative remainder below which a phase counts as ended.

@@ -10,8 +10,6 @@ from numba.extending import intrinsic
 
 from fabricast.runtime.compilation import allocation_free
 
-__all__ = ["bits", "lowest", "without_lowest"]
-
 _Instruction = tuple[Any, Callable[..., Any]]
 
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from fabricast.runtime.compilation import njit
 
-__all__ = ["copy_rates", "copy_times", "smallest_images", "synchronised_times"]
-
 
 @njit
 def synchronised_times(first_high, last_high, low_codes, high_codes, step_s, elapsed_s):
