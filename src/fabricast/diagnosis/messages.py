@@ -11,7 +11,7 @@ from fabricast.core.facts import Fact, Facts, Quantity
 from fabricast.core.findings import Finding
 from fabricast.core.number_text import duration_text, size_text
 from fabricast.core.short_text import listed
-from fabricast.diagnosis.weights import CONTRADICTION, SYMPTOM
+from fabricast.diagnosis.weights import CONTRADICTION, MINOR, SYMPTOM
 
 #: Ratios of times to the shortest of all files above which a file is slow: of the largest messages, and of others.
 _SLOW, _LATE = 1.2, 1.3
@@ -48,8 +48,11 @@ def _tests(facts: Facts) -> list[_Times]:
         tables = tests.setdefault(test, {})
         name = names.setdefault((*test, fact.place.path), fact.place.path)
         if fact.program in _EACH_SIZE_ONCE and one.size_bytes in tables.get(name, {}):
-            # Another table in the same file.
+            # Another table in the same file: all of them are named by their lines.
             name = names[*test, fact.place.path] = str(fact.place)
+            if fact.place.path in tables:
+                first = tables.pop(fact.place.path)
+                tables[str(min(first.values(), key=lambda one: one.place.line).place)] = first
         tables.setdefault(name, {}).setdefault(one.size_bytes, fact)
     return list(tests.values())
 
@@ -109,7 +112,10 @@ def _finding(files: _Times, slow: Sequence[str], size: float, verb: str, weight:
         f"{text(files, others, size)}"
     )
     cause = "slow_messages" if verb == "reach" else "late_messages"
-    remedy = _CHECK_FILE if _kind(files) == "file" else _CHECK_TABLE
+    remedy = _CHECK_FILE
+    if _kind(files) == "table":
+        # Tables of one file are often different tests: within a node and between nodes, before and after a change.
+        remedy, weight = _CHECK_TABLE, MINOR
     return Finding(cause, words, remedy, weight, origin=str(files[worst][size].place))
 
 

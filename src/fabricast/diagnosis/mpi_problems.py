@@ -134,7 +134,7 @@ _KNOWN = (
         is_failure=False,
     ),
     KnownProblem(
-        r"\[?127\.\d+\.\d+\.\d+\]?|resolve hostname",
+        r"127\.0\.1\.1|resolve hostname",
         "a host calls itself at its loopback address, where others cannot reach it",
         "GLOO_SOCKET_IFNAME and NCCL_SOCKET_IFNAME name the interface between the hosts; check /etc/hosts",
     ),

@@ -64,7 +64,8 @@ _KNOWN = (
         "a libfabric with CUDA, such as that of the EFA installer: 'fi_info -p efa -c FI_HMEM' must list a provider",
     ),
     KnownProblem(
-        r"Couldn't (?:open|create|enable|bind)|Creating new endpoint for domain|ofi_nccl initialization failed",
+        r"NET/OFI.{0,20}Couldn't (?:open|create|enable|bind)|Creating new endpoint for domain"
+        r"|ofi_nccl initialization failed",
         OFI_FAILED,
         "FI_LOG_LEVEL=warn names the reason: versions of driver, libfabric and plugin; on Slingshot a job without a "
         "network identifier (srun --network=job_vni)",
@@ -121,18 +122,13 @@ _KNOWN = (
         "NCCL_NVLS_ENABLE=0 runs without it; check the fabric manager and the IMEX service, then use it again",
     ),
     KnownProblem(
-        r"(?<!NVLink )SHARP|CollNet",
-        "in-network reduction (SHARP) is not available, and NCCL works without it",
-        "check the aggregation manager (sharp_am) and the switches; NCCL_COLLNET_ENABLE=0 leaves it out",
-        is_failure=False,
-    ),
-    KnownProblem(
         r"system not yet initialized|failure 802|cudaErrorSystemNotReady",
         "the fabric manager of the NVSwitches does not run",
         "systemctl restart nvidia-fabricmanager, of the version of the driver",
     ),
     KnownProblem(
-        r"CUDA IPC handle|[cC]udaIpc\w+|peer access is not supported|mapping of buffer object failed|failure 217"
+        r"CUDA IPC handle|[cC]udaIpc\w+(?!.*out of memory)|peer access is not supported"
+        r"|mapping of buffer object failed|failure 217"
         r"|failure 205|peer mapping resources",
         "direct copies between GPUs cannot be set up",
         "test with NCCL_P2P_DISABLE=1; check the driver, the IOMMU and the size of BAR1 ('nvidia-smi -q -d MEMORY')",
@@ -187,6 +183,12 @@ _KNOWN = (
         "check cable and switch ('ibstat', 'dmesg')",
     ),
     KnownProblem(
+        r"(?<!NVLink )SHARP|CollNet",
+        "in-network reduction (SHARP) is not available, and NCCL works without it",
+        "check the aggregation manager (sharp_am) and the switches; NCCL_COLLNET_ENABLE=0 leaves it out",
+        is_failure=False,
+    ),
+    KnownProblem(
         r"NET/IB.{0,80}(?:failed|error)|ibv_\w+ failed|Call to ibv_",
         CARD_FAILED,
         "check 'ibv_devinfo', the permissions of /dev/infiniband and NCCL_IB_HCA",
@@ -226,12 +228,12 @@ _KNOWN = (
         is_failure=False,
     ),
     KnownProblem(
-        r"Could not find real path of|/sys/class/pci|virtual.{0,20}PCI",
+        r"Could not find real path of|/sys/class/pci",
         "NCCL cannot read the PCI topology",
         "mount /sys in the container; in a virtual machine set NCCL_TOPO_FILE to the file of the provider",
     ),
     KnownProblem(
-        r"busy or unavailable|NV_ERR_RESET_REQUIRED",
+        r"devices?(?:\(s\))? (?:is/are |is |are )?busy or unavailable|NV_ERR_RESET_REQUIRED",
         "a GPU is busy, or cannot be used before a reset",
         "'nvidia-smi' shows processes and the compute mode; 'nvidia-smi -r' resets the GPUs, or reboot",
     ),

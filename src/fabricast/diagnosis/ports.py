@@ -8,7 +8,7 @@ from fabricast.core.facts import Fact, Facts, Quantity
 from fabricast.core.findings import Finding
 from fabricast.core.number_text import size_text
 from fabricast.diagnosis.answers import Answers
-from fabricast.diagnosis.weights import ACCESS, SYMPTOM
+from fabricast.diagnosis.weights import ACCESS, MINOR, SYMPTOM
 
 #: Size in bytes from which a test reaches the rate of a port.
 _LARGE = 2.0**16
@@ -50,17 +50,26 @@ def unusable_addresses(facts: Facts) -> Iterator[Finding]:
     """Yield a setting that chooses an address of RoCE ports that other hosts cannot reach."""
     for run in facts.of(Quantity.NCCL_RUN):
         index = run.value.environment.get("NCCL_IB_GID_INDEX")
-        bad = [fact for fact in facts.of(Quantity.GID) if fact.subject[1] == index and fact.value]
+        cards = run.value.environment.get("NCCL_IB_HCA", "").lstrip("=").split(",")
+        used = [
+            fact
+            for fact in facts.of(Quantity.GID)
+            if any(fact.subject[0].startswith(card.split(":")[0]) for card in cards)
+        ]
+        bad = [fact for fact in used if fact.subject[1] == index and fact.value]
         if bad:
             port = bad[0].subject[0]
             good = [fact.subject[1] for fact in facts.of(Quantity.GID) if fact.subject[0] == port and not fact.value]
-            text = f"NCCL_IB_GID_INDEX={index} is an address that is {bad[0].value} ({port})"
+            text = f"NCCL_IB_GID_INDEX={index} selects an address of {port} that is {bad[0].value}"
             remedy = (
                 f"NCCL_IB_GID_INDEX={good[-1]}"
                 if good
                 else "configure an IPv4 address of the port; 'show_gids' lists its index"
             )
-            yield Finding("unusable_address", text, remedy, ACCESS + 0.2, origin=str(bad[0].place))
+            # RoCE v1 and link-local addresses serve hosts of one subnet.
+            has_failed = any(facts.of(Quantity.NCCL_PROBLEM)) or any(facts.of(Quantity.CAUSE))
+            weight = ACCESS + 0.2 if has_failed else MINOR
+            yield Finding("unusable_address", text, remedy, weight, origin=str(bad[0].place))
             return
 
 

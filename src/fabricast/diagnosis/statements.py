@@ -80,7 +80,12 @@ _HARMLESS = re.compile(r"async event : (?:port active|client reregistration|(?:G
 def stated_causes(facts: Facts) -> Iterator[Finding]:
     """Yield what a run states about itself, and what single lines of programs state about a machine."""
     of_hosts = {fact.place.path for fact in facts.of(Quantity.NCCL_RUN) if fact.value.nodes > 1}
+    works = any(table.rows for table in facts.values(Quantity.COLLECTIVE))
+    is_one_host = any(_is_of_one_host(log) for log in facts.values(Quantity.NCCL_RUN))
     for fact in facts.of(Quantity.CAUSE):
+        if fact.subject[0] == "locked_memory" and (works or is_one_host):
+            # Only network cards need locked memory, and this run did not fail without it.
+            continue
         is_between = fact.subject[0] == "stopped" and fact.place.path in of_hosts
         weight, remedy = _CAUSES["stopped between hosts" if is_between else fact.subject[0]]
         yield Finding(fact.subject[0].partition(" ")[0], fact.value, remedy, weight, origin=str(fact.place))
@@ -142,6 +147,9 @@ def _as_warning(problem: KnownProblem | None, fact: Fact, facts: Facts) -> Known
         return None
     tables = [one.value for one in facts.of(Quantity.COLLECTIVE) if one.place.path == fact.place.path]
     if any(table.rows and table.rows[-1].line > fact.place.line for table in tables):
+        return problem._replace(is_failure=False)
+    runs = [run.value for run in facts.of(Quantity.NCCL_RUN) if run.place.path == fact.place.path]
+    if any(log.lines.get("initialised", 0) > fact.place.line for log in runs):
         return problem._replace(is_failure=False)
     if problem.meaning not in (CARD_FAILED, OFI_REFUSED, OFI_FAILED):
         return problem
@@ -288,7 +296,7 @@ def _run_text(log: NcclLog) -> str:
     if "no verbs" in log.lines and not _is_of_one_host(log):
         parts.append("no InfiniBand or RoCE card usable")
     for name, value in list(log.environment.items())[:_MOST_SETTINGS]:
-        is_off = value.upper() in SWITCHED_OFF.get(name, ())
+        is_off = value.upper() in SWITCHED_OFF.get(name, ()) and not any(log.uses_p2p.values())
         parts.append(f"{name}={value}" + (" (no direct copies between GPUs)" if is_off else ""))
     return ", ".join(parts)
 
@@ -298,7 +306,8 @@ def log_findings(facts: Facts) -> Iterator[Finding]:
     yield from _unequal_hosts(facts)
     tables = facts.values(Quantity.COLLECTIVE)
     for fact in facts.of(Quantity.NCCL_RUN):
-        is_one_host = _is_of_one_host(fact.value) and not any(table.hosts > 1 for table in tables)
+        is_of_tables = bool(tables) and all(table.hosts == 1 for table in tables)
+        is_one_host = (_is_of_one_host(fact.value) or is_of_tables) and not any(table.hosts > 1 for table in tables)
         yield from _of_run(fact, has_tables=bool(tables), is_one_host=is_one_host)
 
 
@@ -361,9 +370,11 @@ _WORSE = {"gpudirect": "without", "network": "Socket"}
 def _unequal_hosts(facts: Facts) -> Iterator[Finding]:
     """Yield what some hosts of a communicator state differently from the others, also in a log for each host."""
     stopped = {fact.place.path for fact in facts.of(Quantity.CAUSE) if fact.subject[0].startswith("stopped")}
+    works = {fact.place.path for fact in facts.of(Quantity.NCCL_RUN) if "initialised" in fact.value.lines}
     for hosts in _jobs(facts):
         yield from _variables_of_some_hosts(hosts)
-        yield from _interfaces(hosts, stopped)
+        if not works & {path for path, _ in hosts.values()}:
+            yield from _interfaces(hosts, stopped)
         for name, words, remedy in _OF_HOSTS:
             stated = {host: (getattr(one, name), path) for host, (path, one) in hosts.items() if getattr(one, name)}
             values = Counter(found[0] for found, _ in stated.values())
@@ -384,17 +395,26 @@ def _unequal_hosts(facts: Facts) -> Iterator[Finding]:
 
 
 #: Addresses that exist on every host, or on one link only.
+_OWN = re.compile(r"127\.|::1\b")
 _LOCAL = re.compile(r"127\.|fe80|169\.254\.|172\.17\.|::1\b")
 
 
 def _interfaces(hosts: _Hosts, stopped: set[str]) -> Iterator[Finding]:
     """Yield interfaces over which hosts find each other, if they differ or one has no address for other hosts.
 
-    Names may differ on hosts of one network: they are a cause in files of runs that `stopped`.
+    Names may differ on hosts of one network, and local addresses work on one link: they are a cause in files of runs
+    that `stopped`, or if two hosts have the same one.
     """
     used = {host: (one.interface, path) for host, (path, one) in hosts.items() if one.interface}
+    addresses = Counter(interface.partition(":")[2] for (interface, _), _ in used.values())
     names = {interface.partition(":")[0] for (interface, _), _ in used.values()}
-    local = [host for host, ((interface, _), _) in used.items() if _LOCAL.match(interface.partition(":")[2])]
+    local = [
+        host
+        for host, ((interface, _), path) in used.items()
+        if (address := interface.partition(":")[2])
+        and _LOCAL.match(address)
+        and (_OWN.match(address) or path in stopped or addresses[address] > 1)
+    ]
     if len(used) < 2 or (len(names) < 2 and not local):
         return
     (_, line), path = used[local[0] if local else next(iter(used))]
@@ -415,7 +435,7 @@ def _usual(name: str, values: Counter[str]) -> str:
     return (good or values).most_common(1)[0][0]
 
 
-def _between_nodes(log: NcclLog, place: Callable[..., str]) -> Iterator[Finding]:
+def _between_nodes(log: NcclLog, place: Callable[..., str], *, is_one_host: bool) -> Iterator[Finding]:
     """Yield networks between nodes that are slower than InfiniBand or RoCE with GPUDirect."""
     network = [via for via in log.transports.values() if via.startswith("NET")]
     # Without the number of nodes, a hop over the network shows that there are several.
@@ -429,7 +449,8 @@ def _between_nodes(log: NcclLog, place: Callable[..., str]) -> Iterator[Finding]
             ACCESS,
             origin=place("no GDR"),
         )
-    if log.environment.get("NCCL_NET", "").lower() == "socket" and not network:
+    is_chosen = log.environment.get("NCCL_NET", "").lower() == "socket" and log.network in ("", "Socket")
+    if is_chosen and not network and not is_one_host:
         text = "NCCL_NET=Socket is set: data between nodes pass through TCP, without InfiniBand or RoCE"
         yield Finding("tcp_between_nodes", text, _sockets_remedy(log), ACCESS, origin=place("NCCL_NET"))
         return
@@ -580,14 +601,20 @@ def _of_run(fact: Fact, *, has_tables: bool, is_one_host: bool) -> Iterator[Find
             FIRST - 2,
             origin=place(*(name.partition("=")[0] for name in disabled), "NET"),
         )
-    yield from _between_nodes(log, place)
+    yield from _between_nodes(log, place, is_one_host=is_one_host)
     if log.disabled_pairs:
-        one, other = min(log.disabled_pairs)
+        _, one, other = min(log.disabled_pairs)
         count = len(log.disabled_pairs)
         yield Finding(
             "no_peer_access",
             f"NCCL states that direct copies are disabled between GPUs {one} and {other}"
-            + (f" and {count - 1} other pairs" if count > 2 else " and one other pair" if count == 2 else "")
+            + (
+                f", and between {count - 1} other pairs"
+                if count > 2
+                else ", and between one other pair"
+                if count == 2
+                else ""
+            )
             + ": data pass through host memory",
             "check driver, IOMMU and ACS; 'nvidia-smi topo -p2p r' names the reason",
             ACCESS,

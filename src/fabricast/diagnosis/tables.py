@@ -21,7 +21,7 @@ from fabricast.diagnosis.clusters import ComparedTable, compare_with_public, run
 from fabricast.diagnosis.curves import falling_rate, slower_than_larger
 from fabricast.diagnosis.measured import CONTRADICTING_FILES
 from fabricast.diagnosis.settings import costly_settings, settings_without_forecast
-from fabricast.diagnosis.verdict import LACKS_TOPOLOGY, is_refuted, is_within, within_text
+from fabricast.diagnosis.verdict import LACKS_TOPOLOGY, ONE_RANK, is_refuted, is_within, within_text
 from fabricast.diagnosis.weights import MINOR
 from fabricast.machine.machine import Machine
 from fabricast.nccl.records import NcclLog, NcclTestsTable
@@ -36,7 +36,9 @@ def compare_tables(machine: Machine | None, facts: Facts, answers: Answers) -> N
     tables = list(facts.of(Quantity.COLLECTIVE))
     for fact in tables[:MOST_TABLES]:
         try:
-            if not fact.value.rows or fact.value.operation is None or fact.value.ranks == 1:
+            if fact.value.ranks == 1:
+                raise InputError(ONE_RANK)
+            if not fact.value.rows or fact.value.operation is None:
                 answers.damaged.append(_table_problem(fact))
                 continue
             answers.findings += [one for one in (slower_than_larger(fact), falling_rate(fact)) if one is not None]
@@ -75,8 +77,6 @@ def _reason_of_table(table: NcclTestsTable) -> str:
 def _table_problem(fact: Fact) -> str:
     """Return why a table cannot be compared with anything."""
     table: NcclTestsTable = fact.value
-    if table.ranks == 1:
-        return f"{fact.place}: the table is of one rank, which sends nothing: start more ('-g 8' or 'mpirun -np 8')"
     if not table.rows:
         line, reason = table.excluded[0] if table.excluded else (table.line, "has no row")
         return f"{fact.place.path}:{line}: no valid row of nccl-tests: {reason}"

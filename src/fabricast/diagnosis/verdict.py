@@ -20,8 +20,9 @@ from fabricast.diagnosis.weights import ACCESS, FIRST, LINK, MINOR
 _NEAR = 1.2
 
 
-#: Reason why a table is not compared, which a file more changes.
+#: Reasons why a table is not compared: a file more, or another run, changes them.
 LACKS_TOPOLOGY = "lacks a topology ('nvidia-smi topo -m')"
+ONE_RANK = "is of one rank, which sends nothing: start more ('-g 8'; with mpirun, nccl-tests built with MPI=1)"
 
 
 class VerdictKind(StrEnum):
@@ -103,7 +104,8 @@ def verdict_of(
     if damaged or missing:
         return Verdict(VerdictKind.NOTHING, damaged[0] if damaged else missing)
     if uncompared:
-        kind = VerdictKind.NOTHING if LACKS_TOPOLOGY in uncompared[0] else VerdictKind.UNSUPPORTED
+        is_missing = LACKS_TOPOLOGY in uncompared[0] or ONE_RANK in uncompared[0]
+        kind = VerdictKind.NOTHING if is_missing else VerdictKind.UNSUPPORTED
         return Verdict(kind, f"{uncompared[0]}; the lines below list what the files state")
     if measured:
         return Verdict(

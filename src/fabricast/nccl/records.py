@@ -60,7 +60,7 @@ class NcclLog:
     environment: dict[str, str] = field(default_factory=dict)  # Variables that the log states
     fallbacks: list[int] = field(default_factory=list)  # Patterns without a path
     #: GPUs without peer access, by the log; the smaller number is first.
-    disabled_pairs: set[tuple[int, int]] = field(default_factory=set)
+    disabled_pairs: set[tuple[str, int, int]] = field(default_factory=set)
     truncated_orders: int = 0  # Number of channel lines that NCCL cut off
     states_nodes: bool = False  # Whether the log states the number of hosts
     network: str = ""  # Network between hosts, such as IB or Socket; empty if the log does not name it

@@ -17,49 +17,62 @@ _DEVICE = re.compile(r"^\s*Device (\d{1,3}): (\S.{0,60}?)\s*$")
 _TITLE = re.compile(r"^\s*(Host to Device|Device to Host|Device to Device) Bandwidth, \d+ Device")
 _MEMORY = re.compile(r"^\s*(PINNED|PAGEABLE|WRITE-COMBINED)\b")
 _UNIT = re.compile(r"Transfer Size \(Bytes\)\s+Bandwidth\((MB|GB)/s\)")
-_ROW = re.compile(r"^\s*(\d{1,15})\s+([\d.]{1,12})\s*$")
+_ROW = re.compile(r"^\s*(\d{1,15})\s+(\d{1,9}(?:\.\d{1,4})?)\s*$")
 #: Share of the rate of another run below which a run is slow.
 _SLOW_RUN = 0.7
 _SCALES = {"MB": 1e6, "GB": 1e9}
 
 
 def _is_output(text: Text) -> bool:
-    return "CUDA Bandwidth Test" in text.raw or ("Transfer Size (Bytes)" in text.raw and "Device Bandwidth" in text.raw)
+    return "[CUDA Bandwidth Test]" in text.raw or (
+        "Transfer Size (Bytes)" in text.raw and "Device Bandwidth" in text.raw
+    )
 
 
 def _read(text: Text) -> Iterator[Reading]:
     check_end(text)
     reading = Reading(program=_PROGRAM)
-    graphs: dict[tuple[str, str], list[MeasuredGraph]] = {}
-    device, ends, is_pinned, scale = "", None, True, 0.0
+    graphs: dict[tuple[str, str, str], list[MeasuredGraph]] = {}
+    devices: list[tuple[str, str]] = []
+    ends, is_pinned, scale = None, True, 0.0
     for number, line in text.lines():
         if not line.strip() and scale:
             # A blank line ends a table; the next one has a title.
             ends, scale = None, 0.0
         elif _START.match(line):
-            device, ends = "", None
+            devices, ends = [], None
         elif (match := _DEVICE.match(line)) is not None:
-            # Rates of several devices are totals, and of no single one.
-            device = "" if device else match[1]
+            devices.append((match[1], match[2]))
             reading.facts.append(text.fact(Quantity.GPU_MODEL, match[2], number, _PROGRAM, subject=(match[1],)))
         elif (match := _TITLE.match(line)) is not None:
-            ends, scale = {"Host to Device": (HOST, device), "Device to Host": (device, HOST)}.get(match[1]), 0.0
+            # Rates of several devices are totals, and of no single one.
+            device = devices[0][0] if len(devices) == 1 else ""
+            ways = {"Host to Device": (HOST, device), "Device to Host": (device, HOST)} if device else {}
+            ends, scale = ways.get(match[1]), 0.0
         elif (match := _MEMORY.match(line)) is not None:
             is_pinned = match[1] == "PINNED"
         elif (match := _UNIT.search(line)) is not None:
             scale = _SCALES[match[1]]
-        elif device and ends is not None and is_pinned and (match := _ROW.match(line)) is not None:
+        elif ends is not None and is_pinned and (match := _ROW.match(line)) is not None:
             if not scale:
                 raise text.error("is a rate without the unit of its column: lines are missing", number)
             name = f"{_PROGRAM} {'>'.join(ends)} {match[1]} bytes"
             rate = float(match[2]) * scale
             graph = MeasuredGraph(name, (ends,), rate, "independent", CALIBRATION, line=number)
-            graphs.setdefault(ends, []).append(graph)
+            graphs.setdefault((*ends, devices[0][1]), []).append(graph)
     if not graphs:
+        if reading.facts and len(devices) > 1:
+            note = (
+                "bandwidthTest prints totals of several devices, which are not compared: measure each GPU (--device=N)"
+            )
+            yield Reading([*reading.facts, text.fact(Quantity.NOTE, note, 0, _PROGRAM)], program=_PROGRAM)
+            return
         raise text.error("has no copy from or to pinned memory of one GPU, expected output of 'bandwidthTest'")
     # The largest rate is that of the largest size, and of the processor next to the GPU.
-    fastest = [max(of_pair, key=lambda graph: graph.total_bytes_per_s) for of_pair in graphs.values()]
-    reading.facts += rate_facts(text, _PROGRAM, fastest)
+    fastest = {
+        key[:2]: max(of_pair, key=lambda graph: graph.total_bytes_per_s) for key, of_pair in reversed(graphs.items())
+    }
+    reading.facts += rate_facts(text, _PROGRAM, fastest.values())
     reading.facts += [fact for of_pair in graphs.values() for fact in _slower_runs(text, of_pair)]
     yield reading
 
@@ -76,7 +89,8 @@ def _slower_runs(text: Text, of_pair: list[MeasuredGraph]) -> Iterator[Fact]:
             way = f"from host memory to GPU {target}" if source == HOST else f"from GPU {source} to host memory"
             words = (
                 f"copies {way} reach {low.total_bytes_per_s / 1e9:.3g} GB/s in one run and "
-                f"{high.total_bytes_per_s / 1e9:.3g} GB/s in another one: the slow one uses memory of another socket"
+                f"{high.total_bytes_per_s / 1e9:.3g} GB/s in another one: the slow one may use memory of another "
+                "socket, or a slower link"
             )
             yield text.fact(Quantity.CAUSE, words, low.line, _PROGRAM, subject=("far_memory",))
             return

@@ -10,8 +10,8 @@ from fabricast.sources.text import Format, Reading, Text
 
 _PROGRAM = "dcgmi"
 _TITLE = "NvLink Link Status"
-_GPU = re.compile(r"^\s*gpuId (\d{1,3}):\s*([UDX_ ]*)$")
-_LINKS = re.compile(r"^\s*((?:[UDX_] ?)+)\s*$")
+_GPU = re.compile(r"^[\s|]{0,20}gpuId (\d{1,3}):([UDX_ ]{0,80})[\s|]{0,20}$")
+_LINKS = re.compile(r"^[\s|]{0,20}([UDX_](?: [UDX_]){0,40})[\s|]{0,20}$")
 #: Lines of health checks, in a table or alone.
 _HEALTH = re.compile(r"GPU (\d{1,3})'s NvLink link (\d{1,2}) is currently down")
 
@@ -21,16 +21,24 @@ def _is_output(text: Text) -> bool:
 
 
 def _read(text: Text) -> Iterator[Reading]:
-    facts = [*_of_status(text), *_of_health(text)]
-    yield Reading(facts or [text.fact(Quantity.NOTE, "no NVLink of dcgmi is down", 0, _PROGRAM)])
+    tables = list(_tables(text))
+    facts = [*(fact for links in tables for fact in _of_status(text, links)), *_of_health(text)]
+    if not facts and not any(tables):
+        raise text.error("has no GPU with NVLinks, expected output of 'dcgmi nvlink --link-status'")
+    if not facts:
+        facts.append(text.fact(Quantity.NOTE, "all NVLinks of the GPUs are up (dcgmi)", 0, _PROGRAM))
+    yield Reading(facts)
 
 
-def _of_status(text: Text) -> Iterator[Fact]:
-    """Yield GPUs with links that are down, from the letters of 'dcgmi nvlink --link-status'."""
+def _tables(text: Text) -> Iterator[dict[str, tuple[int, str]]]:
+    """Yield line and letters of each GPU, for each table of 'dcgmi nvlink --link-status': of hosts, or of a time."""
     links: dict[str, tuple[int, str]] = {}
     gpu = ""
     for number, line in text.lines():
-        if (match := _GPU.match(line)) is not None:
+        if _TITLE in line:
+            yield links
+            links, gpu = {}, ""
+        elif (match := _GPU.match(line)) is not None:
             gpu = match[1]
             if match[2].strip():
                 links[gpu] = (number, match[2])
@@ -38,14 +46,20 @@ def _of_status(text: Text) -> Iterator[Fact]:
             links.setdefault(gpu, (number, match[1]))
         elif line.strip():
             gpu = ""
+    yield links
+
+
+def _of_status(text: Text, links: dict[str, tuple[int, str]]) -> Iterator[Fact]:
+    """Yield GPUs with fewer links that work than others; equal ones of all GPUs may be those of bridges."""
+    most = max((letters.count("U") for _, letters in links.values()), default=0)
     for gpu, (number, letters) in links.items():
         down, up = letters.count("D"), letters.count("U")
-        if down and up:
-            state = f"{down} NVLinks are down, {up} of {down + up} links work"
+        if down and up < most:
+            state = f"{up} of {down + up} NVLinks work, {most} on other GPUs"
             yield text.fact(Quantity.GPU_STATE, state, number, _PROGRAM, subject=(gpu,))
-    none = [gpu for gpu, (_, letters) in links.items() if "D" in letters and "U" not in letters]
-    if none:
-        yield _all_down(text, none, links[none[0]][0])
+    down_everywhere = [gpu for gpu, (_, letters) in links.items() if "D" in letters and letters.count("U") == most]
+    if down_everywhere:
+        yield _all_down(text, down_everywhere, links[down_everywhere[0]][0])
 
 
 def _of_health(text: Text) -> Iterator[Fact]:

@@ -24,8 +24,12 @@ _DEVINFO_CARD = re.compile(r"^\s*hca_id:\s+([\w.-]{1,40})")
 _DEVINFO_PORT = re.compile(r"^\s*port:\s+(\d{1,3})\s*$")
 _DEVINFO_FIELD = re.compile(r"^\s*(state|phys_state|link_layer|active_width|active_speed|sys_image_guid):\s+(\S{1,20})")
 #: Ports of 'rdma link'.
-_RDMA_LINK = re.compile(r"^link ([\w.-]{1,40})/(\d{1,3}) (?:.{1,200} )?state (\w{1,20}) physical_state (\w{1,20})")
+_RDMA_LINK = re.compile(
+    r"^(?:link |\d{1,3}/\d{1,3}: )([\w.-]{1,40})/(\d{1,3}):? (?:.{1,200} )?state (\w{1,20}) "
+    r"physical_state (\w{1,20})(.*)"
+)
 _STATES = {"ACTIVE": "Active", "DOWN": "Down", "INIT": "Initializing", "ARMED": "Armed"}
+_PHYSICAL = {"LINK_UP": "LinkUp", "DISABLED": "Disabled", "POLLING": "Polling", "SLEEP": "Sleep"}
 #: Host in front of the lines of pdsh and clush.
 _WORDS_BEFORE_COLONS = ("hca_id", "port", "state", "phys_state", "link_layer", "active_width", "active_speed")
 _OF_HOST = re.compile(r"^([A-Za-z][\w.-]{0,60}):(?: |(?=\t))(.*)")
@@ -46,9 +50,10 @@ class _Port:
 
     @property
     def rate(self) -> float:
-        lanes = int(self.fields.get("active_width", "1X").rstrip("Xx") or 1)
+        lanes = re.fullmatch(r"(\d{1,2})X", self.fields.get("active_width", "1X"))
         text = self.fields.get("active_speed") or self.fields.get("Rate", "")
-        return lanes * float(text) if text.replace(".", "", 1).isdigit() else 0.0
+        is_known = lanes is not None and text.replace(".", "", 1).isdigit()
+        return int(lanes[1]) * float(text) if lanes is not None and is_known else 0.0
 
 
 def _is_report(text: Text) -> bool:
@@ -67,7 +72,7 @@ def _lines(text: Text) -> Iterator[tuple[int, str, str]]:
 
 
 def _ports(text: Text) -> list[_Port]:
-    ports = list[_Port]()
+    ports, listed = list[_Port](), list[tuple[str, int]]()
     # The lines of several hosts may alternate.
     cards, images, last = dict[str, str](), dict[str, str](), dict[str, _Port]()
     for number, host, line in _lines(text):
@@ -81,9 +86,16 @@ def _ports(text: Text) -> list[_Port]:
         elif (match := _DEVINFO_CARD.match(line)) is not None:
             cards[host], images[host] = f"{host}{match[1]}", ""
             last.pop(host, None)
+            listed.append((cards[host], number))
         elif (match := _RDMA_LINK.match(line)) is not None:
-            fields = {"State": _STATES.get(match[3], match[3].capitalize()), "Physical state": match[4].capitalize()}
-            ports.append(_Port(f"{host}{match[1]} port {match[2]}", number, fields, has_rate=False))
+            fields = {
+                "State": _STATES.get(match[3], ""),
+                "Physical state": _PHYSICAL.get(match[4], match[4].capitalize()),
+            }
+            fields["Link layer"] = "Ethernet" if " netdev " in match[5] else ""
+            # A port without state (NOP) has no link of its own.
+            if fields["State"]:
+                ports.append(_Port(f"{host}{match[1]} port {match[2]}", number, fields, has_rate=False))
         elif host in cards and (match := _DEVINFO_PORT.match(line)) is not None:
             image = images.get(host)
             fields = {"System image GUID": f"{host}{image}"} if image else {}
@@ -102,6 +114,10 @@ def _ports(text: Text) -> list[_Port]:
             ports.append(last[host])
         elif host in last and (match := _FIELD.match(line)) is not None:
             last[host].fields.setdefault(match[1], match[2])
+    for name, number in listed:
+        if not any(port.name.startswith(f"{name} port ") for port in ports):
+            # The file ends within the card.
+            ports.append(_Port(f"{name} port 1", number, {}, has_rate=False))
     return ports
 
 
@@ -119,31 +135,45 @@ def _read(text: Text) -> Iterator[Reading]:
     ports = _ports(text)
     if not ports:
         raise text.error("has no port, expected the output of 'ibstat' or 'ibstatus'")
+    cut = [port for port in ports if "State" not in port.fields and not port.has_rate]
+    ports = [port for port in ports if port not in cut] or ports
     for port in ports:
         if "State" not in port.fields or (port.has_rate and "Rate" not in port.fields):
             raise text.error(f"{port.name} lacks its state or rate: the file is cut", port.line)
+    named: dict[str, _Port] = {}
+    for port in ports:
+        # A port of several programs is one, with the rate that one of them prints.
+        known = named.setdefault(port.name, port)
+        known.fields = {**port.fields, **known.fields}
+    ports = list(named.values())
     rates = [
         text.fact(Quantity.PORT_RATE, port.rate, port.line, "ibstat", subject=(port.name,), unit="Gbit/s")
         for port in ports
         if port.is_active and port.rate
     ]
-    yield Reading([text.fact(Quantity.NOTE, _words(ports), ports[0].line, "ibstat"), *_states(text, ports), *rates])
+    problems = [text.error(f"{port.name} lacks its state: the file is cut", port.line) for port in cut]
+    words = _words(ports) + (", of those before the cut" if cut else "")
+    yield Reading([text.fact(Quantity.NOTE, words, ports[0].line, "ibstat"), *_states(text, ports), *rates], problems)
 
 
 def _states(text: Text, ports: list[_Port]) -> Iterator[Fact]:
     """Yield ports that are down, and ports that are slower than most active ones of their kind."""
     for layer in dict.fromkeys(port.fields.get("Link layer", "") for port in ports):
         same = [port for port in ports if port.fields.get("Link layer", "") == layer]
-        rates = Counter(port.rate for port in same if port.is_active)
+        rates = Counter(port.rate for port in same if port.is_active and port.rate)
         for port in same:
             physical = port.fields.get("Physical state", "")
-            if not port.is_active and physical == "Disabled" and _has_active_sibling(port, ports):
+            is_unused = physical == "Disabled" and layer == "Ethernet" and any(one.is_active for one in ports)
+            if not port.is_active and is_unused and not port.has_rate:
+                note = f"{port.name} is Down and disabled, as unused ports of Ethernet are"
+                yield text.fact(Quantity.NOTE, note, port.line, "ibstat")
+            elif not port.is_active and physical == "Disabled" and _has_active_sibling(port, ports):
                 note = f"{port.name} is Down and disabled, another port of this card is active"
                 yield text.fact(Quantity.NOTE, note, port.line, "ibstat")
             elif not port.is_active:
                 state = f"is {port.fields['State']}{f' ({physical})' if physical else ''}"
                 yield text.fact(Quantity.CARD_STATE, state, port.line, "ibstat", subject=(port.name,))
-            elif len(rates) > 1 and port.rate < (usual := _usual(rates)):
+            elif len(rates) > 1 and 0 < port.rate < (usual := _usual(rates)):
                 others = "most ports" if rates[usual] > 1 else "another port"
                 state = f"runs at {port.rate:g} Gbit/s, {others} at {usual:g} Gbit/s"
                 yield text.fact(Quantity.CARD_STATE, state, port.line, "ibstat", subject=(port.name,))

@@ -16,15 +16,17 @@ _KIND = re.compile(rf"{_DEVICE}:(?: AER:)?\s+\[\s*\d+\]\s+(\w+)")
 #: Address and number; what a user publishes may lack the address.
 _XID = re.compile(r"NVRM: Xid \((PCI:[^)\s]{0,40})\): (\d{1,4}),?\s*(.*)")
 _WHOLE = re.compile(r"PCI:([0-9a-fA-F]{4}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2})(?:\.[0-7])?")
-#: GPUs that NVIDIA's driver cannot use: state by words of its message. Its words may stand on the lines below the GPU.
+#: GPUs that NVIDIA's driver cannot use: state by words of its message, the worst first. The words may follow on the
+#: lines below the GPU.
 _UNUSABLE = {
     "fallen off the bus": "has fallen off the bus",
     "GPU lost from the bus": "has fallen off the bus",
+    "NV_ERR_RESET_REQUIRED": "needs a reset",
     "RmInitAdapter failed": "cannot be initialised by its driver (RmInitAdapter failed)",
     "probe routine failed": "is refused by its driver (probe routine failed)",
-    "NV_ERR_RESET_REQUIRED": "needs a reset",
 }
-_NVIDIA_GPU = re.compile(r"NVRM: (?:The NVIDIA )?GPU (?:at )?(?:PCI:)?([0-9a-fA-F]{4}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2})")
+_NVIDIA_GPU = re.compile(r"NVRM: (?:The NVIDIA )?GPU (?:at )?(?:PCI:)?([0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2})")
+_INITIALISED = re.compile(r"Initialized nvidia-drm .{0,80}for ([0-9a-fA-F]{4}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7])")
 #: Lines after the address of a GPU in which its state may follow.
 _LINES_BELOW = 6
 #: Name of a GPU whose address a message leaves out.
@@ -67,7 +69,8 @@ _KERNEL = re.compile(r"^(?:\[\s*\d+\.\d{6}\]|\w{3}\s+\d+ [\d:]{8} \S+ kernel:) "
 _WORDS = (
     "PCIe Bus Error",
     "NVRM: ",
-    *_UNUSABLE,
+    "Linux version ",
+    "Initialized nvidia-drm",
     "SXid (",
     ": [",
     "available PCIe bandwidth",
@@ -106,7 +109,7 @@ _XIDS = {
 
 
 def _is_log(text: Text) -> bool:
-    if any(word in text.raw for word in _WORDS if word != ": ["):
+    if any(word in text.raw for word in _WORDS if word not in (": [", "Linux version ")):
         return True
     return "Linux version " in text.raw and any(_KERNEL.match(line) for line in text.raw[:4000].splitlines())
 
@@ -185,25 +188,33 @@ def _facts_of(text: Text, of_host: list[tuple[int, str]]) -> list[Fact]:
 
 
 def _unusable_gpus(text: Text, of_host: list[tuple[int, str]], lost: set[str]) -> Iterator[Fact]:
-    """Yield GPUs that the driver cannot use, except those whose Xid says so (`lost`): each once, with its first state.
+    """Yield GPUs that the driver cannot use, except those whose Xid says so (`lost`): each once, with its worst state.
 
     A message without an address is about one of the others, if there are any.
     """
-    found: dict[str, tuple[str, int]] = {}
+    found: dict[str, tuple[int, int]] = {}
     device, since = _SOME_GPU, 0
+    is_ignored = any("this GPU" in line and "ignor" in line for _, line in of_host)
     for number, line in of_host:
+        if "Linux version " in line:
+            # Another boot.
+            found.clear()
+        elif (match := _INITIALISED.search(line)) is not None:
+            found.pop(match[1].lower(), None)
+        if "NVRM: " not in line or "Xid" in line:
+            continue
         if (match := _NVIDIA_GPU.search(line)) is not None:
-            device, since = f"{match[1].lower()}.0", number
+            device, since = f"{match[1].lower()[-10:]}.0", number
         elif number > since + _LINES_BELOW:
             device = _SOME_GPU
-        state = next((state for words, state in _UNUSABLE.items() if words in line), None)
-        if state is not None and "Xid" not in line:
-            found.setdefault(device, (state, number))
+        rank = next((rank for rank, words in enumerate(_UNUSABLE) if words in line), None)
+        if rank is not None and not (is_ignored and "probe routine" in line):
+            found[device] = min(found.get(device, (rank, number)), (rank, number))
     if len(found) > 1 or lost:
         found.pop(_SOME_GPU, None)
-    for device, (state, number) in found.items():
+    for device, (rank, number) in found.items():
         if device not in lost:
-            yield _fact(text, device, state, number)
+            yield _fact(text, device, list(_UNUSABLE.values())[rank], number)
 
 
 def _ports(text: Text, of_host: list[tuple[int, str]]) -> Iterator[Fact]:

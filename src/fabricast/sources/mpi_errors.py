@@ -20,7 +20,7 @@ _MESSAGES = (
     re.compile(r"pml_ucx\.c:\d{1,6}\s+Error: (.+)"),
     re.compile(r"btl_tcp_endpoint\.c[^\]]{0,200}\]\s*(connect\(\) to .+)"),
     re.compile(
-        r"((?:OFI )?fi_getinfo(?:\(\))? fail(?:ed|ure).*|(?<!NET/)OFI [\w ()]{1,60} failed.+"
+        r"((?:OFI )?fi_getinfo(?:\(\))? fail(?:ed|ure).*|(?<!NET/)OFI [\w ]{1,60}(?:\(\))? failed ?\(.+"
         r"|PSM2 (?:was unable|can't|no hfi) .+)"
     ),
     re.compile(r"((?:orted|prted): command not found)|(There are not enough slots available.+)"),
@@ -34,8 +34,11 @@ _MESSAGES = (
     re.compile(r"^\s*(GID: (?:00:){15}00)\s*$"),
     re.compile(r"(CQE ERROR.+|init failed for transport: IBGDA)"),
     re.compile(r"ERROR (collect_ports_data: .+|Failed to lock \w{1,8} tree.*|Cannot create SHARP job.*)"),
-    re.compile(r"[Gg]loo.{0,200}?((?:connect |Unable to resolve hostname|Connection |timed out|Timed out ).+)"),
-    re.compile(r"^(?:\w{1,40}: )?(connect \[[\w.:]{1,60}\]:\d{1,5}: .+)"),
+    re.compile(
+        r"\b[Gg]loo\b.{0,200}?((?:[Cc]onnect|Unable to|[Tt]imed).{0,80}?"
+        r"(?:failed|refused|closed by peer|reset|timed out|resolve hostname).*)"
+    ),
+    re.compile(r"^(?:RuntimeError: )?(connect \[[\w.:]{1,60}\]:\d{1,5}: .+)"),
 )
 #: Beginnings of messages in boxes of several lines, whose last lines name the host.
 _BOX = re.compile(
@@ -60,7 +63,7 @@ _BOX_ENDS = re.compile(r"-{40}")
 _FATAL = re.compile(
     r"UCX\s+Fatal|FATAL: |[Rr]etry count exceeded|Failed status \d|Failed to modify QP|socket connection"
     r"|Couldn't (?:allocate MR|read remote)|failed to create mr|state is Down|command not found|enough slots"
-    r"|unable to reliably start|fi_getinfo|OFI [\w ()]{1,60} failed"
+    r"|unable to reliably start|fi_getinfo|OFI [\w ]{1,60}(?:\(\))? failed ?\("
     r"|MPI_ERRORS_ARE_FATAL|An error occurred in MPI_|MPI_ABORT|MPI_Abort|[Ff]atal error in|Primary job  ?terminated"
     r"|exited on signal|[Cc]aught signal|unable to reach each other|Failed to create UCP worker|resolve UCX endpoint"
 )

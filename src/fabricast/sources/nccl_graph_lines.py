@@ -14,6 +14,8 @@ _START, _END = re.compile(r"=== System : max(?:Bw|Width)"), re.compile(r"={20,}\
 _CPU = re.compile(r"^CPU/(?:([0-9a-fA-F]{1,16})-)?([0-9a-fA-F]{1,16})")
 _SYSTEM_LINK = re.compile(r"\+ \w+\[[\d.]+\] - CPU/(?:([0-9a-fA-F]{1,16})-)?([0-9a-fA-F]{1,16})")
 _PATHS = re.compile(r"^GPU/(?:([0-9a-fA-F]{1,16})-)?([0-9a-fA-F]{1,16}) :")
+#: Link of a GPU, or of a switch, whose speed NCCL does not know.
+_UNKNOWN_SPEED = re.compile(r"\+ PCI\[0\.2\] - (?:GPU|PCI)/")
 _INFO = "NCCL INFO "
 _NUMBER = re.compile(r"[0-9]{1,4}")
 _LINK = re.compile(r"^( *)\+ PCI\[([\d.]+)\] - (PCI|GPU|NIC)/(?:[0-9a-fA-F]{1,16}-)?([0-9a-fA-F]{1,16})(?: \((\w+)\))?")
@@ -122,7 +124,7 @@ def _bus_id(text: str) -> str:
 
 def _read(text: Text) -> Iterator[Reading]:
     for number, line in text.lines(lambda line: "+ PCI[0.2]" in line):
-        if "+ PCI[0.2]" in line:
+        if _UNKNOWN_SPEED.search(line) is not None:
             yield Reading([text.fact(Quantity.NOTE, VIRTUAL, number, "NCCL log")])
             break
     forest, start = _forest(text)

@@ -12,8 +12,8 @@ from fabricast.nccl.system import PathType
 from fabricast.sources.text import Format, Reading, Text
 
 #: Before 2.4, lines do not name NCCL: "node1:7:9 [0] include/socket.h:360 WARN Call to connect failed".
-_BEFORE_2_4 = r"^[\w.-]+:\d+:\d+ \[\d+\] (?:\S{1,80} )?"
-_INFO = re.compile(rf"(?:NCCL |{_BEFORE_2_4})(?:INFO|WARN) (.*)")
+_BEFORE_2_4 = r"^[\w.-]+:\d+:\d+ \[\d+\] [\w./]{1,60}\.(?:cu|cc|h):\d{1,5} "
+_INFO = re.compile(rf"(?:NCCL |{_BEFORE_2_4}|^[\w.-]+:\d+:\d+ \[\d+\] (?=INFO ))(?:INFO|WARN) (.*)")
 _WARN = re.compile(rf"(?:NCCL |{_BEFORE_2_4})WARN (.*)")
 #: Message that says nothing without the place of its call.
 _CALL = re.compile(r"([\w/]{1,60}\.cc):\d{1,5} NCCL WARN (Cuda failure .*)")
@@ -21,7 +21,8 @@ _CALL = re.compile(r"([\w/]{1,60}\.cc):\d{1,5} NCCL WARN (Cuda failure .*)")
 _ERROR = re.compile(
     r"((?:Test )?(?:NCCL|CUDA) failure .*|nccl(?:UnhandledCuda|System|Internal|Remote)Error\b.*"
     r"|(?:torch\.)?(?:cuda\.)?OutOfMemoryError.*|CUDA out of memory.*"
-    r"|NET/OFI Couldn't .*|Last NCCL warning\(error\): .*|HW Exception by GPU .*|Memory access fault by GPU .*"
+    r"|NET/OFI Couldn't .*|Last NCCL warning\(error\): (?!'none').*"
+    r"|(?:HW Exception|Memory access fault) by GPU node-\d{1,3} \(Agent .*"
     r"|ncclInvalid(?:Usage|Argument)\b.*|Watchdog caught collective operation timeout.*"
     r"|[^\n]{0,120}?(?:peer access is not supported between these two devices|system not yet initialized"
     r"|cudaErrorSystemNotReady|no kernel image is available|invalid device function).{0,200})"
@@ -30,7 +31,7 @@ _HOST = re.compile(r"^([\w.-]+):\d+:\d+ \[\d+\] ")
 _STATEMENT = re.compile(
     r"NCCL version|set by environment|(?:Channel|Ring) \d|Selected [Pp]rovider|Pattern \d|n[rR]anks \d"
     r"|Bootstrap : Using|coll channels|Bytes ->|Could not find|P2P is disabled|Using network|NET/IB : |libibverbs"
-    r"|NET/Socket : Using"
+    r"|NET/Socket : Using|Init COMPLETE"
 )
 #: Variables of the command that a log begins with: "mpirun -x NCCL_ALGO=Ring", "export NCCL_ALGO=Ring".
 _COMMAND = re.compile(r"(?:^|[\s\"'])(?:export )?(NCCL_(?!DEBUG)[A-Z0-9_]{2,60})=[\"']?([^\s\"';$]{1,100})")
@@ -65,6 +66,7 @@ _BARE_ENV = "set by environment to"
 _FALLBACK = re.compile(r"Could not find a path for pattern (\d{1,15})")
 _DISABLED = re.compile(r"P2P is disabled between (?:NVLINK )?connected GPUs (\d{1,15}) and (\d{1,15})")
 #: Texts without their numbers and addresses, which tell equal messages of several ranks.
+_INITIALISED = "Init COMPLETE"
 _ANY = re.compile(r"(.*)")
 _VARIABLE = re.compile(r"0x[0-9a-f]+|\d+")
 #: Maximum number of different problems of a log.
@@ -127,6 +129,12 @@ def _log(text: Text) -> NcclLog:
         # Most lines of a large log state nothing about the communicator.
         if _STATEMENT.search(line):
             _statement(log, sizes, match[1].strip(), text, number, statements)
+            if _INITIALISED in line:
+                log.lines["initialised"] = number
+            if (disabled := _DISABLED.search(line)) is not None:
+                # Each rank prints each direction.
+                one, other = sorted((int(disabled[1]), int(disabled[2])))
+                log.disabled_pairs.add(("" if host is None else host[1], one, other))
             if statements is not None:
                 _of_host(statements, match[1], number)
                 if statements.cards is not None:
@@ -148,7 +156,7 @@ def _log(text: Text) -> NcclLog:
 
 def _settings(line: str) -> list[tuple[str, str]]:
     """Return the variables of a command, and that of a message of NCCL that is quoted without its beginning."""
-    return _COMMAND.findall(line) if _is_command(line) else _ENV.findall(line)
+    return _COMMAND.findall(line) if _is_command(line) and not line.lstrip().startswith("# ") else _ENV.findall(line)
 
 
 def _of_host(host: HostStatements, body: str, number: int) -> None:
@@ -225,9 +233,7 @@ def _statement(
             log.choices.append(LoggedChoice("", int(match[1]), _ALGORITHMS[algorithm], _PROTOCOLS[protocol], None))
     elif (match := _FALLBACK.search(body)) is not None:
         log.fallbacks.append(int(match[1]))
-    elif (match := _DISABLED.search(body)) is not None:
-        # Each rank prints each direction.
-        log.disabled_pairs.add((min(int(match[1]), int(match[2])), max(int(match[1]), int(match[2]))))
+    elif _DISABLED.search(body) is not None:
         log.lines.setdefault("disabled", number)
 
 

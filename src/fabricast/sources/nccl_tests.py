@@ -20,13 +20,13 @@ _HEADER = re.compile(r"(?:#\s{0,80})?\bsize\s{1,80}count\s{1,80}type\b")
 _OLD_HEADER = re.compile(r"(?:#\s{0,80})?\bbytes\s{1,80}N\s{1,80}type\b")
 #: Row of a table whose header is left out; a launcher may have put a label between its columns.
 _ROW = re.compile(
-    r"^\s*(\d{1,15})\s+\d{1,15}\s+(?:float|half|double|u?int\d{1,2}|char|bfloat16|f8e\dm\d)\s+"
-    r"(?:sum|prod|max|min|avg|all|none|mulsum)\s*(?:-?\d{1,6}(?:\[\d+\])?\s)?\s*([\d.]{1,12})\s+([\d.]{1,12})\s+[\d.]{1,12}\s+\S",
-    re.MULTILINE,
+    r"^(\d{1,15})\s{1,80}\d{1,15}\s{1,80}[a-z][a-z0-9_]{2,15}\s{1,80}(?:sum|prod|max|min|avg|all|none|mulsum)"
+    r"(?:\s{1,80}-?\d{1,6}(?:\[\d{1,6}\])?)?\s{1,80}([\d.]{1,12})\s{1,80}([\d.]{1,12})\s{1,80}[\d.]{1,12}\s{1,80}\S"
 )
 _LABEL = re.compile(r"\[\d{1,6}\](?=\s)")
 _RANK = re.compile(
-    r"(?:#\s{0,9})?\bRank\s+(\d+)(?:\s+Group\s+\d+)?\s+Pid\s+(\d+)\s+on\s+(\S+)\s+device\s+(\d+)\s+\[([0-9a-fA-Fx:.]+)\]\s*(.*)"
+    r"(?:#\s{0,9}|^[^\w\n]{0,20})\bRank\s+(\d+)(?:\s+Group\s+\d+)?\s+Pid\s+(\d+)\s+on\s+(\S+)\s+device\s+(\d+)\s+\[([0-9a-fA-Fx:.]+)\]\s*(.*)",
+    re.MULTILINE,
 )
 _STARTING = re.compile(r"#\s*(?:Collective test starting|Using|Running):?\s*(\w+_perf)")
 _OPERATION = re.compile(r"\b(all_?reduce|all_?gather|reduce_?scatter|broadcast|reduce|all_?to_?all|sendrecv)_perf\b")
@@ -96,13 +96,13 @@ def _is_output(text: Text) -> bool:
 
 def _is_bare_row(line: str) -> bool:
     """Return whether a line is a row in microseconds, whose bandwidth is that of its size and time."""
-    if (match := _ROW.match(line)) is None:
+    if (match := _ROW.match(line.lstrip())) is None:
         return False
     try:
         size, time, rate = float(match[1]), float(match[2]), float(match[3])
     except ValueError:
         return False
-    return abs(size - rate * time * 1e3) <= 0.01 * size + 0.006 * time * 1e3
+    return size > 0 and abs(size - rate * time * 1e3) <= 0.01 * size + 0.006 * time * 1e3
 
 
 def _may_be_printed(line: str) -> bool:
@@ -133,7 +133,7 @@ def _tables(text: Text) -> Iterator[NcclTestsTable | InputError | Fact]:
     heading, header = _Heading(), 0
     rows: list[NcclTestsRow] = []
     excluded: list[tuple[int, str]] = []
-    is_old = has_extra = has_root_only = False
+    is_old = has_extra = has_root_only = is_bare = False
 
     def close() -> Iterator[NcclTestsTable | InputError | Fact]:
         nonlocal rows, excluded
@@ -176,14 +176,19 @@ def _tables(text: Text) -> Iterator[NcclTestsTable | InputError | Fact]:
             if _HEADER.match(line) or _OLD_HEADER.match(line):
                 if heading.has_table:
                     yield from close()
+                is_bare = False
                 header, heading.has_table, is_old = number, True, _OLD_HEADER.match(line) is not None
                 has_extra = len(line.split()) > _WORDS_OF_HEADER
                 has_root_only = " root " in line and " redop " not in line
                 continue
             if not (is_old and re.match(r"#\s+\d", line)):
                 continue
-        elif not heading.has_table and _is_bare_row(line):
-            header, heading.has_table, is_old, has_extra, has_root_only = number, True, False, False, False
+        elif (not heading.has_table or is_bare) and _is_bare_row(line):
+            if rows and int(line.split()[0]) <= rows[-1].size_bytes:
+                yield from close()
+            if not rows:
+                header = number
+            heading.has_table, is_bare, is_old, has_extra, has_root_only = True, True, False, False, False
         if not header or not line.strip():
             continue
         if has_root_only:
@@ -319,8 +324,10 @@ def _ranks_of_all_reduce(rows: list[NcclTestsRow]) -> int | None:
     """Return the number of ranks by the ratio 2 (n - 1) / n of the bandwidths of all rows; None if others fit, too."""
     fitting = list(range(3, _MOST_RANKS))
     for row in rows:
+        if not (row.size_bytes and row.bus_bytes_per_s):
+            continue
         rate = row.size_bytes / row.time_s
-        error = _LAST_DIGIT / rate + 0.002 * bool(row.bus_bytes_per_s)
+        error = _LAST_DIGIT / rate + 0.002
         ratio = row.bus_bytes_per_s / rate
         fitting = [one for one in fitting if abs(ratio - bus_factor(Operation.ALL_REDUCE, one)) <= error]
     return fitting[0] if len(fitting) == 1 else None

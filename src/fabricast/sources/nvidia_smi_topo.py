@@ -90,7 +90,7 @@ def _matrix(text: Text) -> tuple[ClassMatrix, int]:
         if name in gpus:
             matrix.numa_nodes.append(_numa_node(cells[len(columns) :]))
     _check_symmetric(matrix, text)
-    matrix.warnings += [*filled, *_incomplete_rows(matrix, columns, rows)]
+    matrix.warnings += filled or _incomplete_rows(matrix, columns, rows)
     has_links = any(_LINKS.fullmatch(cell) for _, cells in rows.values() for cell in cells)
     if not has_links and _LEGEND.search(text.raw) and not _LEGEND_OF_LINKS.search(text.raw):
         matrix.program = "nvidia-smi topo -mp"

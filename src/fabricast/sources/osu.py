@@ -12,7 +12,7 @@ from fabricast.sources.messages import count_of, message_reading, numbers_of
 from fabricast.sources.text import Format, Reading, Text
 
 # Pages may leave out the blank.
-_TITLE = re.compile(r"# ?OSU")
+_TITLE = re.compile(r"# ?OSU MPI")
 #: Supported tests: two processes or several pairs; not collectives or multi-threaded tests.
 _TESTS = r"# ?osu mpi(-\w+)? (multi |multi-pair |multiple )?(bi-directional )?(latency|bandwidth)\b"
 

@@ -11,24 +11,29 @@ from fabricast.sources.text import Format, Reading, Text
 
 _PROGRAM = "show_gids"
 _ROW = re.compile(
-    r"^\s*([a-z][\w.-]{1,40})\s+(\d{1,3})\s+(\d{1,3})\s+((?:[0-9a-f]{4}:){7}[0-9a-f]{4})\s+([\d.]{7,15}\s+)?"
+    r"^\s*([a-z][\w.-]{1,40})\s+(\d{1,3})\s+(\d{1,3})\s+((?:[0-9a-fA-F]{4}:){7}[0-9a-fA-F]{4})\s+([\d.]{7,15}\s+)?"
     r"(v1|v2|IB/RoCE v1|RoCE v2)\b"
 )
-_LINK_LOCAL = "fe80"
+_ADDRESS = re.compile(r"(?:[0-9a-fA-F]{4}:){7}[0-9a-fA-F]{4}\s")
+#: States by the beginning of an address.
+_UNUSABLE = {
+    "fe80": "link-local",
+    "0000:0000:0000:0000:0000:0000:0000:0000": "zero",
+    "0000:0000:0000:0000:0000:ffff:7f": "that of the host itself",
+}
 _MOST_LISTED = 8
 
 
 def _is_table(text: Text) -> bool:
-    return "0000:0000:0000:" in text.raw and any(_ROW.match(line) for _, line in text.lines())
+    return _ADDRESS.search(text.raw) is not None and any(_ROW.match(line) for _, line in text.lines())
 
 
 def _read(text: Text) -> Iterator[Reading]:
     facts: list[Fact] = []
     for number, line in text.lines():
         if (match := _ROW.match(line)) is not None:
-            state = "" if match[6].endswith("v2") else "RoCE v1, for hosts of one subnet only"
-            if match[4].startswith(_LINK_LOCAL):
-                state = f"{state + ', ' if state else ''}link-local"
+            state = "" if match[6].endswith("v2") else "of RoCE v1, for hosts of one subnet only"
+            state = next((words for start, words in _UNUSABLE.items() if match[4].lower().startswith(start)), state)
             subject = (f"{match[1]} port {match[2]}", match[3])
             facts.append(text.fact(Quantity.GID, state, number, _PROGRAM, subject=subject))
     usable: dict[str, list[str]] = {}

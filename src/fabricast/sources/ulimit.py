@@ -10,7 +10,7 @@ from fabricast.core.number_text import size_text
 from fabricast.sources.text import Format, Reading, Text
 
 _PROGRAM = "ulimit -a"
-_LOCKED = re.compile(r"^\s*[Mm]ax locked memory\s+(?:\((?:kbytes, |k?bytes)-?l?\)\s+)?(\d{1,20}|unlimited)(.*)")
+_LOCKED = re.compile(r"^\s*[Mm]ax locked memory\s+(?:\((?:kbytes|bytes|kB)(?:, -l)?\)\s+)?(\d{1,20}|unlimited)(.*)")
 #: Locked memory in bytes below which queues of network cards and buffers of NCCL do not fit.
 _ENOUGH = 2**30
 
@@ -24,11 +24,12 @@ def _read(text: Text) -> Iterator[Reading]:
         if (match := _LOCKED.match(line)) is None:
             continue
         # ulimit prints units of 1,024 bytes, /proc bytes.
-        unit = 1 if "bytes" in match[2] else 1024
-        if match[1] == "unlimited" or int(match[1]) * unit >= _ENOUGH:
-            yield Reading([text.fact(Quantity.NOTE, "locked memory is not limited", number, _PROGRAM)])
+        unit = 1 if "bytes" in match[2] or "(bytes" in line else 1024
+        size = "" if match[1] == "unlimited" else size_text(int(match[1]) * unit)
+        if not size or int(match[1]) * unit >= _ENOUGH:
+            words = f"a process may lock {size or 'unlimited'} memory"
+            yield Reading([text.fact(Quantity.NOTE, words, number, _PROGRAM)])
         else:
-            size = size_text(int(match[1]) * unit)
             words = f"a process may lock {size} of memory, too little for network cards (InfiniBand, RoCE, EFA)"
             yield Reading([text.fact(Quantity.CAUSE, words, number, _PROGRAM, subject=("locked_memory",))])
 

@@ -28,7 +28,7 @@ def test_every_rank_and_direction_of_a_disabled_pair_is_one_pair(first):
     line = "h:{0}:11 [0] NCCL INFO P2P is disabled between connected GPUs {1}. You can repress this message.\n"
     log = line.format(1, "0 and 1") + line.format(1, "1 and 0") + line.format(2, "0 and 1")
     assert "between GPUs 0 and 1: data" in first(log).findings[0].text
-    assert "GPUs 0 and 1 and one other pair:" in first(log + line.format(2, "2 and 3")).findings[0].text
+    assert "GPUs 0 and 1, and between one other pair:" in first(log + line.format(2, "2 and 3")).findings[0].text
 
 
 GONE = (
@@ -110,6 +110,85 @@ def test_messages_of_libraries_have_their_meaning(first, line, words):
     assert "not known" not in found.findings[0].remedy
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        "h:1:2 [0] graph/xml.cc:332 NCCL WARN Could not find real path of /sys/class/pci_bus/0000:21\n",
+        "h:1:2 [0] misc/socket.cc:441 NCCL WARN socketFinalizeAccept from 10.0.0.9: wrong magic 4554 != 5\n",
+        "h:8:2 [0] NCCL WARN NET/OFI GDR disabled on GDR-supported instance type p4d.24xlarge\n",
+    ],
+)
+def test_a_communicator_that_is_complete_refutes_failures_before_it(first, line):
+    complete = "h:1:2 [0] NCCL INFO comm 0x1 rank 0 nranks 2 cudaDev 0 busId 1000 - Init COMPLETE\n"
+    assert str(first(line).verdict).startswith("the run failed")
+    assert not str(first(line + complete).verdict).startswith("the run failed")
+    assert str(first(complete + line).verdict).startswith("the run failed")
+
+
+KERNEL = "[    1.100000] Linux version 6.8.0\n"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        KERNEL + "[ 5.1] usb 1-1: device has fallen off the bus\n",
+        KERNEL + "[ 5.1] mlx5_core 0000:3b:00.0: probe routine failed\n",
+        KERNEL + "[ 5.1] NVRM: GPU 0000:3d:00.0: some message\n[ 5.2] nouveau: RmInitAdapter failed\n",
+        (
+            "[ 5.1] NVRM: GPU 0000:65:00.0: RmInitAdapter failed! (0x24)\n"
+            "[ 9.1] [drm] Initialized nvidia-drm 0.0.0 for 0000:65:00.0 on minor 1\n"
+        ),
+        GONE[2] + KERNEL,
+        (
+            "[ 7.1] NVRM: The NVIDIA GeForce GT 710 GPU is supported through the 470.xx Legacy drivers.\n"
+            "[ 7.1] NVRM: The 550 driver will ignore this GPU. Continuing probe...\n"
+            "[ 7.2] NVRM: The NVIDIA probe routine failed for 1 device(s).\n"
+        ),
+    ],
+)
+def test_messages_of_other_devices_and_of_earlier_boots_are_no_lost_gpu(first, text):
+    assert not first(text).findings
+
+
+def test_the_worst_state_of_a_gpu_is_named(first):
+    found = first(GONE[0] + "[881.1] NVRM: GPU 0000:0a:00.0: GPU has fallen off the bus.\n")
+    assert len(found.findings) == 1 and "has fallen off the bus" in found.findings[0].text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "'HW Exception by GPU node-9' does not appear in the log.\n",
+        "api.server:12:34 [0] http/get WARN Cuda failure is a song\n",
+        "OFI (libfabric) initialisation never failed on this machine\n",
+        "Using gloo backend. Connection to store established\n",
+        "# OSUSE openSUSE\n",
+        "We have Rank 0 Pid 1 on host device 0 [0x01] in every log\n",
+    ],
+)
+def test_words_of_other_programs_are_no_messages(first, text):
+    with pytest.raises(InputError, match="written by no known program"):
+        first(text)
+
+
+def test_other_causes_of_collnet_precede_it(first):
+    found = first("h:1:2 [0] transport/coll_net.cc:300 NCCL WARN Cuda failure 'out of memory' in CollNet\n")
+    assert "the memory of a GPU is full" in found.findings[0].text
+
+
+def test_sizes_of_zero_and_unknown_widths(first):
+    row = "   0   0   float  sum  -1  4.50  0.00  0.00  0  4.50  0.00  0.00  0\n"
+    title = (
+        "# Collective test starting: all_reduce_perf\n#  size  count  type  redop  root  time  algbw  busbw #wrong\n"
+    )
+    assert "lists no GPUs" in str(first(title + row + rows_of(16, {1 << 25: 1931.6})).verdict)
+    port = "hca_id: mlx5_{}\n        port:   1\n                state:                  PORT_ACTIVE (4)\n{}"
+    speed = "                active_width: 4X (2)\n                active_speed: {}\n"
+    ports = port.format(0, speed.format("invalid speed (128)")) + port.format(1, speed.format("25.0 Gbps (32)"))
+    found = first(ports + "hca_id: mlx5_2\n        phys_port_cnt: 1\n")
+    assert not found.findings and found.damaged == 1 and "1 x 100 Gbit/s" in str(found.statements)
+
+
 def test_details_of_an_error_are_no_second_error(first):
     place = "[c:31180:0:31180] ib_mlx5_log.c:143 "
     log = f"{place} Transport retry count exceeded on mlx5_0:1/IB (synd 0x15 vend 0x81)\n{place} DCI QP 0x14e4 wqe[0]: SEND\n"
@@ -118,8 +197,12 @@ def test_details_of_an_error_are_no_second_error(first):
 
 def test_hosts_that_find_each_other_over_different_interfaces(first):
     line = "{}:1:1 [0] NCCL INFO Bootstrap : Using {}<0>\n"
-    local = first(line.format("a", "ib0:fe80::a288%ib0") + line.format("b", "bond0:10.0.0.2"))
+    local = first(line.format("a", "lo:127.0.0.1") + line.format("b", "bond0:10.0.0.2"))
     assert causes_of(local) == ["host_differs_interface"] and "cannot reach a" in local.findings[0].text
+    same = first(line.format("a", "eth0:172.17.0.2") + line.format("b", "eth0:172.17.0.2"))
+    assert "cannot reach a" in same.findings[0].text
+    complete = "a:1:1 [0] NCCL INFO comm 0x1 rank 0 nranks 2 cudaDev 0 busId 1000 - Init COMPLETE\n"
+    assert not first(line.format("a", "eth0:172.17.0.2") + line.format("b", "eth0:172.17.0.2") + complete).findings
     # Names alone may differ on hosts of one network: they count where the run stopped.
     other = line.format("a", "eth4:10.0.0.1") + line.format("b", "eth0:10.0.0.2")
     assert str(first(other).verdict).startswith("nothing could be judged")
@@ -224,14 +307,20 @@ def test_bandwidth_test_is_compared_and_a_slow_run_is_a_binding(first):
         "within the expected range: copies from host memory"
     )
     both = first(BANDWIDTH.format(12150.7) + BANDWIDTH.format(3783.4))
+    totals = BANDWIDTH.replace("Device 0: Tesla P100-PCIE-16GB\n", "Device 0: A\n Device 1: A\n Device 2: A\n")
+    assert "prints totals of several devices" in str(first(totals.format(36000.0)).statements)
     assert causes_of(both) == ["far_memory"] and "3.78 GB/s in one run and 12.2 GB/s" in both.findings[0].text
 
 
 def test_links_that_dcgmi_states(first):
     status = "|  NvLink Link Status  |\nGPUs:\n    gpuId 0:\n        U U U U\n    gpuId 1:\n        {}\n"
     assert causes_of(first(status.format("U U D D"))) == ["gpu_errors"]
-    # Cards without a bridge have all links down.
-    assert not first(status.format("D D D D")).findings
+    assert causes_of(first(status.format("D D D D"))) == ["gpu_errors"]
+    # Cards without a bridge have all links down, and those of bridges some of them.
+    assert not first(status.replace("U U U U", "D D D D").format("D D D D")).findings
+    assert not first(status.replace("U U U U", "U U D D").format("U U D D")).findings
+    with pytest.raises(InputError, match="has no GPU with NVLinks"):
+        first("|  NvLink Link Status  |\n")
     assert not first("| GPU 0's NvLink link 0 is currently down |\n").findings
 
 
@@ -257,6 +346,8 @@ def test_an_index_of_gids_that_other_hosts_cannot_reach(first):
     for index, word in ((1, "link-local"), (2, "RoCE v1")):
         found = first(gids, f"export NCCL_IB_GID_INDEX={index}\n")
         assert word in found.findings[0].text and found.findings[0].remedy == "NCCL_IB_GID_INDEX=3"
+        assert str(found.verdict).startswith("nothing could be judged")  # Hosts of one subnet reach it.
+        assert not first(gids, f"export NCCL_IB_GID_INDEX={index}\nexport NCCL_IB_HCA=mlx5_1\n").findings
     assert not first(gids, "export NCCL_IB_GID_INDEX=3\n").findings
 
 
@@ -264,6 +355,9 @@ def test_locked_memory(first):
     line = "max locked memory           (kbytes, -l) {}\n"
     assert causes_of(first(line.format(64))) == ["locked_memory"]
     assert not first(line.format("unlimited")).findings
+    assert "may lock 2 GiB memory" in str(first(line.format(2097152)).statements)
+    # Without hosts to reach, nothing needs locked memory.
+    assert not first(line.format(64), nccl_tests("all_reduce", 4, {1 << 26: 900.0})).findings
     assert causes_of(first("Max locked memory         65536                65536                bytes\n")) == [
         "locked_memory"
     ]
@@ -272,6 +366,8 @@ def test_locked_memory(first):
 def test_two_tables_of_one_test_in_one_file(first):
     table = "# OSU MPI Bandwidth Test v7.5\n# Size      Bandwidth (MB/s)\n2097152   {}\n"
     found = first(table.format(4435.4) + table.format(22587.12))
+    # They may be different tests: within a node and between nodes.
+    assert str(found.verdict).startswith("nothing could be judged")
     assert "reach 4.44 GB/s, in the other table 22.6 GB/s" in found.findings[0].text
     assert not first(table.format(22487.4) + table.format(22587.12)).findings
 
@@ -300,6 +396,8 @@ def test_virtual_machines_and_bridges(first, tmp_path):
     end = "h:2:7 [0] NCCL INFO ==========================================\n"
     assert len(first(tree + gpus.format("24.0") + end).tree.accelerator_names) == 2
     assert "as in virtual machines" in str(first(tree + gpus.format("0.2") + end).statements)
+    card = "h:2:7 [0] NCCL INFO + PCI[0.2] - NIC/67000\n"
+    assert "as in virtual machines" not in str(first(tree + gpus.format("24.0") + card + end).statements)
     pair = "\tGPU0\tGPU1\tCPU Affinity\tNUMA Affinity\nGPU0\t X \tNV{0}\t0-7\t0\nGPU1\tNV{0}\t X \t0-7\t0\n"
     (tmp_path / "topo.txt").write_text(pair.format(3))
     assert "use 3 of the 4 links of their bridge" in fc.diagnose(tmp_path / "topo.txt", gpu="RTX 3090").findings[0].text

@@ -102,7 +102,7 @@ def test_lines_of_older_versions_are_read():
     log = log_in((DATA / "nccl_debug_info_older_lines.log").read_text())
     assert log.orders == {0: (0, 1, 2, 3)}
     assert log.environment == {"NCCL_P2P_LEVEL": "SYS"}
-    assert log.disabled_pairs == {(0, 1)}
+    assert log.disabled_pairs == {("node01", 0, 1)}
     assert 4 in log.fallbacks
     assert log.choices[0].protocol == "simple"
 
