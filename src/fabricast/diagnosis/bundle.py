@@ -228,6 +228,8 @@ def _missing(facts: Facts, options: MachineOptions, error: InputError) -> str:
         )
     if facts.blocks_of(Content.RUN_ERRORS) and not facts.blocks_of(Content.NCCL_LOG):
         return "the errors of the file did not end the run, and nothing that is measured can be compared"
+    if any(": Xid " in note for note in facts.values(Quantity.NOTE)):
+        return "the files state errors of GPUs that programs cause, or whose meaning is not known here (Xid)"
     if not any(block.content not in (Content.GPUS, Content.STATES) for block in facts.blocks if block.facts):
         return "the files state no fault of a device; measured copies or a log of nccl-tests show its rates"
     logs = facts.values(Quantity.NCCL_RUN)

@@ -26,6 +26,8 @@ _AMD = re.compile(r"Radeon|Instinct|\bAMD\b|\bMI\d{2,3}")
 #: other GPUs below which all copies of a GPU are slow: without a topology, a GPU may be on another processor.
 _SLOWER_THAN_STAGED, _SLOW_GPU = 0.8, 0.7
 _FEWEST_GPUS = 3
+#: Relative difference below which rates are equal: repeated tests differ by as much.
+_EQUAL = 0.03
 _FASTEST_GENERATION = 6
 #: Remedy of direct copies that are slower than those through host memory.
 CHECK_ACCESS = (
@@ -63,7 +65,12 @@ def slow_copies_without_topology(facts: Facts) -> Iterator[Finding]:
         )
         yield Finding(WarningCode.SLOWER_THAN_STAGED, text, CHECK_ACCESS, CONTRADICTION, origin=direct[one].place)
         return
-    for kind, rates in (("direct copies", direct), ("copies through host memory", staged)):
+    for kind, rates in (
+        ("direct copies", direct),
+        ("direct copies, both ways together,", _both_ways(facts)),
+        ("copies through host memory", staged),
+        ("copies through host memory, both ways together,", _staged(facts, Quantity.STAGED_RATE_BOTH_WAYS)),
+    ):
         found = list(_slow_gpus(kind, rates))
         yield from found
         if found:
@@ -85,8 +92,9 @@ def _slow_gpus(kind: str, rates: _Rates) -> Iterator[Finding]:
             continue
         worst = min((pair for pair in rates if gpu in pair), key=lambda pair: rates[pair].bytes_per_s)
         low, high = (f"{one / 1e9:.3g}" for one in (min(of_gpu[gpu]), max(of_gpu[gpu])))
+        rates_of_gpu = " to ".join(dict.fromkeys((low, high)))
         text = (
-            f"GPU {gpu} reaches {' to '.join(dict.fromkeys((low, high)))} GB/s in all its {kind}, the other GPUs at "
+            f"GPU {gpu} reaches {rates_of_gpu} GB/s in all its {kind.rstrip(',')}, the other GPUs at "
             f"least {min(others) / 1e9:.3g} GB/s among each other: its link is narrow or old, or it is on another "
             "processor"
         )
@@ -126,6 +134,9 @@ def rates_without_topology(facts: Facts, options: MachineOptions) -> Iterator[Co
     link = f"PCIe Gen{generation} x{width} ({name})"
     direct, staged, host = _direct(facts), _staged(facts, Quantity.STAGED_RATE), _of_host(facts)
     both, staged_both = _both_ways(facts), _staged(facts, Quantity.STAGED_RATE_BOTH_WAYS)
+    if _are_equal(direct, staged) or _are_equal(both, staged_both):
+        # The test cannot copy directly, or gains nothing by it.
+        direct, both = {}, {}
     gpus = {end for pair in {**direct, **staged, **both, **staged_both} for end in pair}
     old, count = is_old_geforce(name), len(gpus)
     one_way, pairs = pcie_share(generation), pcie_share(generation, direction=BOTH_WAYS)
@@ -166,6 +177,14 @@ def pairs_without_access(facts: Facts, options: MachineOptions) -> Iterator[Find
     )
     remedy = "check the driver (for AMD the amdgpu-dkms package), IOMMU, ACS and Resizable BAR (large BAR) in the BIOS"
     yield Finding(WarningCode.NO_PEER_ACCESS, text, remedy, ACCESS, origin=str(first.place))
+
+
+def _are_equal(direct: _Rates, staged: _Rates) -> bool:
+    """Return whether all pairs are equally fast with and without direct copies."""
+    common = direct.keys() & staged.keys()
+    return len(common) > 0 and all(
+        abs(direct[pair].bytes_per_s / staged[pair].bytes_per_s - 1) < _EQUAL for pair in common
+    )
 
 
 def refused_access(facts: Facts) -> Iterator[str]:

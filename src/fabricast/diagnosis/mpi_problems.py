@@ -16,6 +16,8 @@ _INTERFACE = (
 )
 _FIRST_ERROR = "the first other error in the output of all processes is the cause; UCX_LOG_LEVEL=info prints more"
 _MOST_QUOTED = 300
+#: Line after all others.
+_END = 1 << 62
 #: The first expression that a message contains decides.
 _KNOWN = (
     KnownProblem(
@@ -122,6 +124,22 @@ _KNOWN = (
         is_failure=False,
     ),
     KnownProblem(
+        r"Unable to initialize any transports",
+        "NVSHMEM can use no transport",
+        "the lines before this message name the reason of each: IBGDA needs ConnectX cards, ibrc an active port "
+        "('ibv_devinfo')",
+    ),
+    KnownProblem(
+        r"Name or service not known",
+        "the name of a host cannot be resolved",
+        "MASTER_ADDR with a name or address that every host resolves ('getent hosts NAME')",
+    ),
+    KnownProblem(
+        r"client socket has|timed out after .{0,40}connect",
+        "a rank cannot reach the first one (MASTER_ADDR)",
+        "check MASTER_ADDR and MASTER_PORT, that rank 0 runs, and the firewall; GLOO_SOCKET_IFNAME names the interface",
+    ),
+    KnownProblem(
         r"is not available",
         "UCX lacks a transport or device that a variable names",
         "'ucx_info -d' lists those of a host; gdr_copy needs the module gdrdrv; check UCX_TLS and UCX_NET_DEVICES",
@@ -189,10 +207,10 @@ _KNOWN = (
 
 def mpi_problems(facts: Facts) -> Iterator[Finding]:
     """Yield the errors of MPI, each meaning once; errors after which a run has results are notes."""
-    aborted, ended = _aborted(facts), _with_results(facts)
+    aborted, results = _aborted(facts), _last_results(facts)
     found: dict[str, tuple[KnownProblem | None, Fact]] = {}
     for fact in facts.of(Quantity.MPI_PROBLEM):
-        if fact.place.path not in ended:
+        if not _is_survived(fact, aborted, results):
             problem = first_match(_KNOWN, fact.value)
             found.setdefault("" if problem is None else problem.meaning, (problem, fact))
     is_explained = any(one is not None and not one.is_consequence for one, _ in found.values())
@@ -210,9 +228,9 @@ def mpi_problems(facts: Facts) -> Iterator[Finding]:
 
 def mpi_notes(facts: Facts) -> Iterator[str]:
     """Yield the errors after which a run has results: Open MPI and UCX try the next interface or device."""
-    ended = _with_results(facts)
+    aborted, results = _aborted(facts), _last_results(facts)
     for fact in facts.of(Quantity.MPI_PROBLEM):
-        if fact.place.path in ended:
+        if _is_survived(fact, aborted, results):
             yield f'the run has results after the error "{shortened(fact.value, _MOST_QUOTED)}" ({fact.place})'
 
 
@@ -221,7 +239,19 @@ def _aborted(facts: Facts) -> set[str]:
     return {fact.place.path for fact in facts.of(Quantity.MPI_ABORTED)}
 
 
-def _with_results(facts: Facts) -> set[str]:
-    """Return the files of runs that were not aborted and have output of a benchmark, also of one that is not read."""
-    tables = {fact.place.path for fact in facts.of(Quantity.COLLECTIVE) if fact.value.rows}
-    return (tables | {block.place.path for block in facts.blocks_of(Content.MESSAGES)}) - _aborted(facts)
+def _is_survived(fact: Fact, aborted: set[str], results: dict[str, int]) -> bool:
+    """Return whether a run that was not aborted has results below an error."""
+    return fact.place.path not in aborted and results.get(fact.place.path, 0) > fact.place.line
+
+
+def _last_results(facts: Facts) -> dict[str, int]:
+    """Return the last line with a result in each file; tests that are not read count to the end."""
+    last: dict[str, int] = {}
+    for table in facts.of(Quantity.COLLECTIVE):
+        last[table.place.path] = max([last.get(table.place.path, 0), *(row.line for row in table.value.rows)])
+    for fact in facts.of(Quantity.MESSAGE_TIME):
+        last[fact.place.path] = max(last.get(fact.place.path, 0), fact.place.line)
+    for block in facts.blocks_of(Content.MESSAGES):
+        if any(problem.reason.startswith(("test ", "benchmark ")) for problem in block.problems):
+            last[block.place.path] = _END
+    return last

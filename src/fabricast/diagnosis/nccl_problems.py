@@ -23,6 +23,8 @@ class KnownProblem(NamedTuple):
     is_consequence: bool = False  # Whether another message names the cause, if there is one
 
 
+_TOO_MANY_PEERS = "a process uses more GPUs with direct copies than CUDA permits (8 peers of a GPU)"
+_FEWER_PEERS = "one process for each GPU (mpirun or torchrun), or at most 9 GPUs in a process"
 _SHM = (
     "raise the size of /dev/shm: docker run --shm-size=1g or --ipc=host; in Kubernetes an emptyDir with medium Memory"
 )
@@ -95,7 +97,17 @@ _KNOWN = (
         "NCCL_CROSS_NIC=0 where each rail is a network without routes to the others",
     ),
     KnownProblem(
-        r"No route to host|Network is unreachable|Connection timed out|connect.*timed? ?out|Connection refused",
+        r"Connection refused",
+        "no process listens at the address of another rank: it ended, or the address is of an earlier run",
+        "read the log of that rank; remove stale init files (file://...), and use another MASTER_PORT",
+    ),
+    KnownProblem(
+        r"has already checked in",
+        "two processes have the same rank",
+        "check RANK and WORLD_SIZE of each process, and that the launcher is not started twice",
+    ),
+    KnownProblem(
+        r"No route to host|Network is unreachable|Connection timed out|connect.*timed? ?out",
         "a host cannot be reached over the chosen interface",
         f"{_INTERFACE}; check the firewall between the hosts",
     ),
@@ -126,10 +138,12 @@ _KNOWN = (
         "the fabric manager of the NVSwitches does not run",
         "systemctl restart nvidia-fabricmanager, of the version of the driver",
     ),
+    KnownProblem(r"TOO_MANY_PEERS", _TOO_MANY_PEERS, _FEWER_PEERS, is_failure=False),
+    KnownProblem(r"failure 711|peer mapping resources", _TOO_MANY_PEERS, _FEWER_PEERS),
     KnownProblem(
         r"CUDA IPC handle|[cC]udaIpc\w+(?!.*out of memory)|peer access is not supported"
         r"|mapping of buffer object failed|failure 217"
-        r"|failure 205|peer mapping resources",
+        r"|failure 205",
         "direct copies between GPUs cannot be set up",
         "test with NCCL_P2P_DISABLE=1; check the driver, the IOMMU and the size of BAR1 ('nvidia-smi -q -d MEMORY')",
     ),
@@ -178,7 +192,38 @@ _KNOWN = (
         "only hides it",
     ),
     KnownProblem(
-        r"port error|link down|async event.{0,60}(?:error|fatal|down)",
+        r"ibv_reg_dmabuf_mr",
+        "the driver of the network card lacks DMA-BUF",
+        "NCCL_DMABUF_ENABLE=0 uses nvidia-peermem, if it is loaded; or update the driver of the card",
+    ),
+    KnownProblem(
+        r"ibv_reg_mr\w*",
+        "memory cannot be registered at the network card",
+        "for GPU memory load nvidia-peermem, in the version of the driver of the card; ulimit -l unlimited",
+    ),
+    KnownProblem(
+        r"(?:status=|[Cc]ompletion.{0,80}error )(?:9|10|11)\b|access violation work queue",
+        "the other host refused an operation of the network card",
+        "read the log of that host: memory that is not registered, a rank that ended, or other versions of NCCL",
+    ),
+    KnownProblem(
+        r"(?:status=|[Cc]ompletion.{0,80}error )5\b",
+        "a network operation was cancelled after an earlier error",
+        "the first other error in the logs of all ranks is the cause",
+        is_consequence=True,
+    ),
+    KnownProblem(
+        r"(?:status=|[Cc]ompletion.{0,80}error )13\b",
+        "the other host does not receive (RNR retries exceeded)",
+        "read the log of that host: its rank waits, or ended",
+    ),
+    KnownProblem(
+        r"async event.{0,60}(?:catastrophic|fatal)",
+        "a network card has a fatal error",
+        "'sudo dmesg' names the error; update the firmware, reset the card or reboot",
+    ),
+    KnownProblem(
+        r"port error|link down|async event.{0,60}down",
         "a port of a network card lost its link",
         "check cable and switch ('ibstat', 'dmesg')",
     ),
@@ -199,6 +244,11 @@ _KNOWN = (
         "one rank did not call it or ended: compare the last operation of all ranks (TORCH_NCCL_TRACE_BUFFER_SIZE); a "
         "longer timeout only helps where a rank is slow",
         is_consequence=True,
+    ),
+    KnownProblem(
+        r"[Cc]onnect to \S{1,80} failed|connect.{0,80}retrying",
+        "a connection to another rank failed",
+        f"{_INTERFACE}; check the firewall, and the log of that rank",
     ),
     KnownProblem(
         r"NUMA auto balancing enabled",
@@ -257,12 +307,6 @@ _KNOWN = (
         r"Broken pipe|Connection reset by peer|Connection closed by (?:remote )?peer|ncclRemoteError|socketProgress",
         "another rank ended first",
         _RANK_ENDED,
-        is_consequence=True,
-    ),
-    KnownProblem(
-        r"status=5\b",
-        "a network operation was cancelled after an earlier error",
-        "the first other error in the logs of all ranks is the cause",
         is_consequence=True,
     ),
     KnownProblem(

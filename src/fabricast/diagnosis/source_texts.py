@@ -57,7 +57,7 @@ def _parts(file: SourceFile) -> Iterator[str]:
 def _tables(blocks: list[Block]) -> Iterator[str]:
     """Yield the first tables of nccl-tests, and the number of further ones."""
     tables = [str(fact.value) for block in blocks for fact in block.of(Quantity.COLLECTIVE)]
-    yield from tables[:_MOST_LISTED]
+    yield from tables[:_MOST_LISTED] or [f"{blocks[0].program} without results"]
     unread = sum(fact.value for block in blocks for fact in block.of(Quantity.UNREAD_TABLES))
     more = len(tables[_MOST_LISTED:]) + unread
     if more:

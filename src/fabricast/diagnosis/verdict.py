@@ -91,7 +91,7 @@ def verdict_of(
         symptom = next((one for one in findings if one.cause == "slower_than_public_machines"), None)
         if symptom is not None and symptom is not first:
             return Verdict(VerdictKind.SLOWER, f"{symptom.text}; most probable cause: {first.text}{place}")
-        if not measured or (uncompared and not _is_measured(first)):
+        if not measured or first.cause == "mpi_warning" or (uncompared and not _is_measured(first)):
             more = f"; {uncompared[0]}" if uncompared else "; no measurement shows what it costs"
             return Verdict(VerdictKind.STATED, f"{first.text}{place}{more}")
         return Verdict(VerdictKind.SLOWER, f"{first.text}{place}")

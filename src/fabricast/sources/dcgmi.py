@@ -1,4 +1,4 @@
-"""Reader of the states that dcgmi prints: NVLinks of GPUs, and failures of health checks."""
+"""Reader of the states that dcgmi prints: NVLinks of GPUs, and failures of health checks and of diag."""
 
 from __future__ import annotations
 
@@ -16,13 +16,26 @@ _LINKS = re.compile(r"^[\s|]{0,20}([UDX_](?: [UDX_]){0,40})[\s|]{0,20}$")
 _HEALTH = re.compile(r"GPU (\d{1,3})'s NvLink link (\d{1,2}) is currently down")
 
 
+#: Rows of 'dcgmi diag': a test with its result, and results of single GPUs.
+_DIAG_ROW = re.compile(r"^\|\s{1,40}([\w][\w /-]{0,40}?)?\s{1,40}\|\s{1,40}(\S.{0,60}?)\s{1,60}\|$")
+_FAILED = re.compile(r"Fail - GPUs?: (\d{1,3}(?:, \d{1,3}){0,20})|GPU ?(\d{1,3}): Fail")
+_EXPLAINS = ("Warning", "Info", "Error")
+
+
 def _is_output(text: Text) -> bool:
-    return _TITLE in text.raw or _HEALTH.search(text.raw) is not None
+    if _TITLE in text.raw or _HEALTH.search(text.raw) is not None:
+        return True
+    return any(
+        _DIAG_ROW.match(line) and ("Pass" in line or "Fail" in line) for _, line in text.lines(lambda line: "|" in line)
+    )
 
 
 def _read(text: Text) -> Iterator[Reading]:
     tables = list(_tables(text))
-    facts = [*(fact for links in tables for fact in _of_status(text, links)), *_of_health(text)]
+    failed = list(_of_diag(text))
+    facts = [*(fact for links in tables for fact in _of_status(text, links)), *_of_health(text), *failed]
+    if not facts and _TITLE not in text.raw:
+        facts.append(text.fact(Quantity.NOTE, "dcgmi diag states no failure", 0, _PROGRAM))
     if not facts and not any(tables):
         raise text.error("has no GPU with NVLinks, expected output of 'dcgmi nvlink --link-status'")
     if not facts:
@@ -74,6 +87,20 @@ def _of_health(text: Text) -> Iterator[Fact]:
         yield _all_down(text, list(down), next(iter(lines.values())))
 
 
+def _of_diag(text: Text) -> Iterator[Fact]:
+    """Yield GPUs that fail a test of 'dcgmi diag'."""
+    test = ""
+    for number, line in text.lines(lambda line: "|" in line):
+        if (match := _DIAG_ROW.match(line)) is None:
+            continue
+        if match[1] and match[1] not in _EXPLAINS:
+            test = match[1]
+        failed = _FAILED.search(match[2])
+        for gpu in (failed[1] or failed[2]).split(", ") if failed is not None else ():
+            state = f"fails the test '{test}' of dcgmi diag"
+            yield text.fact(Quantity.GPU_STATE, state, number, _PROGRAM, subject=(gpu,))
+
+
 def _all_down(text: Text, gpus: list[str], line: int) -> Fact:
     """Return the note that links are down: without links, as cards without a bridge, nothing is wrong."""
     words = (
@@ -91,5 +118,5 @@ FORMAT = Format(
     _is_output,
     _read,
     "dcgmi.txt",
-    versions="`nvlink --link-status`, and NVLinks of `health`",
+    versions="`nvlink --link-status`, NVLinks of `health`, failures of `diag`",
 )

@@ -12,9 +12,10 @@ from fabricast.sources.text import Format, Reading, Text
 
 _DEVICE = r"([0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7])"
 _PCIE_ERROR = re.compile(rf"{_DEVICE}: (?:AER: )?PCIe Bus Error: severity=([A-Za-z]+)")
+_AER = re.compile(rf"AER: Uncorrect\w+ .{{0,40}}?received(?: from)?:? {_DEVICE}|{_DEVICE}: AER: can't recover")
 _KIND = re.compile(rf"{_DEVICE}:(?: AER:)?\s+\[\s*\d+\]\s+(\w+)")
 #: Address and number; what a user publishes may lack the address.
-_XID = re.compile(r"NVRM: Xid \((PCI:[^)\s]{0,40})\): (\d{1,4}),?\s*(.*)")
+_XID = re.compile(r"(?<![\"'`])NVRM: Xid \((PCI:[^)\s]{0,40})\): (\d{1,4}),?\s*(.*)")
 _WHOLE = re.compile(r"PCI:([0-9a-fA-F]{4}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2})(?:\.[0-7])?")
 #: GPUs that NVIDIA's driver cannot use: state by words of its message, the worst first. The words may follow on the
 #: lines below the GPU.
@@ -53,6 +54,8 @@ _TRANSLATED = "Default domain type: Translated"
 _IOMMU_NOTE = (
     "the IOMMU translates the addresses of devices, which slows direct copies on some boards: iommu=pt avoids it"
 )
+#: Devices that cannot register memory, by the driver of EFA or of mlx5.
+_REGISTRATION = re.compile(r"infiniband (\w{1,20}): (Failed to (?:register mr|allocate pd|process command).{0,60})")
 #: Cables that are not plugged in.
 _CABLE = re.compile(rf"mlx\w{{1,20}} {_DEVICE}(?: \w{{1,20}})?: .{{0,60}}Cable (un)?plugged")
 #: States of ports of network cards: an error of the module, and links that go down and up.
@@ -68,6 +71,8 @@ _OF_HOST = re.compile(r"^([A-Za-z][\w.-]{0,60}): (?=\[\s*\d+\.\d{6}\])")
 _KERNEL = re.compile(r"^(?:\[\s*\d+\.\d{6}\]|\w{3}\s+\d+ [\d:]{8} \S+ kernel:) ")
 _WORDS = (
     "PCIe Bus Error",
+    "AER: Uncorrect",
+    "AER: can't recover",
     "NVRM: ",
     "Linux version ",
     "Initialized nvidia-drm",
@@ -79,6 +84,9 @@ _WORDS = (
     "Default domain type",
     "IO_PAGE_FAULT",
     "mlx5_core 0",
+    ": Failed to register mr",
+    ": Failed to allocate pd",
+    ": Failed to process command",
     "amdgpu 0",
 )
 _CARD_DRIVER = re.compile(r"mlx\w+|bnxt_\w+|ice|irdma|efa|ionic")
@@ -90,6 +98,14 @@ _OF_PROGRAMS = (13, 31, 32, 43, 45, 68, 69)
 _LONGEST_NOTE = 100
 #: Errors of GPUs and NVLinks. NVIDIA, "Xid Errors".
 _XIDS = {
+    8: "the GPU stopped processing",
+    38: "error of the firmware of its driver",
+    54: "auxiliary power is not connected",
+    57: "error of its memory interface",
+    58: "error of its memory interface",
+    109: "a change of context timed out",
+    110: "security fault",
+    143: "its initialisation failed",
     46: "the GPU stopped processing",
     48: "uncorrectable ECC error",
     61: "error of its microcontroller",
@@ -143,6 +159,11 @@ def _facts_of(text: Text, of_host: list[tuple[int, str]]) -> list[Fact]:
             corrected[device] += is_corrected
             lines.setdefault(device, number)
             if not is_corrected and (device, 0) not in known:
+                known.add((device, 0))
+                facts.append(_fact(text, device, "uncorrected errors of its PCIe link", number))
+        elif (match := _AER.search(line)) is not None:
+            device = match[1] or match[2]
+            if (device, 0) not in known:
                 known.add((device, 0))
                 facts.append(_fact(text, device, "uncorrected errors of its PCIe link", number))
         elif (match := _NARROW.search(line)) is not None and (match[2], 1) not in known:
@@ -227,6 +248,8 @@ def _ports(text: Text, of_host: list[tuple[int, str]]) -> Iterator[Fact]:
                 found[match[1], "module"] = ("is Down (cable unplugged)", number)
         elif (match := _MODULE.search(line)) is not None:
             found.setdefault((match[1], "module"), (f"has an error of its module: {match[2]}", number))
+        elif (match := _REGISTRATION.search(line)) is not None:
+            found.setdefault((match[1], "memory"), (f"cannot register memory: {match[2]}", number))
         elif (match := _POWER.search(line)) is not None:
             found.setdefault((match[1], "power"), ("detects insufficient power on its PCIe slot", number))
         elif (match := _PORT_LINK.search(line)) is not None:

@@ -25,7 +25,20 @@ def _is_lines(text: Text) -> bool:
 
 
 def _read(text: Text) -> Iterator[Reading]:
-    yield Reading([*_access(text), *_links(text)])
+    facts = [*_access(text), *_links(text)]
+    if not facts:
+        facts = [text.fact(Quantity.NOTE, words, number, _PROGRAM) for number, words in _without_capability(text)]
+    yield Reading(facts)
+
+
+def _without_capability(text: Text) -> Iterator[tuple[int, str]]:
+    """Yield states of links without what is possible."""
+    for number, line in text.lines():
+        if (match := _LINK.match(line)) is not None and match[1] == "Sta":
+            words = (
+                f"a link runs at {match[2]} GT/s with x{match[3]}: add LnkCap, what is possible, while the GPUs work"
+            )
+            yield number, words
 
 
 def _access(text: Text) -> Iterator[Fact]:

@@ -31,6 +31,10 @@ _MESSAGES = (
     re.compile(r"(Unable to (?:open file descriptor for|init the) socket connection)"),
     re.compile(r"(Couldn't allocate MR.*|failed to create mr\b.*|Couldn't read remote address)"),
     re.compile(r"^\s*(Port number \d{1,3} state is Down)"),
+    re.compile(
+        r"\[c10d\]\s?.{0,40}?(The client socket has .+|The IPv\d network addresses of .+|.{0,40}timed out after .+)"
+    ),
+    re.compile(r"(Unable to initialize any transports.*)"),
     re.compile(r"^\s*(GID: (?:00:){15}00)\s*$"),
     re.compile(r"(CQE ERROR.+|init failed for transport: IBGDA)"),
     re.compile(r"ERROR (collect_ports_data: .+|Failed to lock \w{1,8} tree.*|Cannot create SHARP job.*)"),
@@ -64,7 +68,8 @@ _FATAL = re.compile(
     r"UCX\s+Fatal|FATAL: |[Rr]etry count exceeded|Failed status \d|Failed to modify QP|socket connection"
     r"|Couldn't (?:allocate MR|read remote)|failed to create mr|state is Down|command not found|enough slots"
     r"|unable to reliably start|fi_getinfo|OFI [\w ]{1,60}(?:\(\))? failed ?\("
-    r"|MPI_ERRORS_ARE_FATAL|An error occurred in MPI_|MPI_ABORT|MPI_Abort|[Ff]atal error in|Primary job  ?terminated"
+    r"|Unable to initialize any transports|CmiAbortHelper|MPI_ERRORS_ARE_FATAL|An error occurred in MPI_|MPI_ABORT"
+    r"|MPI_Abort|[Ff]atal error in|Primary job  ?terminated"
     r"|exited on signal|[Cc]aught signal|unable to reach each other|Failed to create UCP worker|resolve UCX endpoint"
 )
 #: Host in "[1548304905.378218] [host:4770 :0]", "[host:04770]" and "[host][[38971,1],2]".
@@ -75,6 +80,8 @@ _WORDS = (
     "CQE ERROR",
     "IBGDA",
     "GID: 00:00",
+    "[c10d]",
+    "any transports",
     "ERROR ",
     "loo",
     "connect [",

@@ -14,19 +14,22 @@ from fabricast.sources.text import Format, Reading, Text
 #: Before 2.4, lines do not name NCCL: "node1:7:9 [0] include/socket.h:360 WARN Call to connect failed".
 _BEFORE_2_4 = r"^[\w.-]+:\d+:\d+ \[\d+\] [\w./]{1,60}\.(?:cu|cc|h):\d{1,5} "
 _INFO = re.compile(rf"(?:NCCL |{_BEFORE_2_4}|^[\w.-]+:\d+:\d+ \[\d+\] (?=INFO ))(?:INFO|WARN) (.*)")
-_WARN = re.compile(rf"(?:NCCL |{_BEFORE_2_4})WARN (.*)")
+_WARN = re.compile(rf"(?:(?:^|[\]\d:>|)])\s{{0,4}}NCCL |{_BEFORE_2_4})WARN (.*)")
 #: Message that says nothing without the place of its call.
 _CALL = re.compile(r"([\w/]{1,60}\.cc):\d{1,5} NCCL WARN (Cuda failure .*)")
 #: Errors of NCCL as its callers print them: nccl-tests and PyTorch.
 _ERROR = re.compile(
-    r"((?:Test )?(?:NCCL|CUDA) failure .*|nccl(?:UnhandledCuda|System|Internal|Remote)Error\b.*"
+    r"((?:Test )?(?:NCCL|CUDA) failure (?:\S{1,80}:\d|[\d'\"]|:).*"
+    r"|nccl(?:UnhandledCuda|System|Internal|Remote)Error\b.*"
     r"|(?:torch\.)?(?:cuda\.)?OutOfMemoryError.*|CUDA out of memory.*"
+    r"|CUDA error: (?=peer mapping).*|CUDA_ERROR_TOO_MANY_PEERS.*"
     r"|NET/OFI Couldn't .*|Last NCCL warning\(error\): (?!'none').*"
     r"|(?:HW Exception|Memory access fault) by GPU node-\d{1,3} \(Agent .*"
     r"|ncclInvalid(?:Usage|Argument)\b.*|Watchdog caught collective operation timeout.*"
     r"|[^\n]{0,120}?(?:peer access is not supported between these two devices|system not yet initialized"
     r"|cudaErrorSystemNotReady|no kernel image is available|invalid device function).{0,200})"
 )
+_WARNS = re.compile(r"(?:^|[\]\d:>|)])[ \t]{0,4}NCCL WARN", re.MULTILINE)
 _HOST = re.compile(r"^([\w.-]+):\d+:\d+ \[\d+\] ")
 _STATEMENT = re.compile(
     r"NCCL version|set by environment|(?:Channel|Ring) \d|Selected [Pp]rovider|Pattern \d|n[rR]anks \d"
@@ -34,8 +37,27 @@ _STATEMENT = re.compile(
     r"|NET/Socket : Using|Init COMPLETE"
 )
 #: Variables of the command that a log begins with: "mpirun -x NCCL_ALGO=Ring", "export NCCL_ALGO=Ring".
-_COMMAND = re.compile(r"(?:^|[\s\"'])(?:export )?(NCCL_(?!DEBUG)[A-Z0-9_]{2,60})=[\"']?([^\s\"';$]{1,100})")
-_IN_COMMAND = ("_perf", "-e NCCL_", "-x NCCL_", "mpirun", "srun ", "torchrun", "export ", "docker ", "python")
+_COMMAND = re.compile(r"(?:^|[\s\"'`*])(NCCL_(?!DEBUG)[A-Z0-9_]{2,60})=[\"']?([^\s\"';$`*]{1,100})")
+#: What may precede a variable that is set: a prompt, a command that sets it, and other variables.
+_SETS = re.compile(
+    r"(?:[^\w#]{0,20}|\S{0,60}[$#%>] {1,3}|.{0,400}(?<![^\s])(?:-x|-e|--env|export|env|set|setenv|ENV)[\s=]{1,3})"
+    r"(?:[\"'`*]{0,3}[A-Z][A-Z0-9_]{1,60}=\S{0,200}\s{1,3}){0,20}[\"'`*]{0,3}"
+)
+#: Programs after which a variable is an argument.
+_PROGRAM = re.compile(r"\S{1,80}_perf\b|\bpython3?\b|\btorchrun\b")
+_IN_COMMAND = (
+    "_perf",
+    "-e NCCL_",
+    "-x NCCL_",
+    "mpirun",
+    "srun ",
+    "torchrun",
+    "export ",
+    "docker ",
+    "python",
+    "env ",
+    "=",
+)
 _VERSION = re.compile(r"NCCL version (\d+)\.(\d+)\.(\d+)")
 _NETWORK = re.compile(r"Using network (\S.*?)\s*$")
 _PROVIDER = re.compile(r"NET/OFI Selected [Pp]rovider is ([^\s,(]{1,60})")
@@ -65,6 +87,8 @@ _ENV = re.compile(r"(NCCL_\w+) set by environment to (\S+?)\.?$")
 _BARE_ENV = "set by environment to"
 _FALLBACK = re.compile(r"Could not find a path for pattern (\d{1,15})")
 _DISABLED = re.compile(r"P2P is disabled between (?:NVLINK )?connected GPUs (\d{1,15}) and (\d{1,15})")
+#: Last of the retries that NCCL states as information.
+_LAST_RETRY = re.compile(r"((?:connect|socket\w{1,40}).{0,80}, retrying \((\d{1,4})/\2\))")
 #: Texts without their numbers and addresses, which tell equal messages of several ranks.
 _INITIALISED = "Init COMPLETE"
 _ANY = re.compile(r"(.*)")
@@ -89,6 +113,8 @@ _WORDS_OF_ERRORS = (
     "no kernel image is available",
     "invalid device function",
     "Last NCCL warning",
+    "peer mapping resources",
+    "TOO_MANY_PEERS",
     "NET/OFI Couldn't",
     "HW Exception by GPU",
     "Memory access fault by GPU",
@@ -98,18 +124,39 @@ _LAST_ERROR = re.compile(r"Last error:\s*(.*)")
 
 
 def _is_log(text: Text) -> bool:
-    if any(words in text.raw for words in ("NCCL INFO", "NCCL WARN", _BARE_ENV)) or _VERSION.search(text.raw):
+    if "NCCL WARN" in text.raw and _WARNS.search(text.raw) is not None:
+        return True
+    if any(words in text.raw for words in ("NCCL INFO", _BARE_ENV)) or _VERSION.search(text.raw):
         return True
     if " WARN " in text.raw and re.search(rf"{_BEFORE_2_4}WARN ", text.raw, re.MULTILINE) is not None:
         return True
-    if "NCCL_" in text.raw and any(map(_is_command, text.raw.splitlines())):
+    if "NCCL_" in text.raw and (any(map(_is_command, text.raw.splitlines())) or any(_without_effect(text))):
         return True
     return any(word in text.raw for word in _WORDS_OF_ERRORS) and _ERROR.search(text.raw) is not None
 
 
 def _is_command(line: str) -> bool:
     """Return whether a line is a command that sets variables of NCCL."""
-    return "NCCL_" in line and any(word in line for word in _IN_COMMAND) and _COMMAND.search(line) is not None
+    return "NCCL_" in line and any(word in line for word in _IN_COMMAND) and bool(_set_in(line))
+
+
+def _set_in(line: str) -> list[tuple[str, str]]:
+    """Return the variables that a command sets."""
+    if line.lstrip().startswith("#"):
+        return []
+    return [(one[1], one[2]) for one in _COMMAND.finditer(line) if _SETS.fullmatch(line[: one.start(1)]) is not None]
+
+
+def _without_effect(text: Text) -> Iterator[Fact]:
+    """Yield variables after the program of a command, which are arguments of it."""
+    for number, line in text.lines(lambda line: "NCCL_" in line):
+        program = _PROGRAM.search(line)
+        if program is None or "NCCL INFO" in line or "#" in line:
+            continue
+        for one in _COMMAND.finditer(line, program.end()):
+            if _SETS.fullmatch(line[: one.start(1)]) is None:
+                words = f"{one[1]}={one[2]} follows the program, where it has no effect: variables precede it"
+                yield text.fact(Quantity.NOTE, words, number, "NCCL")
 
 
 def _log(text: Text) -> NcclLog:
@@ -156,7 +203,7 @@ def _log(text: Text) -> NcclLog:
 
 def _settings(line: str) -> list[tuple[str, str]]:
     """Return the variables of a command, and that of a message of NCCL that is quoted without its beginning."""
-    return _COMMAND.findall(line) if _is_command(line) and not line.lstrip().startswith("# ") else _ENV.findall(line)
+    return _set_in(line) if _is_command(line) else _ENV.findall(line)
 
 
 def _of_host(host: HostStatements, body: str, number: int) -> None:
@@ -251,7 +298,7 @@ def _hop(log: NcclLog, match: re.Match[str], number: int) -> None:
 
 
 def _may_be_problem(line: str) -> bool:
-    return " WARN " in line or any(word in line for word in _WORDS_OF_ERRORS)
+    return " WARN " in line or ", retrying (" in line or any(word in line for word in _WORDS_OF_ERRORS)
 
 
 def _problems(text: Text) -> Iterator[Fact]:
@@ -266,7 +313,8 @@ def _problems(text: Text) -> Iterator[Fact]:
         elif (last := _LAST_ERROR.search(line)) is not None:
             match, is_next = _ANY.match(last[1]), not last[1]
         elif _may_be_problem(line):
-            match = _CALL.search(line) or _WARN.search(line) or (None if "NCCL INFO" in line else _ERROR.search(line))
+            match = _CALL.search(line) or _WARN.search(line) or _LAST_RETRY.search(line)
+            match = match or (None if "NCCL INFO" in line else _ERROR.search(line))
         else:
             continue
         if match is None or not match[1] or len(known) == _MOST_PROBLEMS:
@@ -283,7 +331,11 @@ def _problems(text: Text) -> Iterator[Fact]:
 def _read(text: Text) -> Iterator[Reading]:
     log = _log(text)
     first = next((number for number, line in text.lines(lambda line: "NCCL" in line) if _INFO.search(line)), 0)
-    facts = [text.fact(Quantity.NCCL_RUN, log, first or log.lines.get("version", 0), "NCCL"), *_problems(text)]
+    facts = [
+        text.fact(Quantity.NCCL_RUN, log, first or log.lines.get("version", 0), "NCCL"),
+        *_problems(text),
+        *_without_effect(text),
+    ]
     yield Reading(facts, line=first, text=str(log))
 
 

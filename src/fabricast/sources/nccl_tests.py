@@ -25,11 +25,15 @@ _ROW = re.compile(
 )
 _LABEL = re.compile(r"\[\d{1,6}\](?=\s)")
 _RANK = re.compile(
-    r"(?:#\s{0,9}|^[^\w\n]{0,20})\bRank\s+(\d+)(?:\s+Group\s+\d+)?\s+Pid\s+(\d+)\s+on\s+(\S+)\s+device\s+(\d+)\s+\[([0-9a-fA-Fx:.]+)\]\s*(.*)",
+    r"(?:#\s{0,9}|^[^\w\n]{0,20})\bRank\s+(\d+)(?:\s+Group\s+\d+)?\s+Pid\s+(\d+)\s+on\s+(\S.{0,80}?)\s+device\s+(\d+)\s+\[([0-9a-fA-Fx:.]+)\]\s*(.*)",
     re.MULTILINE,
 )
+#: Ranks before 2.0, which are those of one process.
+_OLD_RANK = re.compile(r"(?:#\s{0,9})?\bRank\s{1,9}(\d+) uses device\s{1,9}(\d+)\s{1,9}\[([0-9a-fA-Fx:.]+)\]\s*(.*)")
 _STARTING = re.compile(r"#\s*(?:Collective test starting|Using|Running):?\s*(\w+_perf)")
-_OPERATION = re.compile(r"\b(all_?reduce|all_?gather|reduce_?scatter|broadcast|reduce|all_?to_?all|sendrecv)_perf\b")
+_OPERATION = re.compile(
+    r"\b(all_?reduce|all_?gather|reduce_?scatter|broadcast|reduce|all_?to_?all|sendrecv)_(?:perf|test)\b"
+)
 _VERSION = re.compile(r"#?\s*(nccl|rccl)-tests version (\S+)(?:.*nccl-library=(\d{1,15}))?")
 #: Number of tables that are read: each needs about 0.1 s of forecasts.
 MOST_TABLES = 30
@@ -39,7 +43,7 @@ _COUNT = re.compile(r"[0-9]{1,15}")
 _THREADS = re.compile(r"#?\s*nThread\s+(\d{1,15})\s+nGpus\s+(\d{1,15})")
 #: Last letters of complete rows, and parts of the data types of rows, for rows that are cut or followed by other text.
 _ROW_ENDS = tuple("0123456789.A")
-_WORDS_OF_LINES = ("#", " type ", "Rank ", "_perf", "tests version")
+_WORDS_OF_LINES = ("#", " type ", "Rank ", "_perf", "_test", "tests version")
 _TYPES = ("float", "int", "half", "double", "char", "f8", "fp8")
 #: Data types and reductions of a row.
 _WORDS = re.compile(r"[a-z][a-z0-9_]*")
@@ -154,6 +158,10 @@ def _tables(text: Text) -> Iterator[NcclTestsTable | InputError | Fact]:
         line = printed.strip()
         if not line[:1].isdigit():
             match = _RANK.match(line)
+            if match is None and (old := _OLD_RANK.match(line)) is not None:
+                rank = int(old[1])
+                heading.gpus[rank], heading.bus_ids[rank] = old[4].strip(), old[3]
+                heading.devices[rank] = int(old[2])
             threads = _THREADS.match(line)
             if heading.has_table and (match is not None or threads is not None or _VERSION.match(line)):
                 yield from close()
@@ -285,6 +293,8 @@ def _table(
     excluded: list[tuple[int, str]],
     header: int,
 ) -> NcclTestsTable:
+    # With fewer elements than ranks, sizes are 0.
+    rows = [row for row in rows if row.size_bytes > 0]
     sizes = [row.size_bytes for row in rows]
     for before, row in zip(sizes, rows[1:], strict=False):
         if row.size_bytes <= before:

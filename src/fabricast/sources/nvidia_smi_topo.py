@@ -92,7 +92,8 @@ def _matrix(text: Text) -> tuple[ClassMatrix, int]:
     _check_symmetric(matrix, text)
     matrix.warnings += filled or _incomplete_rows(matrix, columns, rows)
     has_links = any(_LINKS.fullmatch(cell) for _, cells in rows.values() for cell in cells)
-    if not has_links and _LEGEND.search(text.raw) and not _LEGEND_OF_LINKS.search(text.raw):
+    is_older = re.search(r"^\s*SOC\s+= ", text.raw, re.MULTILINE) is not None
+    if not has_links and not is_older and _LEGEND.search(text.raw) and not _LEGEND_OF_LINKS.search(text.raw):
         matrix.program = "nvidia-smi topo -mp"
         matrix.warnings.append(_WITHOUT_LINKS)
     return matrix, header
@@ -130,7 +131,7 @@ def _add_row(rows: dict[str, tuple[int, list[str]]], words: list[str], columns: 
     name, cells = words[0], words[1:]
     first, known = rows.setdefault(name, (number, cells))
     printed = list(itertools.takewhile(_is_cell, cells))
-    if len(printed) > 1 and printed[:columns] != known[:columns]:
+    if number != first and len(printed) > 1 and printed[:columns] != known[:columns]:
         raise text.error(f"row {name} differs from that of line {first}, expected the matrix of one machine", number)
 
 

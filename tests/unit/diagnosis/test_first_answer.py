@@ -280,7 +280,7 @@ def test_old_versions_are_named(diagnosed):
             "/dev/shm",
         ),
         ("Bootstrap : no socket interface found", "no network interface"),
-        ("socketStartConnect: Connect to 10.0.0.2<41207> failed : Connection refused", "cannot be reached"),
+        ("socketStartConnect: Connect to 10.0.0.2<41207> failed : Connection refused", "no process listens"),
         ("Duplicate GPU detected : rank 0 and rank 1 both on CUDA device 1000", "same GPU"),
         ("Message truncated : received 256 bytes instead of 16", "different versions"),
         ("Cuda failure 'out of memory'", "memory of a GPU is full"),

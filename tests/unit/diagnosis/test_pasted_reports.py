@@ -411,3 +411,127 @@ def test_fewer_gpus_than_cards_share_their_pcie_links():
     assert row["limit"] == "PCIe links of the GPUs" and row["bus_gb_per_s"] < 64
     # No public machine uses fewer GPUs than cards: an error of others would not apply.
     assert "is unknown: no public machine" in str(forecast.warnings)
+
+
+def matrix_both_ways(rates, title="Bidirectional P2P=Enabled"):
+    head = "   D\\D  " + "  ".join(map(str, range(len(rates))))
+    rows = "".join(f"     {place} {'  '.join(f'{rate:.2f}' for rate in row)}\n" for place, row in enumerate(rates))
+    return f"{title} Bandwidth Matrix (GB/s)\n{head}\n{rows}"
+
+
+def test_a_slow_gpu_in_a_matrix_of_both_ways(first):
+    slow = [[900, 50.4, 50.1, 3.9], [51.0, 900, 50.2, 3.9], [51.0, 51.1, 900, 3.9], [3.9, 3.9, 3.9, 278]]
+    for title in ("Bidirectional P2P=Enabled", "Bidirectional P2P=Disabled"):
+        found = first(matrix_both_ways(slow, title))
+        assert causes_of(found) == ["slow_endpoint"] and "GPU 3 reaches 3.9 GB/s in all its" in found.findings[0].text
+
+
+def test_copies_that_are_equal_with_and_without_direct_access_are_not_called_direct(first):
+    rates = [[838, 12.1, 12.6], [12.1, 838, 12.6], [12.6, 12.6, 838]]
+    both = matrix_both_ways(rates, "Unidirectional P2P=Disabled") + matrix_both_ways(
+        rates, "Unidirectional P2P=Enabled"
+    )
+    assert "direct copies" not in str(first(both, gpu="RTX 3090").verdict)
+    assert "direct copies" in str(first(matrix_both_ways(rates, "Unidirectional P2P=Enabled"), gpu="RTX 3090").verdict)
+
+
+@pytest.mark.parametrize(
+    ("line", "is_set"),
+    [
+        ("NCCL_P2P_DISABLE=1 ./all_reduce_perf -g 2", True),
+        ("user@host:~/tests$ NCCL_P2P_DISABLE=1 ./all_reduce_perf -g 2", True),
+        ("**NCCL_P2P_DISABLE=1** ./all_reduce_perf -g 2", True),
+        ("mpirun -np 8 -x NCCL_P2P_DISABLE=1 ./all_reduce_perf", True),
+        ("env OMP_NUM_THREADS=1 NCCL_P2P_DISABLE=1 python train.py", True),
+        ("./all_reduce_perf -g 2 NCCL_P2P_DISABLE=1", False),
+        ("Works with NCCL_P2P_DISABLE=1 ./all_reduce_perf, hangs without:", False),
+        ("# export NCCL_P2P_DISABLE=1", False),
+    ],
+)
+def test_variables_count_where_they_are_set(line, is_set):
+    logs = facts_of_text(f"{line}\nh:1:1 [0] NCCL INFO NCCL version 2.18.5+cuda12.2\n").values(Quantity.NCCL_RUN)
+    assert ("NCCL_P2P_DISABLE" in logs[0].environment) is is_set
+
+
+def test_a_variable_after_the_program_has_no_effect(first):
+    assert "follows the program, where it has no effect" in str(
+        first("./all_reduce_perf -g 2 NCCL_P2P_DISABLE=1\n").statements
+    )
+
+
+def test_uncorrected_errors_and_failures_of_gpus(first):
+    aer = "pcieport 0000:00:01.2: AER: Uncorrectable (Non-Fatal) error received from 0000:63:00.0\n"
+    assert "0000:63:00.0: uncorrected errors" in first(aer).findings[0].text
+    xid = "[ 1.1] NVRM: Xid (PCI:0000:07:00): {}, pid=1, name=x, words\n"
+    assert "firmware of its driver (Xid 38)" in first(xid.format(38)).findings[0].text
+    assert "whose meaning is not known here (Xid)" in str(first(xid.format(999)).verdict)
+    burn = "50.0%  proc'd: 1 (0 Gflop/s) - 0 (0 Gflop/s)   errors: 0 - 1641686072  (DIED!) temps: 33 C - 29 C\n"
+    assert "GPU 1: stopped (gpu_burn)" in first(burn).findings[0].text
+    diag = "| GPU Memory                | Pass - GPU: 1                                  |\n"
+    failed = diag + "|                           | Fail - GPU: 0                                  |\n"
+    assert "GPU 0: fails the test 'GPU Memory' of dcgmi diag" in first(failed).findings[0].text
+    assert not first(diag).findings
+
+
+def test_simple_p2p(first):
+    access = "> Peer access from Tesla K80 (GPU0) -> Tesla K80 (GPU1) : {}\n"
+    assert causes_of(first(access.format("No"))) == ["no_peer_access"]
+    wrong = access.format("Yes") + "Verification error @ element 0: val = nan, ref = 0.000000\n"
+    assert str(first(wrong).verdict).startswith("wrong results")
+    rate = "cudaMemcpyPeer / cudaMemcpy between GPU0 and GPU1: 11.9GB/s\n"
+    assert str(first(access.format("Yes") + rate).verdict).startswith("within the expected range: direct copies")
+
+
+OSU = "# OSU MPI-ROCM Bandwidth Test v7.3\n# Size      Bandwidth (MB/s)\n"
+ERROR = "[17.85] [lx:2038794:0]  ib_md.c:309  UCX  ERROR ibv_reg_mr(address=0x7f, length=16) failed: Invalid argument\n"
+
+
+def test_an_error_is_survived_only_if_results_follow(first):
+    assert causes_of(first(OSU + ERROR)) == causes_of(first(OSU + "1  0.7\n" + ERROR)) == ["mpi_warning"]
+    assert not first(OSU + ERROR + "1  0.7\n2  1.4\n").findings
+
+
+@pytest.mark.parametrize(
+    ("message", "words"),
+    [
+        ("NET/IB : Got async event : local catastrophic error", "fatal error"),
+        ("NET/IB : mlx5_0:1 Got async event : local access violation work queue error", "other host refused"),
+        (
+            "NET/IB : Got completion from peer 10.1.3.2<3> with status=9 opcode=0 len=0 vendor err 138",
+            "other host refused",
+        ),
+        (
+            "NET/IB : Got completion from peer 10.1.3.2<4> with error 5, opcode 0, len 0, vendor err 249",
+            "cancelled after",
+        ),
+        ("Connect to 10.38.10.112<21724> failed : Connection refused", "no process listens"),
+        ("socketStartConnect: Connect to 10.0.0.2<45763> failed : Software caused connection abort", "to another rank"),
+        ("Call to ibv_reg_dmabuf_mr failed with error Operation not supported", "lacks DMA-BUF"),
+        ("Bootstrap Root : rank 1 of 8 ranks has already checked in", "have the same rank"),
+        ("Cuda failure 711 'peer mapping resources exhausted'", "more GPUs with direct copies than CUDA permits"),
+    ],
+)
+def test_messages_name_their_layer(first, message, words):
+    assert words in first(f"h:1:2 [0] misc/socket.cc:390 NCCL WARN {message}\n").findings[0].text
+
+
+def test_the_last_retry_and_rendezvous_of_pytorch(first):
+    retry = "h:1:2 [0] NCCL INFO socketPollConnect: connect returned No route to host, retrying ({}/34)\n"
+    assert causes_of(first(retry.format(34))) == ["nccl_error"] and not first(retry.format(3)).findings
+    socket = "[W socket.cpp:601] [c10d] The client socket has failed to connect to [m]:43461 (errno: 113 - No route to host).\n"
+    assert "cannot reach the first one" in first(socket).findings[0].text
+
+
+def test_prose_is_no_message(first):
+    for text in ("NCCL failure reproduced on 2.25.1, 2.28.9\n", 'Nothing like "NCCL WARN Cuda failure" either.\n'):
+        with pytest.raises(InputError, match="written by no known program"):
+            first(text)
+
+
+def test_hosts_with_blanks_and_sizes_of_zero():
+    text = nccl_tests("all_reduce", 4, {1 << 24: 900.0, 1 << 26: 3600.0}).replace(" on node ", " on NODE A ")
+    (table,) = facts_of_text(text).values(Quantity.COLLECTIVE)
+    assert table.ranks == 4
+    zero = "           0             0     float     sum      -1     0.53    0.00    0.00      0     0.21    0.00    0.00      0\n"
+    (table,) = facts_of_text(zero * 2 + rows_of(16, {1 << 25: 1931.6, 1 << 26: 3586.3})).values(Quantity.COLLECTIVE)
+    assert len(table.rows) == 2

@@ -1,0 +1,56 @@
+"""Reader of gpu_burn: GPUs that compute wrong results or stop under load."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from fabricast.core.facts import Content, Quantity
+from fabricast.sources.text import Format, Reading, Text
+
+_PROGRAM = "gpu_burn"
+_SUMMARY = re.compile(r"^\s{0,20}GPU (\d{1,3}): (FAULTY|OK)\s*$")
+_PROGRESS = re.compile(r"\d% {1,4}proc'd: .{1,4000}? errors: (.{1,4000}?) temps:")
+_WORDS = {"DIED!": "stopped", "WARNING!": "computes wrong results"}
+
+
+def _is_output(text: Text) -> bool:
+    if "proc'd: " in text.raw:
+        return True
+    return "Tested " in text.raw and any(_SUMMARY.match(line) for _, line in text.lines())
+
+
+def _read(text: Text) -> Iterator[Reading]:
+    states: dict[str, tuple[str, int]] = {}
+    count = 0
+    for number, line in text.lines(lambda line: "proc'd" in line or "GPU " in line):
+        if (match := _SUMMARY.match(line)) is not None:
+            count += 1
+            if match[2] == "FAULTY":
+                states.setdefault(match[1], ("computes wrong results", number))
+        elif (match := _PROGRESS.search(line)) is not None:
+            of_gpus = re.split(r"(?<=[\d)])\s*- ", match[1])
+            count = max(count, len(of_gpus))
+            for gpu, errors in enumerate(of_gpus):
+                words = next((words for mark, words in _WORDS.items() if mark in errors), "")
+                if words:
+                    states[str(gpu)] = (words, number)
+    facts = [
+        text.fact(Quantity.GPU_STATE, f"{words} (gpu_burn)", number, _PROGRAM, subject=(gpu,))
+        for gpu, (words, number) in sorted(states.items(), key=lambda item: int(item[0]))
+    ]
+    if not facts:
+        facts = [text.fact(Quantity.NOTE, f"no errors of {count} GPUs in gpu_burn", 0, _PROGRAM)]
+    yield Reading(facts)
+
+
+FORMAT = Format(
+    _PROGRAM,
+    Content.STATES,
+    "gpu_burn 60 > burn.txt",
+    "100.0%  proc'd: 18000 (6311 Gflop/s) - 12600 (6440 Gflop/s)   errors: 0 - 0   temps: 51 C - 45 C",
+    _is_output,
+    _read,
+    "gpu_burn.txt",
+    versions="GPUs that stop (`DIED!`), have errors (`WARNING!`) or are `FAULTY`",
+)
