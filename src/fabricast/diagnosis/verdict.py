@@ -25,6 +25,10 @@ LACKS_TOPOLOGY = "lacks a topology ('nvidia-smi topo -m')"
 ONE_RANK = "is of one rank, which sends nothing: start more ('-g 8'; with mpirun, nccl-tests built with MPI=1)"
 
 
+#: Causes that files state, which no measurement shows.
+_OF_FILES = ("mpi_warning", "nccl_warning", WarningCode.NO_PEER_ACCESS)
+
+
 class VerdictKind(StrEnum):
     """Kind of an answer."""
 
@@ -91,7 +95,7 @@ def verdict_of(
         symptom = next((one for one in findings if one.cause == "slower_than_public_machines"), None)
         if symptom is not None and symptom is not first:
             return Verdict(VerdictKind.SLOWER, f"{symptom.text}; most probable cause: {first.text}{place}")
-        if not measured or first.cause == "mpi_warning" or (uncompared and not _is_measured(first)):
+        if not measured or first.cause in _OF_FILES or (uncompared and not _is_measured(first)):
             more = f"; {uncompared[0]}" if uncompared else "; no measurement shows what it costs"
             return Verdict(VerdictKind.STATED, f"{first.text}{place}{more}")
         return Verdict(VerdictKind.SLOWER, f"{first.text}{place}")

@@ -39,7 +39,7 @@ _MESSAGES = (
     re.compile(r"(CQE ERROR.+|init failed for transport: IBGDA)"),
     re.compile(r"ERROR (collect_ports_data: .+|Failed to lock \w{1,8} tree.*|Cannot create SHARP job.*)"),
     re.compile(
-        r"\b[Gg]loo\b.{0,200}?((?:[Cc]onnect|Unable to|[Tt]imed).{0,80}?"
+        r"(?:\b[Gg]loo\b|ProcessGroupGloo).{0,200}?((?:[Cc]onnect|Unable to|[Tt]imed).{0,80}?"
         r"(?:failed|refused|closed by peer|reset|timed out|resolve hostname).*)"
     ),
     re.compile(r"^(?:RuntimeError: )?(connect \[[\w.:]{1,60}\]:\d{1,5}: .+)"),

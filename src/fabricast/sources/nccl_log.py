@@ -87,6 +87,7 @@ _ENV = re.compile(r"(NCCL_\w+) set by environment to (\S+?)\.?$")
 _BARE_ENV = "set by environment to"
 _FALLBACK = re.compile(r"Could not find a path for pattern (\d{1,15})")
 _DISABLED = re.compile(r"P2P is disabled between (?:NVLINK )?connected GPUs (\d{1,15}) and (\d{1,15})")
+_UNEXPLAINED = re.compile(r"failure \S{1,80}:\d{1,6}$")
 #: Last of the retries that NCCL states as information.
 _LAST_RETRY = re.compile(r"((?:connect|socket\w{1,40}).{0,80}, retrying \((\d{1,4})/\2\))")
 #: Texts without their numbers and addresses, which tell equal messages of several ranks.
@@ -325,6 +326,9 @@ def _problems(text: Text) -> Iterator[Fact]:
             host = _HOST.match(line)
             subject = (host[1],) if host is not None else ()
             message = f"{match[2].strip()} ({match[1]})" if match.re is _CALL else match[1].strip()
+            if _UNEXPLAINED.search(message) is not None and number < len(text.clean_lines):
+                # The reason is on the next line.
+                message += " " + text.clean_lines[number].strip()
             yield text.fact(Quantity.NCCL_PROBLEM, message[:_LONGEST_PROBLEM], number, "NCCL", subject=subject)
 
 

@@ -535,3 +535,8 @@ def test_hosts_with_blanks_and_sizes_of_zero():
     zero = "           0             0     float     sum      -1     0.53    0.00    0.00      0     0.21    0.00    0.00      0\n"
     (table,) = facts_of_text(zero * 2 + rows_of(16, {1 << 25: 1931.6, 1 << 26: 3586.3})).values(Quantity.COLLECTIVE)
     assert len(table.rows) == 2
+
+
+def test_the_reason_of_a_failure_on_the_next_line(first):
+    found = first("host: Test CUDA failure common.cu:1007\n'CUDA-capable device(s) is/are busy or unavailable'\n")
+    assert "a GPU is busy" in found.findings[0].text
