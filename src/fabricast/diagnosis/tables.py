@@ -27,6 +27,8 @@ from fabricast.machine.machine import Machine
 from fabricast.nccl.records import NcclLog, NcclTestsTable
 from fabricast.sources.nccl_tests import MOST_TABLES
 
+#: Processor of the second forecast where none is stated: NCCL counts links between sockets of both differently.
+_OTHER_PROCESSOR = "Intel Xeon"
 #: Causes that only the model knows, and which a user may leave as they are.
 PROPOSALS = (Cause.PROTOCOL_CHOICE, Cause.NO_GRAPH_FOUND, Cause.RING_ORDER, Cause.CHUNK_SIZE)
 
@@ -159,6 +161,14 @@ def _of_collective(
         # What the driver does not permit is no cause that a setting changes.
         found = [one for one in found if one.cause != Cause.HOST_MEMORY_TRANSPORT]
     is_slower = any(one.cause == Cause.SLOWER_THAN_FORECAST for one in found)
+    if is_slower and any(one.text.startswith("the processor is unknown") for one in forecast.warnings):
+        of_intel = replace(machine, options=replace(machine.options, cpu=_OTHER_PROCESSOR))
+        other = forecast_prepared(prepare(of_intel, table.operation, Question(table=fact, run=run)))
+        if is_within(other):
+            text = (
+                f"{within_text(other)} with a processor of Intel, and faster with one of AMD: no file states it (--cpu)"
+            )
+            return [], forecast.warnings, [], [text]
     if not is_slower:
         # The machine does what is expected of it: only changes with a forecast gain are findings.
         found = [one for one in found if one.gain > 1]

@@ -540,3 +540,26 @@ def test_hosts_with_blanks_and_sizes_of_zero():
 def test_the_reason_of_a_failure_on_the_next_line(first):
     found = first("host: Test CUDA failure common.cu:1007\n'CUDA-capable device(s) is/are busy or unavailable'\n")
     assert "a GPU is busy" in found.findings[0].text
+
+
+def test_two_gpus_of_bridged_pairs_are_those_of_a_bridge(tmp_path):
+    names = [f"GPU{number}" for number in range(4)]
+    bridges = {(0, 1), (1, 0), (2, 3), (3, 2)}
+    rows = [
+        "\t".join([name, *("X" if a == b else "NV12" if (a, b) in bridges else "NODE" for b in range(4)), "0-31", "0"])
+        for a, name in enumerate(names)
+    ]
+    (tmp_path / "topo.txt").write_text(
+        "\t".join(["", *names, "CPU Affinity", "NUMA Affinity"]) + "\n" + "\n".join(rows) + "\n"
+    )
+    node = tmp_path / "topo.txt"
+    forecast = fc.cluster_collective(node, gpu="A100 PCIe", gpus=2, sizes=["256 MiB"])
+    assert forecast.table["limit"].iloc[0] == "NVLink"
+    with pytest.raises(InputError, match="bridges connect pairs of GPUs only"):
+        fc.cluster_collective(node, gpu="A100 PCIe", gpus=3, sizes=["256 MiB"])
+
+
+def test_a_processor_that_no_file_states_makes_an_answer_doubtful(first):
+    topology = "\tGPU0\tGPU1\tCPU Affinity\tNUMA Affinity\nGPU0\t X \tSYS\t0-7\t0\nGPU1\tSYS\t X \t8-15\t1\n"
+    table = nccl_tests("all_reduce", 2, {8: 20.36}).replace("NVIDIA GeForce RTX 4090", "Tesla T4")
+    assert str(first(topology, table, gpu="Tesla T4").verdict).startswith("possibly slower than expected")

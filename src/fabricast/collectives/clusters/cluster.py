@@ -36,6 +36,8 @@ _COLUMNS = (
 VERBS, SLINGSHOT, EFA, ETHERNET = "InfiniBand or RoCE", "Slingshot", "EFA", "Ethernet"
 NETWORKS = (VERBS, SLINGSHOT, EFA, ETHERNET)
 _CARDS = re.compile(r"(\d{1,3})\s*x\s*(\d{1,4}(?:\.\d+)?)")
+#: Direct links of pairs of cards with a bridge.
+BRIDGES = "bridges"
 #: Rates of cards in Gbit/s that a description may have.
 _SLOWEST, _FASTEST = 1.0, 1600.0
 #: Most GPUs, and largest ratio of the rate of cards to that of the network above them.
@@ -52,7 +54,7 @@ class Cluster:
     gpu: str  # Product name of the GPUs
     #: GPUs of each node that are used, and number of nodes.
     gpus: int
-    #: Direct links: through switches, equal between all pairs, or unequal: 'NVSwitch', 'mesh', 'cube mesh', 'xGMI'.
+    #: Direct links: by switches, equal between all pairs, or not: 'NVSwitch', 'mesh', 'cube mesh', 'bridges', 'xGMI'
     fabric: str
     links: int  # Direct links of a GPU
     nodes: int = 1

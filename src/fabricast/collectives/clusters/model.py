@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fabricast.collectives.clusters.cluster import EFA, ETHERNET, Cluster
+from fabricast.collectives.clusters.cluster import BRIDGES, EFA, ETHERNET, Cluster
 from fabricast.collectives.clusters.constants import known_constants
 from fabricast.collectives.clusters.times import PCIE_FACTOR, ClusterTimes, Pair
 from fabricast.core.errors import InputError
@@ -80,6 +80,10 @@ def refusal_of(cluster: Cluster) -> str:
     """Return why NCCL is not emulated on a cluster; empty if it is."""
     if gpu_model(cluster.gpu).capability is None:
         return f"{cluster.gpu} uses RCCL, whose choices are not emulated"
+    if cluster.fabric == BRIDGES and cluster.gpus > 2:
+        return (
+            "bridges connect pairs of GPUs only, so that PCIe limits a ring: forecast its rate with 'fabricast predict'"
+        )
     if cluster.fabric not in ("NVSwitch", "mesh") and cluster.gpus > 1:
         return f"unequal direct links ({cluster.fabric}) are not emulated"
     if cluster.nodes > 1 and cluster.network == ETHERNET:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from fabricast.collectives.clusters.cluster import Cluster
+from fabricast.collectives.clusters.cluster import BRIDGES, Cluster
 from fabricast.core.errors import InputError
 from fabricast.inputs.gpus import gpu_model
 from fabricast.machine.direct_links import links_without_switch
@@ -69,7 +69,11 @@ def _fabric(tree: PcieTree, gpu: str) -> tuple[str, int]:
     if kind in ("xGMI", "NVSwitch"):
         return kind, fewest
     is_complete = len(pairs) == len(gpus) * (len(gpus) - 1) // 2 and len(set(of_pair)) == 1
-    return ("mesh" if is_complete else "cube mesh"), fewest
+    if is_complete:
+        return "mesh", fewest
+    # A bridge connects each GPU with one other.
+    is_bridged = 2 * len(pairs) == len(gpus) and len(set(of_pair)) == 1
+    return (BRIDGES if is_bridged else "cube mesh"), fewest
 
 
 def _attach(tree: PcieTree, cards: list[str]) -> tuple[PathType, int]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from fabricast.collectives.clusters.cluster import ETHERNET, NETWORKS, VERBS, Cluster, with_cards
+from fabricast.collectives.clusters.cluster import BRIDGES, ETHERNET, NETWORKS, VERBS, Cluster, with_cards
 from fabricast.collectives.reference import network_of
 from fabricast.core.errors import InputError, unknown_name
 from fabricast.core.facts import Fact
@@ -122,7 +122,9 @@ def _with_gpus(cluster: Cluster, gpus: int) -> Cluster:
     if not 1 <= gpus <= cluster.gpus:
         raise InputError(f"is {gpus}, expected 1 to {cluster.gpus} of {cluster.name}", argument="gpus")
     cards = max(1, cluster.cards * gpus // cluster.gpus) if cluster.cards else 0
-    return replace(cluster, gpus=gpus, cards=cards)
+    # Two GPUs of bridged pairs are those of one bridge.
+    fabric = "mesh" if cluster.fabric == BRIDGES and gpus == 2 else cluster.fabric
+    return replace(cluster, gpus=gpus, cards=cards, fabric=fabric)
 
 
 def _network(text: str) -> str:
