@@ -8,7 +8,7 @@ buffer. Ties are broken by index, so that runs are reproducible.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from collections import namedtuple
 
 import numpy as np
 
@@ -33,60 +33,24 @@ LEFT, FLOW, FOLLOWING = range(MOST_HOPS, MOST_HOPS + 3)
 SERVING, HEAD, TAIL, RING = range(4)
 
 
-class Flows(NamedTuple):
-    """Router pairs sorted by source, packet counts, and first flow of each source.
-
-    With `route_link`, the links of flow f are ``route_link[route_offset[f] : route_offset[f + 1]]``; otherwise routes
-    are those of a two-level direct network.
-    """
-
-    source: Any
-    target: Any
-    packets: Any
-    offset: Any
-    route_offset: Any
-    route_link: Any
+#: Router pairs sorted by source, packet counts, and first flow of each source. With `route_link`, the links of flow f
+#: are ``route_link[route_offset[f] : route_offset[f + 1]]``; otherwise routes are those of a two-level direct network.
+Flows = namedtuple("Flows", "source target packets offset route_offset route_link")
 
 
-class Network(NamedTuple):
-    """Topology, routing and timing of the simulated network.
-
-    `gateway` contains the routers with links between groups, `routers` the number of routers per group.
-    `durations` contains the distinct service times in ticks; `ring_of` maps each link, and finally the
-    injection, to its duration. `latency` is the latency of a link in ticks.
-    """
-
-    gateway: Any
-    routers: Any
-    indirect: Any
-    seed: Any
-    durations: Any
-    ring_of: Any
-    latency: Any
-    window: Any
+#: Topology, routing and timing of the simulated network. `gateway` contains the routers with links between groups,
+#: `routers` the number of routers per group. `durations` contains the distinct service times in ticks; `ring_of` maps
+#: each link, and finally the injection, to its duration. `latency` is the latency of a link in ticks.
+Network = namedtuple("Network", "gateway routers indirect seed durations ring_of latency window")
 
 
-class _State(NamedTuple):
-    """Simulation state by flow, source, packet slot, link and ring.
-
-    The state of a packet is one row that occupies half a cache line; the state of a link is also one row.
-    """
-
-    counters: Any
-    left: Any
-    turn: Any
-    flying: Any
-    injecting: Any
-    pending: Any
-    packets: Any
-    free: Any
-    links: Any
-    ring_state: Any
-    ring_time: Any
-    ring_item: Any
-    wire_time: Any
-    wire: Any
-    route: Any
+#: Simulation state by flow, source, packet slot, link and ring. The state of a packet is one row that occupies half a
+#: cache line; the state of a link is also one row.
+_State = namedtuple(
+    "_State",
+    "counters left turn flying injecting pending packets free links ring_state ring_time ring_item wire_time wire "
+    "route",
+)
 
 
 @allocation_free(inline="always")

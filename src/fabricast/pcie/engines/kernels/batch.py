@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from collections import namedtuple
 
 import numpy as np
 
@@ -14,36 +14,16 @@ from fabricast.pcie.models.kernels.models import Network
 from fabricast.pcie.models.kernels.working_memory import new_memory
 from fabricast.runtime.compilation import njit
 
-
-class Graphs(NamedTuple):
-    """Offset of each graph; source, target, engine, barriers, size in bytes and start in s of each copy."""
-
-    offset: Any
-    source: Any
-    target: Any
-    engine: Any
-    barrier: Any
-    size: Any
-    start_s: Any
+#: Offset of each graph; source, target, engine, barriers, size in bytes and start in s of each copy.
+Graphs = namedtuple("Graphs", "offset source target engine barrier size start_s")
 
 
-class Rules(NamedTuple):
-    """Routes of all pairs, link capacities in bytes/s, the rules of the program, and the parameters of ports."""
-
-    endpoints: Any
-    route_offset: Any
-    route_link: Any
-    capacity: Any
-    opposite: Any
-    behind_root_complex: Any
-    upstream_links: Any
-    duplex_cost: Any
-    bytes_per_s: Any
-    piece_payload: Any
-    piece_cost: Any
-    switch_share: Any
-    overlaps: Any
-    waits_at_source: Any
+#: Routes of all pairs, link capacities in bytes/s, the rules of the program, and the parameters of ports.
+Rules = namedtuple(
+    "Rules",
+    "endpoints route_offset route_link capacity opposite behind_root_complex upstream_links duplex_cost bytes_per_s "
+    "piece_payload piece_cost switch_share overlaps waits_at_source",
+)
 
 
 @njit

@@ -7,7 +7,7 @@ other copy is the cause.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from collections import namedtuple
 
 import numpy as np
 
@@ -19,12 +19,8 @@ BY_INPUT_PORT = 1
 BY_COPY = 2
 
 
-class Waits(NamedTuple):
-    """Waiting times by copy and link of its route: in total, behind other copies, and the cause of the latter."""
-
-    limited_s: Any
-    blocked_s: Any
-    cause: Any
+#: Waiting times by copy and link of its route: in total, behind other copies, and the cause of the latter.
+Waits = namedtuple("Waits", "limited_s blocked_s cause")
 
 
 #: A link is full when its load is this close to its capacity.

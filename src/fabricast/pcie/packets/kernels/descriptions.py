@@ -23,7 +23,7 @@ number of copies. Completion times of equivalent runs differ by the earliest sta
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from collections import namedtuple
 
 import numpy as np
 
@@ -58,19 +58,12 @@ from fabricast.runtime.compilation import allocation_free, njit
 _OF_COMMUNICATION, _OF_LINK, _OF_HOP = 5, 4, 6
 
 
-class _Met(NamedTuple):
-    """Discovered copies or links in order, the position of each, and their count."""
-
-    members: Any
-    place: Any
-    count: Any
+#: Discovered copies or links in order, the position of each, and their count.
+_Met = namedtuple("_Met", "members place count")
 
 
-class _Found(NamedTuple):
-    """Copies and links discovered by a traversal."""
-
-    communications: Any
-    links: Any
+#: Copies and links discovered by a traversal.
+_Found = namedtuple("_Found", "communications links")
 
 
 @allocation_free(from_python=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from collections import namedtuple
 
 import numpy as np
 
@@ -84,101 +84,39 @@ END_TICK, END_LINK = range(2)
 ) = range(21)
 
 
-class Graphs(NamedTuple):
-    """Congestion graphs: offsets, and source, target, packets and start of each copy.
-
-    For copy programs, `engine`, `barrier` (-1 for none), `occupancy`, `flow` and `pause_ticks` of each copy follow
-    `CopyOrder`. They are empty without a program. `turns` is the number of flows that engines serve round-robin, or 0
-    for the order of rows.
-    """
-
-    offset: Any
-    source: Any
-    target: Any
-    packets: Any
-    start_tick: Any
-    engine: Any
-    barrier: Any
-    occupancy: Any
-    flow: Any
-    pause_ticks: Any
-    turns: Any
+#: Congestion graphs: offsets, and source, target, packets and start of each copy. For copy programs, `engine`,
+#: `barrier` (-1 for none), `occupancy`, `flow` and `pause_ticks` of each copy follow `CopyOrder`. They are empty
+#: without a program. `turns` is the number of flows that engines serve round-robin, or 0 for the order of rows.
+Graphs = namedtuple("Graphs", "offset source target packets start_tick engine barrier occupancy flow pause_ticks turns")
 
 
-class Network(NamedTuple):
-    """Routes of all endpoint pairs, first hop with split packets, and reverse links."""
-
-    endpoints: Any
-    route_offset: Any
-    route_link: Any
-    longest_route: Any
-    split_hop: Any
-    reverse_link: Any
+#: Routes of all endpoint pairs, first hop with split packets, and reverse links.
+Network = namedtuple("Network", "endpoints route_offset route_link longest_route split_hop reverse_link")
 
 
-class Hardware(NamedTuple):
-    """Transmission times in ticks, buffers, and splitting of packets."""
-
-    wire_ticks: Any
-    piece_cost_ticks: Any
-    latency_ticks: Any
-    header_ticks: Any
-    pieces: Any
-    virtual_output_queues: Any
-    header_credits: Any
-    data_credits: Any
-    credit_units: Any
-    link_layer_ticks: Any
+#: Transmission times in ticks, buffers, and splitting of packets.
+Hardware = namedtuple(
+    "Hardware",
+    "wire_ticks piece_cost_ticks latency_ticks header_ticks pieces virtual_output_queues header_credits data_credits "
+    "credit_units link_layer_ticks",
+)
 
 
-class Results(NamedTuple):
-    """Result arrays of `simulate_graphs`."""
-
-    end_tick: Any
-    link_packets: Any
-    least_credits: Any
-    simulated_ticks: Any
-    trace: Any
-    milestones: Any
+#: Result arrays of `simulate_graphs`.
+Results = namedtuple("Results", "end_tick link_packets least_credits simulated_ticks trace milestones")
 
 
-class _State(NamedTuple):
-    """State of a run.
-
-    `in_flight` is true if packets and credits can be in flight: with link latency or cut-through switching.
-    """
-
-    counters: Any
-    links: Any
-    queues: Any
-    slots: Any
-    steps: Any
-    messages: Any
-    engines: Any
-    turns: Any
-    around: Any
-    flight: Any
-    ends: Any
-    landed: Any
-    asked: Any
-    granted: Any
-    in_flight: Any
+#: State of a run. `in_flight` is true if packets and credits can be in flight: with link latency or cut-through
+#: switching.
+_State = namedtuple(
+    "_State",
+    "counters links queues slots steps messages engines turns around flight ends landed asked granted in_flight",
+)
 
 
-class _Snapshots(NamedTuple):
-    """Earlier states, one row each, with their counters of packets.
-
-    The first entries of `order` are the rows in use. The counters are packets to send and to deliver of each copy, and
-    transmissions of each link.
-    """
-
-    order: Any
-    tick: Any
-    signature: Any
-    values: Any
-    sent: Any
-    delivered: Any
-    carried: Any
+#: Earlier states, one row each, with their counters of packets. The first entries of `order` are the rows in use. The
+#: counters are packets to send and to deliver of each copy, and transmissions of each link.
+_Snapshots = namedtuple("_Snapshots", "order tick signature values sent delivered carried")
 
 
 @allocation_free

@@ -26,7 +26,7 @@ Asynchronous schedules (`asynchronous_times`): each source starts its next copy 
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from collections import namedtuple
 
 import numpy as np
 
@@ -45,72 +45,30 @@ _NEXT = 32
 _NOW_MASK = (1 << _NEXT) - 1
 
 
-class Sends(NamedTuple):
-    """Copies of all sources, each preceded by a pause of `latency_s`.
-
-    The bits of `copies[source]` are the copies of a source. Copy k has `amount_bytes[k]` bytes and adds `part[k]` to
-    the code of the active set. Choosing the n-th of m waiting copies adds n times `weight[source, m]` to the number of
-    the schedule. `alike` is true if all copies have the same size and there is no pause.
-    """
-
-    copies: Any
-    amount_bytes: Any
-    part: Any
-    weight: Any
-    latency_s: Any
-    alike: Any
+#: Copies of all sources, each preceded by a pause of `latency_s`. The bits of `copies[source]` are the copies of a
+#: source. Copy k has `amount_bytes[k]` bytes and adds `part[k]` to the code of the active set. Choosing the n-th of m
+#: waiting copies adds n times `weight[source, m]` to the number of the schedule. `alike` is true if all copies have the
+#: same size and there is no pause.
+Sends = namedtuple("Sends", "copies amount_bytes part weight latency_s alike")
 
 
-class Rates(NamedTuple):
-    """Table of the rates of all active sets.
-
-    The rates have few distinct values (`bytes_per_s`). `words[c]` has the index of the rate of each source in the
-    active set with code c, `width` bits per source, beginning with the lowest bits.
-    """
-
-    words: Any
-    width: Any
-    bytes_per_s: Any
+#: Table of the rates of all active sets. The rates have few distinct values (`bytes_per_s`). `words[c]` has the index
+#: of the rate of each source in the active set with code c, `width` bits per source, beginning with the lowest bits.
+Rates = namedtuple("Rates", "words width bytes_per_s")
 
 
-class _Abreast(NamedTuple):
-    """State of the lanes, by source and lane or by lane.
-
-    `left` is the remainder of the phase of a source in bytes, or in seconds during a pause (`pace` is 1). The phase
-    ends when `left` is at most `over`. `next_bytes` is the size of the next copy if a single one waits. `waiting` has
-    the bits of copies, `asks` the bits of sources that must choose one of several copies. `busy` is 0 when all copies
-    have ended, `step` is the time to the next event, `goes_on` is true if no source must choose, and `runs` is true if
-    the lane has a schedule.
-    """
-
-    rate: Any
-    left: Any
-    over: Any
-    pace: Any
-    held: Any
-    next_bytes: Any
-    now: Any
-    code: Any
-    number: Any
-    waiting: Any
-    asks: Any
-    busy: Any
-    step: Any
-    goes_on: Any
-    runs: Any
+#: State of the lanes, by source and lane or by lane. `left` is the remainder of the phase of a source in bytes, or in
+#: seconds during a pause (`pace` is 1). The phase ends when `left` is at most `over`. `next_bytes` is the size of the
+#: next copy if a single one waits. `waiting` has the bits of copies, `asks` the bits of sources that must choose one of
+#: several copies. `busy` is 0 when all copies have ended, `step` is the time to the next event, `goes_on` is true if no
+#: source must choose, and `runs` is true if the lane has a schedule.
+_Abreast = namedtuple(
+    "_Abreast", "rate left over pace held next_bytes now code number waiting asks busy step goes_on runs"
+)
 
 
-class _Stack(NamedTuple):
-    """Stack of schedules to continue from a branch; `state` has all integer fields."""
-
-    left: Any
-    held: Any
-    over: Any
-    pace: Any
-    next_bytes: Any
-    now: Any
-    state: Any
-    top: Any
+#: Stack of schedules to continue from a branch; `state` has all integer fields.
+_Stack = namedtuple("_Stack", "left held over pace next_bytes now state top")
 
 
 @allocation_free(inline="always")
