@@ -59,6 +59,10 @@ _CAUSES = {
         FIRST - 0.9,
         "if it hangs there, hosts may not reach each other: NCCL_SOCKET_IFNAME names the interface; check firewalls",
     ),
+    "waiting_ranks": (
+        FIRST - 0.005,
+        "read the logs of both ranks before the timeout; TORCH_NCCL_TRACE_BUFFER_SIZE records the last operations",
+    ),
     "locked_memory": (
         ACCESS,
         "ulimit -l unlimited: /etc/security/limits.conf (memlock), in containers --ulimit memlock=-1",
@@ -465,6 +469,7 @@ def _between_nodes(log: NcclLog, place: Callable[..., str], *, is_one_host: bool
             origin=place("NCCL_IB_DISABLE", "no verbs", "NET"),
         )
     yield from _selected_cards(log, place)
+    yield from _mixed_cards(log, place)
     shared = _shared_cards(log)
     if shared:
         card, ranks, line = shared
@@ -538,6 +543,17 @@ def _selected_cards(log: NcclLog, place: Callable[..., str]) -> Iterator[Finding
         ACCESS,
         origin=place("cards"),
     )
+
+
+def _mixed_cards(log: NcclLog, place: Callable[..., str]) -> Iterator[Finding]:
+    """Yield cards of InfiniBand among those of RoCE, or the reverse: they may be of separate networks."""
+    odd = next((host.odd_cards for host in log.hosts.values() if host.odd_cards), ())
+    if odd:
+        names = ", ".join(odd[:_MOST_SETTINGS])
+        text = f"NCCL uses InfiniBand and RoCE together (the fewer are {names}), which may be separate networks"
+        yield Finding(
+            "mixed_cards", text, f"NCCL_IB_HCA=^{','.join(odd)} leaves them out", MINOR, origin=place("cards")
+        )
 
 
 def _only_card(log: NcclLog) -> str:

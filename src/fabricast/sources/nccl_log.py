@@ -67,6 +67,7 @@ _INTERFACE = re.compile(r"Bootstrap : Using (?:\[\d+\])?([\w.-]{1,40}:[^\s<]{1,8
 _CARDS = re.compile(r"NET/IB : Using ((?:\[\d+\]\S+\s*)+)")
 _COMM = re.compile(r"comm (0x[0-9a-f]+) .*?rank (\d{1,15}) n[rR]anks (\d{1,15})(.*)")
 _BUS = re.compile(r"busId ([0-9a-f]+)")
+_LAYER = re.compile(r"\]([\w.-]{1,40}):\d{1,3}/(IB|RoCE)\b")
 _NODES = re.compile(r"nNodes (\d{1,15})")
 _CHANNEL = re.compile(r"Channel (\d{1,15})/(\d{1,15}) :((?:\s+\d{1,15})+)(\.\.\.)?\s*$")
 #: Before NCCL 2.6, "Ring 00 : 15 -> 0 [send] via NET/Socket/0".
@@ -87,6 +88,11 @@ _ENV = re.compile(r"(NCCL_\w+) set by environment to (\S+?)\.?$")
 _BARE_ENV = "set by environment to"
 _FALLBACK = re.compile(r"Could not find a path for pattern (\d{1,15})")
 _DISABLED = re.compile(r"P2P is disabled between (?:NVLINK )?connected GPUs (\d{1,15}) and (\d{1,15})")
+#: Rank, process group and operation of PyTorch's watchdog.
+_WATCHDOG = re.compile(
+    r"\[Rank (\d{1,6})\]\s?(?:\[?PG (?:ID |GUID )?([^\s\]]{1,40})[^\n]{0,80}?)?\s?Watchdog caught[^\n]{0,80}?"
+    r"SeqNum=(\d{1,12})"
+)
 _UNEXPLAINED = re.compile(r"failure \S{1,80}:\d{1,6}$")
 #: Last of the retries that NCCL states as information.
 _LAST_RETRY = re.compile(r"((?:connect|socket\w{1,40}).{0,80}, retrying \((\d{1,4})/\2\))")
@@ -219,6 +225,9 @@ def _of_host(host: HostStatements, body: str, number: int) -> None:
         host.network = (match[1], number)
     elif host.cards is None and (match := _CARDS.search(body)) is not None:
         host.cards = (str(len(match[1].split())), number)
+        layers = dict(_LAYER.findall(match[1]))
+        rarer = min(("IB", "RoCE"), key=list(layers.values()).count)
+        host.odd_cards = tuple(name for name, layer in layers.items() if layer == rarer)
     elif (match := _GPUDIRECT.search(body)) is not None and host.gpudirect is None:
         host.gpudirect = ("without" if match[1] == "Disabled" else "with", number)
     elif " via NET/IB" in body and (host.gpudirect is None or host.gpudirect[0] == "without"):
@@ -332,12 +341,31 @@ def _problems(text: Text) -> Iterator[Fact]:
             yield text.fact(Quantity.NCCL_PROBLEM, message[:_LONGEST_PROBLEM], number, "NCCL", subject=subject)
 
 
+def _waiting_ranks(text: Text) -> Iterator[Fact]:
+    """Yield the cause that ranks of PyTorch wait at different operations of one process group."""
+    waits: dict[str, dict[int, tuple[int, int]]] = {}
+    for number, line in text.lines(lambda line: "Watchdog caught" in line):
+        if (match := _WATCHDOG.search(line)) is not None:
+            group = waits.setdefault(match[2] or "", {})
+            group[int(match[1])] = min(group.get(int(match[1]), (1 << 62, 0)), (int(match[3]), number))
+    for group in waits.values():
+        low, high = (choose((*found, rank) for rank, found in group.items()) for choose in (min, max))
+        if low[0] < high[0]:
+            words = (
+                f"rank {low[2]} waits at operation {low[0]:,}, rank {high[2]} at {high[0]:,} (SeqNum): one of them "
+                "stopped, or left out a call"
+            )
+            yield text.fact(Quantity.CAUSE, words, low[1], "NCCL", subject=("waiting_ranks",))
+            return
+
+
 def _read(text: Text) -> Iterator[Reading]:
     log = _log(text)
     first = next((number for number, line in text.lines(lambda line: "NCCL" in line) if _INFO.search(line)), 0)
     facts = [
         text.fact(Quantity.NCCL_RUN, log, first or log.lines.get("version", 0), "NCCL"),
         *_problems(text),
+        *_waiting_ranks(text),
         *_without_effect(text),
     ]
     yield Reading(facts, line=first, text=str(log))

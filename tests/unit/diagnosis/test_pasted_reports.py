@@ -563,3 +563,22 @@ def test_a_processor_that_no_file_states_makes_an_answer_doubtful(first):
     topology = "\tGPU0\tGPU1\tCPU Affinity\tNUMA Affinity\nGPU0\t X \tSYS\t0-7\t0\nGPU1\tSYS\t X \t8-15\t1\n"
     table = nccl_tests("all_reduce", 2, {8: 20.36}).replace("NVIDIA GeForce RTX 4090", "Tesla T4")
     assert str(first(topology, table, gpu="Tesla T4").verdict).startswith("possibly slower than expected")
+
+
+def test_ranks_of_pytorch_that_wait_at_different_operations(first):
+    line = (
+        "[Rank {}] Watchdog caught collective operation timeout: WorkNCCL(SeqNum={}, OpType=ALLREDUCE) ran for 9 ms\n"
+    )
+    found = first(line.format(0, 96120) + line.format(0, 96117) + line.format(7, 64088))
+    assert "rank 7 waits at operation 64,088, rank 0 at 96,117" in found.findings[0].text
+    assert causes_of(first(line.format(0, 5) + line.format(7, 5))) == ["nccl_error"]
+    groups = "[Rank {}] [PG {} X] Watchdog caught collective operation timeout: WorkNCCL(SeqNum={}, OpType=ALLREDUCE)\n"
+    assert causes_of(first(groups.format(0, 1, 5) + groups.format(1, 2, 9))) == ["nccl_error"]
+
+
+def test_cards_of_infiniband_and_roce_together(first):
+    log = "h{}:1:1 [0] NCCL INFO NET/IB : Using [0]mlx5_3:1/IB [1]mlx5_0:1/IB [2]mlx5_2:1/{} ; OOB eth0:10.0.0.1<0>\n"
+    log += "h{}:1:1 [0] NCCL INFO Using network IB\n"
+    mixed = first(log.format(1, "RoCE", 1) + log.format(2, "RoCE", 2)).findings
+    assert mixed[0].cause == "mixed_cards" and mixed[0].remedy.startswith("NCCL_IB_HCA=^mlx5_2")
+    assert not first(log.format(1, "IB", 1) + log.format(2, "IB", 2)).findings

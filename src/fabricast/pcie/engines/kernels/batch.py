@@ -21,7 +21,7 @@ Graphs = namedtuple("Graphs", "offset source target engine barrier size start_s"
 #: Routes of all pairs, link capacities in bytes/s, the rules of the program, and the parameters of ports.
 Rules = namedtuple(
     "Rules",
-    "endpoints route_offset route_link capacity opposite behind_root_complex upstream_links duplex_cost bytes_per_s "
+    "endpoints route_offset route_link capacity reverse behind_root_complex upstream_links duplex_cost bytes_per_s "
     "piece_payload piece_cost switch_share overlaps waits_at_source",
 )
 
@@ -75,7 +75,7 @@ def run_graphs(first_graph, last_graph, graphs, rules, end_s, bottleneck, caused
         if rules.overlaps:
             for flow in range(flows):
                 occupancy[flow] = min(max(alone[flow] / rules.bytes_per_s, 0.05), 1.0)
-        links = Links(offset, link, rules.opposite, rules.capacity, needs, rules.duplex_cost)
+        links = Links(offset, link, rules.reverse, rules.capacity, needs, rules.duplex_cost)
         program = Program(
             graphs.engine[first:last],
             graphs.barrier[first:last],

@@ -161,7 +161,7 @@ def _skip_periods(k, snapshots, state):
     """Repeat the interval since snapshot `k` as often as the epoch permits."""
     link_count = state.counters[LINK_COUNT]
     counters, links, messages = state.counters, state.links, state.messages
-    sent, delivered, carried = snapshots.sent, snapshots.delivered, snapshots.carried
+    sent, delivered, passed = snapshots.sent, snapshots.delivered, snapshots.passed
     period = counters[TICK] - snapshots.tick[k]
     repeats = NEVER
     for c in range(counters[MESSAGE_COUNT]):
@@ -174,7 +174,7 @@ def _skip_periods(k, snapshots, state):
         messages[TO_SEND, c] -= repeats * (sent[k, c] - messages[TO_SEND, c])
         messages[TO_DELIVER, c] -= repeats * (delivered[k, c] - messages[TO_DELIVER, c])
     for m in range(link_count):
-        links[SENT, m] += repeats * (links[SENT, m] - carried[k, m])
+        links[SENT, m] += repeats * (links[SENT, m] - passed[k, m])
     counters[SKIPPED] += repeats * period
     # The rest of the epoch is shorter than the repeated interval.
     counters[SEARCHING] = 0
@@ -201,7 +201,7 @@ def _keep(k, signature, snapshots, state):
         snapshots.sent[k, c] = messages[TO_SEND, c]
         snapshots.delivered[k, c] = messages[TO_DELIVER, c]
     for m in range(link_count):
-        snapshots.carried[k, m] = state.links[SENT, m]
+        snapshots.passed[k, m] = state.links[SENT, m]
 
 
 @allocation_free(inline="always")

@@ -116,7 +116,7 @@ _State = namedtuple(
 
 #: Earlier states, one row each, with their counters of packets. The first entries of `order` are the rows in use. The
 #: counters are packets to send and to deliver of each copy, and transmissions of each link.
-_Snapshots = namedtuple("_Snapshots", "order tick signature values sent delivered carried")
+_Snapshots = namedtuple("_Snapshots", "order tick signature values sent delivered passed")
 
 
 @allocation_free
@@ -167,7 +167,7 @@ def new_snapshots(widest, state):
         values=np.zeros((_SNAPSHOTS, words), dtype=np.int64),
         sent=np.zeros((_SNAPSHOTS, widest), dtype=np.int64),
         delivered=np.zeros((_SNAPSHOTS, widest), dtype=np.int64),
-        carried=np.zeros((_SNAPSHOTS, all_links), dtype=np.int64),
+        passed=np.zeros((_SNAPSHOTS, all_links), dtype=np.int64),
     )
 
 
