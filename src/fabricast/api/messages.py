@@ -32,7 +32,13 @@ _COLUMNS = [
 
 def message_facts(files: Files) -> Facts:
     """Read files with times of messages: tables, or output of benchmarks, of which a file may contain several."""
-    return load_facts(paths_of(files), Content.MESSAGES)
+    facts = load_facts(paths_of(files), Content.MESSAGES)
+    if not any(block.facts for block in facts.blocks_of(Content.MESSAGES)):
+        block = next(block for block in facts.blocks if block.facts)
+        raise InputError(
+            f"has {block.content} ({block.program}), expected MPI or network messages", path=block.place.path
+        )
+    return facts
 
 
 def message_times(facts: Facts, *, processes: int | None = None, node_pairs: int = 1) -> pd.DataFrame:

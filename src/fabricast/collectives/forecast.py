@@ -76,6 +76,9 @@ class CollectiveForecast:
     warnings: tuple[CodedWarning, ...]
     stated_sizes: frozenset[int] = frozenset()
 
+    def __post_init__(self) -> None:
+        self.table.attrs["warnings"] = [str(one) for one in self.warnings]
+
     @property
     def transports(self) -> dict[str, list[str]]:
         """Hops of the step, as ``source>target``, by transport."""

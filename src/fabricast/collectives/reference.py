@@ -204,10 +204,15 @@ class Reference:
     notes: tuple[str, ...]
     fit: SizeFit | None
 
+    def __post_init__(self) -> None:
+        nearest = [f"no public machine is of the class asked for: {self.words} is the nearest one"]
+        self.table.attrs["warnings"] = [*(nearest if self.is_neighbour else []), *self.notes]
+
     def __repr__(self) -> str:
         columns = ["size_bytes", "machines", "median_us", "bus_gb_per_s", "lowest_gb_per_s", "highest_gb_per_s"]
         rows = self.table[columns].to_string(index=False)
-        return f"{self.operation}, {self.words}: {', '.join(self.machines)}\n{rows}"
+        start = "no public machine is of the class asked for; the nearest one:\n" if self.is_neighbour else ""
+        return f"{start}{self.operation}, {self.words}: {', '.join(self.machines)}\n{rows}"
 
 
 def reference_of(

@@ -17,6 +17,7 @@ from fabricast.core.facts import Fact, Facts, Quantity
 from fabricast.core.findings import Finding
 from fabricast.core.number_text import duration_text, size_text
 from fabricast.diagnosis.clusters import LARGE, ComparedTable, log_of
+from fabricast.diagnosis.settings import FORECAST_SETTINGS
 from fabricast.diagnosis.weights import ACCESS, SYMPTOM
 from fabricast.machine.machine import Machine
 from fabricast.nccl.costs import Operation
@@ -68,10 +69,10 @@ def compare_with_forecast(fact: Fact, facts: Facts, machine: Machine | None = No
             raise InputError(f"{text}: the cluster of the file has other cards or nodes")
         if forecast.operation is Operation.SENDRECV:
             return ComparedTable(f"{text}, since the number of channels of a pair differs by version and network")
-        if run is not None and not run.environment.keys().isdisjoint(("NCCL_ALGO", "NCCL_PROTO")):
+        if run is not None and not run.environment.keys().isdisjoint(FORECAST_SETTINGS):
             return ComparedTable(f"{text}, which has the settings of the log")
         what = "cards" if forecast.cluster.nodes > 1 else "direct links"
-        return ComparedTable(f"{text}, so that its {what} are faster")
+        return ComparedTable(f"{text}, so that its {what} are faster than assumed")
     ratios = (forecast.table["measured_us"] / forecast.table["latest_us"]).to_numpy(dtype=float)
     worst = _shown(forecast, ratios)
     # Small sizes scatter by some percent, and without its version the choice of NCCL is unknown.

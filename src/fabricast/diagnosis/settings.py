@@ -19,7 +19,7 @@ from fabricast.nccl.records import NcclLog
 #: Identifier of a cause.
 COSTLY_SETTINGS = "costly_settings"
 #: Variables whose cost a forecast states, and others that may slow an operation.
-_FORECAST = ("NCCL_ALGO", "NCCL_PROTO", "NCCL_BUFFSIZE", "NCCL_MAX_NCHANNELS", "NCCL_MAX_CTAS")
+FORECAST_SETTINGS = ("NCCL_ALGO", "NCCL_PROTO", "NCCL_BUFFSIZE", "NCCL_MAX_NCHANNELS", "NCCL_MAX_CTAS")
 _OTHERS = (
     "NCCL_NTHREADS",
     "NCCL_MAX_NCHANNELS",
@@ -52,7 +52,7 @@ def costly_settings(
     if run is None:
         return
     log: NcclLog = run.value
-    chosen = [name for name in _FORECAST if name in log.environment]
+    chosen = [name for name in FORECAST_SETTINGS if name in log.environment]
     if not chosen:
         return
     others = {name: value for name, value in log.environment.items() if name not in chosen}
@@ -73,7 +73,9 @@ def costly_settings(
     costly = [
         name for name, one in alone.items() if one is not None and one["time_us"].iloc[place] > _COST_OF_ONE * plain_us
     ] or chosen
-    gain = float(now["time_us"].iloc[place] / plain_us)
+    # The measured time limits what a change can gain.
+    slow_us = float(np.nanmin([now["time_us"].iloc[place], now["measured_us"].iloc[place]]))
+    gain = slow_us / float(plain_us)
     words = " and ".join(f"{name}={log.environment[name]}" for name in costly)
     text = (
         f"{words} {'is' if len(costly) == 1 else 'are'} set; without {'it' if len(costly) == 1 else 'them'}, "

@@ -351,15 +351,21 @@ def _jobs(facts: Facts) -> list[_Hosts]:
 def _variables_of_some_hosts(hosts: _Hosts) -> Iterator[Finding]:
     """Yield variables of NCCL that some hosts of a job set otherwise than the others."""
     stating = {host: one for host, (_, one) in hosts.items() if one.environment and one.network}
+    silent = [host for host, (_, one) in hosts.items() if one.network and not one.environment]
     names = dict.fromkeys(name for one in stating.values() for name in one.environment)
     for name in names:
         values = {host: one.environment[name] for host, one in stating.items() if name in one.environment}
         counts = Counter(value for value, _ in values.values())
         rare, count = min(counts.items(), key=lambda one: one[1])
-        if len(values) == len(stating) and len(counts) == 1:
+        # Of a variable on one host, lines of the others may be left out.
+        without = silent if len(values) > 1 else []
+        if len(values) == len(stating) and len(counts) == 1 and not without:
             continue
         of_rare = [host for host, (value, _) in values.items() if value == rare]
-        text = f"{name}={rare} is set on {count} of {len(stating)} hosts ({', '.join(of_rare[:_MOST_SETTINGS])})"
+        total = len(stating) + len(without)
+        text = f"{name}={rare} is set on {count} of {total} hosts ({', '.join(of_rare[:_MOST_SETTINGS])})"
+        if without and len(counts) == 1:
+            text += f", not on {listed(without, _MOST_SETTINGS)}"
         others = dict.fromkeys(value for value in counts if value != rare)
         text += f", on others {', '.join([*others][:_MOST_SETTINGS])}" if others else ""
         path, line = hosts[of_rare[0]][0], values[of_rare[0]][1]

@@ -456,7 +456,8 @@ def test_a_choice_that_calibration_cannot_explain_is_named(tmp_path):
     log = nccl_tests(tmp_path / "all_reduce.log", list(zip(sizes, fast, strict=True)), ranks=16, hosts=2)
     log.write_text(log.read_text().replace("H100 80GB HBM3", "A100-SXM4-40GB"))
     forecast = fc.cluster_collective("hgx_a100", nodes=2, log=log, sizes=sizes)
-    assert any(one.code is WarningCode.CALIBRATION_CONTRADICTED for one in forecast.warnings)
+    errors = [one.text for one in forecast.warnings if one.code is WarningCode.EXPECTED_ERROR]
+    assert len(errors) == 1 and "which is its error here" in errors[0]
 
 
 @pytest.mark.parametrize(
