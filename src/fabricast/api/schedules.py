@@ -66,6 +66,13 @@ class FastestSchedule:
     search: ScheduleSearch
     warnings: tuple[CodedWarning, ...]
 
+    def __repr__(self) -> str:
+        end = "no order is faster" if self.optimal else f"no order is faster than {self.bound_s * 1e3:.4g} ms"
+        return (
+            f"fastest schedule: {self.elapsed_s * 1e3:.4g} ms, naive order {self.naive_s * 1e3:.4g} ms; {end}; the "
+            "orders are in `steps`"
+        )
+
     def _repr_html_(self) -> str:
         proof = "optimal" if self.optimal else f"at most {self.elapsed_s / self.bound_s - 1:.1%} above the lower bound"
         warnings = "".join(f"<p>warning: {escape(str(one))}</p>" for one in self.warnings)
@@ -149,6 +156,7 @@ def fastest_schedule(
         )
     if not pcie_only:
         reject_peer_copies(tree, from_pairs([pattern.pairs], size_bytes=1.0, names=[pattern.name]))
+        _reject_staged_copies(tree, pattern)
     machine = machine_parameters(
         tree,
         bandwidth_bytes_per_s=None if bandwidth is None else to_bytes_per_s(bandwidth),
@@ -179,6 +187,18 @@ def fastest_schedule(
         search=result,
         warnings=(*tree.warnings, *machine.warnings(chosen)),
     )
+
+
+def _reject_staged_copies(tree: PcieTree, pattern: Pattern) -> None:
+    """Raise an error if copies pass through host memory, which the models of schedules leave out."""
+    names, staged = tree.endpoint_names, set(tree.staged_pairs)
+    found = [pair for pair in pattern.pairs if (names[pair[0]], names[pair[1]]) in staged]
+    if found:
+        raise InputError(
+            f"has {len(found)} of {len(pattern.pairs)} copies that pass through host memory, which schedules do not "
+            "model: forecast an order with 'fabricast predict'; --pcie-only (pcie_only) takes them for direct ones",
+            argument="communications",
+        )
 
 
 def _pattern(tree: PcieTree, graphs: CongestionGraphs) -> Pattern:

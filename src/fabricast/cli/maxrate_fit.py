@@ -151,11 +151,7 @@ def _dataset_lines(fit: DatasetFit, options: FitOptions) -> Iterator[str]:
     yield f"  error: median {errors.median:.1%}, 90 % of cells below {errors.p90:.1%}, largest {errors.largest:.1%}"
     yield from _fastest_line(fit, cells, times)
     if errors.median > _MISFIT or errors.p90 > _WIDE_MISFIT or errors.largest > _LARGEST_MISFIT:
-        other = "" if fit.model == "refined_latency" else ", or --model refined_latency, which has a rate of messages"
-        yield (
-            "  the formula does not fit these times: fit protocols by themselves (--smallest-bytes, --largest-bytes)"
-            + other
-        )
+        yield "  the formula does not fit these times: fit protocols by themselves (--smallest-bytes, --largest-bytes)"
     unseen = blocked_predictions(regressor, cells, times, cells[:, 1])
     if np.isfinite(unseen).all():
         yield f"  error on process counts left out of the fit: median {summarise(unseen, times).median:.1%}"

@@ -18,6 +18,8 @@ from fabricast.core.warnings import CodedWarning, WarningCode
 
 #: Warnings that are named without -v, and the length in characters to which each is cut.
 _NAMED, _SHORTEST, _LONGEST = 2, 30, 110
+#: Blank between a number and its unit.
+_UNIT = re.compile(r"(?<=[0-9]) +(?=[KMGT]?i?B\b)", re.IGNORECASE)
 #: Columns below which lines are not wrapped.
 _NARROWEST = 40
 
@@ -43,6 +45,15 @@ FILES_WITH_GRAPHS = typer.Argument(
     "Parquet table of graphs (graph,source,target[,size_bytes,start_s,program]); - is standard input.",
     show_default=False,
 )
+
+
+def listed_sizes(text: str) -> list[str]:
+    """Return the sizes of an option, which blanks or commas separate.
+
+    >>> listed_sizes("8 B, 64 MiB 1GiB")
+    ['8B', '64MiB', '1GiB']
+    """
+    return _UNIT.sub("", text).replace(",", " ").split()
 
 
 def of_several_nodes(*names: str, **options: Any) -> Any:

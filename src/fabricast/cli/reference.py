@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fabricast.cli.options import check_output
+from fabricast.cli.options import check_output, listed_sizes
 
 if TYPE_CHECKING:
     from fabricast.api.references import Reference
@@ -45,7 +45,7 @@ def reference(
     from fabricast.api.references import reference as public_reference
 
     check_output(output, ".csv")
-    wanted = _SIZES if sizes is None else sizes.split()
+    wanted = _SIZES if sizes is None else listed_sizes(sizes)
     found = public_reference(gpu, operation, gpus=gpus, nodes=nodes, sizes=wanted, network=network, gbit_s=gbit_s)
     if output is not None:
         from fabricast.inputs.files import write_text

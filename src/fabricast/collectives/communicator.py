@@ -13,6 +13,7 @@ from fabricast.collectives.view import nccl_system
 from fabricast.core.errors import InputError, PeerLinkError, unknown_name
 from fabricast.core.warnings import CodedWarning, WarningCode
 from fabricast.machine.machine import Machine
+from fabricast.machine.measurements import rates_of
 from fabricast.machine.staging import StagedRates
 from fabricast.nccl.settings import NcclSettings
 from fabricast.nccl.system import NcclSystem
@@ -86,7 +87,11 @@ class Communicator:
         if self.knows_host_memory or self.machine.rates.measured_classes is None:
             return self.model
         rates = self.machine.rates
-        known = (rates.one_way_bytes_per_s, rates.host_in_bytes_per_s, rates.host_out_bytes_per_s)
+        one_way = rates.one_way_bytes_per_s
+        if any(one.code is WarningCode.SLOWER_THAN_STAGED for one in self.machine.measured.warnings):
+            # Both halves of a staged copy are at least as fast as the whole.
+            one_way = max(one_way, float(np.median(list(rates_of(self.machine.measured.staged).values()))))
+        known = (one_way, rates.host_in_bytes_per_s, rates.host_out_bytes_per_s)
         rate = min(one for one in known if one is not None)
         return EngineModel(self.tree, machine_parameters(self.tree, bandwidth_bytes_per_s=rate), program="independent")
 

@@ -217,9 +217,12 @@ def _missing(facts: Facts, options: MachineOptions, error: InputError) -> str:
     if any(facts.of(Quantity.COLLECTIVE)):
         return ""
     if any(facts.of(Quantity.MESSAGE_TIME)):
+        which = "one file of messages has no expectation"
+        if count_of_files(facts) > 1:
+            which = "the files of messages have no number of processes in common, by which they are compared"
         return (
-            "one file of messages has no expectation: add the same test of other hosts, or 'ibstat' for the rate of "
-            "the ports; 'fabricast fit' prints its parameters"
+            f"{which}: add the same test of other hosts, or 'ibstat' for the rate of the ports; 'fabricast fit' prints "
+            "the parameters of all files"
         )
     if facts.blocks_of(Content.NETWORK):
         return (

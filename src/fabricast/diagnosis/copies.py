@@ -14,6 +14,7 @@ from fabricast.diagnosis.matrices import (
     pairs_without_access,
     rates_without_topology,
     refused_access,
+    slow_copies_by_file,
     slow_copies_without_topology,
     slow_host_copies,
 )
@@ -50,6 +51,7 @@ _COPY_REMEDIES = {
 def compare_matrices(facts: Facts, options: MachineOptions, answers: Answers) -> None:
     """Add what measured copies say without a topology."""
     slow = list(slow_copies_without_topology(facts)) or list(slow_host_copies(facts))
+    slow += [one for one in slow_copies_by_file(facts) if one.origin not in {known.origin for known in slow}]
     without_access = list(pairs_without_access(facts, options))
     answers.findings += [*slow, *without_access]
     if not without_access:
@@ -93,7 +95,11 @@ def compare_copies(machine: Machine, facts: Facts, answers: Answers) -> None:
         elif not is_explained:
             found.append(below)
             is_explained = True
-    answers.findings += found
+    by_file = list(slow_copies_by_file(facts))
+    if by_file:
+        # Files that differ contradict their common calibration.
+        found = [one for one in found if one.cause != WarningCode.CALIBRATION_CONTRADICTED]
+    answers.findings += [*found, *by_file]
 
 
 def _of_copies(machine: Machine) -> Iterator[Finding]:

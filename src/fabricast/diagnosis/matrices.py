@@ -101,6 +101,15 @@ def _slow_gpus(kind: str, rates: _Rates) -> Iterator[Finding]:
         yield Finding(WarningCode.SLOW_ENDPOINT, text, _CHECK_LINK, CONTRADICTION, origin=rates[worst].place)
 
 
+def slow_copies_by_file(facts: Facts) -> Iterator[Finding]:
+    """Yield slow copies of each of several files, which may be of other times or of other machines."""
+    measured = (Quantity.RATE, Quantity.STAGED_RATE, Quantity.STAGED_RATE_BOTH_WAYS)
+    paths = dict.fromkeys(fact.place.path for quantity in measured for fact in facts.of(quantity))
+    for path in paths if len(paths) > 1 else ():
+        alone = Facts(tuple(file for file in facts.files if file.path == path))
+        yield from list(slow_copies_without_topology(alone)) or slow_host_copies(alone)
+
+
 def slow_host_copies(facts: Facts) -> Iterator[Finding]:
     """Yield the GPUs whose copies from or to host memory are much slower than those of the others."""
     host = _of_host(facts)

@@ -56,6 +56,9 @@ def _explained(findings: Sequence[Finding]) -> list[Finding]:
     if any(finding.cause != "stopped" and finding.gain >= ACCESS for finding in findings):
         # What a file states may be why the run stopped.
         findings = [replace(one, gain=SYMPTOM) if one.cause == "stopped" else one for one in findings]
+    if WarningCode.SLOWER_THAN_STAGED in causes:
+        # Host memory is the faster path here.
+        findings = [one for one in findings if one.cause != Cause.HOST_MEMORY_TRANSPORT]
     if WarningCode.DOWNGRADED_LINK in causes:
         # A narrow link of one GPU makes its copies differ from those of its class.
         code = WarningCode.CALIBRATION_CONTRADICTED

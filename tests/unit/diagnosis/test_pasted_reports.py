@@ -582,3 +582,51 @@ def test_cards_of_infiniband_and_roce_together(first):
     mixed = first(log.format(1, "RoCE", 1) + log.format(2, "RoCE", 2)).findings
     assert mixed[0].cause == "mixed_cards" and mixed[0].remedy.startswith("NCCL_IB_HCA=^mlx5_2")
     assert not first(log.format(1, "IB", 1) + log.format(2, "IB", 2)).findings
+
+
+def p2p(rates, title="Unidirectional P2P=Enabled"):
+    return matrix_both_ways(rates, title)
+
+
+HEALTHY = [[900, 21.5, 21.5], [21.5, 900, 21.5], [21.5, 21.5, 900]]
+NARROW = [[900, 21.5, 6.4], [21.5, 900, 6.4], [6.4, 6.4, 900]]
+
+
+@pytest.mark.parametrize("topology", [(), (MATRIX + "".join(ROWS).replace("SYS", "PHB"),)])
+def test_every_file_of_copies_counts_in_any_order(first, topology):
+    for title in ("Unidirectional P2P=Enabled", "Unidirectional P2P=Disabled"):
+        for files in ((p2p(HEALTHY, title), p2p(NARROW, title)), (p2p(NARROW, title), p2p(HEALTHY, title))):
+            found = first(*topology, *files, gpu="RTX 4090")
+            assert "slow_endpoint" in causes_of(found), title
+
+
+def test_host_memory_is_not_called_slow_where_direct_copies_are_slower(first):
+    slow = [[900, 5.1, 5.1], [5.1, 900, 5.1], [5.1, 5.1, 900]]
+    files = p2p(HEALTHY, "Unidirectional P2P=Disabled") + p2p(slow)
+    table = nccl_tests("all_reduce", 3, {1 << 26: 90000.0})
+    found = first(MATRIX + "".join(ROWS).replace("SYS", "PHB"), files, table, gpu="RTX 6000 Ada")
+    assert "slower_than_staged" in causes_of(found) and "host_memory_transport" not in causes_of(found)
+
+
+def test_texts_of_results_are_short_and_have_their_notes():
+    schedule = fc.fastest_schedule("storm8", fc.halo_exchange("storm8", (4, 2)))
+    assert len(repr(schedule)) < 200 and "naive order" in repr(schedule)
+    forecast = fc.cluster_collective("hgx_h100", sizes=["64 MiB"])
+    assert any("expected error" in one for one in forecast.table.attrs["warnings"])
+    nearest = fc.reference("H100", gpus=8, nodes=4, sizes=["1 GiB"])
+    assert "the nearest one" in repr(nearest) and "the nearest one" in nearest.table.attrs["warnings"][0]
+
+
+def test_files_and_functions_of_another_kind_are_refused(tmp_path):
+    (tmp_path / "topology.conf").write_text(
+        "SwitchName=s0 Nodes=n[0-3]\nSwitchName=s1 Nodes=n[4-7]\nSwitchName=s2 Switches=s[0-1]\n"
+    )
+    with pytest.raises(InputError, match="expected MPI or network messages"):
+        fc.fit_max_rate(tmp_path / "topology.conf")
+    with pytest.raises(InputError, match="expected bytes/s, at least 1e\\+06"):
+        fc.predict("storm8", [(0, 1)], model=lambda tree, copies: [11.6] * len(copies))
+    (tmp_path / "topo.txt").write_text(MATRIX + "".join(ROWS))
+    with pytest.raises(InputError, match="pass through host memory, which schedules do not model"):
+        fc.fastest_schedule(
+            fc.load_machine(tmp_path / "topo.txt", gpu="RTX 4090"), fc.graph([(0, 1), (1, 0)], size="64 MiB")
+        )

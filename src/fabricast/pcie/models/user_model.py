@@ -23,6 +23,10 @@ UserRates = Callable[[PcieTree, Sequence[tuple[str, str]]], Sequence[float]]
 _COMPLETE_BYTES = 1e-6
 
 
+#: Rate below which all copies of a graph are in another unit, such as GB/s.
+_SLOWEST_BYTES_PER_S = 1e6
+
+
 @dataclass(frozen=True)
 class UserModel:
     """Model of a user.
@@ -88,6 +92,12 @@ class UserModel:
             raise InputError(
                 f"'{self.name}' returned {reprlib.repr(returned)} for {len(copies)} copies of graph '{graph}', "
                 "expected one positive rate in bytes/s for each",
+                argument="model",
+            )
+        if rates and max(rates) < _SLOWEST_BYTES_PER_S:
+            raise InputError(
+                f"'{self.name}' returned rates up to {max(rates):g} for graph '{graph}', expected bytes/s, at least "
+                f"{_SLOWEST_BYTES_PER_S:g}",
                 argument="model",
             )
         return rates
