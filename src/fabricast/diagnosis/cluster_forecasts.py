@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -61,6 +62,7 @@ def compare_with_forecast(fact: Fact, facts: Facts, machine: Machine | None = No
     if forecast.table["latest_us"].isna().all():
         return None
     is_described = bool(facts.values(Quantity.CLUSTER)) or _is_of_machine(fact, machine)
+    is_described = is_described or (fact.value.hosts > 1 and _stated_cards(facts) is not None)
     assumed, table = "" if is_described else _assumed(forecast), fact.value
     fast = _ratio_of_large(forecast, "earliest_us")
     if fast < _IMPOSSIBLE:
@@ -142,7 +144,7 @@ def cluster_forecast(
         elif machine is not None and _is_of_machine(fact, machine):
             kinds = [(cluster_of_machine(machine, next(iter(table.gpus), None)), ClusterOptions(), 1)]
         else:
-            kinds = [(node_of_tables([table]), ClusterOptions(), 1)]
+            kinds = [(node_of_tables([table]), ClusterOptions(nic=_stated_cards(facts)), 1)]
         if len(kinds) > 1 or table.operation is None:
             return None
         node, options, _ = kinds[0]
@@ -157,6 +159,22 @@ def cluster_forecast(
         if statement is not None:
             raise
         return None
+
+
+def _stated_cards(facts: Facts) -> str | None:
+    """Return the cards of a node by the active ports that files state for each host; None if hosts differ.
+
+    Slower ports than most of a host may be for storage.
+    """
+    of_host: dict[tuple[str, ...], Counter[float]] = {}
+    for fact in facts.of(Quantity.PORT_RATE):
+        host = fact.subject[0].split(" ")[:-3]
+        of_host.setdefault((fact.place.path, *host), Counter())[fact.value] += 1
+    found = {max(rates.items(), key=lambda item: (item[1], item[0])) for rates in of_host.values()}
+    if len(found) != 1:
+        return None
+    rate, count = found.pop()
+    return f"{count}x{rate:g}"
 
 
 def _above_cards(forecast: ClusterForecast, table: NcclTestsTable) -> Iterator[str]:
@@ -214,7 +232,9 @@ def _asked(forecast: ClusterForecast, assumed: str, *, has_log: bool) -> tuple[s
         return ()
     lines = f"'cluster: mine', 'node: {cluster.name}', 'nodes: {cluster.nodes}' and 'nic: "
     lines += f"{cluster.cards}x{cluster.card_gbit_s:g}'"
-    missing = [f"a file cluster.yaml with the lines {lines} (with your cards)"] if assumed else []
+    missing = (
+        [f"'ibstat' of a node, or a file cluster.yaml with the lines {lines} (with your cards)"] if assumed else []
+    )
     missing += [] if has_log else ["a log of all hosts with NCCL_DEBUG=INFO"]
     return (f"to decide: add {', '.join([*missing, 'runs of pairs of hosts'])}",)
 

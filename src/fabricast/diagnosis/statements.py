@@ -257,7 +257,7 @@ def stated(facts: Facts) -> Iterator[str]:
         table: NcclTestsTable = fact.value
         if table.library is not None and not any(log.version for log in facts.values(Quantity.NCCL_RUN)):
             lines.setdefault(f"NCCL {'.'.join(map(str, table.library))}", str(fact.place))
-        if table.hosts > 1:
+        if table.hosts > 1 and not any(log.ranks == table.ranks for log in facts.values(Quantity.NCCL_RUN)):
             lines.setdefault(f"{table.ranks} ranks on {table.hosts} nodes", str(fact.place))
     for block in facts.blocks:
         if block.program == "nvidia-smi -q" and block.facts and not block.of(Quantity.GPU_STATE):

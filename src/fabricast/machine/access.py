@@ -57,7 +57,8 @@ def _stated(tree: PcieTree, facts: Facts, warnings: list[CodedWarning]) -> dict[
             conflicts.append((pair, before, fact))
     if conflicts:
         pair, first, other = conflicts[0]
-        more = f" and {len(conflicts) - 1} more pairs" if len(conflicts) > 1 else ""
+        others = len({one for one, *_ in conflicts}) - 1
+        more = f" and {others} more pairs" if others else ""
         text = (
             f"{first.place} states that GPU {'>'.join(pair)}{more} {_has(first)} peer access, but {other.place} that "
             f"it {_has(other)}: the files contradict each other; the former is used"

@@ -630,3 +630,20 @@ def test_files_and_functions_of_another_kind_are_refused(tmp_path):
         fc.fastest_schedule(
             fc.load_machine(tmp_path / "topo.txt", gpu="RTX 4090"), fc.graph([(0, 1), (1, 0)], size="64 MiB")
         )
+
+
+def test_ibstat_states_the_cards_of_a_cluster(tmp_path, first):
+    forecast = fc.cluster_collective("hgx_h100", sizes=["256 MiB", "8 GiB"], nodes=4, nic="8x400").table
+    rows = [(int(size), 4 * time) for size, time in zip(forecast["size_bytes"], forecast["time_us"], strict=True)]
+    log = nccl_tests_log(tmp_path / "run.log", rows, ranks=32, hosts=4).read_text()
+    port = "CA 'mlx5_{}'\n\tCA type: MT4129\n\tPort 1:\n\t\tState: Active\n\t\tPhysical state: LinkUp\n\t\tRate: {}\n"
+    ports = "".join(port.format(number, 400) for number in range(8))
+    assert str(first(log).verdict).startswith("possibly slower") and "if these are its cards" in str(first(log).verdict)
+    stated = first(log, ports)
+    assert str(stated.verdict).startswith("slower than expected") and "assumed" not in str(stated.verdict)
+    # A card for storage has another rate; hosts that differ decide nothing.
+    assert str(first(log, ports + port.format(9, 100)).verdict).startswith("slower than expected")
+    assert (
+        "if these are its cards" in str(first(log, ports, port.format(0, 200)).verdict)
+        or first(log, ports, port.format(0, 200)).findings
+    )
