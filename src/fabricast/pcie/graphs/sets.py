@@ -89,6 +89,10 @@ def _draw(
     raise InputError(f"only {len(graphs)} distinct graphs were drawn on '{tree.name}', expected {count}")
 
 
+#: Number of endpoints up to which all graphs are in a validation set.
+_EXHAUSTIVE_ENDPOINTS = 4
+
+
 def validation_set(tree: PcieTree, count: int, *, seed: int = VALIDATION_SEED) -> list[tuple[str, list[Pair]]]:
     """Return the validation graphs, which are distinct up to symmetries of the tree.
 
@@ -118,7 +122,7 @@ def validation_set(tree: PcieTree, count: int, *, seed: int = VALIDATION_SEED) -
                 seen.add(tuple(pairs))
                 result.append((family, pairs))
 
-    for size in range(2, min(4, len(endpoints)) + 1):
+    for size in range(2, min(_EXHAUSTIVE_ENDPOINTS, len(endpoints)) + 1):
         for subset in subset_orbits(tree, size):
             add("exhaustive", exhaustive_graphs(tree, subset))
     for size in range(2, len(endpoints) + 1):
@@ -135,6 +139,9 @@ def validation_set(tree: PcieTree, count: int, *, seed: int = VALIDATION_SEED) -
     if count < len(result):
         kept = np.unique(np.linspace(0, len(result) - 1, count).astype(int))
         return [result[i] for i in kept]
+    if len(endpoints) <= _EXHAUSTIVE_ENDPOINTS:
+        # These are all graphs of the tree.
+        return result
     missing = count - len(result)
     size = 5
     while size < len(masks.pairs) // 2 and count_graphs(tree, size) < 2 * missing:

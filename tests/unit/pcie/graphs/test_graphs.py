@@ -18,6 +18,7 @@ from fabricast.pcie.graphs.files import read_graphs
 from fabricast.pcie.graphs.sets import exhaustive_graphs, random_graphs, stress_set, validation_set
 from fabricast.pcie.graphs.symmetry import canonical_form, count_graphs, subset_orbits
 from fabricast.pcie.topology.files import load_tree
+from fabricast.pcie.topology.regular import regular_tree
 from fabricast.pcie.topology.symmetry import automorphisms
 
 
@@ -247,3 +248,11 @@ def test_graphs_are_checked_when_they_are_built(change, message):
     graphs = from_pairs([[(0, 1)], [(1, 3), (2, 4)]], size_bytes=1.0)
     with pytest.raises(InputError, match=message):
         replace(graphs, **change)
+
+
+def test_a_tree_of_four_endpoints_has_few_distinct_graphs():
+    """All of them are the set: 217 directed graphs of 4 vertices up to symmetry (OEIS A000273, without the empty one)."""
+    four = regular_tree("four", (4,))
+    graphs = [tuple(pairs) for _, pairs in validation_set(four, 300)]
+    assert len(set(graphs)) == len(graphs) == 217
+    assert len(validation_set(four, 20)) == 20
