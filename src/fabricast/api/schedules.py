@@ -196,7 +196,7 @@ def _reject_staged_copies(tree: PcieTree, pattern: Pattern) -> None:
     if found:
         raise InputError(
             f"has {len(found)} of {len(pattern.pairs)} copies that pass through host memory, which schedules do not "
-            "model: forecast an order with 'fabricast predict'; --pcie-only (pcie_only) takes them for direct ones",
+            "model: forecast an order with 'fabricast predict'; --pcie-only (pcie_only) counts them as direct ones",
             argument="communications",
         )
 

@@ -179,8 +179,14 @@ def _slow(fact: Fact, found: Reference, sizes: np.ndarray, time_us: np.ndarray, 
         ratio = float(np.median(time_us[is_large] / longest[is_large]))
         if ratio > _SLOWER:
             text = f"{compared}: sizes from 64 MiB last {ratio:.2f} times as long as on the slowest of them (median)"
-            remedy = "a log with NCCL_DEBUG=INFO states transports, GPUDirect and the network; compare NCCL_ALGO and "
-            remedy += "NCCL_PROTO, then link widths of cards and GPUs ('lspci -vv')"
+            remedy = (
+                "'nvidia-smi -q' (throttling, errors) and 'nvidia-smi nvlink -s'; then NCCL_ALGO, NCCL_PROTO and NVLS"
+            )
+            if fact.value.hosts > 1:
+                remedy = (
+                    "a log with NCCL_DEBUG=INFO states transports, GPUDirect and the network; compare NCCL_ALGO and "
+                )
+                remedy += "NCCL_PROTO, then link widths of cards and GPUs ('lspci -vv')"
             yield Finding("slower_than_public_machines", text, remedy, SYMPTOM, origin=str(fact.place))
 
 

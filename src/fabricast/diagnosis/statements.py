@@ -449,7 +449,7 @@ def _between_nodes(log: NcclLog, place: Callable[..., str], *, is_one_host: bool
     """Yield networks between nodes that are slower than InfiniBand or RoCE with GPUDirect."""
     network = [via for via in log.transports.values() if via.startswith("NET")]
     # Without the number of nodes, a hop over the network shows that there are several.
-    if _is_of_one_host(log):
+    if _is_of_one_host(log) or is_one_host:
         return
     if not network and "no GDR" in log.lines and "GDR" not in log.lines:
         yield Finding(
@@ -460,7 +460,7 @@ def _between_nodes(log: NcclLog, place: Callable[..., str], *, is_one_host: bool
             origin=place("no GDR"),
         )
     is_chosen = log.environment.get("NCCL_NET", "").lower() == "socket" and log.network in ("", "Socket")
-    if is_chosen and not network and not is_one_host:
+    if is_chosen and not network:
         text = "NCCL_NET=Socket is set: data between nodes pass through TCP, without InfiniBand or RoCE"
         yield Finding("tcp_between_nodes", text, _sockets_remedy(log), ACCESS, origin=place("NCCL_NET"))
         return
@@ -645,7 +645,9 @@ def _of_run(fact: Fact, *, has_tables: bool, is_one_host: bool) -> Iterator[Find
     elif len(log.uses_p2p) > 1 and not any(log.uses_p2p.values()) and not has_tables:
         # With a table, the forecast states the cause and the time that it costs.
         settings = [f"{name}={log.environment[name]}" for name in _P2P_SETTINGS if name in log.environment]
-        remedy = "'nvidia-smi topo -p2p r' states which pairs have peer access; check driver, IOMMU and ACS"
+        remedy = (
+            "'nvidia-smi topo -p2p r' states which pairs have peer access; for other cards, check driver, IOMMU and ACS"
+        )
         yield Finding(
             "no_direct_copies",
             f"NCCL uses host memory (SHM) for all {len(log.uses_p2p)} hops of its log: no copy between GPUs is direct"

@@ -23,6 +23,8 @@ from fabricast.sources.text import Format, Text
 STANDARD_INPUT = "-"
 #: Size in bytes of the first part of a file, which decides whether it is a table that another reader reads.
 _HEAD_BYTES = 1 << 16
+#: First bytes of compressed files.
+_GZIP = b"\x1f\x8b"
 _TABLES = (".csv", ".parquet")
 
 
@@ -86,6 +88,8 @@ def _content(path: str) -> bytes | Block:
             raise InputError("is a device, expected a file", path=path)
         with Path(path).open("rb") as file:
             head = file.read(_HEAD_BYTES)
+            if head.startswith(_GZIP):
+                raise InputError("is compressed (gzip), expected its text: gunzip it", path=path)
             found = table_format(columns_of(Text(path, decoded(head, path, strict=False))))
             if stat.S_ISREG(kind) and len(head) == _HEAD_BYTES and found is not None and found.is_read_in_parts:
                 place = Place(path)

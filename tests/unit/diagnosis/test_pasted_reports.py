@@ -1,5 +1,7 @@
 """First answers to what people paste into reports: other spellings, cut parts, several outputs, messages of libraries."""
 
+import gzip
+
 import pytest
 
 import fabricast as fc
@@ -647,3 +649,16 @@ def test_ibstat_states_the_cards_of_a_cluster(tmp_path, first):
         "if these are its cards" in str(first(log, ports, port.format(0, 200)).verdict)
         or first(log, ports, port.format(0, 200)).findings
     )
+
+
+def test_compressed_files_are_named(tmp_path):
+    (tmp_path / "run.log.gz").write_bytes(gzip.compress(b"#  Rank  0"))
+    with pytest.raises(InputError, match="is compressed \\(gzip\\), expected its text"):
+        fc.diagnose(tmp_path / "run.log.gz")
+
+
+def test_hops_over_the_network_of_one_host_are_not_between_nodes(first):
+    log = "node:1:1 [0] NCCL INFO Channel 00 : 0[1000] -> 1[2000] [send] via NET/Socket/0\n"
+    log += "node:1:1 [0] NCCL INFO Using network Socket\n"
+    found = causes_of(first(nccl_tests("all_reduce", 4, {1 << 26: 90000.0}) + log))
+    assert "network_in_host" in found and "tcp_between_nodes" not in found
