@@ -157,8 +157,10 @@ def _set_in(line: str) -> list[tuple[str, str]]:
 def _without_effect(text: Text) -> Iterator[Fact]:
     """Yield variables after the program of a command, which are arguments of it."""
     for number, line in text.lines(lambda line: "NCCL_" in line):
+        if "NCCL_" not in line or "NCCL INFO" in line or "#" in line:
+            continue
         program = _PROGRAM.search(line)
-        if program is None or "NCCL INFO" in line or "#" in line:
+        if program is None:
             continue
         for one in _COMMAND.finditer(line, program.end()):
             if _SETS.fullmatch(line[: one.start(1)]) is None:
@@ -345,7 +347,7 @@ def _waiting_ranks(text: Text) -> Iterator[Fact]:
     """Yield the cause that ranks of PyTorch wait at different operations of one process group."""
     waits: dict[str, dict[int, tuple[int, int]]] = {}
     for number, line in text.lines(lambda line: "Watchdog caught" in line):
-        if (match := _WATCHDOG.search(line)) is not None:
+        if "Watchdog caught" in line and (match := _WATCHDOG.search(line)) is not None:
             group = waits.setdefault(match[2] or "", {})
             group[int(match[1])] = min(group.get(int(match[1]), (1 << 62, 0)), (int(match[3]), number))
     for group in waits.values():
