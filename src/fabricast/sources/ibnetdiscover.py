@@ -22,7 +22,7 @@ FORMAT = Format(
     Content.NETWORK,
     "ibnetdiscover > network.txt",
     'Switch 40 "S-0002c90300a1b2c3" # "leaf0" enhanced port 0 lid 2 lmc 0',
-    lambda text: _SWITCH.search(text.raw) is not None,
+    lambda text: any(word in text.raw for word in ("Switch", "CA", "SW")) and _SWITCH.search(text.raw) is not None,
     _read,
     "ibnetdiscover.txt",
     reader="fabricast map --network",

@@ -93,7 +93,8 @@ class _Heading:
 
 
 def _is_output(text: Text) -> bool:
-    if any(pattern.search(text.raw) is not None for pattern in (_HEADER, _OLD_HEADER, _RANK)):
+    words = (("size", _HEADER), ("bytes", _OLD_HEADER), ("Rank", _RANK))
+    if any(word in text.raw and pattern.search(text.raw) is not None for word, pattern in words):
         return True
     return any(_is_bare_row(line) for _, line in text.lines(_may_be_printed))
 

@@ -71,7 +71,7 @@ FORMAT = Format(
     Content.MESSAGES,
     "ib_write_bw HOST > perftest.out",
     "#bytes #iterations BW peak[MB/sec] BW average[MB/sec] MsgRate[Mpps]",
-    lambda text: "#iterations" in text.raw or re.search(r"\bbytes\s+#?iterations\s", text.raw) is not None,
+    lambda text: "iterations" in text.raw and re.search(r"#iterations|\bbytes\s+iterations\s", text.raw) is not None,
     _read,
     "perftest.out",
     "fabricast fit",

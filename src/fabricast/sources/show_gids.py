@@ -25,7 +25,8 @@ _MOST_LISTED = 8
 
 
 def _is_table(text: Text) -> bool:
-    return _ADDRESS.search(text.raw) is not None and any(_ROW.match(line) for _, line in text.lines())
+    is_likely = any(word in text.raw for word in ("\tv1", "\tv2", " v1", " v2"))
+    return is_likely and _ADDRESS.search(text.raw) is not None and any(_ROW.match(line) for _, line in text.lines())
 
 
 def _read(text: Text) -> Iterator[Reading]:

@@ -22,7 +22,7 @@ FORMAT = Format(
     Content.NETWORK,
     "scontrol show topology > topology.txt",
     "SwitchName=s0 Nodes=node[00-15]",
-    lambda text: _SWITCH.search(text.raw) is not None,
+    lambda text: "switchname" in text.raw.lower() and _SWITCH.search(text.raw) is not None,
     _read,
     "topology.conf",
     reader="fabricast map --network",

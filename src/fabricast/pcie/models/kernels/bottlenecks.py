@@ -7,7 +7,7 @@ other copy is the cause.
 
 from __future__ import annotations
 
-from collections import namedtuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -19,8 +19,12 @@ BY_INPUT_PORT = 1
 BY_COPY = 2
 
 
-#: Waiting times by copy and link of its route: in total, behind other copies, and the cause of the latter.
-Waits = namedtuple("Waits", "limited_s blocked_s cause")
+class Waits(NamedTuple):
+    """Waiting times by copy and link of its route: in total, behind other copies, and the cause of the latter."""
+
+    limited_s: Any
+    blocked_s: Any
+    cause: Any
 
 
 #: A link is full when its load is this close to its capacity.

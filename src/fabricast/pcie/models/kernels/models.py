@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import namedtuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -25,25 +25,51 @@ CONGESTION_FACTOR, NO_CONTENTION, BUSIEST_LINK, MAX_MIN, BACK_PRESSURE = range(5
 WAITING, RUNNING, DONE = range(3)
 
 
-#: Congestion graphs: offset of each graph; source, target, size, start and predecessor of each copy.
-Graphs = namedtuple("Graphs", "offset source target size_bytes start_s after")
+class Graphs(NamedTuple):
+    """Congestion graphs: offset of each graph; source, target, size, start and predecessor of each copy."""
+
+    offset: Any
+    source: Any
+    target: Any
+    size_bytes: Any
+    start_s: Any
+    after: Any
 
 
-#: Routes of all pairs of endpoints, and links: the first `upstream_links` of them lead to the root complex.
-Network = namedtuple(
-    "Network",
-    "endpoints route_offset route_link crossing_pair capacity leaves_root_complex behind_root_complex upstream_links",
-)
+class Network(NamedTuple):
+    """Routes of all pairs of endpoints, and links: the first `upstream_links` of them lead to the root complex."""
+
+    endpoints: Any
+    route_offset: Any
+    route_link: Any
+    crossing_pair: Any
+    capacity: Any
+    leaves_root_complex: Any
+    behind_root_complex: Any
+    upstream_links: Any
 
 
-#: Method and options of a model, and the parameters of the machine.
-Rule = namedtuple(
-    "Rule", "method options tau piece_payload piece_cost bandwidth_bytes_per_s latency_s first_phase_only"
-)
+class Rule(NamedTuple):
+    """Method and options of a model, and the parameters of the machine."""
+
+    method: Any
+    options: Any
+    tau: Any
+    piece_payload: Any
+    piece_cost: Any
+    bandwidth_bytes_per_s: Any
+    latency_s: Any
+    first_phase_only: Any
 
 
-#: Arrays that `evaluate_graphs` fills.
-Results = namedtuple("Results", "end_s initial_rho phases bottleneck caused_by")
+class Results(NamedTuple):
+    """Arrays that `evaluate_graphs` fills."""
+
+    end_s: Any
+    initial_rho: Any
+    phases: Any
+    bottleneck: Any
+    caused_by: Any
 
 
 @allocation_free(forceinline=True)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import namedtuple
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -25,30 +24,77 @@ from fabricast.runtime.compilation import allocation_free, njit
 FREEZE, TWO_ROUNDS, OFF = range(3)
 
 TINY = 1e-12
+# Relative difference below which shares are equal.
+TIE = 1.000000000001
 
 
-#: Working memory by copy of the graph; `active` lists the numbers of the running copies.
-Copies = namedtuple(
-    "Copies",
-    "rho demand_up frozen worst lowest remaining active pair state crossing component is_frozen fresh limiting cause "
-    "waits_at waits_for longest",
-)
+class Copies(NamedTuple):
+    """Working memory by copy of the graph; `active` lists the numbers of the running copies."""
+
+    rho: Any
+    demand_up: Any
+    frozen: Any
+    worst: Any
+    lowest: Any
+    remaining: Any
+    active: Any
+    pair: Any
+    state: Any
+    crossing: Any
+    component: Any
+    is_frozen: Any
+    fresh: Any
+    limiting: Any
+    cause: Any
+    waits_at: Any
+    waits_for: Any
+    longest: Any
 
 
-#: Working memory by group: the copies that enter a link by one input port; `group_of` is by user of the link.
-Groups = namedtuple("Groups", "demand fixed share port crosses chosen group_of")
+class Groups(NamedTuple):
+    """Working memory by group: the copies that enter a link by one input port; `group_of` is by user of the link."""
+
+    demand: Any
+    fixed: Any
+    share: Any
+    port: Any
+    crosses: Any
+    chosen: Any
+    group_of: Any
 
 
-#: Working memory by link; `busy_up`, `busy_down` and `full` list numbers of links.
-Links = namedtuple("Links", "capacity limit fullness busy_up busy_down user_count group_count narrow full")
+class Links(NamedTuple):
+    """Working memory by link; `busy_up`, `busy_down` and `full` list numbers of links."""
+
+    capacity: Any
+    limit: Any
+    fullness: Any
+    busy_up: Any
+    busy_down: Any
+    user_count: Any
+    group_count: Any
+    narrow: Any
+    full: Any
 
 
-#: Users of each link: copy, input port, place among the users of that port, next link, packet splitting, group.
-Users = namedtuple("Users", "member entry place next_link in_pieces group")
+class Users(NamedTuple):
+    """Users of each link: copy, input port, place among the users of that port, next link, packet splitting, group."""
+
+    member: Any
+    entry: Any
+    place: Any
+    next_link: Any
+    in_pieces: Any
+    group: Any
 
 
-#: Flows through each link: rate by user; demand, payload and cost of a packet by group.
-Flows = namedtuple("Flows", "rate demand payload cost")
+class Flows(NamedTuple):
+    """Flows through each link: rate by user; demand, payload and cost of a packet by group."""
+
+    rate: Any
+    demand: Any
+    payload: Any
+    cost: Any
 
 
 class Memory(NamedTuple):
@@ -67,17 +113,60 @@ def new_memory(size, links, flow_links):
 
     Only the back-pressure model uses flows: other models pass 0 `flow_links`.
     """
-    # Rates, then numbers and marks.
-    r, n = np.empty((12, size)), np.empty((22, size), dtype=np.int64)
     copies = Copies(
-        r[0], r[1], r[2], r[3], r[4], r[5], n[0], n[1], n[2], n[3], n[4], n[5], n[6], n[7], n[8], n[9], n[10], n[11]
+        np.empty(size, dtype=np.float64),
+        np.empty(size, dtype=np.float64),
+        np.empty(size, dtype=np.float64),
+        np.empty(size, dtype=np.float64),
+        np.empty(size, dtype=np.float64),
+        np.empty(size, dtype=np.float64),
+        np.empty(size, dtype=np.int64),
+        np.empty(size, dtype=np.int64),
+        np.empty(size, dtype=np.int64),
+        np.empty(size, dtype=np.int64),
+        np.empty(size, dtype=np.int64),
+        np.empty(size, dtype=np.int64),
+        np.empty(size, dtype=np.int64),
+        np.empty(size, dtype=np.int64),
+        np.empty(size, dtype=np.int64),
+        np.empty(size, dtype=np.int64),
+        np.empty(size, dtype=np.int64),
+        np.empty(size, dtype=np.int64),
     )
-    groups = Groups(r[6], r[7], r[8], n[12], n[13], n[14], n[15])
-    by_link = Links(r[9], r[10], r[11], n[16], n[17], n[18], n[19], n[20], n[21])
-    m = np.empty((6, links, size), dtype=np.int64)
-    users = Users(m[0], m[1], m[2], m[3], m[4], m[5])
-    f = np.empty((4, flow_links, size))
-    flows = Flows(f[0], f[1], f[2], f[3])
+    groups = Groups(
+        np.empty(size, dtype=np.float64),
+        np.empty(size, dtype=np.float64),
+        np.empty(size, dtype=np.float64),
+        np.empty(size, dtype=np.int64),
+        np.empty(size, dtype=np.int64),
+        np.empty(size, dtype=np.int64),
+        np.empty(size, dtype=np.int64),
+    )
+    by_link = Links(
+        np.empty(size, dtype=np.float64),
+        np.empty(size, dtype=np.float64),
+        np.empty(size, dtype=np.float64),
+        np.empty(size, dtype=np.int64),
+        np.empty(size, dtype=np.int64),
+        np.empty(size, dtype=np.int64),
+        np.empty(size, dtype=np.int64),
+        np.empty(size, dtype=np.int64),
+        np.empty(size, dtype=np.int64),
+    )
+    users = Users(
+        np.empty((links, size), dtype=np.int64),
+        np.empty((links, size), dtype=np.int64),
+        np.empty((links, size), dtype=np.int64),
+        np.empty((links, size), dtype=np.int64),
+        np.empty((links, size), dtype=np.int64),
+        np.empty((links, size), dtype=np.int64),
+    )
+    flows = Flows(
+        np.empty((flow_links, size), dtype=np.float64),
+        np.empty((flow_links, size), dtype=np.float64),
+        np.empty((flow_links, size), dtype=np.float64),
+        np.empty((flow_links, size), dtype=np.float64),
+    )
     return Memory(copies, groups, by_link, users, flows)
 
 
