@@ -31,6 +31,7 @@ _AFTER = {
     "uncorrected errors": "check slot, riser and power; after a completion timeout (CmpltTO) the device itself",
     "IO_PAGE_FAULT": "switch the IOMMU to pass-through (iommu=pt) or off for copies between GPUs",
     "of its PCIe link": "reseat the card, riser or cable: the PCIe link repeats packets",
+    "error of its driver:": "reset the GPU or reboot; update its driver and firmware if the error returns",
     "by its driver": "check power cables, slot and riser, and driver against model; 'nvidia-smi -r' or a power cycle",
     "needs a reset": "reset the GPUs ('nvidia-smi -r') or reboot",
     "fallen off the bus": "check power supply and cables, riser and temperature; the GPU is gone until a reboot",

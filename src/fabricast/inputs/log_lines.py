@@ -17,6 +17,8 @@ _PREFIX = re.compile(
     r"|\([A-Za-z][\w.:-]{0,80} pid=\d+[^)]{0,80}\) |> ?)"
 )
 _MOST_PREFIXES = 4
+#: Numbers that the author of a page printed in bold type.
+_BOLD = re.compile(r"\*\*([\d.]{1,20})\*\*")
 #: Indentation of quoted blocks; programs indent their headings by single spaces.
 _QUOTED = ("\t", 4 * " ")
 #: Host name that pdsh and clush print in front of every line.
@@ -26,10 +28,10 @@ _HOST = re.compile(r"[A-Za-z][\w.-]{0,60}: ")
 def clean_lines(text: str, keep: Callable[[str], bool] | None = None) -> Iterator[tuple[int, str]]:
     r"""Yield the number and the text of each line, without decoration and trailing blanks.
 
-    Decoration is what launchers, terminals and loggers add; a host name or indentation only if all lines have it.
+    Decoration is what launchers, terminals, loggers and pages add; a host or indentation only if all lines have it.
 
-    >>> list(clean_lines("[1,0]<stdout>:# nThread 1\r\n\x1b[4mGPU0\x1b[0m\n> GPU1"))
-    [(1, '# nThread 1'), (2, 'GPU0'), (3, 'GPU1')]
+    >>> list(clean_lines("[1,0]<stdout>:# nThread 1\r\n\x1b[4mGPU0\x1b[0m\n> GPU1\n8 **2.5**"))
+    [(1, '# nThread 1'), (2, 'GPU0'), (3, 'GPU1'), (4, '8 2.5')]
     """
     lines = text.split("\n")
     common = _common_prefix(lines)
@@ -46,7 +48,7 @@ def clean_lines(text: str, keep: Callable[[str], bool] | None = None) -> Iterato
             if match is None:
                 break
             line = line[match.end() :]
-        yield number, line.rstrip()
+        yield number, (_BOLD.sub(r"\1", line) if "**" in line else line).rstrip()
 
 
 def _common_prefix(lines: Sequence[str]) -> str:

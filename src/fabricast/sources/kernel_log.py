@@ -32,8 +32,11 @@ _INITIALISED = re.compile(r"Initialized nvidia-drm .{0,80}for ([0-9a-fA-F]{4}:[0
 _LINES_BELOW = 6
 #: Name of a GPU whose address a message leaves out.
 _SOME_GPU = "a GPU"
-#: Errors of AMD's driver.
-_AMD = re.compile(rf"amdgpu {_DEVICE}: .{{0,60}}?(GPU reset begin|ring \S{{1,40}} timeout|MES failed to respond)")
+#: Errors of the drivers of AMD and Intel.
+_OTHER_GPU = re.compile(
+    rf"(?:amdgpu|i915|xe) {_DEVICE}: .{{0,60}}?"
+    r"(GPU reset begin|ring \S{1,40} timeout|MES failed to respond|GPU HANG|Engine reset)"
+)
 #: Errors of NVSwitches; the driver states whether they are fatal.
 _SXID = re.compile(
     r"SXid \(PCI:([0-9a-fA-F]{4}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2})(?:\.[0-7])?\): (\d{1,6}), (Fatal|Non-fatal),? *(.*)"
@@ -88,6 +91,8 @@ _WORDS = (
     ": Failed to allocate pd",
     ": Failed to process command",
     "amdgpu 0",
+    "i915 0",
+    "xe 0",
 )
 _CARD_DRIVER = re.compile(r"mlx\w+|bnxt_\w+|ice|irdma|efa|ionic")
 #: Number of corrected errors of a link from which they are no accident.
@@ -187,7 +192,7 @@ def _facts_of(text: Text, of_host: list[tuple[int, str]]) -> list[Fact]:
             if (device, code) not in known:
                 known.add((device, code))
                 facts.append(_gpu_error(text, device, code, match[3], number))
-        elif (match := _AMD.search(line)) is not None:
+        elif (match := _OTHER_GPU.search(line)) is not None:
             if (match[1], -1) not in known:
                 known.add((match[1], -1))
                 facts.append(_fact(text, match[1], f"error of its driver: {match[2]}", number))

@@ -218,9 +218,17 @@ def test_pairs_of_amd_gpus_without_access_are_a_fault(first):
     assert causes_of(found) == ["no_peer_access"] and str(found.verdict).startswith("a fault is stated: 2 of 2 pairs")
 
 
-def test_resets_of_amd_gpus_in_the_kernel_log_are_faults(first):
-    found = first("[  812.104512] amdgpu 0000:03:00.0: amdgpu: GPU reset begin!\n")
-    assert [one.text for one in found.findings] == ["0000:03:00.0: error of its driver: GPU reset begin"]
+@pytest.mark.parametrize(
+    ("line", "error"),
+    [
+        ("amdgpu 0000:03:00.0: amdgpu: GPU reset begin!", "GPU reset begin"),
+        ("i915 0000:03:00.0: [drm] GPU HANG: ecode 12:10:85def5fa, in python [14382]", "GPU HANG"),
+        ("xe 0000:03:00.0: [drm] GT0: Engine reset: engine_class=ccs, logical_mask: 0x1", "Engine reset"),
+    ],
+)
+def test_errors_of_amd_and_intel_gpus_in_the_kernel_log_are_faults(first, line, error):
+    (found,) = first(f"[  812.104512] {line}\n").findings
+    assert found.text == f"0000:03:00.0: error of its driver: {error}" and "nvidia" not in found.remedy
 
 
 def test_missing_nvlinks_of_an_sxm_board_are_a_fault_and_no_error(first):
