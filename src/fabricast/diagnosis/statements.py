@@ -26,6 +26,15 @@ from fabricast.nccl.records import HostStatements, NcclLog, NcclTestsTable
 _MOST_QUOTED, _MOST_SETTINGS = 240, 8
 _AFTER_ERRORS = "reset the GPU ('nvidia-smi -r') or reboot; replace it if 'nvidia-smi -q -d ECC' shows new errors"
 _AFTER_THROTTLING = "check cooling, power cables and power supply; 'nvidia-smi -q -d PERFORMANCE' while it works"
+_AFTER_CABLES = "check cable, transceiver and port of the switch ('ibstat', 'mlxlink -d DEVICE')"
+#: Advice for network cards by words of their state; that for cables otherwise.
+_AFTER_CARDS = {
+    "of PCIe": "check slot, riser, bifurcation and the PCIe generation in the BIOS ('sudo lspci -vv', LnkSta)",
+    "power": "check the power cables of the card, and the power limit of its slot in the BIOS",
+    "Initializ": "no subnet manager has configured this port: check that one (opensm, or that of a switch) runs",
+    "register memory": "check free memory and 'ulimit -l' of the job (status -12 is a lack of memory), then driver and "
+    "firmware",
+}
 _AFTER = {
     "replays": "reseat the card, riser or cable: the PCIe link repeats packets; compare the count after some minutes",
     "uncorrected errors": "check slot, riser and power; after a completion timeout (CmpltTO) the device itself",
@@ -213,14 +222,8 @@ def card_states(facts: Facts) -> Iterator[Finding]:
     """Yield ports of network cards that are down or slow."""
     for fact in facts.of(Quantity.CARD_STATE):
         is_down = fact.value.startswith("is ")
-        remedy = "check cable, transceiver and port of the switch ('ibstat', 'mlxlink -d DEVICE')"
-        if "of PCIe" in fact.value:
-            remedy = "check slot, riser, bifurcation and the PCIe generation in the BIOS ('sudo lspci -vv', LnkSta)"
-        if "power" in fact.value:
-            remedy = "check the power cables of the card, and the power limit of its slot in the BIOS"
-        if "Initializ" in fact.value:
-            remedy = "no subnet manager has configured this port: check that one (opensm, or that of a switch) runs"
-        elif is_down:
+        remedy = next((text for word, text in _AFTER_CARDS.items() if word in fact.value), _AFTER_CABLES)
+        if is_down and remedy == _AFTER_CABLES:
             remedy += "; a port that no job should use may stay down"
         yield Finding(
             "network_port",

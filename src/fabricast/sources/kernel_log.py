@@ -58,7 +58,10 @@ _IOMMU_NOTE = (
     "the IOMMU translates the addresses of devices, which slows direct copies on some boards: iommu=pt avoids it"
 )
 #: Devices that cannot register memory, by the driver of EFA or of mlx5.
-_REGISTRATION = re.compile(r"infiniband (\w{1,20}): (Failed to (?:register mr|allocate pd|process command).{0,60})")
+_REGISTRATION = re.compile(
+    r"infiniband (\w{1,20}): (?:\w{1,40}:\d{1,6}:\(pid \d{1,9}\): )?"
+    r"(Failed to (?:register mr|allocate pd|process command).{0,60}|async reg mr failed\. status -?\d{1,6})"
+)
 #: Cables that are not plugged in.
 _CABLE = re.compile(rf"mlx\w{{1,20}} {_DEVICE}(?: \w{{1,20}})?: .{{0,60}}Cable (un)?plugged")
 #: States of ports of network cards: an error of the module, and links that go down and up.
@@ -88,6 +91,7 @@ _WORDS = (
     "IO_PAGE_FAULT",
     "mlx5_core 0",
     ": Failed to register mr",
+    ": async reg mr failed",
     ": Failed to allocate pd",
     ": Failed to process command",
     "amdgpu 0",

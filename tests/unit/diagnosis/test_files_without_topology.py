@@ -188,6 +188,10 @@ def test_ports_of_network_cards_in_the_kernel_log_are_causes(first):
     assert found.text.endswith("has an error of its module: Cable error, Bus stuck (I2C or data shorted)")
     (found,) = first(power).findings
     assert "power cables" in found.remedy
+    memory = "infiniband mlx5_0: create_mkey_callback:131:(pid 0): async reg mr failed. status -12\n"
+    (found,) = first(memory * 2).findings
+    assert found.text == "network card mlx5_0 cannot register memory: async reg mr failed. status -12"
+    assert "ulimit -l" in found.remedy and "cable" not in found.remedy
 
 
 def test_a_cluster_file_whose_keys_are_below_its_name_is_explained(tmp_path):
