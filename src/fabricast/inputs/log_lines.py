@@ -14,7 +14,7 @@ _PREFIX = re.compile(
     r"|\[[^\s\]]{1,80}@\d+,\d+\]<std(?:out|err|diag)>: ?"
     r"|\[\d+,\d+\]:| {0,5}\d{1,6}: |\[\d{4}-\d\d-\d\d[ T][\d:.,]+Z?\] ?"
     r"|\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d[\d.,]*Z? |(?!GPU\d|NIC\d)[A-Za-z][\w.-]{0,60} *\| "
-    r"|\([A-Za-z][\w.:-]{0,80} pid=\d+[^)]{0,80}\) |> ?)"
+    r"|\([A-Za-z][\w.:-]{0,80} pid=\d+[^)]{0,80}\) | {0,8}> ?)"
 )
 _MOST_PREFIXES = 4
 #: Numbers that the author of a page printed in bold type.
@@ -30,7 +30,7 @@ def clean_lines(text: str, keep: Callable[[str], bool] | None = None) -> Iterato
 
     Decoration is what launchers, terminals, loggers and pages add; a host or indentation only if all lines have it.
 
-    >>> list(clean_lines("[1,0]<stdout>:# nThread 1\r\n\x1b[4mGPU0\x1b[0m\n> GPU1\n8 **2.5**"))
+    >>> list(clean_lines("[1,0]<stdout>:# nThread 1\r\n\x1b[4mGPU0\x1b[0m\n  > GPU1\n8 **2.5**"))
     [(1, '# nThread 1'), (2, 'GPU0'), (3, 'GPU1'), (4, '8 2.5')]
     """
     lines = text.split("\n")
