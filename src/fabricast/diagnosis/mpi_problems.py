@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from fabricast.core.facts import Content, Fact, Facts, Quantity
 from fabricast.core.findings import Finding
 from fabricast.core.short_text import shortened
-from fabricast.diagnosis.nccl_problems import KnownProblem, first_match
+from fabricast.diagnosis.known_problem import KnownProblem, first_match
 from fabricast.diagnosis.weights import ACCESS, FIRST, MINOR
 
 _INTERFACE = (

@@ -2,26 +2,13 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable
-from typing import NamedTuple
+from fabricast.diagnosis.known_problem import KnownProblem, first_match
 
 #: Meanings of problems that other statements explain.
 CARD_FAILED = "an operation of the network card failed"
 OFI_REFUSED = "the OFI plugin refuses EFA, since libfabric does not reach the memory of GPUs"
 OFI_FAILED = "libfabric cannot open its device or an endpoint"
 NO_VERBS = "NCCL finds no InfiniBand or RoCE card and uses TCP"
-
-
-class KnownProblem(NamedTuple):
-    """Meaning of a message."""
-
-    words: str  # Regular expression of the message
-    meaning: str  # Cause in a few words
-    remedy: str  # Setting or command that changes it
-    is_failure: bool = True  # Whether the run fails; otherwise it may be slower
-    is_consequence: bool = False  # Whether another message names the cause, if there is one
-
 
 _TOO_MANY_PEERS = "a process uses more GPUs with direct copies than CUDA permits (8 peers of a GPU)"
 _FEWER_PEERS = "one process for each GPU (mpirun or torchrun), or at most 9 GPUs in a process"
@@ -349,8 +336,3 @@ def known_problem(message: str) -> KnownProblem | None:
     'two ranks use the same GPU'
     """
     return first_match(_KNOWN, message)
-
-
-def first_match(problems: Iterable[KnownProblem], message: str) -> KnownProblem | None:
-    """Return the first problem whose expression a message contains; None if there is none."""
-    return next((one for one in problems if re.search(one.words, message)), None)

@@ -9,14 +9,8 @@ from collections.abc import Callable, Iterator, Mapping
 from fabricast.core.facts import Block, Fact, Facts, Quantity
 from fabricast.core.findings import Finding
 from fabricast.core.short_text import listed, shortened
-from fabricast.diagnosis.nccl_problems import (
-    CARD_FAILED,
-    NO_VERBS,
-    OFI_FAILED,
-    OFI_REFUSED,
-    KnownProblem,
-    known_problem,
-)
+from fabricast.diagnosis.known_problem import KnownProblem
+from fabricast.diagnosis.nccl_problems import CARD_FAILED, NO_VERBS, OFI_FAILED, OFI_REFUSED, known_problem
 from fabricast.diagnosis.settings import SWITCHED_OFF
 from fabricast.diagnosis.weights import ACCESS, FIRST, LINK, MINOR
 from fabricast.inputs.gpus import gpu_model, is_known_gpu
@@ -167,8 +161,7 @@ def _as_warning(problem: KnownProblem | None, fact: Fact, facts: Facts) -> Known
         return problem._replace(is_failure=False)
     if problem.meaning not in (CARD_FAILED, OFI_REFUSED, OFI_FAILED):
         return problem
-    logs = [run.value for run in facts.of(Quantity.NCCL_RUN) if run.place.path == fact.place.path]
-    return problem._replace(is_failure=False) if any(log.network == "Socket" for log in logs) else problem
+    return problem._replace(is_failure=False) if any(log.network == "Socket" for log in runs) else problem
 
 
 def _needs_no_verbs(log: NcclLog, facts: Facts) -> bool:
@@ -401,9 +394,9 @@ def _unequal_hosts(facts: Facts) -> Iterator[Finding]:
             if not different:
                 continue
             others = [host for host, one in stated.items() if one[0][0] == usual]
-            listed = [words.format(host, found[0]) for host, (found, _) in list(different.items())[:_MOST_SETTINGS]]
+            unlike = [words.format(host, found[0]) for host, (found, _) in list(different.items())[:_MOST_SETTINGS]]
             who = others[0] if len(others) == 1 else f"each of {len(others)} other hosts"
-            text = f"{', '.join(listed)}; {words.format(who, usual)}".replace(" 1 network cards", " 1 network card")
+            text = f"{', '.join(unlike)}; {words.format(who, usual)}".replace(" 1 network cards", " 1 network card")
             (_, line), path = min(different.values(), key=lambda one: one[0][1])
             yield Finding(f"host_differs_{name}", text, remedy, ACCESS + 0.1, origin=f"{path}:{line}")
 
