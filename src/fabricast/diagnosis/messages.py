@@ -60,7 +60,7 @@ def _tests(facts: Facts) -> list[_Times]:
 def slow_message_files(facts: Facts) -> Iterator[Finding]:
     """Yield the files whose messages are slower than the same test in the fastest other file."""
     for files in _tests(facts):
-        sizes = sorted(set.intersection(*(set(of_file) for of_file in files.values()))) if len(files) > 1 else []
+        sizes = _common_sizes(files)
         if not sizes:
             continue
         ratios = _ratios(files, sizes)
@@ -77,7 +77,7 @@ def slow_message_files(facts: Facts) -> Iterator[Finding]:
 def agreement(facts: Facts) -> Iterator[str]:
     """Yield the tests of several files that agree, with the largest difference at their largest size."""
     for files in _tests(facts):
-        sizes = sorted(set.intersection(*(set(of_file) for of_file in files.values()))) if len(files) > 1 else []
+        sizes = _common_sizes(files)
         if not sizes or sizes[-1] < _LARGE:
             continue
         ratios = _ratios(files, sizes)
@@ -88,6 +88,11 @@ def agreement(facts: Facts) -> Iterator[str]:
                 f"{len(files)} {_kind(files)}s of {test} agree: {_in_rate(files, list(files), sizes[-1])} at "
                 f"{size_text(sizes[-1])}, within {100 * spread:.1f} %"
             )
+
+
+def _common_sizes(files: _Times) -> list[float]:
+    """Return the sizes that all files have; none of a single file, which is compared with no other."""
+    return sorted(set.intersection(*map(set, files.values()))) if len(files) > 1 else []
 
 
 def _ratios(files: _Times, sizes: Sequence[float]) -> dict[str, NDArray[np.float64]]:

@@ -14,8 +14,6 @@ _GPU = re.compile(r"^[\s|]{0,20}gpuId (\d{1,3}):([UDX_ ]{0,80})[\s|]{0,20}$")
 _LINKS = re.compile(r"^[\s|]{0,20}([UDX_](?: [UDX_]){0,40})[\s|]{0,20}$")
 #: Lines of health checks, in a table or alone.
 _HEALTH = re.compile(r"GPU (\d{1,3})'s NvLink link (\d{1,2}) is currently down")
-
-
 #: Rows of 'dcgmi diag': a test with its result, and results of single GPUs.
 _DIAG_ROW = re.compile(r"^\|\s{1,40}([\w][\w /-]{0,40}?)?\s{1,40}\|\s{1,40}(\S.{0,60}?)\s{1,60}\|$")
 _FAILED = re.compile(r"Fail - GPUs?: (\d{1,3}(?:, \d{1,3}){0,20})|GPU ?(\d{1,3}): Fail")

@@ -30,8 +30,9 @@ _RDMA_LINK = re.compile(
 )
 _STATES = {"ACTIVE": "Active", "DOWN": "Down", "INIT": "Initializing", "ARMED": "Armed"}
 _PHYSICAL = {"LINK_UP": "LinkUp", "DISABLED": "Disabled", "POLLING": "Polling", "SLEEP": "Sleep"}
-#: Host in front of the lines of pdsh and clush.
+#: Fields of ibv_devinfo, whose names are no hosts.
 _WORDS_BEFORE_COLONS = ("hca_id", "port", "state", "phys_state", "link_layer", "active_width", "active_speed")
+#: Host in front of the lines of pdsh and clush.
 _OF_HOST = re.compile(r"^([A-Za-z][\w.-]{0,60}):(?: |(?=\t))(.*)")
 
 
@@ -96,10 +97,10 @@ def _ports(text: Text) -> list[_Port]:
             # A port without state (NOP) has no link of its own.
             if fields["State"]:
                 ports.append(_Port(f"{host}{match[1]} port {match[2]}", number, fields, has_rate=False))
-        elif host in cards and (match := _DEVINFO_PORT.match(line)) is not None:
+        elif host in cards and (match := _PORT.match(line) or _DEVINFO_PORT.match(line)) is not None:
             image = images.get(host)
             fields = {"System image GUID": f"{host}{image}"} if image else {}
-            last[host] = _Port(f"{cards[host]} port {match[1]}", number, fields, has_rate=False)
+            last[host] = _Port(f"{cards[host]} port {match[1]}", number, fields, has_rate=match.re is _PORT)
             ports.append(last[host])
         elif (match := _DEVINFO_FIELD.match(line)) is not None and (
             match[1] == "sys_image_guid" or (host in last and not last[host].has_rate)
@@ -107,11 +108,6 @@ def _ports(text: Text) -> list[_Port]:
             _add_devinfo(last.get(host), images, host, match[1], match[2])
         elif host in last and (match := _STATUS_FIELD.match(line)) is not None:
             last[host].fields.setdefault(_NAMES[match[1]], match[2].capitalize())
-        elif host in cards and (match := _PORT.match(line)) is not None:
-            image = images.get(host)
-            fields = {"System image GUID": f"{host}{image}"} if image else {}
-            last[host] = _Port(f"{cards[host]} port {match[1]}", number, fields)
-            ports.append(last[host])
         elif host in last and (match := _FIELD.match(line)) is not None:
             last[host].fields.setdefault(match[1], match[2])
     for name, number in listed:

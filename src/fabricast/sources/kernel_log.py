@@ -99,6 +99,7 @@ _WORDS = (
     "xe 0",
 )
 _CARD_DRIVER = re.compile(r"mlx\w+|bnxt_\w+|ice|irdma|efa|ionic")
+_UNCORRECTED = "uncorrected errors of its PCIe link"
 #: Number of corrected errors of a link from which they are no accident.
 _MANY = 5
 #: Errors of programs, which say nothing about the machine.
@@ -158,8 +159,8 @@ def _facts_of(text: Text, of_host: list[tuple[int, str]]) -> list[Fact]:
     corrected: Counter[str] = Counter()
     lines: dict[str, int] = {}
     kinds: dict[str, dict[str, None]] = {}
-    facts: list[Fact] = []
-    known: set[tuple[str, int]] = set()
+    #: First fact of each device and kind of state, or of the code of an error.
+    found: dict[tuple[str, str | int], Fact] = {}
     for number, line in of_host:
         if (match := _PCIE_ERROR.search(line)) is not None:
             device = match[1]
@@ -167,46 +168,35 @@ def _facts_of(text: Text, of_host: list[tuple[int, str]]) -> list[Fact]:
             is_corrected = match[2].startswith("Correct")
             corrected[device] += is_corrected
             lines.setdefault(device, number)
-            if not is_corrected and (device, 0) not in known:
-                known.add((device, 0))
-                facts.append(_fact(text, device, "uncorrected errors of its PCIe link", number))
+            if not is_corrected:
+                found.setdefault((device, "link"), _fact(text, device, _UNCORRECTED, number))
         elif (match := _AER.search(line)) is not None:
             device = match[1] or match[2]
-            if (device, 0) not in known:
-                known.add((device, 0))
-                facts.append(_fact(text, device, "uncorrected errors of its PCIe link", number))
-        elif (match := _NARROW.search(line)) is not None and (match[2], 1) not in known:
-            known.add((match[2], 1))
+            found.setdefault((device, "link"), _fact(text, device, _UNCORRECTED, number))
+        elif (match := _NARROW.search(line)) is not None:
             if int(match[5]) < int(match[8]) or float(match[4]) < float(match[7]):
-                facts.append(_narrow_link(text, match, number))
+                found.setdefault((match[2], "narrow"), _narrow_link(text, match, number))
         elif (match := _IOMMU.search(line)) is not None and (device := match["one"] or match["other"]):
             device = device if device.count(":") == 2 else f"0000:{device}"
-            if (device, 3) not in known:
-                known.add((device, 3))
-                facts.append(_fact(text, device, "the IOMMU refuses accesses (IO_PAGE_FAULT)", number))
-        elif _TRANSLATED in line and ("iommu", 0) not in known:
-            known.add(("iommu", 0))
-            facts.append(text.fact(Quantity.NOTE, _IOMMU_NOTE, number, "dmesg"))
+            state = "the IOMMU refuses accesses (IO_PAGE_FAULT)"
+            found.setdefault((device, "iommu"), _fact(text, device, state, number))
+        elif _TRANSLATED in line:
+            found.setdefault(("", "iommu"), text.fact(Quantity.NOTE, _IOMMU_NOTE, number, "dmesg"))
         elif (match := _KIND.search(line)) is not None:
             kinds.setdefault(match[1], {})[match[2]] = None
         elif (match := _XID.search(line)) is not None:
             device, code = _address(match[1]), int(match[2])
             if (previous := _PREVIOUS.search(match[3])) is not None:
                 code = int(previous[1])
-            if (device, code) not in known:
-                known.add((device, code))
-                facts.append(_gpu_error(text, device, code, match[3], number))
+            found.setdefault((device, code), _gpu_error(text, device, code, match[3], number))
         elif (match := _OTHER_GPU.search(line)) is not None:
-            if (match[1], -1) not in known:
-                known.add((match[1], -1))
-                facts.append(_fact(text, match[1], f"error of its driver: {match[2]}", number))
+            state = f"error of its driver: {match[2]}"
+            found.setdefault((match[1], "driver"), _fact(text, match[1], state, number))
         elif (match := _SXID.search(line)) is not None:
             device, code = f"{match[1].lower()}.0", int(match[2])
-            if (device, code) not in known:
-                known.add((device, code))
-                facts.append(_switch_error(text, device, match, number))
-    facts += [*_unusable_gpus(text, of_host, {device for device, code in known if code == _OFF_THE_BUS})]
-    facts += _ports(text, of_host)
+            found.setdefault((device, code), _switch_error(text, device, match, number))
+    lost = {device for device, kind in found if kind == _OFF_THE_BUS}
+    facts = [*found.values(), *_unusable_gpus(text, of_host, lost), *_ports(text, of_host)]
     for device, count in corrected.items():
         if 0 < count < _MANY:
             note = f"{device}: {count} corrected PCIe errors, fewer than {_MANY}, which is no fault by itself"

@@ -144,10 +144,10 @@ def _is_log(text: Text) -> bool:
     )
 
 
-def _problems(text: Text) -> Iterator[Fact]:
+def _problems(text: Text, lines: list[tuple[int, str]]) -> Iterator[Fact]:
     """Yield the errors; those of several processes once."""
     known: set[str] = set()
-    for message, number, host in _errors(text):
+    for message, number, host in _errors(lines):
         kind = _NUMBER.sub("#", message)
         if kind not in known and len(known) < _MOST_PROBLEMS:
             known.add(kind)
@@ -155,11 +155,11 @@ def _problems(text: Text) -> Iterator[Fact]:
             yield text.fact(Quantity.MPI_PROBLEM, message[:_LONGEST_PROBLEM], number, "MPI", subject=subject)
 
 
-def _errors(text: Text) -> Iterator[tuple[str, int, str | None]]:
+def _errors(lines: list[tuple[int, str]]) -> Iterator[tuple[str, int, str | None]]:
     """Yield message, line and host of each error; a box ends with its line, or with the text."""
     box, first, host = "", 0, None
     details: list[str] = []
-    for number, line in text.lines(_may_be_error):
+    for number, line in lines:
         if box and _BOX_ENDS.search(line):
             yield ": ".join([box, *details]), first, host
             box, details, host = "", [], None
@@ -177,8 +177,8 @@ def _errors(text: Text) -> Iterator[tuple[str, int, str | None]]:
 
 
 def _read(text: Text) -> Iterator[Reading]:
-    facts = list(_problems(text))
     lines = list(text.lines(_may_be_error))
+    facts = list(_problems(text, lines))
     aborted = next((number for number, line in lines if _FATAL.search(line)), None)
     if facts and aborted is not None:
         facts.append(text.fact(Quantity.MPI_ABORTED, True, aborted, "MPI"))

@@ -96,17 +96,16 @@ _WATCHDOG = re.compile(
 _UNEXPLAINED = re.compile(r"failure \S{1,80}:\d{1,6}$")
 #: Last of the retries that NCCL states as information.
 _LAST_RETRY = re.compile(r"((?:connect|socket\w{1,40}).{0,80}, retrying \((\d{1,4})/\2\))")
-#: Texts without their numbers and addresses, which tell equal messages of several ranks.
 _INITIALISED = "Init COMPLETE"
 _ANY = re.compile(r"(.*)")
+#: Numbers and addresses, without which messages of several ranks are equal.
 _VARIABLE = re.compile(r"0x[0-9a-f]+|\d+")
 #: Maximum number of different problems of a log.
 _MOST_PROBLEMS = 20
 #: Characters of a problem that are kept.
 _LONGEST_PROBLEM = 400
 _ALGORITHMS, _PROTOCOLS = ("tree", "ring"), ("ll", "ll128", "simple")
-
-
+#: Words of the errors that callers of NCCL print.
 _WORDS_OF_ERRORS = (
     "NCCL failure",
     "CUDA failure",
@@ -191,6 +190,7 @@ def _log(text: Text) -> NcclLog:
                 # Each rank prints each direction.
                 one, other = sorted((int(disabled[1]), int(disabled[2])))
                 log.disabled_pairs.add(("" if host is None else host[1], one, other))
+                log.lines.setdefault("disabled", number)
             if statements is not None:
                 _of_host(statements, match[1], number)
                 if statements.cards is not None:
@@ -292,8 +292,6 @@ def _statement(
             log.choices.append(LoggedChoice("", int(match[1]), _ALGORITHMS[algorithm], _PROTOCOLS[protocol], None))
     elif (match := _FALLBACK.search(body)) is not None:
         log.fallbacks.append(int(match[1]))
-    elif _DISABLED.search(body) is not None:
-        log.lines.setdefault("disabled", number)
 
 
 def _hop(log: NcclLog, match: re.Match[str], number: int) -> None:
