@@ -35,9 +35,7 @@ def message_facts(files: Files) -> Facts:
     facts = load_facts(paths_of(files), Content.MESSAGES)
     if not any(block.facts for block in facts.blocks_of(Content.MESSAGES)):
         block = next(block for block in facts.blocks if block.facts)
-        raise InputError(
-            f"has {block.content} ({block.program}), expected MPI or network messages", path=block.place.path
-        )
+        raise InputError(f"has {block.content} ({block.program}), expected {Content.MESSAGES}", path=block.place.path)
     return facts
 
 

@@ -30,7 +30,8 @@ class Content(StrEnum):
     COPIES = "measured copies"
     COLLECTIVES = "nccl-tests"
     NCCL_LOG = "NCCL log"
-    MESSAGES = "MPI or network messages"
+    MESSAGES = "messages between two processes or pairs"
+    OPERATIONS = "operations of MPI"
     GRAPHS = "congestion graphs"
     PARAMETERS = "parameters"
     NETWORK = "network between hosts"
@@ -67,6 +68,8 @@ class Quantity(StrEnum):
     PORT_RATE = "rate of a port"
     #: Text: why an address of a RoCE port cannot be used; empty if it can. The subject is port and index.
     GID = "address of a RoCE port"
+    #: Bytes: largest packet (MTU) of an interface that is up; the subject is its name and its hardware address.
+    PACKET_SIZE = "packet size of an interface"
     #: Text: what a program states about its own run, or a single line about a machine. The subject is its kind.
     CAUSE = "stated cause"
     #: Text without consequence, which is printed.
@@ -95,8 +98,10 @@ class Quantity(StrEnum):
     MPI_PROBLEM = "problem that MPI states"
     #: True, at the line after which no process goes on.
     MPI_ABORTED = "end of a run"
-    #: `Reading`: time of messages between processes.
+    #: `MessageTime`: time of messages between processes.
     MESSAGE_TIME = "time of a message"
+    #: `MessageTime` of all processes together, in collective and one-sided operations.
+    OPERATION_TIME = "time of an operation of MPI"
     #: Rows of a table of measured copies, and of pairs; programs and systems are chosen later.
     COPY_ROWS = "rows of measured copies"
     PAIR_ROWS = "rows of measured pairs"

@@ -14,9 +14,15 @@ from fabricast.diagnosis.copies import compare_copies, compare_matrices
 from fabricast.diagnosis.fabric import fabric_findings
 from fabricast.diagnosis.matrices import are_over_direct_links, names_model
 from fabricast.diagnosis.measured import without_refuted_links
-from fabricast.diagnosis.messages import agreement, count_of_files, late_rendezvous, slow_message_files
+from fabricast.diagnosis.messages import (
+    agreement,
+    count_of_files,
+    late_rendezvous,
+    longer_than_larger,
+    slow_message_files,
+)
 from fabricast.diagnosis.mpi_problems import mpi_notes, mpi_problems
-from fabricast.diagnosis.ports import compare_with_ports, unusable_addresses
+from fabricast.diagnosis.ports import compare_with_ports, unequal_packets, unusable_addresses
 from fabricast.diagnosis.ranking import ranked
 from fabricast.diagnosis.runs import slow_runs
 from fabricast.diagnosis.settings import switched_off_links
@@ -122,10 +128,10 @@ def diagnose_facts(facts: Facts, options: MachineOptions) -> Diagnosis:
     answers = Answers()
     answers.findings += [*nccl_problems(facts), *wrong_results(facts), *gpu_states(facts), *card_states(facts)]
     answers.findings += [*stated_causes(facts), *log_findings(facts), *slow_runs(facts), *switched_off_links(facts)]
-    answers.findings += unusable_addresses(facts)
+    answers.findings += [*unusable_addresses(facts), *unequal_packets(facts)]
     of_fabric, damaged_fabrics = fabric_findings(facts)
     answers.findings += mpi_problems(facts)
-    answers.findings += [*slow_message_files(facts), *late_rendezvous(facts), *of_fabric]
+    answers.findings += [*slow_message_files(facts), *longer_than_larger(facts), *late_rendezvous(facts), *of_fabric]
     answers.within += agreement(facts)
     compare_with_ports(facts, answers)
     answers.damaged += damaged_fabrics
@@ -194,7 +200,7 @@ def _missing(facts: Facts, options: MachineOptions, error: InputError) -> str:
     """Return what would answer the question of files without a usable topology."""
     if facts.blocks_of(Content.TOPOLOGY):
         return str(error)
-    measured = (Quantity.RATE, Quantity.TABLE, Quantity.MESSAGE_TIME, Quantity.COLLECTIVE)
+    measured = (Quantity.RATE, Quantity.TABLE, Quantity.MESSAGE_TIME, Quantity.OPERATION_TIME, Quantity.COLLECTIVE)
     is_nothing_measured = not any(facts.values(quantity) for quantity in measured)
     has_copies = any(block.facts for block in facts.blocks_of(Content.COPIES))
     if has_copies and is_nothing_measured:
@@ -216,6 +222,9 @@ def _missing(facts: Facts, options: MachineOptions, error: InputError) -> str:
         )
     if any(facts.of(Quantity.COLLECTIVE)):
         return ""
+    if any(facts.of(Quantity.OPERATION_TIME)) and not any(facts.of(Quantity.MESSAGE_TIME)):
+        which = "one table of an operation of MPI has" if count_of_files(facts) == 1 else "these operations of MPI have"
+        return f"{which} no expectation: add the same test of other hosts, of another library, or of other settings"
     if any(facts.of(Quantity.MESSAGE_TIME)):
         which = "one file of messages has no expectation"
         if count_of_files(facts) > 1:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fabricast.core.facts import Fact
 from fabricast.core.findings import Finding
@@ -30,19 +31,11 @@ def slower_than_larger(fact: Fact) -> Finding | None:
     if sizes.size < 2:
         return None
     times = np.array([shortest[size] for size in sizes])
-    after = np.minimum.accumulate(times[::-1])[::-1][1:]
-    ratio = times[:-1] / after
-    slow = np.flatnonzero(ratio > _SLOWER)
-    if not slow.size:
+    found = longer_sizes(sizes, times, _SLOWER)
+    if found is None:
         return None
-    worst = int(np.argmax(ratio))
-    larger = worst + 1 + int(np.argmin(times[worst + 1 :]))
-    first, last = (size_text(float(sizes[place])) for place in (slow[0], slow[-1]))
-    which = f"{first} lasts" if slow.size == 1 else f"{slow.size} sizes from {first} to {last} lasts"
-    text = (
-        f"{table.operation} of {which} longer than larger sizes: {size_text(float(sizes[worst]))} "
-        f"{times[worst] * 1e6:,.0f} us, {size_text(float(sizes[larger]))} {times[larger] * 1e6:,.0f} us"
-    )
+    worst, larger, words = found
+    text = f"{table.operation} of {words}"
     remedy = (
         "run these sizes again; if it stays, compare NCCL_PROTO and NCCL_ALGO for them, and whether NCCL_DEBUG=INFO "
         "names a tuner plugin"
@@ -50,6 +43,30 @@ def slower_than_larger(fact: Fact) -> Finding | None:
     rows = [row.line for row in table.rows if row.size_bytes in (sizes[worst], sizes[larger])]
     origin = f"{fact.place.path}:{min(rows)}"
     return Finding("slower_than_larger_sizes", text, remedy, SYMPTOM - 0.2, origin=origin)
+
+
+def longer_sizes(
+    sizes: NDArray[np.float64], times: NDArray[np.float64], threshold: float
+) -> tuple[int, int, str] | None:
+    """Return the size that lasts longest relative to a larger one, that one, and words; None below a threshold.
+
+    >>> longer_sizes(np.array([1024.0, 2048.0, 4096.0]), np.array([1e-5, 9e-5, 2e-5]), 2.0)
+    (1, 2, '2 KiB lasts longer than larger sizes: 2 KiB 90 us, 4 KiB 20 us')
+    """
+    after = np.minimum.accumulate(times[::-1])[::-1][1:]
+    ratio = times[:-1] / after
+    slow = np.flatnonzero(ratio > threshold)
+    if not slow.size:
+        return None
+    worst = int(np.argmax(ratio))
+    larger = worst + 1 + int(np.argmin(times[worst + 1 :]))
+    first, last = (size_text(float(sizes[place])) for place in (slow[0], slow[-1]))
+    which = f"{first} lasts" if slow.size == 1 else f"{slow.size} sizes from {first} to {last} last"
+    words = (
+        f"{which} longer than larger sizes: {size_text(float(sizes[worst]))} "
+        f"{times[worst] * 1e6:,.0f} us, {size_text(float(sizes[larger]))} {times[larger] * 1e6:,.0f} us"
+    )
+    return worst, larger, words
 
 
 def falling_rate(fact: Fact) -> Finding | None:

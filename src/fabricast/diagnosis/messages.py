@@ -11,10 +11,14 @@ from fabricast.core.facts import Fact, Facts, Quantity
 from fabricast.core.findings import Finding
 from fabricast.core.number_text import duration_text, size_text
 from fabricast.core.short_text import listed
+from fabricast.diagnosis.curves import longer_sizes
 from fabricast.diagnosis.weights import CONTRADICTION, MINOR, SYMPTOM
+from fabricast.maxrate.message_times import OPERATION
 
 #: Ratios of times to the shortest of all files above which a file is slow: of the largest messages, and of others.
 _SLOW, _LATE = 1.2, 1.3
+#: Ratio to the time of a larger size of the same operation above which a size is named.
+_LONGER = 2.0
 #: Size in bytes from which rates decide.
 _LARGE = 2.0**16
 _MOST_NAMES = 8
@@ -25,6 +29,10 @@ _CHECK_FILE = (
     "socket of the card, power saving"
 )
 _CHECK_TABLE = "compare what differs between the runs: versions, settings, hosts, and whether buffers are in GPU memory"
+_CHECK_ALGORITHM = (
+    "run these sizes again; if it stays, another algorithm serves them: compare those of this operation "
+    "(I_MPI_ADJUST_*, MPICH's *_INTRA_ALGORITHM, coll_tuned_*_algorithm of Open MPI)"
+)
 #: Remedy, before the size of a threshold.
 LATE_SWITCH_REMEDY = "lower the threshold of the protocol (UCX_RNDV_THRESH, I_MPI_EAGER_THRESHOLD) to"
 #: Programs that print each size once in a table.
@@ -35,14 +43,14 @@ _Times = dict[str, dict[float, Fact]]
 
 def count_of_files(facts: Facts) -> int:
     """Return the number of files with times of messages."""
-    return len({fact.place.path for fact in facts.of(Quantity.MESSAGE_TIME)})
+    return len({fact.place.path for fact in facts.of(Quantity.MESSAGE_TIME, Quantity.OPERATION_TIME)})
 
 
 def _tests(facts: Facts) -> list[_Times]:
     """Return the times of each test with the same number of processes."""
     tests: dict[tuple[object, ...], _Times] = {}
     names: dict[tuple[object, ...], str] = {}
-    for fact in facts.of(Quantity.MESSAGE_TIME):
+    for fact in facts.of(Quantity.MESSAGE_TIME, Quantity.OPERATION_TIME):
         one = fact.value
         test = (one.path, one.convention, one.processes)
         tables = tests.setdefault(test, {})
@@ -64,7 +72,8 @@ def slow_message_files(facts: Facts) -> Iterator[Finding]:
         if not sizes:
             continue
         ratios = _ratios(files, sizes)
-        slow = [name for name in files if sizes[-1] >= _LARGE and ratios[name][-1] > _SLOW]
+        has_rates = sizes[-1] >= _LARGE and not _is_operation(files)
+        slow = [name for name in files if has_rates and ratios[name][-1] > _SLOW]
         if slow:
             yield _finding(files, slow, sizes[-1], "reach", SYMPTOM + 1)
         late = [name for name in files if name not in slow and (ratios[name] > _LATE).any()]
@@ -78,7 +87,7 @@ def agreement(facts: Facts) -> Iterator[str]:
     """Yield the tests of several files that agree, with the largest difference at their largest size."""
     for files in _tests(facts):
         sizes = _common_sizes(files)
-        if not sizes or sizes[-1] < _LARGE:
+        if not sizes or sizes[-1] < _LARGE or _is_operation(files):
             continue
         ratios = _ratios(files, sizes)
         if max(one.max() for one in ratios.values()) <= _LATE and max(one[-1] for one in ratios.values()) <= _SLOW:
@@ -88,6 +97,32 @@ def agreement(facts: Facts) -> Iterator[str]:
                 f"{len(files)} {_kind(files)}s of {test} agree: {_in_rate(files, list(files), sizes[-1])} at "
                 f"{size_text(sizes[-1])}, within {100 * spread:.1f} %"
             )
+
+
+def longer_than_larger(facts: Facts) -> Iterator[Finding]:
+    """Yield the operations of which small sizes last longer than larger ones, the worst of each test."""
+    for files in _tests(facts):
+        found = [finding for of_file in files.values() if (finding := _longer(of_file)) is not None]
+        yield from found[:1]
+
+
+def _longer(of_file: Mapping[float, Fact]) -> Finding | None:
+    sizes = np.array(sorted(of_file))
+    times = np.array([of_file[size].value.time_s for size in sizes])
+    first = of_file[sizes[0]]
+    found = longer_sizes(sizes, times, _LONGER) if first.value.convention == OPERATION else None
+    if found is None:
+        return None
+    worst, larger, words = found
+    lines = [of_file[sizes[place]].place for place in (worst, larger)]
+    origin = str(min(lines, key=lambda place: place.line))
+    return Finding(
+        "slower_than_larger_sizes", f"{first.value.path} of {words}", _CHECK_ALGORITHM, SYMPTOM, origin=origin
+    )
+
+
+def _is_operation(files: _Times) -> bool:
+    return any(fact.quantity is Quantity.OPERATION_TIME for of_file in files.values() for fact in of_file.values())
 
 
 def _common_sizes(files: _Times) -> list[float]:
@@ -111,8 +146,9 @@ def _finding(files: _Times, slow: Sequence[str], size: float, verb: str, weight:
     test, text = files[worst][size].value.path, _in_rate if verb == "reach" else _in_time
     shown = slow if verb == "reach" else [worst]
     which = _kind(files) if len(others) == 1 else f"{len(others)} {_kind(files)}s"
+    what = test if _is_operation(files) else f"messages of {test}"
     words = (
-        f"{listed(slow, _MOST_NAMES)}: messages of {test} of {size_text(size)} {verb} "
+        f"{listed(slow, _MOST_NAMES)}: {what} of {size_text(size)} {verb} "
         f"{text(files, shown, size)}, in the other {which} "
         f"{text(files, others, size)}"
     )

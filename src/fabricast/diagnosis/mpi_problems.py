@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from fabricast.core.facts import Content, Fact, Facts, Quantity
+from fabricast.core.facts import Fact, Facts, Quantity
 from fabricast.core.findings import Finding
 from fabricast.core.short_text import shortened
 from fabricast.diagnosis.known_problem import KnownProblem, first_match
@@ -16,8 +16,6 @@ _INTERFACE = (
 )
 _FIRST_ERROR = "the first other error in the output of all processes is the cause; UCX_LOG_LEVEL=info prints more"
 _MOST_QUOTED = 300
-#: Line after all others.
-_END = 1 << 62
 #: The first expression that a message contains decides.
 _KNOWN = (
     KnownProblem(
@@ -245,13 +243,10 @@ def _is_survived(fact: Fact, aborted: set[str], results: dict[str, int]) -> bool
 
 
 def _last_results(facts: Facts) -> dict[str, int]:
-    """Return the last line with a result in each file; tests that are not read count to the end."""
+    """Return the last line with a result in each file."""
     last: dict[str, int] = {}
     for table in facts.of(Quantity.COLLECTIVE):
         last[table.place.path] = max([last.get(table.place.path, 0), *(row.line for row in table.value.rows)])
-    for fact in facts.of(Quantity.MESSAGE_TIME):
+    for fact in facts.of(Quantity.MESSAGE_TIME, Quantity.OPERATION_TIME):
         last[fact.place.path] = max(last.get(fact.place.path, 0), fact.place.line)
-    for block in facts.blocks_of(Content.MESSAGES):
-        if any(problem.reason.startswith(("test ", "benchmark ")) for problem in block.problems):
-            last[block.place.path] = _END
     return last

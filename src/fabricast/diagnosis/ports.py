@@ -73,6 +73,22 @@ def unusable_addresses(facts: Facts) -> Iterator[Finding]:
             return
 
 
+def unequal_packets(facts: Facts) -> Iterator[Finding]:
+    """Yield interfaces of one name on several hosts whose packets have different sizes."""
+    by_name: dict[str, dict[str, Fact]] = {}
+    for fact in facts.of(Quantity.PACKET_SIZE):
+        name, address = fact.subject
+        if address:
+            by_name.setdefault(name, {}).setdefault(address, fact)
+    for name, hosts in by_name.items():
+        sizes = {fact.value: fact for fact in hosts.values()}
+        if len(sizes) > 1:
+            low, high = sizes[min(sizes)], sizes[max(sizes)]
+            text = f"{name} sends packets (MTU) of {low.value} bytes on one host and of {high.value} on another"
+            remedy = f"set one MTU on all hosts and switches: ip link set {name} mtu {high.value}"
+            yield Finding("unequal_packets", f"{text} ({high.place})", remedy, ACCESS, origin=str(low.place))
+
+
 def _fastest(facts: Facts) -> list[Fact]:
     """Return the message with the highest rate of each bandwidth test with large messages."""
     best: dict[str, Fact] = {}

@@ -12,7 +12,7 @@ from fabricast.core.short_text import listed, shortened
 from fabricast.diagnosis.known_problem import KnownProblem
 from fabricast.diagnosis.nccl_problems import CARD_FAILED, NO_VERBS, OFI_FAILED, OFI_REFUSED, known_problem
 from fabricast.diagnosis.settings import SWITCHED_OFF
-from fabricast.diagnosis.weights import ACCESS, FIRST, LINK, MINOR
+from fabricast.diagnosis.weights import ACCESS, FIRST, LINK, MINOR, SYMPTOM
 from fabricast.inputs.gpus import gpu_model, is_known_gpu
 from fabricast.nccl.records import HostStatements, NcclLog, NcclTestsTable
 
@@ -23,6 +23,7 @@ _AFTER_THROTTLING = "check cooling, power cables and power supply; 'nvidia-smi -
 _AFTER_CABLES = "check cable, transceiver and port of the switch ('ibstat', 'mlxlink -d DEVICE')"
 #: Advice for network cards by words of their state; that for cables otherwise.
 _AFTER_CARDS = {
+    "supports": "check cable, port of the switch and 'ethtool' on both sides (autonegotiation, forced speeds)",
     "of PCIe": "check slot, riser, bifurcation and the PCIe generation in the BIOS ('sudo lspci -vv', LnkSta)",
     "power": "check the power cables of the card, and the power limit of its slot in the BIOS",
     "Initializ": "no subnet manager has configured this port: check that one (opensm, or that of a switch) runs",
@@ -70,6 +71,10 @@ _CAUSES = {
     "locked_memory": (
         ACCESS,
         "ulimit -l unlimited: /etc/security/limits.conf (memlock), in containers --ulimit memlock=-1",
+    ),
+    "lost_packets": (
+        SYMPTOM,
+        "check that hosts, switches and tunnels have one MTU, errors of cables ('ethtool -S'), and drops of switches",
     ),
     "far_memory": (
         LINK,

@@ -63,7 +63,8 @@ def _problem(file: SourceFile, contents: Sequence[Content]) -> InputError | None
     if not wanted:
         block = file.blocks[0]
         expected = f"{', '.join(contents[:-1])} or {contents[-1]}" if len(contents) > 1 else contents[0]
-        text = f"has {block.content} ({block.program}){block.hint}; expected {expected}"
+        what = block.text or f"{block.content} ({block.program})"
+        text = f"has {what}{block.hint}; expected {expected}"
         return InputError(text, path=file.path)
     damaged = [problem for block in wanted for problem in block.problems]
     return damaged[0] if damaged and not any(block.facts for block in wanted) else None

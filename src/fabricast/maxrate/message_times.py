@@ -6,6 +6,9 @@ from dataclasses import dataclass, replace
 
 from fabricast.core.errors import InputError
 
+#: Convention of the time of a collective or one-sided operation of all processes.
+OPERATION = "operation"
+
 
 @dataclass(frozen=True)
 class MessageTime:
@@ -22,7 +25,7 @@ class MessageTime:
     size_bytes, time_s : float
         Message size, and time in the convention of the program.
     convention : str
-        ``one_way``, ``round_trip`` or ``windowed``.
+        ``one_way``, ``round_trip``, ``windowed`` or ``operation``.
     is_total : bool
         Whether the printed rate is that of all pairs, so that an unknown number of pairs multiplies the time.
     """

@@ -11,11 +11,14 @@ from fabricast.maxrate.message_times import MessageTime
 from fabricast.sources.messages import count_of, message_reading, numbers_of
 from fabricast.sources.text import Format, Reading, Text
 
+#: Tests of two processes or several pairs; others are read as operations.
+BETWEEN_PROCESSES = ("pingpong", "uniband", "biband")
+_BETWEEN_PROCESSES = re.compile(rf"# Benchmarking (?:{'|'.join(BETWEEN_PROCESSES)})\b", re.IGNORECASE)
 
-def _times(lines: Sequence[str]) -> Iterator[MessageTime | InputError]:
+
+def _times(lines: Sequence[str]) -> Iterator[MessageTime]:
     """Parse IMB output: one-way PingPong in us, total Uniband and Biband in MB/s."""
     benchmark, ranks = "", 2
-    refused: set[str] = set()
     for number, line in enumerate(lines, start=1):
         match = re.search(r"# Benchmarking (\w+)", line)
         if match:
@@ -27,13 +30,7 @@ def _times(lines: Sequence[str]) -> Iterator[MessageTime | InputError]:
         if not values or len(values) < 4:
             continue
         pairs = ranks // 2
-        if benchmark not in ("pingpong", "uniband", "biband"):
-            if benchmark not in refused:
-                refused.add(benchmark)
-                yield InputError(
-                    f"benchmark is '{benchmark}', expected PingPong, Uniband or Biband (-multi 0 Uniband of IMB-MPI1)",
-                    line=number,
-                )
+        if benchmark not in BETWEEN_PROCESSES:
             continue
         if benchmark == "pingpong":
             yield MessageTime(number, "imb_pingpong", 1, values[0], values[2] * 1e-6, "one_way")
@@ -57,7 +54,7 @@ FORMAT = Format(
     Content.MESSAGES,
     "IMB-MPI1 PingPong > imb.out",
     "# Benchmarking PingPong",
-    lambda text: "# Benchmarking " in text.raw,
+    lambda text: _BETWEEN_PROCESSES.search(text.raw) is not None,
     _read,
     "imb.out",
     "fabricast fit",

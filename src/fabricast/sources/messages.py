@@ -40,13 +40,7 @@ def message_reading(text: Text, program: str, times: Iterable[MessageTime | Inpu
 
 
 def _problem(text: Text, program: str, error: InputError) -> InputError:
-    # A test of the program that is not read is no damage.
-    reason = (
-        error.reason
-        if error.reason.startswith(("test ", "benchmark "))
-        else f"is not valid {program} output: {error.reason}"
-    )
-    return text.error(reason, error.line)
+    return text.error(f"is not valid {program} output: {error.reason}", error.line)
 
 
 def _check(time: MessageTime) -> None:

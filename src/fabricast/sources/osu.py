@@ -13,8 +13,15 @@ from fabricast.sources.text import Format, Reading, Text
 
 # Pages may leave out the blank.
 _TITLE = re.compile(r"# ?OSU MPI")
-#: Supported tests: two processes or several pairs; not collectives or multi-threaded tests.
-_TESTS = r"# ?osu mpi(-\w+)? (multi |multi-pair |multiple )?(bi-directional )?(latency|bandwidth)\b"
+#: Tests of two processes or several pairs; not collectives or multi-threaded tests.
+_TESTS = re.compile(
+    r"# ?osu mpi(-\w+)? (multi |multi-pair |multiple )?(bi-directional )?(latency|bandwidth)\b", re.IGNORECASE
+)
+
+
+def is_between_processes(title: str) -> bool:
+    """Return whether a heading names a test of two processes or of several pairs."""
+    return _TESTS.search(title) is not None
 
 
 def _times(lines: Sequence[str]) -> Iterator[MessageTime | InputError]:
@@ -23,14 +30,7 @@ def _times(lines: Sequence[str]) -> Iterator[MessageTime | InputError]:
     pairs: int | None = None
     for number, line in enumerate(lines, start=1):
         if _TITLE.search(line):
-            title, pairs, columns = line.lower(), None, 0
-            if not re.search(_TESTS, title):
-                title = ""
-                yield InputError(
-                    f"test is '{line.strip('# ')}', expected a latency or bandwidth test between two "
-                    "processes or several pairs",
-                    line=number,
-                )
+            title, pairs, columns = line.lower() if is_between_processes(line) else "", None, 0
         match = re.search(r"\[ *pairs: *(\d+)", line)
         if match:
             pairs = count_of(match[1], "pairs", number)
@@ -70,7 +70,7 @@ FORMAT = Format(
     Content.MESSAGES,
     "osu_latency > osu_latency.out",
     "# OSU MPI Latency Test v7.2",
-    lambda text: _TITLE.search(text.raw) is not None,
+    lambda text: is_between_processes(text.raw),
     _read,
     "osu.out",
     "fabricast fit",

@@ -623,7 +623,7 @@ def test_files_and_functions_of_another_kind_are_refused(tmp_path):
     (tmp_path / "topology.conf").write_text(
         "SwitchName=s0 Nodes=n[0-3]\nSwitchName=s1 Nodes=n[4-7]\nSwitchName=s2 Switches=s[0-1]\n"
     )
-    with pytest.raises(InputError, match="expected MPI or network messages"):
+    with pytest.raises(InputError, match="expected messages between two processes or pairs"):
         fc.fit_max_rate(tmp_path / "topology.conf")
     with pytest.raises(InputError, match="expected bytes/s, at least 1e\\+06"):
         fc.predict("storm8", [(0, 1)], model=lambda tree, copies: [11.6] * len(copies))

@@ -1,0 +1,80 @@
+"""Reader of ``iperf3`` and ``iperf``: rates over TCP, and segments that were sent again."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from fabricast.core.facts import Content, Fact, Quantity
+from fabricast.sources.text import Format, Reading, Text
+
+_PROGRAM = "iperf3"
+#: Row of an interval: stream, begin and end in s, transfer, rate, segments sent again, and the side of a summary.
+_ROW = re.compile(
+    r"^\s*\[\s*(SUM|\d{1,4})\]\s+(\d{1,6}\.\d{1,4})\s*-\s*(\d{1,6}\.\d{1,4})\s+sec\s+([\d.]{1,12}) ([KMGT]?)Bytes\s+"
+    r"([\d.]{1,12}) ([KMGT]?)bits/sec(?:\s+(\d{1,12}))?(.*)$"
+)
+_BINARY = {"": 1.0, "K": 2.0**10, "M": 2.0**20, "G": 2.0**30, "T": 2.0**40}
+_DECIMAL = {"": 1.0, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
+#: Payload in bytes of a segment with the usual packets of 1,500 bytes; larger packets make fewer segments.
+_SEGMENT_BYTES = 1448.0
+#: Share of segments that are sent again above which the network loses packets, rather than that TCP fills a queue.
+_LOSSY = 0.01
+
+
+def _is_report(text: Text) -> bool:
+    return "bits/sec" in text.raw and any(_ROW.match(line) for _, line in text.lines())
+
+
+def _runs(text: Text) -> Iterator[list[tuple[int, re.Match[str]]]]:
+    """Yield the rows of each run: a row that begins at 0 s after the last summary is of the next one."""
+    rows = list[tuple[int, re.Match[str]]]()
+    for number, line in text.lines():
+        if (match := _ROW.match(line)) is None:
+            continue
+        if rows and _begins(match) == 0.0 and float(match[3]) < float(rows[-1][1][3]):
+            yield rows
+            rows = []
+        rows.append((number, match))
+    yield rows
+
+
+def _begins(match: re.Match[str]) -> float:
+    return float(match[2])
+
+
+def _seconds(match: re.Match[str]) -> float:
+    return float(match[3]) - _begins(match)
+
+
+def _read(text: Text) -> Iterator[Reading]:
+    yield Reading([fact for rows in _runs(text) for fact in _facts(text, rows)])
+
+
+def _facts(text: Text, rows: list[tuple[int, re.Match[str]]]) -> Iterator[Fact]:
+    """Yield the rate of a run, and whether packets were lost."""
+    number, match = max(rows, key=lambda row: (_seconds(row[1]), row[1][1] == "SUM", row[1][8] is not None))
+    gbit_s = float(match[6]) * _DECIMAL[match[7]] / 1e9
+    counts = [int(row[8]) for _, row in rows if row[8] is not None and row[1] == match[1] and row is not match]
+    # Intervals of a summary that is cut.
+    again = int(match[8]) if match[8] is not None else sum(counts)
+    words = f"iperf: {gbit_s:.3g} Gbit/s for {_seconds(match):g} s"
+    words += f", {again:,} segments of TCP sent again" if again else ""
+    yield text.fact(Quantity.NOTE, words, number, _PROGRAM)
+    segments = float(match[4]) * _BINARY[match[5]] / _SEGMENT_BYTES
+    if segments > 0.0 and again > _LOSSY * segments:
+        share = min(again / segments, 1.0)
+        cause = f"the network loses packets: TCP sent {100 * share:.2g} % of the segments again ({gbit_s:.3g} Gbit/s)"
+        yield text.fact(Quantity.CAUSE, cause, number, _PROGRAM, subject=("lost_packets",))
+
+
+FORMAT = Format(
+    _PROGRAM,
+    Content.STATES,
+    "iperf3 -c HOST > iperf.txt",
+    "[  5]   0.00-10.00  sec  10.9 GBytes  9.36 Gbits/sec  112             sender",
+    _is_report,
+    _read,
+    "iperf.txt",
+    versions="also iperf 2: rates over TCP, packets that are lost",
+)

@@ -1,0 +1,86 @@
+"""Reader of collective and one-sided tests of MPI: those of OSU, and of IMB also Sendrecv, Exchange and PingPing."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from fabricast.core.facts import Content, Fact, Kind, Quantity
+from fabricast.maxrate.measurements import LARGEST_BYTES, LONGEST_S
+from fabricast.maxrate.message_times import OPERATION, MessageTime
+from fabricast.sources import imb, osu
+from fabricast.sources.messages import numbers_of
+from fabricast.sources.text import Format, Reading, Text
+
+_OSU = re.compile(r"^\W{0,4}(?:OSU MPI[\w-]{0,12}[ _])(.{3,60}?) (?:latency )?test\b", re.IGNORECASE)
+_IMB = re.compile(r"#\s*Benchmarking\s+(\w{3,30})")
+_RANKS = re.compile(r"#\s*processes\s*=\s*(\d{1,7})")
+#: Number of the column of the mean time in us, by program; IMB prints a single time in the third of four columns.
+_MEAN = {"OSU": 1, "IMB": 4}
+_SINGLE = 2
+
+
+@dataclass
+class _Table:
+    """Table of one test: its program, name, line, number of processes and times by size."""
+
+    program: str
+    name: str
+    line: int
+    ranks: int | None = None
+    facts: list[Fact] = field(default_factory=list)
+
+
+def _title(line: str) -> tuple[str, str] | None:
+    """Return program and test that a heading names; an empty name for a test between processes."""
+    if (match := _OSU.search(line)) is not None and "bandwidth" not in line.lower():
+        return "OSU", "" if osu.is_between_processes(line) else match[1]
+    if (match := _IMB.search(line)) is not None:
+        return "IMB", "" if match[1].lower() in imb.BETWEEN_PROCESSES else match[1]
+    return None
+
+
+def _is_report(text: Text) -> bool:
+    if "OSU MPI" not in text.raw and "enchmarking" not in text.raw:
+        return False
+    return any(found is not None and found[1] for found in (_title(line) for line in text.clean_lines))
+
+
+def _read(text: Text) -> Iterator[Reading]:
+    table: _Table | None = None
+    tables = list[_Table]()
+    for number, line in text.lines():
+        if (found := _title(line)) is not None:
+            table = _Table(*found, number) if found[1] else None
+            tables += [table] if table is not None else []
+        elif table is not None and (match := _RANKS.search(line)) is not None:
+            table.ranks = int(match[1])
+        elif table is not None and (values := numbers_of(line, number)) is not None:
+            fact = _fact(text, table, number, values)
+            table.facts += [fact] if fact is not None else []
+    for one in tables:
+        words = f"{one.name} of {one.program}{f', {one.ranks} processes' if one.ranks else ''}"
+        note = [] if one.facts else [text.fact(Quantity.NOTE, f"{words}: no row is printed", one.line, one.program)]
+        yield Reading([*one.facts, *note], program=one.program, line=one.line, text=words)
+
+
+def _fact(text: Text, table: _Table, number: int, values: list[float]) -> Fact | None:
+    """Return the time of a row; none for empty messages and for numbers that are no times."""
+    column = min(_MEAN[table.program], _SINGLE if table.program == "IMB" and len(values) < 5 else len(values) - 1)
+    if len(values) <= column or not (0.0 < values[0] <= LARGEST_BYTES and 0.0 < values[column] * 1e-6 <= LONGEST_S):
+        return None
+    time = MessageTime(number, table.name, table.ranks, values[0], values[column] * 1e-6, OPERATION)
+    return text.fact(Quantity.OPERATION_TIME, time, number, table.program, unit="s", kind=Kind.MEASURED)
+
+
+FORMAT = Format(
+    "OSU and IMB collectives",
+    Content.OPERATIONS,
+    "osu_allreduce > osu_allreduce.out",
+    "# OSU MPI Allreduce Latency Test v7.2",
+    _is_report,
+    _read,
+    "osu_allreduce.out",
+    versions="mean times of tests that are not between two processes or pairs: files are compared",
+)
