@@ -201,9 +201,10 @@ def refused_access(facts: Facts) -> Iterator[str]:
     refused = [fact for fact in facts.of(Quantity.PEER_ACCESS) if fact.value]
     if refused:
         reasons = ", ".join(dict.fromkeys(str(fact.value) for fact in refused))
-        pairs = len({fact.subject for fact in refused})
+        count = len({fact.subject for fact in refused})
+        pairs = "one pair of GPUs has" if count == 1 else f"{count} pairs of GPUs have"
         yield (
-            f"{pairs} pairs of GPUs have no peer access ({reasons}): their copies pass "
+            f"{pairs} no peer access ({reasons}): their copies pass "
             f"through host memory, which is normal for GeForce cards with NVIDIA's driver ({refused[0].place})"
         )
 

@@ -138,3 +138,17 @@ def test_fit_refuses_operations_and_reads_the_messages_beside_them(tmp_path):
         read_output(path)
     path.write_text(osu("Allreduce", 10.0, 12.0) + "# OSU MPI Latency Test v7.2\n1024  2.0\n2048  3.0\n")
     assert read_output(path)["time_s"].tolist() == [2e-6, 3e-6]
+
+
+def test_matrices_of_tensorflow_and_mxnet_state_which_pairs_may_copy(first):
+    tensorflow = "I tensorflow/gpu_init.cc:136] 0:   Y Y N\nI tensorflow/gpu_init.cc:136] 1:   Y Y N\n"
+    pair = "I tensorflow/gpu_init.cc:59] cannot enable peer access from device ordinal 0 to device ordinal 2\n"
+    facts = facts_of_text(pair + tensorflow)
+    access = {fact.subject: fact.value for fact in facts.of(Quantity.PEER_ACCESS)}
+    assert {pair for pair, reason in access.items() if not reason} == {("0", "1"), ("1", "0")}
+    assert {pair for pair, reason in access.items() if reason} == {("0", "2"), ("1", "2")}
+    mxnet = "src/comm.h:743: only 4 out of 6 GPU pairs are enabled direct access\nsrc/comm.h:752: .vv\nsrc/comm.h:752: v..\n"
+    found = first(mxnet)
+    assert "4 of 6 pairs of GPUs may copy directly" in found.statements[0]
+    assert "1 pairs" not in found.statements[1]
+    assert "one pair of GPUs has no peer access" in found.statements[1]
