@@ -115,6 +115,16 @@ def test_the_page_is_short_and_small(finished, browser):
     assert (finished / "reports" / "report.html").stat().st_size < 4e6
 
 
+def test_measured_machines_are_listed_by_gpu(finished, browser):
+    page, _ = open_report(finished, browser)
+    tables = page.locator("#by_gpu table").all()
+    rates, collectives = (table.locator("tbody tr").all_inner_texts() for table in tables)
+    (row,) = [row.split("\t") for row in rates if row.startswith("RTX 4090\t")]
+    assert row[1] == "4"
+    assert 25.0 < float(row[3]) < 28.0
+    assert {row.split("\t")[3] for row in collectives if row.startswith("RTX 4090\t")} == {"direct", "host memory"}
+
+
 def test_explorers_react_to_selections(finished, browser):
     page, problems = open_report(finished, browser, viewport={"width": 1280, "height": 900})
     for fold in page.locator("details:has(> .explorer) > summary").all():

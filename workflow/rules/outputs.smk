@@ -137,6 +137,7 @@ OUTPUTS = {
             "collective_error",
             "cluster_time",
             "cluster_error",
+            "pair_rate",
             "prediction",
             "reference",
             "parameter",

@@ -227,6 +227,41 @@ YOURS = {
         SELECT graph_set, code, text AS warning FROM forecast_warning ORDER BY graph_set, number""",
 }
 
+#: A rate in GB/s over the machines of a GPU model: the median, and the range of several.
+_RATE = """CASE count(DISTINCT machine) FILTER ({where}) WHEN 0 THEN '' WHEN 1
+      THEN printf('%.3g', median(rate_bytes_per_s) FILTER ({where}) / 1e9)
+      ELSE printf('%.3g (%.3g to %.3g)', median(rate_bytes_per_s) FILTER ({where}) / 1e9,
+        min(rate_bytes_per_s) FILTER ({where}) / 1e9, max(rate_bytes_per_s) FILTER ({where}) / 1e9) END"""
+_OVER_NVLINK = "(regexp_matches(path_class, '^(NV|xGMI)'))"
+
+#: Tables by model of the GPU.
+BY_GPU = {
+    "Copies in one direction, in GB/s": f"""
+        SELECT gpu AS "GPU", count(DISTINCT machine) AS machines,
+        coalesce(string_agg(DISTINCT nullif(pcie, ''), ', ' ORDER BY nullif(pcie, '')), '') AS "PCIe",
+        {_RATE.format(where=f"kind = 'one_way_p2p' AND NOT {_OVER_NVLINK}")} AS "direct, over PCIe",
+        {_RATE.format(where=f"kind = 'one_way_p2p' AND {_OVER_NVLINK}")} AS "direct, over NVLink or xGMI",
+        {_RATE.format(where="kind = 'one_way_staged'")} AS "through host memory",
+        {_RATE.format(where="kind = 'host_to_device'")} AS "from host memory",
+        {_RATE.format(where="kind = 'device_to_host'")} AS "to host memory"
+        FROM pair_rate WHERE gpu <> 'not said' GROUP BY gpu
+        HAVING bool_or(kind NOT LIKE 'both%' AND kind <> 'host_both') ORDER BY gpu""",
+    "all_reduce: the largest measured size of each machine": f"""
+        WITH times AS (
+          SELECT gpu, system, ranks, 1 AS nodes, transport, size_bytes, measured_s, forecast_s
+          FROM collective_time JOIN collective_machine USING (system)
+          WHERE operation = 'all_reduce' AND NOT collective_machine.user_supplied
+          UNION ALL SELECT gpu, system, ranks, nodes, CASE nodes WHEN 1 THEN 'NVLink' ELSE 'network' END,
+            size_bytes, measured_s, forecast_s FROM cluster_time WHERE operation = 'all_reduce')
+        SELECT gpu AS "GPU", ranks AS "GPUs", nodes, replace(replace(transport, 'SHM', 'host memory'), 'P2P', 'direct')
+          AS path, (size_bytes / 1048576)::BIGINT AS "MiB",
+        printf('%.3g', 2 * (ranks - 1) / ranks * size_bytes / measured_s / 1e9) AS bus_gb_per_s,
+        printf('%+.1f %%', 100 * (forecast_s / measured_s - 1)) AS error_of_the_forecast, {_MACHINE} AS machine
+        FROM times
+        QUALIFY row_number() OVER (PARTITION BY system, nodes, ranks ORDER BY size_bytes DESC, measured_s) = 1
+        ORDER BY gpu, nodes, ranks, system""",
+}
+
 ERRORS = {
     "Error bands": """
         SELECT study, model, kind, origin, n, printf('%.1f %%', 100 * share_within) AS within_the_tolerance,

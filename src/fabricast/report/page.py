@@ -20,7 +20,7 @@ from fabricast.inputs.files import write_text
 from fabricast.report.claim_rows import claim_sections, study_verdicts
 from fabricast.report.explorers import explorer_script, maxrate_explorer, network_explorer
 from fabricast.report.javascript_kernels import kernel_script
-from fabricast.report.key_tables import ASSUMED, DIGESTS, ERRORS, KEY_TABLES, PARAMETERS, SIMULATED, YOURS
+from fabricast.report.key_tables import ASSUMED, BY_GPU, DIGESTS, ERRORS, KEY_TABLES, PARAMETERS, SIMULATED, YOURS
 from fabricast.report.pcie_explorer import pcie_explorer
 from fabricast.report.sheets import READABLE_MODELS, Sheet, sheet_of
 from fabricast.report.stories import answers_of, machine_answers, stories, study_name
@@ -124,6 +124,7 @@ def write_report(
             name: [sheet for sheet in _sheets(connection, queries) if sheet.rows]
             for name, queries in {
                 "user_supplied": YOURS,
+                "by_gpu": BY_GPU,
                 "errors": ERRORS,
                 "simulated": SIMULATED,
                 "parameters": PARAMETERS,

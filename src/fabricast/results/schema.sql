@@ -523,6 +523,20 @@ CREATE TABLE cluster_error (
   alpha_beta DOUBLE, -- median error of an alpha-beta model of the other machines
   PRIMARY KEY (machine_class, operations, size_class)
 );
+-- Public measurements of copies between pairs of GPUs, and between host memory and GPUs.
+CREATE TABLE pair_rate (
+  machine VARCHAR NOT NULL, -- machine and configuration
+  gpu VARCHAR NOT NULL, -- model of the GPUs
+  gpus BIGINT, -- number of GPUs; NULL if the source does not state it
+  pcie VARCHAR NOT NULL, -- generation and lanes of the PCIe link, such as 4 x16; empty if the source does not state them
+  path_class VARCHAR NOT NULL, -- path of the pairs, as the source states it
+  kind VARCHAR NOT NULL, -- direction, and p2p or staged (through host memory)
+  rate_bytes_per_s DOUBLE NOT NULL, -- median over the pairs; both ways: the total
+  lowest_bytes_per_s DOUBLE NOT NULL, -- slowest pair
+  highest_bytes_per_s DOUBLE NOT NULL, -- fastest pair
+  source VARCHAR NOT NULL, -- where the numbers are
+  PRIMARY KEY (machine, path_class, kind)
+);
 -- Patterns of applications on clusters: what each layer costs.
 CREATE TABLE cluster_layer (
   cluster VARCHAR NOT NULL, -- cluster: a network of the study, or a cluster of the user

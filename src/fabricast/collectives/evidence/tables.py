@@ -16,6 +16,7 @@ from fabricast.collectives.forecast import CollectiveForecast
 from fabricast.collectives.plan import Plan, nccl_plan
 from fabricast.core.resources import published
 from fabricast.inputs.csv_files import read_csv
+from fabricast.inputs.pair_rates import pair_rows, raw_bytes_per_s
 
 _FORECASTS = {"fabricast": "forecast_s", "nccl_estimate": "nccl_s", "alpha_beta": "alpha_beta_s"}
 _STUDY = "collectives"
@@ -31,6 +32,7 @@ class CollectiveTables:
     #: Rows as defined in schema.sql.
     cluster_time: pd.DataFrame
     cluster_error: pd.DataFrame
+    pair_rate: pd.DataFrame
     prediction: pd.DataFrame
     reference: pd.DataFrame
     parameter: pd.DataFrame
@@ -69,6 +71,7 @@ def collective_tables(user_supplied: Sequence[tuple[str, CollectiveForecast]] = 
         errors,
         cluster_times(),
         pd.read_csv(published() / "collectives" / "cluster_model_errors.csv", comment="#"),
+        _pair_rates(),
         _cases(prediction),
         _cases(reference),
         _parameters(),
@@ -158,6 +161,26 @@ def _left_out_errors() -> pd.DataFrame:
         for row in recorded_errors()
         if row["forecast"] == LEFT_OUT
     )
+
+
+def _pair_rates() -> pd.DataFrame:
+    """Return the public rates of pairs of GPUs and of host copies, without latencies."""
+    return pd.DataFrame(
+        {
+            "machine": row["machine"],
+            "gpu": row["gpu"],
+            "gpus": int(row["gpus"]) if row["gpus"].isdigit() else None,
+            "pcie": "" if raw_bytes_per_s(row) is None else f"{row['pcie_generation']} x{row['width']}",
+            "path_class": row["path_class"],
+            "kind": row["kind"],
+            "rate_bytes_per_s": 1e9 * row.number("median"),
+            "lowest_bytes_per_s": 1e9 * row.number("lowest"),
+            "highest_bytes_per_s": 1e9 * row.number("highest"),
+            "source": row["source"],
+        }
+        for row in pair_rows()
+        if not row["kind"].startswith("latency")
+    ).astype({"gpus": "Int64"})
 
 
 def _parameters() -> pd.DataFrame:
