@@ -40,6 +40,12 @@ _AFTER = {
     "needs a reset": "reset the GPUs ('nvidia-smi -r') or reboot",
     "fallen off the bus": "check power supply and cables, riser and temperature; the GPU is gone until a reboot",
     "power limit": "raise it ('nvidia-smi -i NUMBER -pl WATTS'): a job waits for its slowest GPU",
+    "(ERR!)": "read 'dmesg' (Xid) and reboot; if it returns, check power cables, riser and slot of this GPU",
+    "test 'PCIe'": "check generation and width of its link under load ('nvidia-smi -q', LnkSta), IOMMU and ACS",
+    "Power": "check the power limit, cooling and clocks ('nvidia-smi -q -d POWER,PERFORMANCE') under load",
+    "Gflop/s": "compare temperature, clocks and power limit of the GPUs ('nvidia-smi -q -d PERFORMANCE') under load",
+    "NVSwitch": "stop all jobs, reset all GPUs together ('nvidia-smi -r') or reboot, restart the fabric manager; if "
+    "the error returns, the vendor replaces the board",
     "fabric state": "check the fabric manager ('systemctl status nvidia-fabricmanager') and its version",
     "NVLink": "check 'nvidia-smi nvlink -e', the fabric manager and 'dmesg | grep Xid'; reset or reseat the GPU",
     "under load": "check slot, riser and BIOS (PCIe speed of the slot), then 'lspci -vv' (LnkSta) while the GPU works",
@@ -55,6 +61,10 @@ _CHECK_DIRECT_COPIES = (
 )
 #: Weight and remedy of causes that a run or a single line states, by their kind.
 _CAUSES = {
+    "no_driver": (
+        FIRST - 1.4,
+        "'dmesg' tells why: load the driver or reboot after its update; check power and slot of GPUs that are missing",
+    ),
     "no_mpi": (FIRST - 0.4, "build nccl-tests with MPI: make clean, then make MPI=1 MPI_HOME=DIRECTORY"),
     "stopped": (
         FIRST - 0.9,

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 
 from fabricast.core.facts import Content, Fact, Quantity
+from fabricast.core.short_text import shortened
 from fabricast.sources.text import Format, Reading, Text
 
 _PROGRAM = "dcgmi"
@@ -18,6 +19,7 @@ _HEALTH = re.compile(r"GPU (\d{1,3})'s NvLink link (\d{1,2}) is currently down")
 _DIAG_ROW = re.compile(r"^\|\s{1,40}([\w][\w /-]{0,40}?)?\s{1,40}\|\s{1,40}(\S.{0,60}?)\s{1,60}\|$")
 _FAILED = re.compile(r"Fail - GPUs?: (\d{1,3}(?:, \d{1,3}){0,20})|GPU ?(\d{1,3}): Fail")
 _EXPLAINS = ("Warning", "Info", "Error")
+_LONGEST_REASON = 160
 
 
 def _is_output(text: Text) -> bool:
@@ -74,28 +76,43 @@ def _of_status(text: Text, links: dict[str, tuple[int, str]]) -> Iterator[Fact]:
 
 
 def _of_health(text: Text) -> Iterator[Fact]:
-    """Yield the links that health checks call down; that of all links may mean that there is no bridge."""
+    """Yield the links that health checks call down; the same ones of several GPUs may mean that there is no bridge."""
     down: dict[str, set[str]] = {}
     lines: dict[str, int] = {}
     for number, line in text.lines(lambda line: "NvLink" in line):
         if (match := _HEALTH.search(line)) is not None:
             down.setdefault(match[1], set()).add(match[2])
             lines.setdefault(match[1], number)
-    if down:
+    if len(down) > 1 and len({frozenset(links) for links in down.values()}) == 1:
         yield _all_down(text, list(down), next(iter(lines.values())))
+        return
+    for gpu, links in down.items():
+        state = f"NVLink {', '.join(sorted(links, key=int))} is down (dcgmi health)"
+        yield text.fact(Quantity.GPU_STATE, state, lines[gpu], _PROGRAM, subject=(gpu,))
 
 
 def _of_diag(text: Text) -> Iterator[Fact]:
-    """Yield GPUs that fail a test of 'dcgmi diag'."""
-    test = ""
+    """Yield GPUs that fail a test of 'dcgmi diag', with the reason that it prints."""
+    failed: list[tuple[int, list[str], str]] = []
+    reasons: list[list[str]] = []
+    test, is_reason = "", False
     for number, line in text.lines(lambda line: "|" in line):
         if (match := _DIAG_ROW.match(line)) is None:
+            is_reason = False
             continue
         if match[1] and match[1] not in _EXPLAINS:
             test = match[1]
-        failed = _FAILED.search(match[2])
-        for gpu in (failed[1] or failed[2]).split(", ") if failed is not None else ():
-            state = f"fails the test '{test}' of dcgmi diag"
+        is_reason = match[1] in _EXPLAINS or (is_reason and not match[1])
+        gpus = _FAILED.search(match[2])
+        if gpus is not None:
+            failed.append((number, (gpus[1] or gpus[2]).split(", "), test))
+            reasons.append([])
+        elif is_reason and reasons:
+            reasons[-1].append(match[2])
+    for (number, gpus_of_test, name), words in zip(failed, reasons, strict=True):
+        reason = shortened(" ".join(words), _LONGEST_REASON)
+        state = f"fails the test '{name}' of dcgmi diag{f': {reason}' if reason else ''}"
+        for gpu in gpus_of_test:
             yield text.fact(Quantity.GPU_STATE, state, number, _PROGRAM, subject=(gpu,))
 
 

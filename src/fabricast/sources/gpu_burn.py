@@ -11,6 +11,9 @@ from fabricast.sources.text import Format, Reading, Text
 _PROGRAM = "gpu_burn"
 _SUMMARY = re.compile(r"^\s{0,20}GPU (\d{1,3}): (FAULTY|OK)\s*$")
 _PROGRESS = re.compile(r"\d% {1,4}proc'd: .{1,4000}? errors: (.{1,4000}?) temps:")
+_RATE = re.compile(r"\((\d{1,9}) Gflop/s\)")
+#: Share of the rate of the fastest GPU below which a GPU of the same kind is slow under the same load.
+_SLOW = 0.8
 _WORDS = {"DIED!": "stopped", "WARNING!": "computes wrong results"}
 
 
@@ -22,25 +25,31 @@ def _is_output(text: Text) -> bool:
 
 def _read(text: Text) -> Iterator[Reading]:
     states: dict[str, tuple[str, int]] = {}
-    count = 0
+    tested: set[str] = set()
+    rates: tuple[int, list[float]] = 0, []
     for number, line in text.lines(lambda line: "proc'd" in line or "GPU " in line):
         if (match := _SUMMARY.match(line)) is not None:
-            count += 1
+            tested.add(match[1])
             if match[2] == "FAULTY":
                 states.setdefault(match[1], ("computes wrong results", number))
         elif (match := _PROGRESS.search(line)) is not None:
             of_gpus = re.split(r"(?<=[\d)])\s*- ", match[1])
-            count = max(count, len(of_gpus))
+            tested |= {str(gpu) for gpu in range(len(of_gpus))}
+            rates = number, [float(rate) for rate in _RATE.findall(line)]
             for gpu, errors in enumerate(of_gpus):
                 words = next((words for mark, words in _WORDS.items() if mark in errors), "")
                 if words:
                     states[str(gpu)] = (words, number)
+    number, speeds = rates
+    for gpu, rate in enumerate(speeds):
+        if 0.0 < rate < _SLOW * max(speeds):
+            states.setdefault(str(gpu), (f"computes {rate:,.0f} Gflop/s, another one {max(speeds):,.0f}", number))
     facts = [
         text.fact(Quantity.GPU_STATE, f"{words} (gpu_burn)", number, _PROGRAM, subject=(gpu,))
         for gpu, (words, number) in sorted(states.items(), key=lambda item: int(item[0]))
     ]
     if not facts:
-        facts = [text.fact(Quantity.NOTE, f"no errors of {count} GPUs in gpu_burn", 0, _PROGRAM)]
+        facts = [text.fact(Quantity.NOTE, f"no errors of {len(tested)} GPUs in gpu_burn", 0, _PROGRAM)]
     yield Reading(facts)
 
 

@@ -106,6 +106,8 @@ _MANY = 5
 _OFF_THE_BUS = 79
 _OF_PROGRAMS = (13, 31, 32, 43, 45, 68, 69)
 _LONGEST_NOTE = 100
+#: Number of losses of a link since the start of the kernel that no restart of hosts and switches explains.
+_MANY_DOWNS = 3
 #: Errors of GPUs and NVLinks. NVIDIA, "Xid Errors".
 _XIDS = {
     8: "the GPU stopped processing",
@@ -238,15 +240,20 @@ def _unusable_gpus(text: Text, of_host: list[tuple[int, str]], lost: set[str]) -
 
 
 def _ports(text: Text, of_host: list[tuple[int, str]]) -> Iterator[Fact]:
-    """Yield network cards with too little power, and those whose last state is down, without cable, or an error."""
+    """Yield network cards with too little power, those whose last state is a fault, and those that lose their link."""
     found: dict[tuple[str, str], tuple[str, int]] = {}
+    downs: dict[str, list[int]] = {}
+    modules: dict[str, list[str]] = {}
     for number, line in of_host:
-        if (match := _CABLE.search(line)) is not None:
+        if "Linux version " in line:
+            downs.clear()
+        elif (match := _CABLE.search(line)) is not None:
             found.pop((match[1], "module"), None)
             if match[2]:
                 found[match[1], "module"] = ("is Down (cable unplugged)", number)
         elif (match := _MODULE.search(line)) is not None:
             found.setdefault((match[1], "module"), (f"has an error of its module: {match[2]}", number))
+            modules.setdefault(match[1], []).append(match[2])
         elif (match := _REGISTRATION.search(line)) is not None:
             found.setdefault((match[1], "memory"), (f"cannot register memory: {match[2]}", number))
         elif (match := _POWER.search(line)) is not None:
@@ -258,6 +265,12 @@ def _ports(text: Text, of_host: list[tuple[int, str]]) -> Iterator[Fact]:
                 found.pop((match[1], "module"), None)
             else:
                 found[match[1], f"link {match[2]}"] = ("is Down (its link went down and not up again)", number)
+                downs.setdefault(match[1], []).append(number)
+    faulty = {device for device, _ in found}
+    for device, numbers in downs.items():
+        if len(numbers) >= _MANY_DOWNS and device not in faulty:
+            reasons = f" ({', '.join(dict.fromkeys(modules[device]))})" if device in modules else ""
+            found[device, "flaps"] = (f"lost its link {len(numbers)} times{reasons}", numbers[0])
     for (device, _), (state, number) in found.items():
         yield text.fact(Quantity.CARD_STATE, state, number, "dmesg", subject=(f"network card {device}",))
 

@@ -489,6 +489,10 @@ def _reading(text: Text, devices: Sequence[_PciDevice], program: str, notes: Seq
     forest.warnings += notes
     tree = text.fact(Quantity.TOPOLOGY, forest, devices[0].line, program)
     facts = [tree, *_gpu_facts(text, devices, program)]
+    for device in (one for top in devices for one in top.walk()):
+        if "(rev ff)" in device.text and (device.is_accelerator or device.is_display):
+            state = "has fallen off the bus: it answers no more (rev ff)"
+            facts.append(text.fact(Quantity.GPU_STATE, state, device.line, program, subject=(device.address,)))
     if "<access denied>" in text.raw:
         note = "lspci ran without root, so that it lacks links and access control: repeat it as 'sudo lspci -vv'"
         facts.append(text.fact(Quantity.NOTE, note, 0, program))

@@ -11,6 +11,7 @@ from typing import TypeVar
 
 from fabricast.core.errors import InputError
 from fabricast.core.facts import Content, Fact, Kind, Quantity
+from fabricast.core.number_text import size_text
 from fabricast.nccl.costs import Operation, bus_factor
 from fabricast.nccl.records import NcclTestsRow, NcclTestsTable, check_bus_bandwidth
 from fabricast.sources.text import Format, Reading, Text
@@ -34,12 +35,18 @@ _STARTING = re.compile(r"#\s*(?:Collective test starting|Using|Running):?\s*(\w+
 _OPERATION = re.compile(
     r"\b(all_?reduce|all_?gather|reduce_?scatter|broadcast|reduce|all_?to_?all|sendrecv)_(?:perf|test)\b"
 )
+#: Command of the next table.
+_COMMAND = re.compile(r"_(?:perf|test)\s(?:.{0,200}\s)?-[befg]\s{0,4}\d")
 _VERSION = re.compile(r"#?\s*(nccl|rccl)-tests version (\S+)(?:.*nccl-library=(\d{1,15}))?")
 #: Number of tables that are read: each needs about 0.1 s of forecasts.
 MOST_TABLES = 30
 _WRONG_LATER = "a table after those that are compared has wrong results"
 _WRONG = re.compile(r"Out of bounds values : [1-9]\d* FAILED")
 _COUNT = re.compile(r"[0-9]{1,15}")
+_LARGEST = re.compile(r"\bmaxBytes (\d{1,15})")
+#: Line after the last row, and that of Slurm about a run that it ended.
+_AFTER_ROWS = re.compile(r"# ?(?:Out of bounds values|Avg bus bandwidth)")
+_ENDED = re.compile(r"slurmstepd: error: .{0,80}CANCELLED AT \S{1,40}(?: DUE TO (.{1,60}?))? ?\*\*\*")
 _THREADS = re.compile(r"#?\s*nThread\s+(\d{1,15})\s+nGpus\s+(\d{1,15})")
 #: Last letters of complete rows, and parts of the data types of rows, for rows that are cut or followed by other text.
 _ROW_ENDS = tuple("0123456789.A")
@@ -74,6 +81,9 @@ class _Heading:
     wrong_lines: list[int] = field(default_factory=list)
     has_table: bool = False
     gpus_of_process: int = 0
+    #: Largest size in bytes that the run was to measure, and whether the lines after the last row are printed.
+    largest_bytes: int = 0
+    is_finished: bool = False
 
     @property
     def is_alone(self) -> bool:
@@ -146,6 +156,8 @@ def _tables(text: Text) -> Iterator[NcclTestsTable | InputError | Fact]:
             yield _alone(text, heading)
         elif header and (rows or excluded):
             named = heading.operation or _operation_in(Path(text.path).name)
+            if (unfinished := _unfinished(text, heading, rows)) is not None:
+                yield unfinished
             try:
                 yield _table(heading, named, rows, excluded, header)
             except InputError as error:
@@ -163,10 +175,14 @@ def _tables(text: Text) -> Iterator[NcclTestsTable | InputError | Fact]:
                 rank = int(old[1])
                 heading.gpus[rank], heading.bus_ids[rank] = old[4].strip(), old[3]
                 heading.devices[rank] = int(old[2])
-            threads = _THREADS.match(line)
-            if heading.has_table and (match is not None or threads is not None or _VERSION.match(line)):
+            threads, starting = _THREADS.match(line), _STARTING.match(line)
+            begins = any(one is not None for one in (match, threads, starting, _VERSION.match(line)))
+            if heading.has_table and (begins or _COMMAND.search(line) is not None):
                 yield from close()
                 heading, header = _Heading(program=heading.program, library=heading.library), 0
+            heading.is_finished = heading.is_finished or _AFTER_ROWS.match(line) is not None
+            if threads is not None and (largest := _LARGEST.search(line)) is not None:
+                heading.largest_bytes = int(largest[1])
             if threads is not None:
                 heading.gpus_of_process = int(threads[1]) * int(threads[2])
             if match is not None:
@@ -178,7 +194,7 @@ def _tables(text: Text) -> Iterator[NcclTestsTable | InputError | Fact]:
             elif (version := _VERSION.match(line)) is not None:
                 heading.program = f"{version[1]}-tests {version[2]}"
                 heading.library = _library_version(version[3]) if version[3] else None
-            elif (starting := _STARTING.match(line)) is not None:
+            elif starting is not None:
                 heading.operation = _operation_in(starting[1]) or heading.operation
             elif (found := _operation_in(line)) is not None and not line.startswith("# Collective test concluded"):
                 heading.operation = heading.operation or found
@@ -218,6 +234,22 @@ def _alone(text: Text, heading: _Heading) -> Fact:
     rank, hosts = next((rank, hosts) for rank, hosts in heading.processes.items() if len(hosts) > 1)
     words = f"rank {rank} is listed by {' and '.join(hosts)}: every process ran by itself"
     return text.fact(Quantity.CAUSE, words, list(hosts.values())[1], "nccl-tests", subject=("no_mpi",))
+
+
+def _unfinished(text: Text, heading: _Heading, rows: list[NcclTestsRow]) -> Fact | None:
+    """Return that a run ends before its largest size: a cause if Slurm ended it, else a note, as the file may be cut."""
+    last = max((row.size_bytes for row in rows), default=0)
+    # Sizes are multiples of the number of ranks.
+    if heading.is_finished or not rows or 2 * last > heading.largest_bytes:
+        return None
+    measured = f"{size_text(last)} of {size_text(heading.largest_bytes)}"
+    for number, line in text.lines(lambda line: "CANCELLED" in line):
+        if number > rows[-1].line and (match := _ENDED.search(line)) is not None:
+            reason = f" ({match[1].lower()})" if match[1] else ""
+            words = f"Slurm ended the run{reason} after {measured}: it was slow, or hangs at larger sizes"
+            return text.fact(Quantity.CAUSE, words, number, "nccl-tests", subject=("stopped between hosts",))
+    words = f"the table ends after {measured}: the run was stopped or hangs there, or the file is cut"
+    return text.fact(Quantity.NOTE, words, rows[-1].line, "nccl-tests")
 
 
 def _stopped(text: Text) -> Fact:

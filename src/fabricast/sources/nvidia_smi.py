@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from fabricast.core.facts import Content, Fact, Quantity
+from fabricast.core.short_text import listed
 from fabricast.core.units import PCIE_WIDTHS
 from fabricast.sources.text import Format, Reading, Text
 
@@ -27,12 +28,24 @@ _MANY_REPLAYS = 100
 _LONGEST_LINE = 200
 #: Error about a GPU that does not answer.
 _LOST = re.compile(rf"Unable to determine the device handle for (?:gpu|GPU) ?{_ADDRESS}")
+#: Driver that cannot be used: state by the words of nvidia-smi.
+_UNUSABLE = {
+    "No devices were found": "the driver finds no GPU",
+    "Driver/library version mismatch": "the driver in the kernel and its libraries have different versions",
+    "couldn't communicate with the NVIDIA driver": "the driver is not loaded",
+}
+#: Values that the driver cannot read.
+_UNREADABLE = re.compile(r"(?:^\||\s)ERR!")
+#: Counters of 'nvidia-smi nvlink -e', and the number from which errors are no accident.
+_NVLINK_ERRORS = re.compile(r"^\s+Link (\d{1,2}): (\w[\w ]{2,30}?) ?(?:Errors?|Error Counter): (\d{1,18})")
+_MANY_NVLINK_ERRORS = 100
 #: States of the fabric (NVSwitches) of a GPU that is ready, and of one without fabric.
 _FABRIC = ("Success", "N/A")
 #: Throttle reasons that are no normal state of a GPU at work.
 _THROTTLES = ("HW Slowdown", "HW Thermal Slowdown", "HW Power Brake Slowdown", "SW Thermal Slowdown")
 _NUMBER = re.compile(r"(\d{1,2})x?")
 _LATEST_GENERATION = 6
+_MOST_LISTED = 3
 #: Quantities by section and field. The generation now depends on the load.
 _LINKS = {
     ("PCIe Generation", "Max"): Quantity.LINK_GENERATION,
@@ -48,7 +61,7 @@ _WIDTHS = (Quantity.LINK_WIDTH, Quantity.CURRENT_WIDTH)
 def _is_report(text: Text) -> bool:
     if _QUERY in text.raw or "| NVIDIA-SMI " in text.raw:
         return True
-    if _LOST.search(text.raw) is not None:
+    if _LOST.search(text.raw) is not None or any(words in text.raw for words in _UNUSABLE):
         return True
     return " (UUID: " in text.raw and any(_LIST.match(line) for _, line in text.lines())
 
@@ -56,7 +69,7 @@ def _is_report(text: Text) -> bool:
 def _read(text: Text) -> Iterator[Reading]:
     is_query = _QUERY in text.raw
     facts = list(_of_query(text) if is_query else _of_lines(text))
-    facts += _lost(text)
+    facts += [*_lost(text), *_unusable(text), *_nvlink_errors(text)]
     if not facts:
         raise text.error("has no GPU, expected output of 'nvidia-smi -q', 'nvidia-smi' or 'nvidia-smi -L'")
     yield Reading(facts, program="nvidia-smi -q" if is_query else "nvidia-smi")
@@ -68,6 +81,32 @@ def _lost(text: Text) -> Iterator[Fact]:
         if (match := _LOST.search(line)) is not None:
             state = "cannot be reached by the driver (fallen off the bus)"
             yield text.fact(Quantity.GPU_STATE, state, number, "nvidia-smi", subject=(short_address(match[1]),))
+
+
+def _unusable(text: Text) -> Iterator[Fact]:
+    """Yield why the driver cannot be used."""
+    for number, line in text.lines():
+        state = next((state for words, state in _UNUSABLE.items() if words in line), "")
+        if state:
+            yield text.fact(Quantity.CAUSE, state, number, "nvidia-smi", subject=("no_driver",))
+            return
+
+
+def _nvlink_errors(text: Text) -> Iterator[Fact]:
+    """Yield GPUs whose NVLinks had many errors."""
+    gpu = ""
+    counts: dict[str, dict[str, int]] = {}
+    lines: dict[str, int] = {}
+    for number, line in text.lines():
+        if (match := _LIST.match(line)) is not None:
+            gpu = match[1]
+        elif gpu and (match := _NVLINK_ERRORS.match(line)) is not None and int(match[3]) >= _MANY_NVLINK_ERRORS:
+            counts.setdefault(gpu, {})[f"NVLink {match[1]} {int(match[3]):,} {match[2]} errors"] = int(match[3])
+            lines.setdefault(gpu, number)
+    for gpu, of_gpu in counts.items():
+        worst = sorted(of_gpu, key=lambda words: -of_gpu[words])
+        state = f"its NVLinks have errors since their start: {listed(worst, _MOST_LISTED)}"
+        yield text.fact(Quantity.GPU_STATE, state, lines[gpu], "nvidia-smi", subject=(gpu,))
 
 
 def _of_query(text: Text) -> Iterator[Fact]:
@@ -207,14 +246,17 @@ def _of_lines(text: Text) -> Iterator[Fact]:
     limits: dict[int, tuple[int, int]] = {}
     links: dict[int, dict[int, bool]] = {}
     lines: dict[int, int] = {}
+    unreadable: dict[int, int] = {}
     last = -1
     for line_number, line in text.lines():
         if (match := _TABLE.match(line)) is not None:
             last = int(match[1])
             tables.setdefault(last, (line_number, match[2], short_address(match[3])))
+        elif last >= 0 and last not in unreadable and _UNREADABLE.search(line):
+            unreadable[last] = line_number
         elif last >= 0 and (match := _LIMIT.search(line)) is not None:
             limits.setdefault(last, (line_number, int(match[1])))
-        elif last >= 0 and (match := _NVLINK.match(line)) is not None:
+        elif last >= 0 and _NVLINK_ERRORS.match(line) is None and (match := _NVLINK.match(line)) is not None:
             links.setdefault(last, {}).setdefault(int(match[1]), match[2] != "<inactive>")
             if match[2] == "<inactive>":
                 lines.setdefault(last, line_number)
@@ -233,6 +275,9 @@ def _of_lines(text: Text) -> Iterator[Fact]:
             if limit < highest:
                 state = f"power limit {limit} W of {highest} W"
                 yield _fact(text, Quantity.GPU_STATE, state, line_number, _named(number, tables or names))
+    for number, line_number in unreadable.items():
+        state = "its driver cannot read its state (ERR!)"
+        yield _fact(text, Quantity.GPU_STATE, state, line_number, _named(number, tables or names))
     for number, one in links.items():
         yield _fact(text, Quantity.NVLINKS, sum(one.values()), lines.get(number, 0), places[number])
     yield from _inactive_links(text, links, lines, tables or names)
@@ -255,7 +300,9 @@ def _inactive_links(
         inactive = [str(link) for link, is_active in one.items() if not is_active]
         if not inactive:
             continue
-        words = f"NVLink {', '.join(inactive)} inactive, {sum(one.values())} of {len(one)} links work"
+        which = f"NVLink{'s' if len(inactive) > 1 else ''} {', '.join(inactive)}"
+        which = f"all {len(one)} NVLinks" if len(inactive) == len(one) > 1 else which
+        words = f"{which} inactive, {sum(one.values())} of {len(one)} links work"
         if sum(one.values()) < most or "SXM" in gpus[number][1]:
             state = f"{words}, on other GPUs {most}" if sum(one.values()) < most else words
             yield _fact(text, Quantity.GPU_STATE, state, lines[number], _named(number, gpus))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from fabricast.core.facts import Content, Fact, Quantity
@@ -21,6 +22,10 @@ _COLUMNS = {
 }
 
 
+_ADDRESSES = ("pci.bus_id", "gpu_bus_id")
+_ADDRESS = re.compile(r"[0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-7]")
+
+
 def _names(line: str) -> list[str]:
     """Return the names of the columns of a header; none for other lines."""
     names = [name.partition(" [")[0].strip() for name in line.split(",")]
@@ -35,6 +40,13 @@ def _is_table(text: Text) -> bool:
     return any(_names(line) for _, line in text.lines(lambda line: "," in line))
 
 
+def _is_row(names: list[str], cells: list[str]) -> bool:
+    """Return whether cells are those of a GPU."""
+    if "index" in names:
+        return cells[names.index("index")].isdigit()
+    return any(_ADDRESS.fullmatch(cell) for name, cell in zip(names, cells, strict=True) if name in _ADDRESSES)
+
+
 def _read(text: Text) -> Iterator[Reading]:
     names: list[str] = []
     facts: list[Fact] = []
@@ -43,11 +55,13 @@ def _read(text: Text) -> Iterator[Reading]:
     for number, line in text.lines():
         cells = [cell.strip() for cell in line.split(",")]
         if found := _names(line):
-            if "index" not in found:
-                raise text.error("lacks the column index: add it to --query-gpu", number)
+            if not {"index", *_ADDRESSES} & set(found):
+                raise text.error("has neither the column index nor pci.bus_id: add them to --query-gpu", number)
             names, first = found, first or number
-        elif names and len(cells) == len(names) and cells[names.index("index")].isdigit():
+        elif names and len(cells) == len(names) and _is_row(names, cells):
             row = {name: cell for name, cell in zip(names, cells, strict=True) if name in _COLUMNS or name == "index"}
+            # Without an index, GPUs have the order of their addresses, which is that of nvidia-smi.
+            row.setdefault("index", str(len(rows)))
             if rows.setdefault(row["index"], row) != row:
                 raise text.error(f"has another row of GPU {row['index']} that differs", number)
             if rows[row["index"]] is row:
@@ -81,5 +95,5 @@ FORMAT = Format(
     _is_table,
     _read,
     "nvidia_smi.csv",
-    versions="columns in any order; index is needed",
+    versions="columns in any order; index or pci.bus_id is needed",
 )

@@ -19,6 +19,7 @@ _DEVICE = re.compile(
 )
 _ACCESS = re.compile(r"^Device=(\d+) (CAN|CANNOT) Access Peer Device=(\d+)")
 _HEADER = re.compile(r"(?:\s*D\\D|\s+GPU)\s+0\b")
+_ENDS_IN_MATRIX = re.compile(r"\d{1,4}\s+[\d.]{1,12}")
 _REASON = "CANNOT Access Peer"
 #: Titles of the matrices of copies through host memory, of one way and of both ways.
 _STAGED = {
@@ -47,8 +48,10 @@ def _read(text: Text) -> Iterator[Reading]:
         elif read:
             matrices[read[0].test] = read
     cells = [cell for of_matrix in matrices.values() for cell in of_matrix]
-    if not cells and (stopped := _stopped(text)) is not None:
-        yield Reading([*facts, stopped], program=_PROGRAM)
+    if (stopped := _stopped(text, reading.problems)) is not None:
+        facts.append(stopped)
+    if not cells and stopped is not None:
+        yield Reading(facts, program=_PROGRAM)
         return
     if not cells and facts and reading.problems:
         reading.facts += facts
@@ -66,16 +69,24 @@ def _read(text: Text) -> Iterator[Reading]:
     yield reading
 
 
-def _stopped(text: Text) -> Fact | None:
-    """Return the cause that the program printed no row of its first matrix of rates; None if the text goes on."""
+def _stopped(text: Text, problems: Sequence[InputError]) -> Fact | None:
+    """Return the cause that the program ends before or in its matrices of one way; None if the text goes on.
+
+    It prints a matrix when all of its copies are measured, first those through host memory.
+    """
     written = [(number, line.strip()) for number, line in enumerate(text.clean_lines, start=1) if line.strip()]
     number, last = written[-1]
     titles = [line for _, line in written if "Matrix (" in line]
-    is_before = not titles and any("Connectivity Matrix" in line for _, line in written)
-    if len(titles) > 1 or not (is_before or last.startswith("D\\D") or last in titles):
+    has_access = any(match[2] == "CAN" for _, line in written if (match := _ACCESS.match(line)) is not None)
+    if not titles and any("Connectivity Matrix" in line for _, line in written):
+        place = "before the first row of its matrices"
+    elif len(titles) == 1 and (last.startswith("D\\D") or last in titles):
+        place = f"before the first row of '{titles[0]}'"
+    elif len(titles) == 1 and has_access and _ENDS_IN_MATRIX.match(last):
+        place = f"{'in' if problems else 'after'} '{titles[0]}'{'' if problems else ', where direct copies follow'}"
+    else:
         return None
-    place = f"'{titles[0]}'" if titles else "its matrices"
-    words = f"the output ends before the first row of {place}: the program hangs or was stopped, or the file is cut"
+    words = f"the output ends {place}: the program hangs or was stopped, or the file is cut"
     return text.fact(Quantity.CAUSE, words, number, _PROGRAM, subject=("stopped",))
 
 
