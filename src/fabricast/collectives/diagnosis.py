@@ -28,11 +28,12 @@ from fabricast.nccl.system import PathType
 from fabricast.pcie.graphs.divided_writes import divided_writes
 from fabricast.pcie.topology.tree import PcieTree
 
-#: The only remedy that works for GeForce cards: settings do not change what their driver permits.
+#: State of machines with GeForce cards, as their model implies.
 STOCK_DRIVER = (
-    "NVIDIA's driver permits no direct copies over PCIe between these GPUs; a modified driver changes that, "
+    "for GPUs of this model, NVIDIA's driver permits no direct copies over PCIe; a modified driver changes that, "
     "settings do not"
 )
+_MODIFIED_DRIVER = "only a modified driver permits direct copies between GPUs of this model; no setting does"
 
 #: Gain above which a change is worth a finding, and deviation of a log from the forecast above which it is one.
 _GAIN, _SLOWER = 1.05, 1.2
@@ -180,7 +181,7 @@ def _transport(case: _Case) -> Iterator[Finding]:
         text += ", because the driver or the machine permits no direct copies between these GPUs"
         remedy = "enable direct copies (driver, IOMMU, virtual machine), then check with p2pBandwidthLatencyTest"
         if has_stock_driver(communicator.machine):
-            remedy = STOCK_DRIVER
+            remedy = _MODIFIED_DRIVER
     elif any(communicator.nccl.direct_type(hop.source, hop.target) <= communicator.nccl.farthest_p2p for hop in hops):
         text += (
             f", although NCCL uses direct copies up to path type {communicator.nccl.farthest_p2p.name}: a setting, the "
@@ -356,7 +357,7 @@ def _host_rate(case: _Case) -> Iterator[Finding]:
     communicator, table = case.communicator, case.forecast.table
     last = table.iloc[-1]
     measured = last["bus_gb_per_s"] * last["time_us"] / float(last.get("measured_us", np.nan))
-    if measured >= last["bus_gb_per_s"]:
+    if measured >= last["bus_gb_per_s"] or last.get("measured_us", np.inf) <= last.get("latest_us", -np.inf):
         # As fast as expected: host memory costs nothing that is not in the forecast.
         return
     rate = f"{last['bus_gb_per_s']:.3g} GB/s of bus bandwidth in the forecast"
@@ -473,6 +474,9 @@ def _slower(case: _Case) -> Iterator[Finding]:
             factor = float(np.median(ratio[is_slow]))
             affected = case.size[is_slow]
             text = f"{words} sizes ({_range(affected)}) last {factor:.2f} times as long as the forecast (median)"
+            others = ratio[~is_class]
+            if others.size and float(np.median(others)) <= _SLOWER:
+                text += f"; {'larger' if words == 'small' else 'smaller'} ones are as expected"
             remedy = "check the transport and rings in a log with NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,GRAPH,TUNING, "
             remedy += "and link widths with 'lspci -vv'"
-            yield Finding(Cause.SLOWER_THAN_FORECAST, text, remedy, 1.0, (float(affected[0]), float(affected[-1])))
+            yield Finding(Cause.SLOWER_THAN_FORECAST, text, remedy, factor, (float(affected[0]), float(affected[-1])))

@@ -154,7 +154,7 @@ def diagnose_facts(facts: Facts, options: MachineOptions) -> Diagnosis:
         # A state of these GPUs, no fault.
         kept = [one for one in answers.findings if one.cause not in _NO_DIRECT_COPIES]
         if machine is None and len(kept) < len(answers.findings):
-            answers.statements.append(STOCK_DRIVER)
+            answers.notes.append(STOCK_DRIVER)
         answers.findings = kept
     if machine is None:
         answers.findings += stated_links(facts)

@@ -11,12 +11,15 @@ from fabricast.core.warnings import CodedWarning, CopyWarning, WarningCode
 from fabricast.diagnosis.answers import Answers, paths_of
 from fabricast.diagnosis.matrices import (
     CHECK_ACCESS,
+    MeasuredRate,
+    late_copies,
     pairs_without_access,
     rates_without_topology,
     refused_access,
     slow_copies_by_file,
     slow_copies_without_topology,
     slow_host_copies,
+    slow_pairs,
 )
 from fabricast.diagnosis.measured import below_public_machines, compared_rates
 from fabricast.diagnosis.topology import REMEDIES
@@ -51,6 +54,7 @@ _COPY_REMEDIES = {
 def compare_matrices(facts: Facts, options: MachineOptions, answers: Answers) -> None:
     """Add what measured copies say without a topology."""
     slow = list(slow_copies_without_topology(facts)) or list(slow_host_copies(facts))
+    slow += late_copies(facts)
     slow += [one for one in slow_copies_by_file(facts) if one.origin not in {known.origin for known in slow}]
     without_access = list(pairs_without_access(facts, options))
     answers.findings += [*slow, *without_access]
@@ -74,7 +78,12 @@ def compare_copies(machine: Machine, facts: Facts, answers: Answers) -> None:
         return
     try:
         found = list(_of_copies(machine))
+        found += late_copies(facts)
         found += [] if any(one.cause in _SPECIFIC for one in found) else slow_host_copies(facts)
+        is_named = any(one.cause in (*_SPECIFIC, WarningCode.SLOW_COPIES) for one in found)
+        pairs = [] if is_named else list(_slow_pairs(machine))
+        if pairs:
+            found = [one for one in found if one.cause != WarningCode.CALIBRATION_CONTRADICTED] + pairs
         rates = list(compared_rates(machine))
         # Links that files state as wide are not narrow.
         knows_links = any(facts.of(Quantity.CURRENT_WIDTH)) or any(
@@ -100,6 +109,19 @@ def compare_copies(machine: Machine, facts: Facts, answers: Answers) -> None:
         # Files that differ contradict their common calibration.
         found = [one for one in found if one.cause != WarningCode.CALIBRATION_CONTRADICTED]
     answers.findings += [*found, *by_file]
+
+
+def _slow_pairs(machine: Machine) -> Iterator[Finding]:
+    """Yield pairs of GPUs that are much slower than others of their path class."""
+    gpus = set(machine.tree.accelerator_names)
+    direct = {
+        graph.flows[0]: MeasuredRate(graph.total_bytes_per_s, f"{graph.path}:{graph.line}")
+        for graph in machine.graphs
+        if len(graph.flows) == 1 and set(graph.flows[0]) <= gpus
+    }
+    staged = {pair: MeasuredRate(fact.value, str(fact.place)) for pair, fact in machine.measured.staged.items()}
+    for kind, rates in (("direct copies", direct), ("copies through host memory", staged)):
+        yield from slow_pairs(kind, rates, lambda pair: machine.tree.path_class(*pair))
 
 
 def _of_copies(machine: Machine) -> Iterator[Finding]:

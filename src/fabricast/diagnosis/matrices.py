@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
 from fabricast.core.facts import Content, Fact, Facts, Quantity
 from fabricast.core.findings import Finding
+from fabricast.core.number_text import duration_text
+from fabricast.core.short_text import listed
 from fabricast.core.units import pcie_link_bytes_per_s
 from fabricast.core.warnings import WarningCode
 from fabricast.diagnosis.measured import ComparedRate
@@ -26,6 +28,13 @@ _AMD = re.compile(r"Radeon|Instinct|\bAMD\b|\bMI\d{2,3}")
 #: other GPUs below which all copies of a GPU are slow: without a topology, a GPU may be on another processor.
 _SLOWER_THAN_STAGED, _SLOW_GPU = 0.8, 0.7
 _FEWEST_GPUS = 3
+#: Share of the median of all pairs below which a pair is slow, the largest share of pairs for which this says something
+#: about these pairs, and a rate in bytes/s that no link of PCIe has.
+_SLOW_PAIR, _FEW_PAIRS, _FASTEST_PCIE = 0.5, 1 / 3, 70e9
+_MOST_PAIRS = 6
+#: Latency in s of a direct copy above which it does not work as it should; usual ones are 1 to 30 us.
+_LATE_S = 1e-3
+_REPEAT_PAIRS = "measure again while nothing else runs; then compare LnkSta and NUMA nodes of these GPUs ('lspci -vv')"
 #: Relative difference below which rates are equal: repeated tests differ by as much.
 _EQUAL = 0.03
 _FASTEST_GENERATION = 6
@@ -38,14 +47,14 @@ _CHECK_LINK = "compare LnkSta with LnkCap in 'sudo lspci -vv' while the GPUs cop
 
 
 @dataclass(frozen=True)
-class _Rate:
+class MeasuredRate:
     """Rate in bytes/s with its place."""
 
     bytes_per_s: float
     place: str
 
 
-_Rates = Mapping[tuple[str, str], _Rate]
+_Rates = Mapping[tuple[str, str], MeasuredRate]
 
 
 def slow_copies_without_topology(facts: Facts) -> Iterator[Finding]:
@@ -71,10 +80,46 @@ def slow_copies_without_topology(facts: Facts) -> Iterator[Finding]:
         ("copies through host memory", staged),
         ("copies through host memory, both ways together,", _staged(facts, Quantity.STAGED_RATE_BOTH_WAYS)),
     ):
-        found = list(_slow_gpus(kind, rates))
+        found = list(_slow_gpus(kind, rates)) or list(slow_pairs(kind.rstrip(","), rates))
         yield from found
         if found:
             return
+
+
+def slow_pairs(kind: str, rates: _Rates, class_of: Callable[[tuple[str, str]], str] | None = None) -> Iterator[Finding]:
+    """Yield a few pairs that are much slower than all others over PCIe, those of one path class if it is known."""
+    classes: dict[str, dict[tuple[str, str], MeasuredRate]] = {}
+    for pair, one in rates.items():
+        classes.setdefault("" if class_of is None else class_of(pair), {})[pair] = one
+    for name, of_class in classes.items():
+        usual = float(np.median([one.bytes_per_s for one in of_class.values()]))
+        slow = sorted(pair for pair, one in of_class.items() if one.bytes_per_s < _SLOW_PAIR * usual)
+        others = [one.bytes_per_s for pair, one in of_class.items() if pair not in slow]
+        if not slow or len(slow) > _FEW_PAIRS * len(of_class) or usual > _FASTEST_PCIE:
+            continue
+        worst = min(slow, key=lambda pair: of_class[pair].bytes_per_s)
+        rest = (
+            f"the other {len(others)} {f'of path class {name} ' if name else ''}at least {min(others) / 1e9:.3g} GB/s"
+        )
+        text = (
+            f"{kind} {listed(['>'.join(pair) for pair in slow], _MOST_PAIRS)} reach "
+            f"{of_class[worst].bytes_per_s / 1e9:.3g} GB/s, {rest}: their path is slow, not their links"
+        )
+        remedy = CHECK_ACCESS if kind.startswith("direct") else _REPEAT_PAIRS
+        yield Finding("slow_pair", text, remedy, CONTRADICTION, origin=of_class[worst].place)
+
+
+def late_copies(facts: Facts) -> Iterator[Finding]:
+    """Yield direct copies that begin milliseconds late, as with an IOMMU that does not pass them."""
+    late = [fact for fact in facts.of(Quantity.LATENCY) if fact.value > _LATE_S]
+    if late:
+        worst = max(late, key=lambda fact: fact.value)
+        text = (
+            f"direct copies of {len(late)} of {sum(1 for _ in facts.of(Quantity.LATENCY))} pairs last up to "
+            f"{duration_text(worst.value)} for a few bytes, for example {'>'.join(worst.subject)}: their data may not "
+            "arrive, usually because of the IOMMU or access control (ACS)"
+        )
+        yield Finding("late_copies", text, CHECK_ACCESS, CONTRADICTION + 0.03, origin=str(worst.place))
 
 
 def _slow_gpus(kind: str, rates: _Rates) -> Iterator[Finding]:
@@ -249,7 +294,7 @@ def _singles(facts: Facts) -> _Rates:
 
 def _of_first_file(rates: Iterable[tuple[Fact, tuple[str, str], float]]) -> _Rates:
     """Return the first rate of each pair; other files may be of other machines."""
-    found: dict[tuple[str, str], _Rate] = {}
+    found: dict[tuple[str, str], MeasuredRate] = {}
     path = ""
     for fact, pair, bytes_per_s in rates:
         path = path or fact.place.path
@@ -278,5 +323,5 @@ def _staged(facts: Facts, quantity: Quantity) -> _Rates:
     )
 
 
-def _rate(fact: Fact, bytes_per_s: float) -> _Rate:
-    return _Rate(bytes_per_s, str(fact.place))
+def _rate(fact: Fact, bytes_per_s: float) -> MeasuredRate:
+    return MeasuredRate(bytes_per_s, str(fact.place))

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 
 import pandas as pd
 
 from fabricast.collectives.diagnosis import Cause, diagnose_collective, has_stock_driver
-from fabricast.collectives.forecast import forecast_prepared
+from fabricast.collectives.forecast import CollectiveForecast, forecast_prepared
 from fabricast.collectives.question import Question, prepare
 from fabricast.core.errors import InputError
 from fabricast.core.facts import Fact, Facts, Quantity
@@ -29,6 +29,8 @@ from fabricast.sources.nccl_tests import MOST_TABLES
 
 #: Processor of the second forecast where none is stated: NCCL counts links between sockets of both differently.
 _OTHER_PROCESSOR = "Intel Xeon"
+#: Gain from which a cause explains times beyond the forecast, and size in bytes from which rates of host memory count.
+_EXPLAINS, _LARGE = 1.2, 2.0**20
 #: Causes that only the model knows, and which a user may leave as they are.
 PROPOSALS = (Cause.PROTOCOL_CHOICE, Cause.NO_GRAPH_FOUND, Cause.RING_ORDER, Cause.CHUNK_SIZE)
 
@@ -160,8 +162,17 @@ def _of_collective(
     if has_stock_driver(machine) and not machine.has_direct_copies:
         # What the driver does not permit is no cause that a setting changes.
         found = [one for one in found if one.cause != Cause.HOST_MEMORY_TRANSPORT]
+    found = _behind_causes(found)
     is_slower = any(one.cause == Cause.SLOWER_THAN_FORECAST for one in found)
-    if is_slower and any(one.text.startswith("the processor is unknown") for one in forecast.warnings):
+    if is_slower and _may_be_host_memory(forecast, found):
+        # The range is that of known rates of host memory.
+        found = [one for one in found if one.cause == Cause.HOST_MEMORY_RATE]
+        return found, forecast.warnings, [], [within_text(forecast)]
+    if (
+        is_slower
+        and not is_within(forecast)
+        and any(one.text.startswith("the processor is unknown") for one in forecast.warnings)
+    ):
         of_intel = replace(machine, options=replace(machine.options, cpu=_OTHER_PROCESSOR))
         other = forecast_prepared(prepare(of_intel, table.operation, Question(table=fact, run=run)))
         if is_within(other):
@@ -184,6 +195,22 @@ def _of_collective(
         return found, forecast.warnings, [], []
     text = within_text(forecast)
     return (found, forecast.warnings, [text], []) if is_within(forecast) else (found, forecast.warnings, [], [text])
+
+
+def _behind_causes(found: Sequence[Finding]) -> list[Finding]:
+    """Return findings; times beyond the forecast come after a setting that explains a large part of them."""
+    causes = [one for one in found if one.cause not in (*PROPOSALS, Cause.SLOWER_THAN_FORECAST)]
+    if any(one.gain > _EXPLAINS for one in causes):
+        found = [replace(one, gain=1.0) if one.cause == Cause.SLOWER_THAN_FORECAST else one for one in found]
+    return sorted(found, key=lambda one: -one.gain)
+
+
+def _may_be_host_memory(forecast: CollectiveForecast, found: Sequence[Finding]) -> bool:
+    """Return whether only large sizes are slow, and an unknown rate of host memory may be why."""
+    causes = [one.cause for one in found if one.cause in (Cause.SLOWER_THAN_FORECAST, Cause.HOST_MEMORY_RATE)]
+    slow = [one.sizes for one in found if one.cause == Cause.SLOWER_THAN_FORECAST]
+    is_unknown = not forecast.communicator.knows_host_memory and Cause.HOST_MEMORY_RATE in causes
+    return is_unknown and all(sizes is not None and sizes[0] >= _LARGE for sizes in slow)
 
 
 def _settings_of_collective(machine: Machine, fact: Fact, run: Fact | None) -> Iterator[Finding]:

@@ -42,7 +42,7 @@ ADDRESS = re.compile(r"\b[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]\b")
 
 
 def of_topology(machine: Machine, answers: Answers) -> Iterator[Finding]:
-    """Yield faults that the files of a topology state; what is no fault becomes a statement of the answers."""
+    """Yield faults that the files of a topology state; what is no fault becomes a statement or a note."""
     answers.statements += _gpus_without_card(machine.tree)
     for warning in machine.tree.warnings:
         if warning.code is WarningCode.PEER_ACCESS_ASSUMED or (
@@ -50,7 +50,7 @@ def of_topology(machine: Machine, answers: Answers) -> Iterator[Finding]:
         ):
             # A state of the machine, no fault.
             linked = "; pairs with NVLink copy over it" if machine.tree.peer_links else ""
-            answers.statements.append(f"{STOCK_DRIVER}{linked} ({_origin(machine.facts, warning)})")
+            answers.notes.append(f"{STOCK_DRIVER}{linked} ({_origin(machine.facts, warning)})")
         elif warning.code is WarningCode.NO_PEER_ACCESS and not machine.models and _has_only_staged_pairs(machine):
             text = f"{warning.text}; this is normal for GeForce cards: state the model (--gpu)"
             answers.statements.append(f"{text} ({_origin(machine.facts, warning)})")

@@ -161,7 +161,7 @@ def within_text(forecast: CollectiveForecast) -> str:
     low, high = row.get("earliest_us", row["time_us"]), row.get("latest_us", row["time_us"])
     expected = " to ".join(dict.fromkeys(duration_text(time * 1e-6) for time in (low, high)))
     through = " through host memory" if set(forecast.transports) == {"SHM"} else ""
-    relation = "less than the forecast" if row["measured_us"] < low else "forecast"
+    relation = "faster than the forecast" if row["measured_us"] < low else "forecast"
     late = "" if is_within(forecast) else f", {row['measured_us'] / high:.2f} times the longest expected time"
     return (
         f"{forecast.operation} of {size_text(float(row['size_bytes']))}{through} lasts "

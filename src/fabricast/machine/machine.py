@@ -183,8 +183,11 @@ class Machine:
 
     @cached_property
     def has_direct_copies(self) -> bool:
-        """Whether copies of a pair of GPUs were measured that has peer access, or is only assumed to have none."""
+        """Whether a file states that a pair has peer access, or copies of a pair were measured that may have it."""
         gpus = set(self.tree.accelerator_names)
+        is_granted = any(not fact.value for fact in self.facts.of(Quantity.PEER_ACCESS))
+        if is_granted and len(set(self.tree.staged_pairs)) < len(gpus) * (len(gpus) - 1):
+            return True
         is_assumed = any(one.code is WarningCode.PEER_ACCESS_ASSUMED for one in self.tree.warnings)
         staged = set() if is_assumed else set(self.tree.staged_pairs)
         return any(set(flow) <= gpus and flow not in staged for graph in self.graphs for flow in graph.flows)

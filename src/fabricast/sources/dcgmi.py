@@ -76,14 +76,15 @@ def _of_status(text: Text, links: dict[str, tuple[int, str]]) -> Iterator[Fact]:
 
 
 def _of_health(text: Text) -> Iterator[Fact]:
-    """Yield the links that health checks call down; the same ones of several GPUs may mean that there is no bridge."""
+    """Yield the links that health checks call down; all of each GPU may mean that there is no bridge."""
     down: dict[str, set[str]] = {}
     lines: dict[str, int] = {}
     for number, line in text.lines(lambda line: "NvLink" in line):
         if (match := _HEALTH.search(line)) is not None:
             down.setdefault(match[1], set()).add(match[2])
             lines.setdefault(match[1], number)
-    if len(down) > 1 and len({frozenset(links) for links in down.values()}) == 1:
+    numbers = {tuple(sorted(map(int, links))) for links in down.values()}
+    if len(numbers) == 1 and all(one == tuple(range(len(one))) for one in numbers):
         yield _all_down(text, list(down), next(iter(lines.values())))
         return
     for gpu, links in down.items():

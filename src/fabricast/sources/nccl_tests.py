@@ -237,7 +237,7 @@ def _alone(text: Text, heading: _Heading) -> Fact:
 
 
 def _unfinished(text: Text, heading: _Heading, rows: list[NcclTestsRow]) -> Fact | None:
-    """Return that a run ends before its largest size: a cause if Slurm ended it, else a note, as the file may be cut."""
+    """Return that a run ends before its largest size: a cause if Slurm ended it; else a note, files may be cut."""
     last = max((row.size_bytes for row in rows), default=0)
     # Sizes are multiples of the number of ranks.
     if heading.is_finished or not rows or 2 * last > heading.largest_bytes:

@@ -82,7 +82,7 @@ def _stopped(text: Text, problems: Sequence[InputError]) -> Fact | None:
         place = "before the first row of its matrices"
     elif len(titles) == 1 and (last.startswith("D\\D") or last in titles):
         place = f"before the first row of '{titles[0]}'"
-    elif len(titles) == 1 and has_access and _ENDS_IN_MATRIX.match(last):
+    elif len(titles) == 1 and "P2P=Disabled" in titles[0] and has_access and _ENDS_IN_MATRIX.match(last):
         place = f"{'in' if problems else 'after'} '{titles[0]}'{'' if problems else ', where direct copies follow'}"
     else:
         return None

@@ -23,7 +23,10 @@ def test_a_slow_gpu_of_a_matrix_is_named_without_topology(first):
     # One slow pair, or two halves of a machine, are no slow GPU.
     halves = [[25.0 if one // 2 == other // 2 else 9.0 for other in range(4)] for one in range(4)]
     pair = [[3.9 if {one, other} == {0, 1} else 25.0 for other in range(4)] for one in range(4)]
-    assert not first(peer_test(halves)).findings and not first(peer_test(pair)).findings
+    assert not first(peer_test(halves)).findings
+    of_pair = first(peer_test(pair)).findings[0]
+    assert of_pair.cause == "slow_pair"
+    assert of_pair.text.startswith("direct copies 0>1, 1>0 reach 3.9 GB/s, the other 10 at least 25 GB/s")
 
 
 def test_direct_copies_slower_than_host_memory_are_named_without_topology(first):
@@ -129,7 +132,7 @@ def links_of(*counts, model="NVIDIA A100-SXM4-80GB", inactive=0, uuid="GPU-1"):
 def test_only_links_that_are_stated_as_inactive_are_a_fault(first):
     assert not first(links_of(12, 12, 1)).findings
     found = first(links_of(12, 12, inactive=2))
-    assert found.findings[0].text == "GPU 0: NVLink 11, 10 inactive, 10 of 12 links work, on other GPUs 12"
+    assert found.findings[0].text == "GPU 0: NVLinks 11, 10 inactive, 10 of 12 links work, on other GPUs 12"
     # The only GPU of a text: on an SXM board it is a fault, with a bridge it may be none.
     assert causes_of(first(links_of(6, model="Tesla V100-SXM2-32GB", inactive=2, uuid="..."))) == ["gpu_errors"]
     bridged = first(links_of(12, model="NVIDIA A40", inactive=8))

@@ -72,7 +72,7 @@ def test_stock_geforce_gets_no_remedy_that_cannot_work(diagnosed):
     text = peer_test(rates, disabled=pairs)
     log = nccl_tests("all_reduce", 4, {1 << 26: 9000.0}, "NVIDIA GeForce RTX 4090")
     found = diagnosed({"gpu": "RTX 4090"}, topo=topology, p2p=text, log=log)
-    assert any("a modified driver changes that, settings do not" in one for one in found.statements)
+    assert any("a modified driver changes that, settings do not" in one for one in found.notes)
     for finding in found.findings:
         assert not any(word in finding.remedy for word in ("ACS", "IOMMU", "NCCL_P2P_LEVEL")), finding
 

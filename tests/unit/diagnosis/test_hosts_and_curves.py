@@ -200,7 +200,7 @@ def test_the_row_of_a_narrow_link_in_a_table_of_nvidia_smi_is_named(workstation,
     (tmp_path / "gpus.csv").write_text(head + "\n")
     for text, message in (
         (head, "has no row of a GPU below the names of the columns"),
-        (head.replace("index, ", "") + "\n", "lacks the column index: add it to --query-gpu"),
+        (head.replace("index, ", "").replace("pci.bus_id, ", "") + "\n", "has neither the column index nor pci.bus_id"),
         ("\n".join([head, *rows, rows[1].replace(" 4,", " 16,", 1)]), "has another row of GPU 1 that differs"),
     ):
         (tmp_path / "gpus.csv").write_text(text + "\n")
