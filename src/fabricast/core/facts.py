@@ -96,6 +96,8 @@ class Quantity(StrEnum):
     NCCL_PROBLEM = "problem that NCCL states"
     #: Text: error of Open MPI, UCX, libfabric or perftest; its subject is the host.
     MPI_PROBLEM = "problem that MPI states"
+    #: Text: a library sends its messages over TCP.
+    TCP = "messages over TCP"
     #: True, at the line after which no process goes on.
     MPI_ABORTED = "end of a run"
     #: `MessageTime`: time of messages between processes.

@@ -17,12 +17,14 @@ from fabricast.diagnosis.measured import without_refuted_links
 from fabricast.diagnosis.messages import (
     agreement,
     count_of_files,
+    different_paths,
+    has_unknown_pairs,
     late_rendezvous,
     longer_than_larger,
     slow_message_files,
 )
 from fabricast.diagnosis.mpi_problems import mpi_notes, mpi_problems
-from fabricast.diagnosis.ports import compare_with_ports, unequal_packets, unusable_addresses
+from fabricast.diagnosis.ports import compare_with_ports, messages_over_tcp, unequal_packets, unusable_addresses
 from fabricast.diagnosis.ranking import ranked
 from fabricast.diagnosis.runs import slow_runs
 from fabricast.diagnosis.settings import switched_off_links
@@ -133,6 +135,8 @@ def diagnose_facts(facts: Facts, options: MachineOptions) -> Diagnosis:
     answers.findings += mpi_problems(facts)
     answers.findings += [*slow_message_files(facts), *longer_than_larger(facts), *late_rendezvous(facts), *of_fabric]
     answers.within += agreement(facts)
+    answers.notes += different_paths(facts)
+    answers.findings += messages_over_tcp(facts)
     compare_with_ports(facts, answers)
     answers.damaged += damaged_fabrics
     answers.statements += [*stated(facts), *mpi_notes(facts)]
@@ -226,13 +230,15 @@ def _missing(facts: Facts, options: MachineOptions, error: InputError) -> str:
         which = "one table of an operation of MPI has" if count_of_files(facts) == 1 else "these operations of MPI have"
         return f"{which} no expectation: add the same test of other hosts, of another library, or of other settings"
     if any(facts.of(Quantity.MESSAGE_TIME)):
-        which = "one file of messages has no expectation"
-        if count_of_files(facts) > 1:
-            which = "the files of messages have no number of processes in common, by which they are compared"
-        return (
-            f"{which}: add the same test of other hosts, or 'ibstat' for the rate of the ports; 'fabricast fit' prints "
-            "the parameters of all files"
-        )
+        which = "a single test has nothing to be compared with"
+        if count_of_files(facts) > 1 and has_unknown_pairs(facts):
+            which = "a test of several pairs does not print their number, by which files are compared"
+        elif any(different_paths(facts)):
+            which = "the files are of different paths between processes"
+        elif count_of_files(facts) > 1:
+            which = "the tests of the files have no size and number of processes in common"
+        ports = "" if any(facts.of(Quantity.PORT_RATE)) else ", or 'ibstat' for the rate of the ports"
+        return f"{which}: add the same test between other hosts{ports}; 'fabricast fit' prints the parameters of each"
     if facts.blocks_of(Content.NETWORK):
         return (
             "no port or cable of the network is slower than most others: 'fabricast map --network' finds the hot links "

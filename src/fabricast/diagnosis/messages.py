@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +23,10 @@ _LONGER = 2.0
 #: Size in bytes from which rates decide.
 _LARGE = 2.0**16
 _MOST_NAMES = 8
+#: Ratio of the times of small messages from which two files are of different paths, and difference in s of latencies
+#: that switches between hosts may explain.
+_OTHER_PATH, _SWITCHES_S = 2.0, 0.6e-6
+_DISTANCE = "count the switches between these hosts, each of which costs 0.1 to 0.3 us"
 #: Number of sizes from which protocols are searched, and of sizes that each has.
 _FEWEST_SIZES, _FEWEST_OF_PROTOCOL = 8, 3
 _CHECK_FILE = (
@@ -52,7 +57,9 @@ def _tests(facts: Facts) -> list[_Times]:
     names: dict[tuple[object, ...], str] = {}
     for fact in facts.of(Quantity.MESSAGE_TIME, Quantity.OPERATION_TIME):
         one = fact.value
-        test = (one.path, one.convention, one.processes)
+        # The times of an unknown number of pairs are compared with no other file.
+        alone = fact.place.path if _lacks_pairs(fact) else ""
+        test = (one.path, one.convention, one.processes, alone)
         tables = tests.setdefault(test, {})
         name = names.setdefault((*test, fact.place.path), fact.place.path)
         if fact.program in _EACH_SIZE_ONCE and one.size_bytes in tables.get(name, {}):
@@ -65,11 +72,44 @@ def _tests(facts: Facts) -> list[_Times]:
     return list(tests.values())
 
 
+def _lacks_pairs(fact: Fact) -> bool:
+    """Return whether a time is of several pairs whose number the program does not print."""
+    return fact.quantity is Quantity.MESSAGE_TIME and fact.value.processes is None
+
+
+def has_unknown_pairs(facts: Facts) -> bool:
+    """Return whether a file does not print the number of its pairs."""
+    return any(_lacks_pairs(fact) for fact in facts.of(Quantity.MESSAGE_TIME))
+
+
+def different_paths(facts: Facts) -> Iterator[str]:
+    """Yield the files of one test each of which is much faster at some sizes: those of different paths."""
+    for files in _tests(facts):
+        found = _crossing(files)
+        if found is not None:
+            small, large = found
+            yield (
+                f"{small} has the shorter small messages and {large} the faster large ones, as within and between "
+                "hosts: they are not compared"
+            )
+
+
+def _crossing(files: _Times) -> tuple[str, str] | None:
+    """Return the file with the shortest small messages and that with the fastest large ones, if both differ much."""
+    sizes = _common_sizes(files)
+    if not sizes or sizes[-1] < _LARGE or _is_operation(files):
+        return None
+    ratios = _ratios(files, sizes)
+    small, large = (min(ratios, key=lambda name: ratios[name][place]) for place in (0, -1))
+    is_crossing = ratios[large][0] > _OTHER_PATH and ratios[small][-1] > _SLOW
+    return (small, large) if is_crossing else None
+
+
 def slow_message_files(facts: Facts) -> Iterator[Finding]:
     """Yield the files whose messages are slower than the same test in the fastest other file."""
     for files in _tests(facts):
         sizes = _common_sizes(files)
-        if not sizes:
+        if not sizes or _crossing(files) is not None:
             continue
         ratios = _ratios(files, sizes)
         has_rates = sizes[-1] >= _LARGE and not _is_operation(files)
@@ -80,7 +120,10 @@ def slow_message_files(facts: Facts) -> Iterator[Finding]:
         if late:
             worst = max(late, key=lambda name: ratios[name].max())
             size = sizes[int(np.argmax(ratios[worst]))]
-            yield _finding(files, late, size, "last", SYMPTOM + 0.5)
+            found = _finding(files, late, size, "last", SYMPTOM + 0.5)
+            times = [of_file[size].value.time_s for of_file in files.values()]
+            is_distance = not slow and max(times) - min(times) < _SWITCHES_S and not _is_operation(files)
+            yield replace(found, remedy=f"{_DISTANCE}; {found.remedy}", gain=MINOR) if is_distance else found
 
 
 def agreement(facts: Facts) -> Iterator[str]:
@@ -167,7 +210,13 @@ def _kind(files: _Times) -> str:
 
 def _in_rate(files: _Times, names: Sequence[str], size: float) -> str:
     rates = [files[name][size].value.bytes_per_s / 1e9 for name in names]
-    return f"{' to '.join(dict.fromkeys(f'{one:.3g}' for one in (min(rates), max(rates))))} GB/s"
+    low_high = " to ".join(dict.fromkeys(f"{one:.3g}" for one in (min(rates), max(rates))))
+    return f"{low_high} GB/s{each_way(files[names[0]][size])}"
+
+
+def each_way(fact: Fact) -> str:
+    """Return words about tests in both directions, whose rate is that of one."""
+    return " in each direction" if "bidirectional" in fact.value.path or fact.value.path.endswith("biband") else ""
 
 
 def _in_time(files: _Times, names: Sequence[str], size: float) -> str:

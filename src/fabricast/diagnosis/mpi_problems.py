@@ -188,6 +188,11 @@ _KNOWN = (
         "'ucx_info -d' lists the devices of a host",
     ),
     KnownProblem(
+        r"lost communication with a remote daemon",
+        "a host of the job is lost",
+        "look at this host: is it up, did its kernel end the process ('dmesg', out of memory), does its network work",
+    ),
+    KnownProblem(
         r"unable to reliably start",
         "mpirun cannot start its daemon on a host",
         "the lines before this message name the reason: ssh, search path, or a firewall",

@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 
 from fabricast.core.facts import Fact, Facts, Quantity
 from fabricast.core.findings import Finding
-from fabricast.core.number_text import size_text
+from fabricast.core.number_text import duration_text, size_text
 from fabricast.diagnosis.answers import Answers
+from fabricast.diagnosis.messages import each_way
 from fabricast.diagnosis.weights import ACCESS, MINOR, SYMPTOM
 
 #: Size in bytes from which a test reaches the rate of a port.
 _LARGE = 2.0**16
 #: Shares of the rate of a port: below the first, messages are slow; above the second, they use no or several ports.
 _SLOW, _MOST = 0.8, 1.02
+#: Share of the rate of a port that TCP rarely exceeds, largest small message in bytes, and its time in s over TCP.
+_OF_TCP, _SMALL, _TCP_S = 0.25, 64.0, 8e-6
+_OVER_TCP = (
+    "check that MPI uses the network cards: Open MPI with '--mca pml ucx' ('ompi_info | grep ucx'), Intel MPI with "
+    "I_MPI_OFI_PROVIDER=mlx, MPICH with FI_PROVIDER=verbs or ucx"
+)
 #: Program whose messages always pass through a network card.
 _OVER_CARDS = "perftest"
 _BYTES_PER_GBIT = 1.25e8
@@ -28,22 +36,60 @@ def compare_with_ports(facts: Facts, answers: Answers) -> None:
     rates = set(facts.values(Quantity.PORT_RATE))
     if len(rates) != 1:
         return
-    gbit_s = rates.pop()
+    gbit_s, ports = rates.pop(), _ports_of_host(facts)
     for fact in _fastest(facts):
         one = fact.value
         share = one.bytes_per_s / (gbit_s * _BYTES_PER_GBIT)
+        used = 1 if share <= _MOST else ports
         text = (
-            f"the fastest messages of {one.path} reach {one.bytes_per_s / 1e9:.3g} GB/s ({size_text(one.size_bytes)}), "
-            f"{100 * share:.0f} % of the {gbit_s:g} Gbit/s of a port"
+            f"the fastest messages of {one.path} reach {one.bytes_per_s / 1e9:.3g} GB/s{each_way(fact)} "
+            f"({size_text(one.size_bytes)}), {100 * share / used:.0f} % of "
+            f"{f'the {gbit_s:g} Gbit/s of a port' if used == 1 else f'the {used} ports of {gbit_s:g} Gbit/s'}"
         )
-        if share > _MOST:
+        if share > _MOST * ports:
             continue
-        if share >= _SLOW:
-            answers.within.append(text)
+        if share >= _SLOW * used:
+            more = f"; the host has {ports} active ports, of which they use one" if used < ports else ""
+            answers.within.append(f"{text}{more}")
         elif fact.program == _OVER_CARDS:
             answers.findings.append(Finding("below_port_rate", text, _REMEDY, SYMPTOM, origin=str(fact.place)))
         else:
-            answers.doubtful.append(f"{text}, if the processes are on different hosts")
+            remedy = _OVER_TCP if share < _OF_TCP else _REMEDY
+            text += ", if the processes are on different hosts"
+            answers.findings.append(Finding("below_port_rate", text, remedy, MINOR, origin=str(fact.place)))
+    late = [fact for fact in facts.of(Quantity.MESSAGE_TIME) if _is_late(fact)]
+    if late:
+        first = min(late, key=lambda fact: fact.value.size_bytes)
+        text = (
+            f"messages of {first.value.path} of {size_text(first.value.size_bytes)} last "
+            f"{duration_text(first.value.time_s)}, as over TCP; network cards of {gbit_s:g} Gbit/s need 1 to 3 us"
+        )
+        answers.findings.append(Finding("messages_over_tcp", text, _OVER_TCP, MINOR, origin=str(first.place)))
+
+
+def _ports_of_host(facts: Facts) -> int:
+    """Return the number of active ports of a host, the largest of several hosts."""
+    hosts = Counter(
+        (fact.place.path, fact.subject[0].rpartition(" port ")[0].rpartition(" ")[0])
+        for fact in facts.of(Quantity.PORT_RATE)
+    )
+    return max(hosts.values())
+
+
+def _is_late(fact: Fact) -> bool:
+    """Return whether a small message of one pair takes as long as over TCP."""
+    one = fact.value
+    return (
+        one.convention == "one_way" and one.processes in (None, 1) and one.size_bytes <= _SMALL and one.time_s > _TCP_S
+    )
+
+
+def messages_over_tcp(facts: Facts) -> Iterator[Finding]:
+    """Yield that a library states to send over TCP although the host has active ports of InfiniBand."""
+    if any(facts.of(Quantity.PORT_RATE)):
+        for fact in facts.of(Quantity.TCP):
+            yield Finding("messages_over_tcp", fact.value, _OVER_TCP, ACCESS, origin=str(fact.place))
+            return
 
 
 def unusable_addresses(facts: Facts) -> Iterator[Finding]:

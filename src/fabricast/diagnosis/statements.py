@@ -82,6 +82,10 @@ _CAUSES = {
         ACCESS,
         "ulimit -l unlimited: /etc/security/limits.conf (memlock), in containers --ulimit memlock=-1",
     ),
+    "timeouts": (
+        SYMPTOM,
+        "check the counters and links of the fabric; MPICH_OFI_CXI_COUNTER_REPORT=5 prints the network cards",
+    ),
     "lost_packets": (
         SYMPTOM,
         "check that hosts, switches and tunnels have one MTU, errors of cables ('ethtool -S'), and drops of switches",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import insort
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -11,6 +12,8 @@ from numpy.typing import ArrayLike, NDArray
 from fabricast.maxrate.fitting import MaxRateRegressor, TimeRegressor
 from fabricast.maxrate.models import FORMS
 
+#: Form whose ranges are fitted fast enough to try all divisions.
+_EXACT = "postal"
 #: Ratio of times from which messages use a protocol for too large sizes.
 _LATE = 1.3
 
@@ -34,9 +37,9 @@ class LateSwitch(NamedTuple):
 class ProtocolRegressor(TimeRegressor):
     """Max-rate models for several ranges of message sizes.
 
-    Switch points are added one at a time where they lower the corrected Akaike information criterion of the log
-    residuals most, until it no longer decreases. They are properties of a run and not of the machine, because MPI
-    libraries change them with the size of a job.
+    The switch points minimise the corrected Akaike information criterion of the log residuals: for the form ``postal``
+    over all divisions of the sizes, for others step by step, each where it lowers the criterion most. They are
+    properties of a run and not of the machine, because MPI libraries change them with the size of a job.
 
     Arguments: form: key of `fabricast.maxrate.models.FORMS`, the same in every range; protocols: largest number of
     ranges; starts: number of starting points of the fit of each range; random_state: seed of the starting points;
@@ -83,7 +86,10 @@ class ProtocolRegressor(TimeRegressor):
 
         distinct_sizes = np.unique(sizes)
         cuts = list(self.breakpoints or [])
-        if self.breakpoints is None:
+        if self.breakpoints is None and self.form == _EXACT:
+            divisions = _best_divisions(distinct_sizes, cost, self.protocols, self.fewest_sizes)
+            cuts = min(divisions, key=criterion, default=[])
+        elif self.breakpoints is None:
             lowest = criterion(cuts)
             while len(cuts) + 1 < self.protocols:
                 options = []
@@ -137,6 +143,26 @@ def late_switch(split: ProtocolRegressor, sizes: NDArray[np.float64]) -> LateSwi
             crossing = max((other.parameters_["s"] - one.parameters_["s"]) / slower, float(sizes.min()))
             found.append(LateSwitch(float(sizes[sizes >= crossing].min()), float(before.max()), time_s, other_s))
     return max(found, key=lambda switch: switch.factor, default=None)
+
+
+def _best_divisions(
+    sizes: NDArray[np.float64], cost: Callable[[tuple[float, float]], float], most: int, fewest: int
+) -> list[list[float]]:
+    """Return the switch points of least total cost for each number of ranges up to `most`.
+
+    Dynamic program: the best division of the first sizes into k ranges is that of fewer sizes into k - 1, and another.
+    """
+    ends = [-np.inf, *sizes[1:].tolist(), np.inf]
+    best: list[dict[int, tuple[float, list[float]]]] = [{0: (0.0, [])}]
+    for _ in range(min(most, sizes.size // fewest)):
+        longer: dict[int, tuple[float, list[float]]] = {}
+        for first, (total, cuts) in best[-1].items():
+            for last in range(first + fewest, sizes.size + 1):
+                found = total + cost((ends[first], ends[last]))
+                if last not in longer or found < longer[last][0]:
+                    longer[last] = found, [*cuts, ends[first]] if first else cuts
+        best.append(longer)
+    return [reached[sizes.size][1] for reached in best[1:] if sizes.size in reached]
 
 
 def _ranges(cuts: list[float], first: float, last: float) -> list[tuple[float, float]]:

@@ -49,6 +49,7 @@ _BOX = re.compile(
     r"(.{0,20}There is at least (?:one )?non-excluded one OpenFabrics device found"
     r"|.{0,20}Open MPI failed to TCP connect to a peer MPI process"
     r"|A process or daemon was unable to complete a TCP connection"
+    r"|(?:ORTE|PRTE) has lost communication with a remote daemon"
     r"|At least one pair of MPI processes are unable to reach each other)"
 )
 #: Box about the transport of Open MPI before UCX, which is harmless: the cards are used by another one.
@@ -60,14 +61,19 @@ _OLD_TRANSPORT_NOTE = (
     "Open MPI does not use the network cards by its old transport (openib), and uses UCX, PSM2 or TCP: 'ompi_info' "
     "lists what is built in"
 )
-_DETAIL = re.compile(r"\s*(?:Message|Error):\s+(\S.*)")
+#: Provider of libfabric that Intel MPI states, and those that send over TCP.
+_PROVIDER = re.compile(r"MPI startup\(\): libfabric provider: (\S{1,40})")
+_OVER_TCP = ("tcp", "sockets")
+#: Summary of Cray MPICH about its network.
+_TIMEOUTS = re.compile(r"MPICH Slingshot Network Summary: ([1-9]\d{0,12}) network timeouts")
+_DETAIL = re.compile(r"\s*(?:(?:Message|Error):\s+|Remote daemon: .{0,80}?(?=on node ))(\S.*)")
 _LOCAL_HOST = re.compile(r"\s*(?:Local host|Process 1 \(.{0,80}?\) is on host):\s+(\S+)")
 _BOX_ENDS = re.compile(r"-{40}")
 #: Messages after which no process goes on, and lines of runs that were aborted.
 _FATAL = re.compile(
     r"UCX\s+Fatal|FATAL: |[Rr]etry count exceeded|Failed status \d|Failed to modify QP|socket connection"
     r"|Couldn't (?:allocate MR|read remote)|failed to create mr|state is Down|command not found|enough slots"
-    r"|unable to reliably start|fi_getinfo|OFI [\w ]{1,60}(?:\(\))? failed ?\("
+    r"|unable to reliably start|has lost communication|fi_getinfo|OFI [\w ]{1,60}(?:\(\))? failed ?\("
     r"|Unable to initialize any transports|CmiAbortHelper|MPI_ERRORS_ARE_FATAL|An error occurred in MPI_|MPI_ABORT"
     r"|MPI_Abort|[Ff]atal error in|Primary job  ?terminated"
     r"|exited on signal|[Cc]aught signal|unable to reach each other|Failed to create UCP worker|resolve UCX endpoint"
@@ -96,6 +102,7 @@ _WORDS = (
     "command not found",
     "enough slots",
     "to reliably start",
+    "has lost communication",
     "ssh: connect",
     "modify QP",
     "the HCA's",
@@ -112,12 +119,15 @@ _WORDS = (
     "Local host:",
     "is on host:",
     "Message:",
+    "Remote daemon:",
     "Error:",
     "MPI_",
     "atal error",
     "Primary job",
     "signal",
     "----------",
+    "libfabric provider",
+    "Network Summary",
 )
 _MOST_PROBLEMS = 20
 _LONGEST_PROBLEM = 400
@@ -139,7 +149,7 @@ def _is_log(text: Text) -> bool:
     if not _may_be_error(text.raw):
         return False
     return any(
-        _message(line) is not None or _BOX.match(line) or _OLD_TRANSPORT.match(line)
+        _message(line) is not None or any(one.search(line) for one in (_BOX, _OLD_TRANSPORT, _PROVIDER, _TIMEOUTS))
         for _, line in text.lines(_may_be_error)
     )
 
@@ -185,7 +195,22 @@ def _read(text: Text) -> Iterator[Reading]:
     old = next((number for number, line in lines if _OLD_TRANSPORT.match(line)), None)
     if old is not None:
         facts.append(text.fact(Quantity.NOTE, _OLD_TRANSPORT_NOTE, old, "MPI"))
+    facts += _of_network(text, lines)
     yield Reading(facts, line=min(fact.place.line for fact in facts))
+
+
+def _of_network(text: Text, lines: list[tuple[int, str]]) -> Iterator[Fact]:
+    """Yield the provider that Intel MPI uses, and the timeouts that Cray MPICH counts."""
+    for number, line in lines:
+        if (match := _PROVIDER.search(line)) is not None:
+            words = f"Intel MPI uses the provider {match[1]} of libfabric"
+            yield text.fact(Quantity.NOTE, words, number, "Intel MPI")
+            if match[1].partition(";")[0] in _OVER_TCP:
+                yield text.fact(Quantity.TCP, f"{words}: it sends over TCP", number, "Intel MPI")
+            return
+        if (match := _TIMEOUTS.search(line)) is not None:
+            words = f"the network timed out {match[1]} times: packets were lost or delayed (Cray MPICH)"
+            yield text.fact(Quantity.CAUSE, words, number, "Cray MPICH", subject=("timeouts",))
 
 
 FORMAT = Format(
