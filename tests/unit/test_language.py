@@ -24,7 +24,7 @@ PRIVATE = re.compile(
 TERMS = re.compile(
     r"``[^`]*``|`[^`]*`|(?<!\w)\"[^\"]*\"(?!\w)|(?<!\w)'[^']*'(?!\w)|one-way|two-way|both[- ]ways"
     # Statements of slides, and output of other programs.
-    r"|one way|two ways|not found|no (?:socket )?interface found|device found|interface \(\?:found|way_of|could be judged"
+    r"|one way|two ways|not found|no (?:socket )?interface found|devices? (?:were )?found|interface \(\?:found|way_of|could be judged"
     r"|A remote load takes|Found \(|Shutting down, this might take",
     re.IGNORECASE,
 )

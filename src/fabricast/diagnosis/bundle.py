@@ -40,7 +40,7 @@ from fabricast.diagnosis.statements import (
 )
 from fabricast.diagnosis.tables import PROPOSALS, compare_tables
 from fabricast.diagnosis.topology import missing_links, of_topology, stated_links, with_unused_links
-from fabricast.diagnosis.verdict import Verdict, verdict_of
+from fabricast.diagnosis.verdict import POSSIBLE, Verdict, verdict_of
 from fabricast.diagnosis.weights import MINOR
 from fabricast.inputs.gpus import gpu_model, is_known_gpu
 from fabricast.machine.build import machine_from
@@ -118,9 +118,11 @@ class Diagnosis:
     def has_causes(self) -> bool:
         """Whether there is a cause of lost time or a damaged file: exit code 1 of the command.
 
-        Other choices of NCCL that the model prefers are proposals; hops through host memory by themselves are no fault.
+        Other choices of NCCL that the model prefers are proposals; hops through host memory by themselves are no fault,
+        nor are messages that another path may explain.
         """
-        faults = [one for one in self.findings if one.cause not in PROPOSALS]
+        possible = [one for one in self.findings if one.cause in POSSIBLE and one.gain <= MINOR]
+        faults = [one for one in self.findings if one.cause not in PROPOSALS and one not in possible]
         return bool(self.damaged or any(one.cause != "no_direct_copies" or one.gain > MINOR for one in faults))
 
 

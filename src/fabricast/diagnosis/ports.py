@@ -77,7 +77,7 @@ def _ports_of_host(facts: Facts) -> int:
 
 
 def _is_late(fact: Fact) -> bool:
-    """Return whether a small message of one pair takes as long as over TCP."""
+    """Return whether a small message of one pair lasts as long as over TCP."""
     one = fact.value
     return (
         one.convention == "one_way" and one.processes in (None, 1) and one.size_bytes <= _SMALL and one.time_s > _TCP_S

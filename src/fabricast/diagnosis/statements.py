@@ -63,7 +63,7 @@ _CHECK_DIRECT_COPIES = (
 _CAUSES = {
     "no_driver": (
         FIRST - 1.4,
-        "'dmesg' tells why: load the driver or reboot after its update; check power and slot of GPUs that are missing",
+        "read 'dmesg': load the driver or reboot after its update; check power and slot of GPUs that are missing",
     ),
     "no_mpi": (FIRST - 0.4, "build nccl-tests with MPI: make clean, then make MPI=1 MPI_HOME=DIRECTORY"),
     "stopped": (

@@ -26,7 +26,7 @@ ONE_RANK = "is of one rank, which sends nothing: start more ('-g 8'; with mpirun
 
 
 #: Causes that another reason than a fault may explain, such as the path between two hosts.
-_POSSIBLE = ("slow_messages", "late_messages", "below_port_rate", "messages_over_tcp")
+POSSIBLE = ("slow_messages", "late_messages", "below_port_rate", "messages_over_tcp")
 #: Causes that files state, which no measurement shows.
 _OF_FILES = ("mpi_warning", "nccl_warning", WarningCode.NO_PEER_ACCESS)
 
@@ -92,7 +92,7 @@ def verdict_of(
             if first.cause == WarningCode.NO_PEER_ACCESS:
                 return Verdict(VerdictKind.STATED, f"{first.text}{place}; measured: {'; '.join(_shown(within))}")
             return Verdict(VerdictKind.WITHIN, f"{'; '.join(_shown(within))}; also: {first.text}{place}")
-        if first.cause in _POSSIBLE and first.gain <= MINOR:
+        if first.cause in POSSIBLE and first.gain <= MINOR:
             return Verdict(VerdictKind.DOUBTFUL, f"{first.text}{place}")
         if first.gain <= MINOR:
             return Verdict(VerdictKind.NOTHING, f"{first.text}{place}")

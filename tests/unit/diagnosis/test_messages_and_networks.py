@@ -39,7 +39,7 @@ def test_the_slow_one_of_several_files_is_named(tmp_path):
     assert not fc.diagnose(files[:2]).findings
     # One file has no expectation.
     one = fc.diagnose(files[2])
-    assert str(one.verdict).startswith("nothing could be judged: one file of messages") and not one.has_causes
+    assert str(one.verdict).startswith("nothing could be judged: a single test") and not one.has_causes
 
 
 def test_late_small_messages_of_one_host_are_named(tmp_path):
