@@ -23,6 +23,7 @@ _AFTER_THROTTLING = "check cooling, power cables and power supply; 'nvidia-smi -
 _AFTER_CABLES = "check cable, transceiver and port of the switch ('ibstat', 'mlxlink -d DEVICE')"
 #: Advice for network cards by words of their state; that for cables otherwise.
 _AFTER_CARDS = {
+    "counted errors": "clear the counters ('perfquery -R'), compare them after an hour, then replace cable or module",
     "supports": "check cable, port of the switch and 'ethtool' on both sides (autonegotiation, forced speeds)",
     "of PCIe": "check slot, riser, bifurcation and the PCIe generation in the BIOS ('sudo lspci -vv', LnkSta)",
     "power": "check the power cables of the card, and the power limit of its slot in the BIOS",
@@ -61,6 +62,10 @@ _CHECK_DIRECT_COPIES = (
 )
 #: Weight and remedy of causes that a run or a single line states, by their kind.
 _CAUSES = {
+    "fabric_manager": (
+        FIRST - 1.4,
+        "install the fabric manager of the driver's version and restart it ('systemctl restart nvidia-fabricmanager')",
+    ),
     "no_driver": (
         FIRST - 1.4,
         "read 'dmesg': load the driver or reboot after its update; check power and slot of GPUs that are missing",

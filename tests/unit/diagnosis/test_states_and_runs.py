@@ -183,3 +183,36 @@ def test_a_host_that_is_lost_is_named(first):
     assert "on node gpu-004" in found.findings[0].text
     assert causes_of(first("MPICH Slingshot Network Summary: 14 network timeouts\n")) == ["timeouts"]
     assert not facts_of_text("MPICH Slingshot Network Summary: 0 network timeouts\n").values(Quantity.CAUSE)
+
+
+MANAGER = "[Nov 24 2026 08:11:09] [{}] [tid 4140] {}\n"
+
+
+def test_the_log_of_the_fabric_manager_states_faults(first):
+    switch = MANAGER.format("ERROR", "detected NVSwitch fatal error 20034 on fid 0 on pci 00000000:88:00.0 port 30")
+    assert states_of(switch) == [("0000:88:00.0", "fatal error of an NVSwitch or its NVLinks (SXid 20034)")]
+    assert "reset all GPUs together" in first(switch).findings[0].remedy
+    versions = "fabric manager NVIDIA GPU driver interface version 550.54.15 don't match with driver version 550.90.07."
+    found = first(MANAGER.format("ERROR", versions))
+    assert "the fabric manager 550.54.15 does not fit the driver 550.90.07," in found.findings[0].text
+    assert not first(MANAGER.format("INFO", "Detected 4 NVSwitches")).findings
+
+
+def test_ports_of_mlxlink_and_perfquery(first):
+    link = "Physical state : LinkUp\nState : {}\nSpeed : IB-{}\nEnabled Link Speed : 0x000000c1 (NDR,HDR,SDR)\n"
+    assert first(link.format("Active", "HDR")).findings[0].text == "a port runs at HDR, NDR is enabled"
+    assert not first(link.format("Active", "NDR")).findings
+    assert first(link.format("Polling", "N/A")).findings[0].text == "a port is Polling (LinkUp)"
+    counters = (
+        "# Port counters: Lid 34 port 1\nSymbolErrorCounter:..............{}\nPortXmitWait:....................42119\n"
+    )
+    assert "SymbolErrorCounter 65,535" in first(counters.format(65535)).findings[0].text
+    assert not first(counters.format(2)).findings
+
+
+def test_lines_of_vllm_are_notes():
+    line = "WARNING custom_all_reduce.py:134] Custom allreduce is disabled because {}. To silence this warning, x\n"
+    (known,) = facts_of_text(line.format("it's not supported on more than two PCIe-only GPUs")).values(Quantity.NOTE)
+    assert "as usual for more than two GPUs without NVLink" in known
+    (other,) = facts_of_text(line.format("of an unsupported world size: 6")).values(Quantity.NOTE)
+    assert other.endswith("is disabled because of an unsupported world size: 6")

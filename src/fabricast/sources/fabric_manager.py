@@ -1,0 +1,53 @@
+"""Reader of the log of NVIDIA's fabric manager, without which GPUs behind NVSwitches do not start."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from fabricast.core.facts import Content, Quantity
+from fabricast.sources.text import Format, Reading, Text
+
+_PROGRAM = "fabric manager"
+_LINE = re.compile(
+    r"^\[[A-Z][a-z]{2} \d{1,2} \d{4} [\d:]{8}\] \[(INFO|WARNING|ERROR|CRITICAL)\] \[tid \d{1,9}\] (.{1,400})"
+)
+_ADDRESS = r"([0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7])"
+_SWITCH = re.compile(rf"NVSwitch (non-)?fatal error (\d{{1,6}}) .{{0,60}}?pci {_ADDRESS}(.{{0,60}})")
+_TRAINING = re.compile(rf"NVLink training failed .{{0,80}}?{_ADDRESS}")
+_VERSIONS = re.compile(r"version ([\d.]{3,20}) don't match with driver version ([\d.]{3,20})")
+
+
+def _read(text: Text) -> Iterator[Reading]:
+    facts = []
+    for number, line in text.lines(lambda line: "] [tid " in line):
+        if (match := _LINE.match(line)) is None or match[1] == "INFO":
+            continue
+        words = match[2].strip()
+        if (found := _SWITCH.search(words)) is not None and not found[1]:
+            state = f"fatal error of an NVSwitch or its NVLinks (SXid {found[2]})"
+            subject = (found[3].lower()[-12:],)
+            facts.append(text.fact(Quantity.GPU_STATE, state, number, _PROGRAM, subject=subject))
+        elif (found := _TRAINING.search(words)) is not None:
+            subject = (found[1].lower()[-12:],)
+            facts.append(text.fact(Quantity.GPU_STATE, "its NVLinks do not start", number, _PROGRAM, subject=subject))
+        elif (found := _VERSIONS.search(words)) is not None:
+            state = f"the fabric manager {found[1]} does not fit the driver {found[2]}, so that NVLinks do not start"
+            facts.append(text.fact(Quantity.CAUSE, state, number, _PROGRAM, subject=("fabric_manager",)))
+        elif match[1] in ("ERROR", "CRITICAL"):
+            note = f'the fabric manager states: "{words[:160]}"'
+            facts.append(text.fact(Quantity.NOTE, note, number, _PROGRAM))
+    note = text.fact(Quantity.NOTE, "no error in the log of the fabric manager", 0, _PROGRAM)
+    yield Reading(facts or [note])
+
+
+FORMAT = Format(
+    _PROGRAM,
+    Content.STATES,
+    "cp /var/log/fabricmanager.log .",
+    "[Nov 24 2026 08:11:09] [ERROR] [tid 4140] detected NVSwitch fatal error 20034 on fid 0 on pci 00000000:88:00.0",
+    lambda text: "] [tid " in text.raw and any(_LINE.match(line) for _, line in text.lines()),
+    _read,
+    "fabric_manager.log",
+    versions="`/var/log/fabricmanager.log`: errors of NVSwitches, NVLinks that do not start, versions that do not fit",
+)
