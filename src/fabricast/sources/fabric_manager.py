@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from fabricast.core.facts import Content, Quantity
+from fabricast.core.facts import Content, Fact, Quantity
 from fabricast.sources.text import Format, Reading, Text
 
 _PROGRAM = "fabric manager"
@@ -15,11 +15,11 @@ _LINE = re.compile(
 _ADDRESS = r"([0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7])"
 _SWITCH = re.compile(rf"NVSwitch (non-)?fatal error (\d{{1,6}}) .{{0,60}}?pci {_ADDRESS}(.{{0,60}})")
 _TRAINING = re.compile(rf"NVLink training failed .{{0,80}}?{_ADDRESS}")
-_VERSIONS = re.compile(r"version ([\d.]{3,20}) don't match with driver version ([\d.]{3,20})")
+_VERSIONS = re.compile(r"version ([\d.]{3,20}) don't match with driver version ([\d.]{3,20}\d)")
 
 
 def _read(text: Text) -> Iterator[Reading]:
-    facts = []
+    facts = list[Fact]()
     for number, line in text.lines(lambda line: "] [tid " in line):
         if (match := _LINE.match(line)) is None or match[1] == "INFO":
             continue
@@ -37,8 +37,8 @@ def _read(text: Text) -> Iterator[Reading]:
         elif match[1] in ("ERROR", "CRITICAL"):
             note = f'the fabric manager states: "{words[:160]}"'
             facts.append(text.fact(Quantity.NOTE, note, number, _PROGRAM))
-    note = text.fact(Quantity.NOTE, "no error in the log of the fabric manager", 0, _PROGRAM)
-    yield Reading(facts or [note])
+    healthy = text.fact(Quantity.NOTE, "no error in the log of the fabric manager", 0, _PROGRAM)
+    yield Reading(facts or [healthy])
 
 
 FORMAT = Format(

@@ -25,6 +25,8 @@ _MOST_COUNTS = {
     "ExcessiveBufferOverrunErrors": 1,
     "PortXmitDiscards": 1000,
 }
+#: Count that no counter reaches, for those that are no errors.
+_NEVER = 1 << 80
 _PORT = re.compile(r"# Port (?:extended )?counters: Lid (\d{1,6}) port (\d{1,3})")
 
 
@@ -44,24 +46,23 @@ def _of_link(text: Text) -> Iterator[Fact]:
     for number, line in text.lines():
         if (match := _FIELD.match(line)) is not None:
             fields.setdefault(match[1], (match[2], number))
-    if not _is_mlxlink(text):
+    if not _is_mlxlink(text) or "Enabled Link Speed" not in fields:
         return
-    speed, line = fields.get("Speed", ("", 0))
-    enabled, _ = fields["Enabled Link Speed"]
+    nothing = ("", 0)
+    speed, enabled = fields.get("Speed", nothing), fields["Enabled Link Speed"][0]
     names = re.findall(r"\b[A-Z]{2,3}R(?:10)?\b", enabled.partition("(")[2])
     best = max((name for name in names if name in _SPEEDS), key=_SPEEDS.index, default="")
-    now = next((name for name in reversed(_SPEEDS) if speed.removeprefix("IB-").startswith(name)), "")
-    state, place = fields.get("State", ("", 0))
-    if state not in ("Active", "N/A", ""):
-        physical = fields.get("Physical state", ("", 0))[0]
-        words = f"is {state}{f' ({physical})' if physical else ''}"
-        yield text.fact(Quantity.CARD_STATE, words, place, _PROGRAM, subject=("a port",))
+    now = next((name for name in reversed(_SPEEDS) if speed[0].removeprefix("IB-").startswith(name)), "")
+    state, physical = fields.get("State", nothing), fields.get("Physical state", nothing)[0]
+    if state[0] not in ("Active", "N/A", ""):
+        words = f"is {state[0]}{f' ({physical})' if physical else ''}"
+        yield text.fact(Quantity.CARD_STATE, words, state[1], _PROGRAM, subject=("a port",))
     elif now and best and _SPEEDS.index(now) < _SPEEDS.index(best):
         words = f"runs at {now}, {best} is enabled"
-        yield text.fact(Quantity.CARD_STATE, words, line, _PROGRAM, subject=("a port",))
-    advice, line = fields.get("Recommendation", ("", 0))
-    if advice and not advice.startswith(_HEALTHY):
-        yield text.fact(Quantity.NOTE, f'mlxlink recommends: "{advice}"', line, _PROGRAM)
+        yield text.fact(Quantity.CARD_STATE, words, speed[1], _PROGRAM, subject=("a port",))
+    advice = fields.get("Recommendation", nothing)
+    if advice[0] and not advice[0].startswith(_HEALTHY):
+        yield text.fact(Quantity.NOTE, f'mlxlink recommends: "{advice[0]}"', advice[1], _PROGRAM)
 
 
 def _of_counters(text: Text) -> Iterator[Fact]:
@@ -72,10 +73,9 @@ def _of_counters(text: Text) -> Iterator[Fact]:
         if (match := _PORT.match(line)) is not None:
             yield from _counted(text, port, high, first)
             port, high = f"port {match[2]} of LID {match[1]}", []
-        elif (match := _COUNTER.match(line)) is not None and match[1] in _MOST_COUNTS:
-            if int(match[2]) >= _MOST_COUNTS[match[1]]:
-                first = first if high else number
-                high.append(f"{match[1]} {int(match[2]):,}")
+        elif (match := _COUNTER.match(line)) is not None and int(match[2]) >= _MOST_COUNTS.get(match[1], _NEVER):
+            first = first if high else number
+            high.append(f"{match[1]} {int(match[2]):,}")
     yield from _counted(text, port, high, first)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from fabricast.core.facts import Content, Quantity
+from fabricast.core.facts import Content, Fact, Quantity
 from fabricast.sources.text import Format, Reading, Text
 
 _PROGRAM = "vLLM"
@@ -13,8 +13,8 @@ _NCCL = re.compile(r"(?:vLLM|sglang) is using nccl==([\d.]{3,12})")
 #: Notes by words of a line: what a program does, and why.
 _NOTES = {
     "not supported on more than two PCIe-only GPUs": (
-        "the program uses NCCL for all_reduce, as usual for more than two GPUs without NVLink: its own kernel (custom "
-        "allreduce) needs NVLink there"
+        "the program uses NCCL for all_reduce, as usual for more than two GPUs without NVLink: its kernel (custom allreduce) "
+        "needs NVLink there"
     ),
     "your platform lacks GPU P2P capability or P2P test failed": (
         "the program uses NCCL for all_reduce, since its test of direct copies failed: p2pBandwidthLatencyTest and "
@@ -31,13 +31,13 @@ def _is_log(text: Text) -> bool:
 
 
 def _read(text: Text) -> Iterator[Reading]:
-    facts = {}
+    facts = dict[str, Fact]()
     for number, line in text.lines(lambda line: "nccl" in line or "all" in line):
         if (match := _NCCL.search(line)) is not None:
             words = f"NCCL {match[1]}"
         elif (match := _DISABLED.search(line)) is not None:
             words = next((note for part, note in _NOTES.items() if part in match[1]), "")
-            words = words or f"the program uses NCCL for all_reduce: its own kernel is disabled because {match[1]}"
+            words = words or f"the program uses NCCL for all_reduce: its kernel is disabled because {match[1]}"
         elif (match := _WAITS.search(line)) is not None:
             words = f"a worker waits for more than {match[1]} s for another one, which may be compiling, or hang"
         else:
