@@ -13,8 +13,8 @@ _NCCL = re.compile(r"(?:vLLM|sglang) is using nccl==([\d.]{3,12})")
 #: Notes by words of a line: what a program does, and why.
 _NOTES = {
     "not supported on more than two PCIe-only GPUs": (
-        "the program uses NCCL for all_reduce, as usual for more than two GPUs without NVLink: its kernel (custom allreduce) "
-        "needs NVLink there"
+        "the program uses NCCL for all_reduce, as usual for more than two GPUs without NVLink: its kernel "
+        "(custom allreduce) needs NVLink there"
     ),
     "your platform lacks GPU P2P capability or P2P test failed": (
         "the program uses NCCL for all_reduce, since its test of direct copies failed: p2pBandwidthLatencyTest and "
@@ -22,7 +22,7 @@ _NOTES = {
     ),
 }
 _DISABLED = re.compile(r"[Cc]ustom all_?reduce is disabled because (.{1,200}?)(?:\. To silence|$)")
-_WAITS = re.compile(r"No available shared memory broadcast block found in (\d{1,5}) ?s")
+_WAITS = re.compile(r"No available shared memory broadcast block \w{5} in (\d{1,5}) ?s")
 
 
 def _is_log(text: Text) -> bool:
