@@ -17,7 +17,7 @@ from fabricast.core.errors import InputError
 from fabricast.core.facts import Fact, Facts, Quantity
 from fabricast.core.findings import Finding
 from fabricast.core.number_text import duration_text, size_text
-from fabricast.diagnosis.clusters import LARGE, ComparedTable, log_of
+from fabricast.diagnosis.clusters import LARGE, LATE, LATENCY_REMEDY, ComparedTable, log_of
 from fabricast.diagnosis.settings import FORECAST_SETTINGS
 from fabricast.diagnosis.weights import ACCESS, SYMPTOM
 from fabricast.machine.machine import Machine
@@ -29,6 +29,9 @@ from fabricast.nccl.records import NcclLog, NcclTestsTable
 _SLOWER, _DOUBTFUL = 1.15, 1.2
 #: Ratio below which sizes up to 64 MiB say nothing, if no log states the version and the choices of NCCL.
 _UNKNOWN_CHOICE = 1.6
+#: Ratio to the longest expected time up to which a time is just beyond its range, and size in bytes from which rates
+#: say more than times.
+_JUST, _OF_RATES = 1.02, 2.0**20
 #: Range of the ratio of large sizes to the forecast that half the cards explain.
 _HALF = (1.7, 2.3)
 #: Ratio of bus bandwidth to the rate of the cards that no ring or tree reaches.
@@ -87,7 +90,14 @@ def compare_with_forecast(fact: Fact, facts: Facts, machine: Machine | None = No
             return ComparedTable(text, notes=tuple(_above_cards(forecast, table)))
         asked = _asked(forecast, assumed, has_log=run is not None)
         return ComparedTable(f"{text}: {late}", notes=(*_half_of_cards(forecast), *asked), is_doubtful=True)
-    text = f"{_text(forecast, worst)}{assumed}: {ratios[worst]:.2f} times the longest expected time"
+    beyond = (
+        f"{ratios[worst]:.2f} times the longest expected time" if ratios[worst] > _JUST else "just beyond its range"
+    )
+    text = f"{_text(forecast, worst)}{assumed}: {beyond}"
+    if forecast.table["size_bytes"].iloc[worst] < _OF_RATES and ratios[worst] > LATE:
+        # The rates of cards do not explain late small sizes.
+        finding = Finding("late_small_sizes", text, LATENCY_REMEDY, SYMPTOM - 0.1, origin=str(fact.place))
+        return ComparedTable(text, is_slower=True, findings=(finding,))
     if assumed and forecast.cluster.nodes > 1:
         # Slower cards than the assumed ones would explain it: only a setting is named as a cause.
         setting = [_cause(forecast, fact, facts, text)] if _lacks_pxn(forecast, fact, facts) else []
@@ -136,33 +146,47 @@ def cluster_forecast(
     fact: Fact, facts: Facts, run: NcclLog | None, machine: Machine | None = None
 ) -> ClusterForecast | None:
     """Return the forecast of a table with the settings of a run; None if no node is known, or its nodes are unequal."""
-    table: NcclTestsTable = fact.value
-    statement = next(iter(facts.values(Quantity.CLUSTER)), None)
     try:
-        if statement is not None:
-            kinds = kinds_of(statement, ClusterOptions())
-        elif machine is not None and _is_of_machine(fact, machine):
-            kinds = [(cluster_of_machine(machine, next(iter(table.gpus), None)), ClusterOptions(), 1)]
-        else:
-            kinds = [(node_of_tables([table]), ClusterOptions(nic=_stated_cards(facts)), 1)]
-        if len(kinds) > 1 or table.operation is None:
-            return None
-        node, options, _ = kinds[0]
-        # The log states how many nodes took part.
-        options = replace(options, nodes=None)
-        if table.hosts <= 1:
-            options = replace(options, nic=None, network=None, oversubscription=None)
-        cluster = cluster_of(node, options, fact, run)
-        stated = None if run is None else run.choices_of(table.operation)
-        return forecast_cluster(cluster, table.operation, [], log=table, stated=stated)
+        return _forecast(fact, facts, run, machine)
     except InputError:
-        if statement is not None:
+        if facts.values(Quantity.CLUSTER):
             raise
         return None
 
 
+def why_no_forecast(fact: Fact, facts: Facts) -> str:
+    """Return why a table of several hosts has no forecast; empty if it has one, or its nodes are unequal."""
+    try:
+        _forecast(fact, facts, log_of(fact, facts), None)
+    except InputError as error:
+        return error.reason
+    return ""
+
+
+def _forecast(fact: Fact, facts: Facts, run: NcclLog | None, machine: Machine | None) -> ClusterForecast | None:
+    """Return the forecast of `cluster_forecast`; raise an error where it returns None for an unknown node."""
+    table: NcclTestsTable = fact.value
+    statement = next(iter(facts.values(Quantity.CLUSTER)), None)
+    if statement is not None:
+        kinds = kinds_of(statement, ClusterOptions())
+    elif machine is not None and _is_of_machine(fact, machine):
+        kinds = [(cluster_of_machine(machine, next(iter(table.gpus), None)), ClusterOptions(), 1)]
+    else:
+        kinds = [(node_of_tables([table]), ClusterOptions(nic=_stated_cards(facts)), 1)]
+    if len(kinds) > 1 or table.operation is None:
+        return None
+    node, options, _ = kinds[0]
+    # The log states how many nodes took part.
+    options = replace(options, nodes=None)
+    if table.hosts <= 1:
+        options = replace(options, nic=None, network=None, oversubscription=None)
+    cluster = cluster_of(node, options, fact, run)
+    stated = None if run is None else run.choices_of(table.operation)
+    return forecast_cluster(cluster, table.operation, [], log=table, stated=stated)
+
+
 def _stated_cards(facts: Facts) -> str | None:
-    """Return the cards of a node by the active ports that files state for each host; None if hosts differ.
+    """Return the cards of a node by the active ports of most hosts; None if no kind of node is that of most.
 
     Slower ports than most of a host may be for storage.
     """
@@ -170,10 +194,10 @@ def _stated_cards(facts: Facts) -> str | None:
     for fact in facts.of(Quantity.PORT_RATE):
         host = fact.subject[0].split(" ")[:-3]
         of_host.setdefault((fact.place.path, *host), Counter())[fact.value] += 1
-    found = {max(rates.items(), key=lambda item: (item[1], item[0])) for rates in of_host.values()}
-    if len(found) != 1:
+    found = Counter(max(rates.items(), key=lambda item: (item[1], item[0])) for rates in of_host.values())
+    if not found or 2 * max(found.values()) <= found.total():
         return None
-    rate, count = found.pop()
+    (rate, count), _ = found.most_common(1)[0]
     return f"{count}x{rate:g}"
 
 
@@ -244,9 +268,14 @@ def _text(forecast: ClusterForecast, place: int) -> str:
     row, cluster = forecast.table.iloc[place], forecast.cluster
     count = "one node" if cluster.nodes == 1 else f"{cluster.nodes} nodes"
     measured = row["bus_gb_per_s"] * row["time_us"] / row["measured_us"]
+    low, high = (row["bus_gb_per_s"] * row["time_us"] / row[name] for name in ("latest_us", "earliest_us"))
+    what = f"{forecast.operation} of {size_text(float(row['size_bytes']))} on {cluster.ranks} GPUs of {count}"
+    if row["size_bytes"] < _OF_RATES:
+        return (
+            f"{what} lasts {duration_text(row['measured_us'] * 1e-6)}, forecast "
+            f"{duration_text(row['earliest_us'] * 1e-6)} to {duration_text(row['latest_us'] * 1e-6)}"
+        )
     return (
-        f"{forecast.operation} of {size_text(float(row['size_bytes']))} on {cluster.ranks} GPUs of {count} "
-        f"lasts {duration_text(row['measured_us'] * 1e-6)}, forecast {duration_text(row['earliest_us'] * 1e-6)} to "
-        f"{duration_text(row['latest_us'] * 1e-6)} ({measured:.3g} GB/s of bus bandwidth, forecast "
-        f"{row['bus_gb_per_s']:.3g})"
+        f"{what} reaches {measured:.3g} GB/s of bus bandwidth in {duration_text(row['measured_us'] * 1e-6)}, forecast "
+        f"{row['bus_gb_per_s']:.3g} GB/s ({low:.3g} to {high:.3g})"
     )

@@ -19,7 +19,7 @@ from fabricast.nccl.costs import Operation
 from fabricast.nccl.records import NcclLog, NcclTestsTable
 
 #: Ratio to the slowest public machine above which a table is slower, and to its latency.
-_SLOWER, _LATE = 1.15, 2.4
+_SLOWER, LATE = 1.15, 2.4
 _SPECIFIC = CONTRADICTION + 0.1
 #: Number of public machines of several nodes below which unknown cards leave a doubt, and ratio of the largest size to
 #: that of public machines above which they say nothing about it.
@@ -30,6 +30,10 @@ _NEAR = 1.05
 LARGE, _SMALL = 2.0**26, 32768.0
 #: Shares of the rate with NVLink SHARP: rings reach the range between them.
 _RINGS, _BELOW = 0.68, 0.85
+LATENCY_REMEDY = (
+    "check automatic NUMA balancing ('sysctl kernel.numa_balancing', expected 0), the binding of processes to cores, "
+    "power saving of the processor, and NCCL_PROTO"
+)
 #: Families whose nodes of eight GPUs have NVLink SHARP.
 _NVLS = ("H100", "H200", "B200", "B300")
 _NETWORK_OF_LOG = {"IB": "InfiniBand or RoCE", "Socket": "Ethernet"}
@@ -196,11 +200,9 @@ def _late(fact: Fact, found: Reference, sizes: np.ndarray, time_us: np.ndarray) 
     is_small = (sizes <= _SMALL) & np.isfinite(longest)
     if is_small.any():
         ratio = float(np.median(time_us[is_small] / longest[is_small]))
-        if ratio > _LATE:
+        if ratio > LATE:
             text = f"sizes up to 32 KiB last {ratio:.2f} times as long as on the slowest public machine ({found.words})"
-            remedy = "check automatic NUMA balancing ('sysctl kernel.numa_balancing', expected 0), the binding of "
-            remedy += "processes to cores, power saving of the processor, and NCCL_PROTO"
-            yield Finding("late_small_sizes", text, remedy, SYMPTOM - 0.1, origin=str(fact.place))
+            yield Finding("late_small_sizes", text, LATENCY_REMEDY, SYMPTOM - 0.1, origin=str(fact.place))
 
 
 def _nvls(fact: Fact, found: Reference, family: str, log: NcclLog | None, sizes: np.ndarray) -> Iterator[Finding]:

@@ -16,7 +16,7 @@ from fabricast.core.facts import Fact, Facts, Quantity
 from fabricast.core.findings import Finding
 from fabricast.core.warnings import CodedWarning, WarningCode
 from fabricast.diagnosis.answers import Answers
-from fabricast.diagnosis.cluster_forecasts import cluster_forecast, compare_with_forecast
+from fabricast.diagnosis.cluster_forecasts import cluster_forecast, compare_with_forecast, why_no_forecast
 from fabricast.diagnosis.clusters import ComparedTable, compare_with_public, run_of
 from fabricast.diagnosis.curves import falling_rate, slower_than_larger
 from fabricast.diagnosis.measured import CONTRADICTING_FILES
@@ -47,7 +47,7 @@ def compare_tables(machine: Machine | None, facts: Facts, answers: Answers) -> N
                 continue
             answers.findings += [one for one in (slower_than_larger(fact), falling_rate(fact)) if one is not None]
             if machine is None:
-                raise InputError(_reason_of_table(fact.value))
+                raise InputError(_reason_of_table(fact, facts))
             found, assumed, within, doubtful = _of_collective(machine, fact)
         except InputError as error:
             if _compare_with_public(fact, facts, machine, answers):
@@ -69,12 +69,15 @@ def compare_tables(machine: Machine | None, facts: Facts, answers: Answers) -> N
         answers.warnings.append(CodedWarning(WarningCode.LOG_ROWS_EXCLUDED, text))
 
 
-def _reason_of_table(table: NcclTestsTable) -> str:
+def _reason_of_table(fact: Fact, facts: Facts) -> str:
     """Return why a table cannot be compared without a topology, if neither public machines nor a forecast serve."""
+    table: NcclTestsTable = fact.value
     if not table.gpus:
         return "lists no GPUs, and no file has a topology"
     if table.hosts > 1:
-        return f"is of {table.hosts} hosts, whose nodes and network neither public machines nor a forecast have"
+        reason = why_no_forecast(fact, facts)
+        because = f": {reason.partition(':')[0]}" if reason else ""
+        return f"is of {table.hosts} hosts, and neither public machines nor a forecast serve{because}"
     return LACKS_TOPOLOGY
 
 

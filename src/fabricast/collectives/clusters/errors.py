@@ -13,6 +13,7 @@ from fabricast.collectives.clusters.evidence import (
     MANY_NODES_WORDS,
     cluster_class,
     operation_class,
+    public_cases,
 )
 from fabricast.collectives.expected import size_class
 from fabricast.core.resources import published
@@ -86,6 +87,23 @@ def cluster_error(cluster: Cluster, operation: Operation, size_bytes: float) -> 
     if cluster.has_more_cards_than_gpus:
         return None
     return _errors().get((cluster_class(cluster), operation_class(operation), size_class(size_bytes)))
+
+
+def most_public_nodes(cluster: Cluster, operation: Operation) -> int:
+    """Return the largest number of nodes of the public machines whose error is that of a cluster.
+
+    >>> from fabricast.collectives.clusters.cluster import node_of
+    >>> from dataclasses import replace
+    >>> most_public_nodes(replace(node_of("hgx_h100"), nodes=32), Operation.ALL_REDUCE)
+    10
+    """
+    wanted = cluster_class(cluster), operation_class(operation)
+    found = [
+        case.cluster.nodes
+        for case in public_cases()
+        if (cluster_class(case.cluster), operation_class(case.operation)) == wanted
+    ]
+    return max(found, default=0)
 
 
 def many_nodes_range(cluster: Cluster, operation: Operation, size_bytes: float) -> ClusterError | None:

@@ -15,6 +15,7 @@ from fabricast.collectives.clusters.errors import (
     cluster_error,
     interpolation_error_text,
     many_nodes_range,
+    most_public_nodes,
 )
 from fabricast.collectives.clusters.evidence import MANY_NODES
 from fabricast.collectives.clusters.model import Calibration, ClusterModel, refusal_of
@@ -319,6 +320,12 @@ def _notes(
         parts = ", ".join(error.words(is_calibrated=calibration is not None) for error in known)
         state = "with two rows of the machine" if calibration is not None else "without measurements"
         text = f"expected error {state}, each public machine left out of the fit (median): {parts}"
+        most = most_public_nodes(cluster, model.operation)
+        if cluster.nodes > most:
+            text = (
+                f"the expected error on {cluster.nodes} nodes is unknown: public machines of this class have up to "
+                f"{most} nodes, where it is {parts}"
+            )
     else:
         text = f"the expected error of {model.operation} on {cluster.words} is unknown: no public machine"
     if calibration is not None:
