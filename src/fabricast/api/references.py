@@ -30,7 +30,8 @@ def reference(
 ) -> Reference:
     """Return what public machines of the same class reach in a collective operation.
 
-    No model is involved: the values are measurements of NVLink and xGMI nodes and of clusters, with their sources.
+    No model is involved: the values are measurements of NVLink and xGMI nodes, of clusters, and of GPUs that only PCIe
+    connects, with their sources.
 
     Parameters
     ----------
@@ -83,4 +84,19 @@ def reference(
             raise unknown_name("network", network, list(NETWORKS))
         network = named
     wanted = DEFAULT_SIZES if sizes is None else [to_bytes(size, "sizes") for size in sizes]
-    return reference_of(gpu, gpus, nodes, operation, list(wanted), network=network, gbit_s=gbit_s)
+    try:
+        return reference_of(gpu, gpus, nodes, operation, list(wanted), network=network, gbit_s=gbit_s)
+    except InputError as error:
+        if nodes > 1 or error.argument != "gpu":
+            raise
+        return _over_pcie(gpu, gpus, operation, list(wanted), error)
+
+
+def _over_pcie(gpu: str, gpus: int, operation: str, sizes: Sequence[float], error: InputError) -> Reference:
+    """Return the measurements over PCIe; raise the error about nodes with NVLink if there are none."""
+    from fabricast.collectives.evidence.pcie_reference import pcie_reference
+
+    try:
+        return pcie_reference(gpu, gpus, operation, sizes)
+    except InputError as other:
+        raise InputError(f"{error.reason}, and {other.reason}", argument="gpu") from error

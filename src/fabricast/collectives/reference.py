@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -32,6 +32,8 @@ _WIDEST_GAP = 64
 _BAND = 0.15
 #: Distance of classes, in doublings, between two nodes and another number.
 _OTHER_TREES = 0.5
+#: Distance of a class without any of the sizes.
+_WITHOUT_SIZES = 4.0
 #: Ratio of network rates below which they count as equal, and number of machines below which sisters are added.
 _SAME_NETWORK, _FEW = 1.5, 3
 #: Kinds of networks with the words that name them.
@@ -248,9 +250,7 @@ def reference_of(
     known = every[every["family"].isin(sisters) & ~every["is_faulty"]]
     if known.empty:
         families = ", ".join(sorted(set(every["family"])))
-        raise InputError(
-            f"no public measurement of {operation} on {family}; there are some of {families}", argument="gpu"
-        )
+        raise InputError(f"is {gpu!r}, of which nobody published {operation}; there are {families}", argument="gpu")
     classes = known[["nodes", "ranks"]].drop_duplicates()
     distance = abs(np.log2(classes["nodes"] / nodes)) + 2 * abs(
         np.log2(classes["ranks"] / classes["nodes"] / gpus_per_node)
@@ -258,11 +258,19 @@ def reference_of(
     if operation is Operation.ALL_REDUCE:
         # On two nodes, trees send half as many bytes over the network: their rates say nothing about more nodes.
         distance += _OTHER_TREES * ((classes["nodes"] == 2) != (nodes == 2))
+    # A class with few of the sizes is no answer.
+    distance += [_WITHOUT_SIZES * (1 - _share_of_sizes(known, one, sizes)) for one in classes.itertuples(index=False)]
     nearest = classes.loc[distance.idxmin()]
     of_class = known[(known["nodes"] == nearest["nodes"]) & (known["ranks"] == nearest["ranks"])]
     ranks, count = int(nearest["ranks"]), int(nearest["nodes"])
     words = _class_words("/".join(sorted(set(of_class["family"]))), ranks // count, count)
     return _reference(of_class, words, True, operation, (count, ranks), sizes)
+
+
+def _share_of_sizes(known: pd.DataFrame, one: Any, sizes: Sequence[float]) -> float:
+    """Return the share of sizes at which a class was measured, or near them."""
+    of_class = known[(known["nodes"] == one.nodes) & (known["ranks"] == one.ranks)]
+    return float(np.isfinite(_at_sizes(of_class, np.array(sizes, dtype=float))).mean())
 
 
 def _class_words(family: str, gpus: int, nodes: int) -> str:
@@ -288,11 +296,33 @@ def _reference(
     groups = {
         (str(one), str(other)): part for (one, other), part in healthy.groupby(["machine", "setting"], sort=False)
     }
-    times = np.array([_at_sizes(part, wanted) for part in groups.values()])
     # Settings of one machine count once: its shortest time, as users tune for it.
     names = [machine for machine, _ in groups]
     unique = tuple(dict.fromkeys(names))
-    of_machine = np.array([np.fmin.reduce(times[[name == one for name in names]]) for one in unique])
+    table = reference_table(list(groups.values()), wanted, operation, ranks, names)
+    faulty = sorted(set(rows[rows["is_faulty"]]["machine"]))
+    notes = [f"left out, since their authors call them slow or faulty: {', '.join(faulty)}"] if faulty else []
+    for (machine, setting), part in groups.items():
+        most = bus_factor(operation, ranks) * (part["size_bytes"] / part["median_us"]).max() / 1e3
+        notes += [f"{setting} on {machine}: {most:.3g} GB/s at most"] if setting else []
+    bus_bytes = bus_factor(operation, ranks) * healthy["size_bytes"].to_numpy(dtype=float)
+    fit = fitted(bus_bytes, healthy["median_us"].to_numpy() * 1e-6) if len(healthy) > 3 else None
+    sources = tuple(dict.fromkeys(str(_machines().loc[name, "sources"]) for name in unique))
+    return Reference(words, is_neighbour, operation, nodes, ranks, table, unique, sources, tuple(notes), fit)
+
+
+def reference_table(
+    parts: Sequence[pd.DataFrame],
+    sizes: Sequence[float] | NDArray[np.float64],
+    operation: Operation,
+    ranks: int,
+    names: Sequence[object] | None = None,
+) -> pd.DataFrame:
+    """Return median and range of the times of machines, each in the shortest of its parts, as in `Reference`."""
+    wanted = np.asarray(sizes, dtype=float)
+    times = np.array([_at_sizes(part, wanted) for part in parts])
+    labels = list(range(len(parts))) if names is None else list(names)
+    of_machine = np.array([np.fmin.reduce(times[[name == one for name in labels]]) for one in dict.fromkeys(labels)])
     known = np.isfinite(of_machine)
     count = known.sum(axis=0)
     middle, low, high = (np.full(wanted.size, np.nan) for _ in range(3))
@@ -300,7 +330,7 @@ def _reference(
         column = of_machine[known[:, place], place]
         middle[place], low[place], high[place] = np.median(column), column.min(), column.max()
     bus = bus_factor(operation, ranks) * wanted * 1e-3
-    table = pd.DataFrame(
+    return pd.DataFrame(
         {
             "size_bytes": wanted,
             "machines": count,
@@ -312,15 +342,6 @@ def _reference(
             "highest_gb_per_s": bus / low,
         }
     )
-    faulty = sorted(set(rows[rows["is_faulty"]]["machine"]))
-    notes = [f"left out, since their authors call them slow or faulty: {', '.join(faulty)}"] if faulty else []
-    for (machine, setting), part in groups.items():
-        most = bus_factor(operation, ranks) * (part["size_bytes"] / part["median_us"]).max() / 1e3
-        notes += [f"{setting} on {machine}: {most:.3g} GB/s at most"] if setting else []
-    bus_bytes = bus_factor(operation, ranks) * healthy["size_bytes"].to_numpy(dtype=float)
-    fit = fitted(bus_bytes, healthy["median_us"].to_numpy() * 1e-6) if len(healthy) > 3 else None
-    sources = tuple(dict.fromkeys(str(_machines().loc[name, "sources"]) for name in unique))
-    return Reference(words, is_neighbour, operation, nodes, ranks, table, unique, sources, tuple(notes), fit)
 
 
 def _at_sizes(rows: pd.DataFrame, sizes: NDArray[np.float64]) -> NDArray[np.float64]:

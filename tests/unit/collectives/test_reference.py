@@ -59,7 +59,9 @@ def test_neighbouring_classes_are_named_as_such():
     found = fc.reference("B200", nodes=4, sizes=["1 GiB"])
     assert found.is_neighbour and found.words == "2 nodes of 8 x B200"
     assert not fc.reference("GH200", gpus=4, nodes=16, sizes=["1 MiB"]).is_neighbour
-    with pytest.raises(InputError, match="no public measurement of all_gather on V100; there are some of"):
+    with pytest.raises(
+        InputError, match="is 'V100', of which nobody published all_gather; there are .* and RTX 2080 Ti over PCIe"
+    ):
         fc.reference("V100", "all_gather")
     with pytest.raises(InputError, match="network"):
         fc.reference("H100", nodes=2, network="token ring")
@@ -202,3 +204,18 @@ def test_machines_with_another_network_are_named():
     assert result.exit_code == 0, result.output
     assert "machine: gcp-a3mega (Ethernet, 8 x 200 Gbit/s)" in result.output
     assert "no public machine of this class has the network that you state" in result.output
+
+
+def test_gpus_over_pcie_have_the_rows_of_their_machines():
+    found = fc.reference("NVIDIA GeForce RTX 4090", gpus=8, sizes=["128 MiB"])
+    assert found.words == "8 x RTX 4090 over PCIe"
+    assert found.table["machines"].tolist() == [2]
+    assert 14.0 < found.table["lowest_gb_per_s"][0] < 15.0 < found.table["highest_gb_per_s"][0] < 21.0
+    assert any("copies through host memory: 14.5 GB/s at 128 MiB" in note for note in found.notes)
+    assert fc.reference("RTX 4090", gpus=3, sizes=["128 MiB"]).is_neighbour
+
+
+def test_the_nearest_class_has_the_sizes_that_are_asked_for():
+    found = fc.reference("H100", nodes=32, sizes=["1 MiB", "64 MiB", "1 GiB", "8 GiB"])
+    assert found.is_neighbour
+    assert (found.table["machines"] > 0).all()
