@@ -96,3 +96,23 @@ def test_out_of_range_numbers_in_the_configuration_are_rejected(study, key, valu
     values["pcie"]["graph_sets"]["storm8"]["validation_graphs"] = 10**9
     with pytest.raises(InputError, match="validation_graphs"):
         configuration.checked_config(values)
+
+
+def test_functions_of_users_need_graphs_that_evaluate_them():
+    path = REPOSITORY / "config" / "config.yaml"
+    values = load_model(path, configuration.Config).model_dump(mode="json")
+    values["pcie"]["models"] = ["congestion_factor", "mine:rates"]
+    values["pcie"]["hardware"] = []
+    values["pcie"]["graph_sets"] = {"lab": {"topology": "storm8", "random_graphs": 5}}
+    with pytest.raises(InputError, match="which only graph sets with validation_graphs evaluate"):
+        configuration.checked_config(values)
+    values["pcie"]["graph_sets"]["lab"]["validation_graphs"] = 5
+    assert "mine:rates" in configuration.checked_config(values).pcie.models
+    for name, message in (
+        ("ports_and_engines", "is a model of measured machines"),
+        ("mine.rates", "'mine.rates' is unknown, expected one of"),
+        ("max_mn", "did you mean 'max_min'"),
+    ):
+        values["pcie"]["models"] = ["congestion_factor", name]
+        with pytest.raises(InputError, match=message):
+            configuration.checked_config(values)

@@ -48,6 +48,7 @@ from fabricast.core.errors import InputError
 from fabricast.figures.catalogue import figures_of
 from fabricast.inputs.cluster_files import files_of_cluster
 from fabricast.inputs.studies import study_names, study_tolerance
+from fabricast.pcie.models.user_model import named_function
 from fabricast.runtime.cuda_driver import unavailable_reason as cuda_missing
 from fabricast.runtime.mpi_launch import unavailable_reason as mpi_missing
 from fabricast.runtime.code_digest import code_digest, files_digest
@@ -65,6 +66,10 @@ STUDY_SETS = set(_configured["pcie"]["graph_sets"])
 update_config(_configured, config)
 try:
     settings = checked_config(_configured)
+    # A function of a user that cannot be imported ends the run before its first job.
+    for _model in settings.pcie.models:
+        if ":" in _model:
+            named_function(_model)
 except InputError as error:
     raise WorkflowError(str(error)) from None
 

@@ -14,6 +14,7 @@ from fabricast.breakdown.whatif import reduce_components, share_of
 from fabricast.core.arguments import with_checked_types
 from fabricast.core.errors import InputError, unknown_name
 from fabricast.core.resources import published
+from fabricast.core.resources import systems as example_systems
 
 #: Largest message of the breakdown in bytes: its payload is part of the descriptor.
 _MOST_BYTES = 64
@@ -79,8 +80,11 @@ def load_system(name: str | Path) -> System:
             raise InputError("does not exist", path=name)
         return read_system_file(name)
     systems = {system.system: system for system in read_systems(published() / "breakdown_components.csv")}
+    examples = {path.stem: path for path in sorted(example_systems().glob("*.yaml"))}
+    if str(name) in examples:
+        return read_system_file(examples[str(name)])
     if str(name) not in systems:
-        raise unknown_name("system", str(name), systems, otherwise=" or a .yaml file")
+        raise unknown_name("system", str(name), [*systems, *examples], otherwise=" or a .yaml file")
     return systems[str(name)]
 
 

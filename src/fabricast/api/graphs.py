@@ -458,9 +458,11 @@ def graphs_of(tree: PcieTree, graphs: GraphsLike, size: float | str) -> Congesti
     >>> graphs_of(tree, [(0, 1), ("2", "3")], "1 MiB").source.tolist(), graphs_of(tree, "4>1", "1 MiB").source.tolist()
     ([0, 2], [4])
     """
-    # Also a size that the graphs make superfluous has to be one.
-    to_bytes(size)
+    is_chosen = to_bytes(size) != to_bytes(DEFAULT_SIZE)
     if isinstance(graphs, CongestionGraphs):
+        if is_chosen:
+            text = "is for pairs without sizes, and these graphs have sizes: state it where they are made"
+            raise InputError(text, argument="size")
         return graphs
     if isinstance(graphs, str) and ">" in graphs and not exists(graphs):
         graphs = pairs_of(graphs)

@@ -10,7 +10,7 @@ from fabricast.machine.machine import Machine
 from fabricast.machine.options import MachineOptions
 from fabricast.pcie.machines.engine_model import ENDPOINT_ENGINES, ENGINE_MODELS, PORTS_AND_ENGINES, EngineModel
 from fabricast.pcie.models.catalogue import MODELS, Model
-from fabricast.pcie.models.user_model import UserModel, UserRates
+from fabricast.pcie.models.user_model import UserModel, UserRates, named_function
 
 #: Model of forecasts if none is specified: the most accurate one on measured machines.
 DEFAULT_MODEL = PORTS_AND_ENGINES
@@ -40,6 +40,9 @@ class Method:
     pcie_only: bool = False  # Whether copies between directly linked endpoints use the PCIe tree
 
     def __post_init__(self) -> None:
+        if isinstance(self.model, str) and ":" in self.model:
+            # The name of a function of the user, as in the configuration.
+            object.__setattr__(self, "model", named_function(self.model))
         if self.is_engine_model:
             return
         if self.program is not None:

@@ -11,6 +11,7 @@ import pandas as pd
 
 from fabricast.breakdown.components import COMPONENTS, METRICS, System, form, form_names
 from fabricast.breakdown.whatif import reduce_components, sample_totals
+from fabricast.core.errors import InputError
 from fabricast.inputs.csv_files import read_csv
 
 QUANTITY = {
@@ -157,6 +158,10 @@ def breakdown_tables(
     seed: int,
 ) -> BreakdownTables:
     """Compute totals, shares, what-if results and uncertainties of every system."""
+    known = [system.system for system in systems]
+    repeated = next((name for name in known if known.count(name) > 1), None)
+    if repeated is not None:
+        raise InputError(f"system '{repeated}' is a duplicate: choose another name in its file (key 'system')")
     parts: dict[str, list[dict[str, object]]] = {name: [] for name in BreakdownTables.__dataclass_fields__}
     for system in systems:
         parts["breakdown_component"] += _component_rows(system)

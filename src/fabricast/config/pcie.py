@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, get_args
 
 from pydantic import Field, StringConstraints, field_validator, model_validator
 
 from fabricast.config.section import Section
+from fabricast.core.errors import near_names
 
 _MOST_GRAPHS = 1_000_000
 #: Bandwidths in GiB/s and sizes in MiB outside these limits are typing errors.
@@ -119,7 +120,10 @@ ModelName = Literal[
 
 
 #: Python function of a user, in a module that Python finds from the project folder.
-UserFunction = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*$")]
+_FUNCTION = r"[A-Za-z_][\w.]*:[A-Za-z_]\w*"
+UserFunction = Annotated[str, StringConstraints(pattern=f"^{_FUNCTION}$")]
+#: Models with engines of GPUs, which graphs of links alone do not use.
+_OF_MACHINES = ("ports_and_engines", "endpoint_engines")
 
 
 class SearchedPattern(Section):
@@ -171,9 +175,9 @@ class PcieConfig(Section):
     )
     models: list[ModelName | UserFunction] = Field(
         min_length=1,
-        description="Models to evaluate; 'fabricast models' lists them. `module:function` names a Python function "
-        "`rates(tree, copies)` that returns the rate of each running copy in bytes/s; a copy is a pair of endpoint "
-        "names, source and target.",
+        description="Models of links to evaluate ('fabricast models --all' lists them). `module:function` names a "
+        "Python function `rates(tree, copies)` that returns the rate of each running copy in bytes/s; a copy is a pair "
+        "of endpoint names, source and target. Only graph sets with validation_graphs evaluate it.",
     )
     hardware: list[HardwareName] = Field(
         description="Hardware settings of the packet-level simulator: packet splitting by the root complex."
@@ -250,6 +254,11 @@ class PcieConfig(Section):
         missing = [name for name in _VALIDATED if name not in self.models]
         if self.hardware and missing:
             raise ValueError(f"models lacks {', '.join(missing)}, which simulated hardware needs; or set hardware: []")
+        own = [name for name in self.models if ":" in name]
+        if own and not any(entry.validation_graphs for entry in self.graph_sets.values()):
+            raise ValueError(
+                f"models has {', '.join(own)}, which only graph sets with validation_graphs evaluate: set it for one"
+            )
         return self
 
     @field_validator("graph_sets")
@@ -272,6 +281,22 @@ class PcieConfig(Section):
         if len(set(hardware)) != len(hardware):
             raise ValueError("a setting is a duplicate")
         return hardware
+
+    @field_validator("models", mode="before")
+    @classmethod
+    def _known(cls, models: object) -> object:
+        """Name an unknown model; other errors are those of the type."""
+        known = get_args(ModelName)
+        for name in models if isinstance(models, list) else []:
+            if name in _OF_MACHINES:
+                raise ValueError(
+                    f"'{name}' is a model of measured machines: the study compares it with measured copies by itself, "
+                    f"expected models of links such as {', '.join(known[:3])}, or module:function"
+                )
+            if isinstance(name, str) and name not in known and not re.fullmatch(_FUNCTION, name):
+                near = near_names(name, known)
+                raise ValueError(f"'{name}' is unknown{near}, expected one of {', '.join(known)}, or module:function")
+        return models
 
     @field_validator("models")
     @classmethod

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_args
 
 import yaml
 from pydantic import BaseModel, ValidationError
@@ -116,9 +116,9 @@ def validate(
         key = ".".join(map(str, location)) or "the file"
         value_text = "" if isinstance(first["input"], dict | list) else f" is {_quoted(first['input'])}"
         if first["type"] == "extra_forbidden":
-            fields = list(model.model_fields) if len(location) == 1 else []
-            expected = f"one of {', '.join(fields)}" if fields else "a key documented in config/README.md"
-            message = f"key '{key}' is unknown{near_names(key, fields)}, expected {expected}"
+            fields = _fields_at(model, location[:-1])
+            expected = f"one of {', '.join(fields)}" if fields else "a documented key"
+            message = f"key '{key}' is unknown{near_names(str(location[-1]), fields)}, expected {expected}"
         elif first["type"] == "missing":
             every = [".".join(map(str, one["loc"])) for one in error.errors() if one["type"] == "missing"]
             named = ", ".join(f"'{name}'" for name in every)
@@ -165,3 +165,20 @@ def load_model(path: Path | str, model: type[ModelType]) -> ModelType:
     """Read a YAML file and validate it with a pydantic model."""
     value, lines = read_yaml(path)
     return validate(model, value, path=path, lines=lines)
+
+
+def _fields_at(model: type[BaseModel], location: Location) -> list[str]:
+    """Return the keys that a section of a file may have; none if its type is unknown."""
+    section: Any = model
+    for key in location:
+        fields = getattr(section, "model_fields", None)
+        if fields is not None:
+            section = fields[key].annotation if key in fields else None
+            continue
+        # The number of an element, or the name of an entry.
+        options = [one for one in get_args(section) if one is not type(None)]
+        section = options[-1] if options else None
+    while section is not None and not hasattr(section, "model_fields"):
+        options = [one for one in get_args(section) if hasattr(one, "model_fields")]
+        section = options[0] if options else None
+    return list(section.model_fields) if section is not None else []

@@ -144,3 +144,33 @@ def test_graphs_draw_themselves():
     assert titles == ["<x>: 3 copies", "0 to 1", "1 to 0", "4 to 1"]
     many = fc.all_to_all(fc.load_topology("pcie5_four_switches"))
     assert many._repr_html_().count("<title>") == 57
+
+
+def test_a_size_for_graphs_with_sizes_is_an_error():
+    tree = fc.load_topology("storm8")
+    graphs = fc.random_graphs(tree, 3, size="4 MiB")
+    assert fc.predict(tree, graphs)["size_bytes"].unique().tolist() == [4 * 2**20]
+    with pytest.raises(fc.InputError, match="is for pairs without sizes"):
+        fc.predict(tree, graphs, size="16 MiB")
+
+
+def test_a_model_may_be_named_as_in_the_configuration(tmp_path, monkeypatch):
+    (tmp_path / "my_models_of_a_test.py").write_text("def rates(tree, copies):\n    return [1e9] * len(copies)\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    times = fc.predict("storm8", [(0, 1)], size=1e9, model="my_models_of_a_test:rates")
+    assert times["elapsed_s"].tolist() == [1.0]
+    with pytest.raises(fc.InputError, match="cannot be imported"):
+        fc.predict("storm8", [(0, 1)], model="my_models_of_a_test:others")
+
+
+def test_keys_of_nested_sections_are_suggested(tmp_path):
+    path = tmp_path / "tree.yaml"
+    path.write_text("name: one\nvertices:\n  - {name: RC, kind: root_complex}\n  - {name: S, kind: switch, capacty: 2, parent: RC}\n")
+    with pytest.raises(fc.InputError, match=r"'vertices.1.capacty' is unknown \(did you mean 'capacity'\?\)"):
+        fc.load_topology(path)
+
+
+def test_published_and_example_systems_have_names():
+    assert fc.what_if("integrated_nic", hlp=0.2).share_removed > 0
+    with pytest.raises(fc.InputError, match="did you mean 'integrated_nic'"):
+        fc.what_if("integrated_nik", hlp=0.2)

@@ -62,8 +62,9 @@ ASSUMPTIONS = {
     "in the order of their rows",
     WarningCode.RANDOM_ORDER: "the order of copies is random and affects the result: elapsed_s is the mean, earliest_s "
     "to latest_s the range over draws",
-    WarningCode.INTER_SOCKET_RANGE: "the capacity of the link between root complexes is unknown: the time assumes "
-    "one link of the tree; the range extends from a link that limits no copy to one with the rate of a single copy",
+    WarningCode.INTER_SOCKET_RANGE: "no probe measured the link between root complexes: the time assumes the "
+    "capacity in the topology, by default one link; the range extends from a link that limits no copy to one with the "
+    "rate of a single copy",
     WarningCode.INTER_SOCKET_UNMEASURED: "no single copy between these sockets was measured: latest_s is unknown; "
     "measure one ('fabricast probes machine.yaml --run')",
     WarningCode.INTER_SOCKET_ROUTES: "the routes of several copies between root complexes are unknown: the range is "
