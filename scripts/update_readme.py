@@ -8,16 +8,19 @@ are rewritten from docs/default_claims.csv and config/published; a test compares
 import csv
 import sys
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import duckdb
 
 from fabricast.clusters.errors import recorded_errors as recorded_errors_of_copies
-from fabricast.collectives.clusters.errors import recorded_cluster_errors
+from fabricast.collectives.clusters.cluster import node_of
+from fabricast.collectives.clusters.errors import most_public_nodes, recorded_cluster_errors
 from fabricast.collectives.evidence.errors import recorded_errors
 from fabricast.collectives.expected import STATE_COLUMNS, expected_error
 from fabricast.core.resources import published
 from fabricast.inputs.csv_files import read_csv
+from fabricast.nccl.costs import Operation
 from fabricast.pcie.machines.expected_errors import default_errors
 from fabricast.pcie.measurements.measured_graph import FEW_COPIES, MANY_COPIES
 from fabricast.report.stories import stories
@@ -237,6 +240,11 @@ def errors(claims: list[dict[str, str]]) -> str:
     return _with_blanks("\n".join(lines)) + "\n"
 
 
+def _most_nodes() -> int:
+    """Return the largest number of nodes of the public clusters with InfiniBand or RoCE."""
+    return most_public_nodes(replace(node_of("hgx_h100"), nodes=2), Operation.ALL_REDUCE)
+
+
 def _all_reduce() -> str:
     """Return the errors of all_reduce on PCIe machines with measured pairs, by transport."""
     direct, staged = (expected_error(is_measured=True, transport=name, size_bytes=2.0**26) for name in ("P2P", "SHM"))
@@ -269,6 +277,7 @@ def machines() -> str:
         f"{copies[FEW_COPIES]:.1%} of measured copies ({copies[MANY_COPIES]:.1%} if a GPU has many, in sample); not "
         f"measured: {nominal['direct copies']:.1%} direct, {nominal['staged copies']:.1%} through host memory"
     )
+    infiniband = f"{clusters['InfiniBand or RoCE']:.1%} from 1 MiB, up to {_most_nodes()} nodes"
     both, bound = "copies, NCCL collectives", "unknown: the time is a lower bound"
     between = "copies at nominal rates; collectives between public measurements"
     rows = [
@@ -277,7 +286,7 @@ def machines() -> str:
         (
             "several nodes with InfiniBand or RoCE (`collective --node hgx_h100 --nodes 4 --nic 8x400`, `predict`)",
             "NCCL collectives, copies between nodes",
-            f"{clusters['InfiniBand or RoCE']:.1%} from 1 MiB; copies {copied}, {sends:.0%} (NCCL's sendrecv)",
+            f"{infiniband}; copies {copied}, {sends:.0%} (NCCL's sendrecv)",
         ),
         ("several nodes with Slingshot", "NCCL collectives", f"{clusters['Slingshot']:.1%} from 1 MiB, up to 64 nodes"),
         ("MI300X and others with xGMI; nodes over TCP", between, "unknown"),

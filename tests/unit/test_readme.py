@@ -80,8 +80,8 @@ def test_console_sessions_print_the_shown_output(console, tmp_path, monkeypatch)
         assert re.search(pattern, result.output, re.DOTALL), result.output
 
 
-def test_readme_has_three_console_sessions():
-    assert len(CONSOLES) == 3
+def test_readme_has_console_sessions_and_100_lines():
+    assert len(CONSOLES) == 4
     assert README.count("\n") <= 100
 
 

@@ -19,6 +19,9 @@ from fabricast.nccl.records import HostStatements, NcclLog, NcclTestsTable
 #: Maximum number of characters of a quoted message, and of settings that are listed.
 _MOST_QUOTED, _MOST_SETTINGS = 240, 8
 _AFTER_ERRORS = "reset the GPU ('nvidia-smi -r') or reboot; replace it if 'nvidia-smi -q -d ECC' shows new errors"
+#: Words of the states that a reset may end, or that wear out, and advice for other states.
+_OF_HARDWARE = ("Xid", "ECC", "Remapped", "Retired", "wrong results", "stopped")
+_LOOK = "'nvidia-smi -q' and 'sudo dmesg' of the host state more about this GPU"
 _AFTER_THROTTLING = "check cooling, power cables and power supply; 'nvidia-smi -q -d PERFORMANCE' while it works"
 _AFTER_CABLES = "check cable, transceiver and port of the switch ('ibstat', 'mlxlink -d DEVICE')"
 #: Advice for network cards by words of their state; that for cables otherwise.
@@ -222,7 +225,8 @@ def _gpu_state(block: Block, value: str, same: list[Fact]) -> Finding:
     is_numbered = len(same) > 1 and all(fact.subject[0].isdigit() for fact in same)
     who = f"GPUs {', '.join(fact.subject[0] for fact in same)}" if is_numbered else ", ".join(names)
     is_error = "is active" not in value and not value.startswith("power limit")
-    remedy = _AFTER_ERRORS if is_error else _AFTER_THROTTLING
+    is_of_hardware = any(word in value for word in _OF_HARDWARE)
+    remedy = (_AFTER_ERRORS if is_of_hardware else _LOOK) if is_error else _AFTER_THROTTLING
     remedy = next((text for word, text in _AFTER.items() if word in value), remedy)
     # Errors, then throttling, then repeated packets; none of them is a measured rate.
     weight = LINK - 0.2 if "replays" in value else LINK if is_error else LINK - 0.1
