@@ -160,7 +160,7 @@ def _rank(rank: int | str, names: Sequence[str]) -> str:
 @with_checked_types
 def diagnose(
     files: Files,
-    *,
+    *more: str | Path,
     gpu: str | None = None,
     cpu: str | None = None,
     link: str | None = None,
@@ -175,6 +175,8 @@ def diagnose(
     files : str, Path or sequence of these
         Descriptions of the machine, measured copies, and logs of nccl-tests and NCCL, in any combination; ``-`` is
         standard input. One file may hold the output of several programs.
+    *more : str or Path
+        Further files.
     gpu, cpu, link : str, optional
         GPU model, processor, and link of each GPU such as ``"gen4x16"``, if no file states them.
     include_display : bool, default False
@@ -183,15 +185,16 @@ def diagnose(
     Returns
     -------
     Diagnosis
-        ``findings``: causes, most costly first, with evidence and remedy. ``sources``: what was recognised in each
-        file. ``warnings``: assumptions.
+        ``verdict``: the answer in one line. ``findings``: causes with evidence and remedy; what files state precedes
+        measurements, and these the model; within each, the most costly first. ``statements`` and ``notes``: what files
+        state, and what explains the numbers. ``sources``: what was recognised in each file. ``warnings``: assumptions.
 
     Raises
     ------
     InputError
-        If no file can be used, or none describes a topology.
+        If no file can be used.
     """
-    paths = paths_of(files)
+    paths = [*paths_of(files), *map(str, more)]
     if not paths:
         raise InputError("is empty, expected at least one file", argument="files")
     options = MachineOptions(gpu=gpu, cpu=cpu, link=link, include_display=include_display, network_cards=True)

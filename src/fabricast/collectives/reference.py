@@ -250,7 +250,7 @@ def reference_of(
     known = every[every["family"].isin(sisters) & ~every["is_faulty"]]
     if known.empty:
         families = ", ".join(sorted(set(every["family"])))
-        raise InputError(f"is {gpu!r}, of which nobody published {operation}; there are {families}", argument="gpu")
+        raise InputError(f"is {gpu!r}, of which no {operation} was published; there are {families}", argument="gpu")
     classes = known[["nodes", "ranks"]].drop_duplicates()
     distance = abs(np.log2(classes["nodes"] / nodes)) + 2 * abs(
         np.log2(classes["ranks"] / classes["nodes"] / gpus_per_node)

@@ -72,7 +72,9 @@ def with_checked_types(function: Callable[_P, _R]) -> Callable[_P, _R]:
             return function(*args, **kwargs)
         for name, value in bound.arguments.items():
             hint = annotations()[name]
-            if signature.parameters[name].kind is inspect.Parameter.VAR_KEYWORD:
+            if signature.parameters[name].kind is inspect.Parameter.VAR_POSITIONAL:
+                bound.arguments[name] = tuple(_converted(name, one, hint) for one in value)
+            elif signature.parameters[name].kind is inspect.Parameter.VAR_KEYWORD:
                 bound.arguments[name] = {key: _converted(key, one, hint) for key, one in value.items()}
             else:
                 bound.arguments[name] = _converted(name, value, hint)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from html import escape
 
 from fabricast.collectives.diagnosis import STOCK_DRIVER, has_stock_driver
 from fabricast.core.errors import InputError
@@ -111,8 +112,22 @@ class Diagnosis:
     tree: PcieTree | None = None
 
     def __repr__(self) -> str:
-        causes = [f"{number}. {one.text} [{one.cause}]" for number, one in enumerate(self.findings, 1)]
-        return "\n".join([str(self.verdict), *causes])
+        return "\n".join([str(self.verdict), *(line for lines in self._causes() for line in lines)])
+
+    def _repr_html_(self) -> str:
+        causes = "".join(f"<li>{'<br>'.join(map(escape, lines))}</li>" for lines in self._causes(numbered=False))
+        return f"<p><strong>{escape(str(self.verdict))}</strong></p><ol>{causes}</ol>"
+
+    def _causes(self, *, numbered: bool = True) -> list[list[str]]:
+        """Return the lines of each cause: text, evidence and remedy."""
+        return [
+            [
+                f"{f'{number}. ' if numbered else ''}{one.text} [{one.cause}]",
+                *([f"   evidence: {one.origin}"] if one.origin else []),
+                f"   try: {one.remedy}",
+            ]
+            for number, one in enumerate(self.findings, 1)
+        ]
 
     @property
     def has_causes(self) -> bool:

@@ -14,12 +14,13 @@ import pytest
 import fabricast as fc
 from fabricast.core.arguments import with_checked_types
 
+VARIABLE = (inspect.Parameter.VAR_KEYWORD, inspect.Parameter.VAR_POSITIONAL)
 FUNCTIONS = {name: getattr(fc, name) for name in dir(fc) if inspect.isfunction(getattr(fc, name))}
 PARAMETERS = [
     (name, parameter.name)
     for name, function in FUNCTIONS.items()
     for parameter in inspect.signature(function).parameters.values()
-    if parameter.kind is not inspect.Parameter.VAR_KEYWORD
+    if parameter.kind not in VARIABLE
 ]
 
 
@@ -42,7 +43,7 @@ def test_every_argument_of_a_wrong_type_is_named(name, parameter):
     required = {
         one.name: Other()
         for one in inspect.signature(FUNCTIONS[name]).parameters.values()
-        if one.default is inspect.Parameter.empty and one.kind is not inspect.Parameter.VAR_KEYWORD
+        if one.default is inspect.Parameter.empty and one.kind not in VARIABLE
     }
     with pytest.raises(fc.InputError, match=f"^({'|'.join(required)}|{parameter}) is <other>, expected "):
         FUNCTIONS[name](**(required | {parameter: Other()}))
@@ -146,3 +147,12 @@ def test_missing_and_unknown_arguments_name_the_function():
         fc.graph()
     with pytest.raises(TypeError, match=r"graph\(\) got an unexpected keyword argument 'start'"):
         fc.graph([(0, 1)], start=1)
+
+
+def test_diagnose_accepts_several_files_as_arguments(tmp_path):
+    paths = [tmp_path / f"{name}.txt" for name in "ab"]
+    for path in paths:
+        path.write_text("GPU 0: NVIDIA L4 (UUID: GPU-1)\n")
+    assert fc.diagnose(*paths).sources == fc.diagnose(paths).sources
+    with pytest.raises(fc.InputError, match="more is 5, expected text or a path"):
+        fc.diagnose(paths[0], 5)

@@ -165,7 +165,9 @@ def test_a_model_may_be_named_as_in_the_configuration(tmp_path, monkeypatch):
 
 def test_keys_of_nested_sections_are_suggested(tmp_path):
     path = tmp_path / "tree.yaml"
-    path.write_text("name: one\nvertices:\n  - {name: RC, kind: root_complex}\n  - {name: S, kind: switch, capacty: 2, parent: RC}\n")
+    path.write_text(
+        "name: one\nvertices:\n  - {name: RC, kind: root_complex}\n  - {name: S, kind: switch, capacty: 2, parent: RC}\n"
+    )
     with pytest.raises(fc.InputError, match=r"'vertices.1.capacty' is unknown \(did you mean 'capacity'\?\)"):
         fc.load_topology(path)
 

@@ -60,7 +60,7 @@ def test_neighbouring_classes_are_named_as_such():
     assert found.is_neighbour and found.words == "2 nodes of 8 x B200"
     assert not fc.reference("GH200", gpus=4, nodes=16, sizes=["1 MiB"]).is_neighbour
     with pytest.raises(
-        InputError, match="is 'V100', of which nobody published all_gather; there are .* and RTX 2080 Ti over PCIe"
+        InputError, match="is 'V100', of which no all_gather was published; there are .* and RTX 2080 Ti over PCIe"
     ):
         fc.reference("V100", "all_gather")
     with pytest.raises(InputError, match="network"):
