@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from fabricast.collectives.diagnosis import Cause
 from fabricast.core.findings import Finding
+from fabricast.core.short_text import listed
 from fabricast.core.warnings import WarningCode
 from fabricast.diagnosis.topology import ADDRESS, PORT_ABOVE
 from fabricast.diagnosis.weights import ACCESS, CONTRADICTION, SYMPTOM
@@ -17,6 +18,8 @@ _SAME_FACT = (
     (WarningCode.SLOW_ENDPOINT, "below_public_machines", WarningCode.SLOW_COPIES, WarningCode.IMPLAUSIBLE_RATE),
     ("network_in_host", Cause.HOST_MEMORY_RATE),
 )
+_MOST_NAMES = 8
+_OF_BOARD = "several at once: check bifurcation and PCIe generation in the BIOS, and the slots that the board shares"
 #: Causes about devices, which may have the same address on several hosts.
 _OF_DEVICES = ("gpu_errors", "network_port")
 #: Causes by the state of a device, which explain slow copies of it.
@@ -25,7 +28,27 @@ _STATES = ("gpu_errors", WarningCode.DOWNGRADED_LINK)
 
 def ranked(findings: Sequence[Finding]) -> list[Finding]:
     """Return findings in the order of their weights."""
-    return sorted(_with_leading_states(_explained(_unique(findings))), key=lambda one: -one.gain)
+    return sorted(_with_leading_states(_explained(_grouped(_unique(findings)))), key=lambda one: -one.gain)
+
+
+def _grouped(findings: Sequence[Finding]) -> list[Finding]:
+    """Return findings; the same narrow link of several GPUs is one cause, and rather one of the board."""
+    groups: dict[tuple[str, str], list[Finding]] = {}
+    for one in findings:
+        is_link = one.cause == WarningCode.DOWNGRADED_LINK and len(ADDRESS.findall(one.text)) == 1
+        key = (one.cause, ADDRESS.sub("", one.text)) if is_link else (one.cause, f"{one.text} {one.origin}")
+        groups.setdefault(key, []).append(one)
+    kept = []
+    for same in groups.values():
+        first = same[0]
+        if len(same) > 1:
+            addresses = [ADDRESS.findall(one.text)[0] for one in same]
+            text = first.text.replace(addresses[0], listed(addresses, _MOST_NAMES)).replace(
+                "the link of", "each link of"
+            )
+            first = replace(first, text=text, remedy=f"{_OF_BOARD}; {first.remedy}")
+        kept.append(first)
+    return kept
 
 
 def _unique(findings: Sequence[Finding]) -> list[Finding]:

@@ -35,6 +35,7 @@ _AFTER_CARDS = {
     "firmware",
 }
 _AFTER = {
+    "of PCIe, limited by": "check slot, riser, bifurcation and PCIe generation in the BIOS ('sudo lspci -vv')",
     "replays": "reseat the card, riser or cable: the PCIe link repeats packets; compare the count after some minutes",
     "uncorrected errors": "check slot, riser and power; after a completion timeout (CmpltTO) the device itself",
     "IO_PAGE_FAULT": "switch the IOMMU to pass-through (iommu=pt) or off for copies between GPUs",

@@ -85,6 +85,8 @@ _WORDS = (
     "SXid (",
     ": [",
     "available PCIe bandwidth",
+    "nvidia 0000:",
+    "nouveau 0000:",
     "Cable unplugged",
     "Cable plugged",
     "Default domain type",
@@ -98,6 +100,8 @@ _WORDS = (
     "i915 0",
     "xe 0",
 )
+#: Drivers of GPUs with the device that they use.
+_GPU_DRIVER = re.compile(rf"\b(?:nvidia|nouveau|amdgpu) {_DEVICE}:")
 _CARD_DRIVER = re.compile(r"mlx\w+|bnxt_\w+|ice|irdma|efa|ionic")
 _UNCORRECTED = "uncorrected errors of its PCIe link"
 #: Number of corrected errors of a link from which they are no accident.
@@ -158,6 +162,7 @@ def _read(text: Text) -> Iterator[Reading]:
 
 def _facts_of(text: Text, of_host: list[tuple[int, str]]) -> list[Fact]:
     """Return the states of the devices of a host."""
+    gpus = {match[1] for _, line in of_host if (match := _GPU_DRIVER.search(line)) is not None}
     corrected: Counter[str] = Counter()
     lines: dict[str, int] = {}
     kinds: dict[str, dict[str, None]] = {}
@@ -177,7 +182,8 @@ def _facts_of(text: Text, of_host: list[tuple[int, str]]) -> list[Fact]:
             found.setdefault((device, "link"), _fact(text, device, _UNCORRECTED, number))
         elif (match := _NARROW.search(line)) is not None:
             if int(match[5]) < int(match[8]) or float(match[4]) < float(match[7]):
-                found.setdefault((match[2], "narrow"), _narrow_link(text, match, number))
+                is_gpu = match[2] in gpus and int(match[5]) < int(match[8])
+                found.setdefault((match[2], "narrow"), _narrow_link(text, match, number, is_gpu=is_gpu))
         elif (match := _IOMMU.search(line)) is not None and (device := match["one"] or match["other"]):
             device = device if device.count(":") == 2 else f"0000:{device}"
             state = "the IOMMU refuses accesses (IO_PAGE_FAULT)"
@@ -275,12 +281,14 @@ def _ports(text: Text, of_host: list[tuple[int, str]]) -> Iterator[Fact]:
         yield text.fact(Quantity.CARD_STATE, state, number, "dmesg", subject=(f"network card {device}",))
 
 
-def _narrow_link(text: Text, match: re.Match[str], line: int) -> Fact:
-    """Return a narrow link: of a network card as its state, of another device as a note, since its kind is unknown."""
+def _narrow_link(text: Text, match: re.Match[str], line: int, *, is_gpu: bool) -> Fact:
+    """Return a narrow link: the state of a card or GPU; of another device a note, since its kind is unknown."""
     now, possible = (f"{speed} GT/s x{width}" for speed, width in ((match[4], match[5]), (match[7], match[8])))
     state = f"has {match[3]} of {match[6]} Gbit/s of PCIe, limited by a link of {now} where {possible} is possible"
     if _CARD_DRIVER.fullmatch(match[1]):
         return text.fact(Quantity.CARD_STATE, state, line, "dmesg", subject=(f"network card {match[2]}",))
+    if is_gpu:
+        return _fact(text, match[2], state, line)
     return text.fact(Quantity.NOTE, f"{match[2]}: {state}", line, "dmesg")
 
 

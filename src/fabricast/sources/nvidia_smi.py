@@ -152,6 +152,9 @@ def _states(text: Text) -> Iterator[Fact]:
             continue
         titles = [title for _, title in sections]
         load.add(titles[-1] if titles else "", name, value, line_number)
+        if name.startswith("Replays Since Reset") and value.isdigit() and 0 < int(value) < _MANY_REPLAYS:
+            note = f"GPU {numbers[address]}: {value} PCIe replays since the last reset, fewer than {_MANY_REPLAYS}"
+            yield text.fact(Quantity.NOTE, note, line_number, "nvidia-smi")
         for state, place in ((_state(titles, name, value, watts), line_number), (load.state, load.line)):
             if state and (address, state) not in known:
                 known.add((address, state))

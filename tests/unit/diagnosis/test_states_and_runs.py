@@ -216,3 +216,34 @@ def test_lines_of_vllm_are_notes():
     assert "as usual for more than two GPUs without NVLink" in known
     (other,) = facts_of_text(line.format("of an unsupported world size: 6")).values(Quantity.NOTE)
     assert other.endswith("is disabled because of an unsupported world size: 6")
+
+
+def test_a_narrow_link_of_the_kernel_log_is_a_fault_of_a_gpu_only(first):
+    narrow = (
+        "[    2.1] pci 0000:41:00.0: 63.008 Gb/s available PCIe bandwidth, limited by 16.0 GT/s PCIe x4 link at "
+        "0000:40:01.1 (capable of 252.048 Gb/s with 16.0 GT/s PCIe x16 link)\n"
+    )
+    gpu = "[    9.1] nvidia 0000:41:00.0: vgaarb: VGA decodes changed\n"
+    assert not first(narrow).findings
+    assert "0000:41:00.0: has 63.008 of 252.048 Gbit/s of PCIe" in first(narrow + gpu).findings[0].text
+
+
+def test_the_same_narrow_link_of_several_gpus_is_one_cause(first):
+    head = "index, name, pci.bus_id, pcie.link.gen.max, pcie.link.width.current, pcie.link.width.max\n"
+    rows = "".join(f"{gpu}, NVIDIA GeForce RTX 4090, 00000000:{gpu + 1:02X}:00.0, 4, 8, 16\n" for gpu in range(4))
+    found = first(head + rows)
+    assert len(found.findings) == 1
+    assert "0000:01:00.0" in found.findings[0].text and "0000:04:00.0" in found.findings[0].text
+    assert found.findings[0].remedy.startswith("several at once: check bifurcation")
+
+
+def test_a_slow_pair_and_late_copies_of_a_matrix(first):
+    title = "Unidirectional P2P=Enabled Bandwidth (P2P Writes) Matrix (GB/s)\n   D\\D     0      1      2      3\n"
+    rates = [
+        [900.0 if one == other else 6.0 if {one, other} == {2, 3} else 25.0 for other in range(4)] for one in range(4)
+    ]
+    rows = "".join(f"     {gpu} " + " ".join(f"{rate:6.2f}" for rate in row) + "\n" for gpu, row in enumerate(rates))
+    assert causes_of(first(title + rows)) == ["slow_pair"]
+    late = "P2P=Enabled Latency (P2P Writes) Matrix (us)\n   GPU     0      1\n     0   1.38 {0}\n     1 {0}   1.38\n"
+    assert causes_of(first(late.format("49204.11"))) == ["late_copies"]
+    assert not first(late.format("1.61")).findings
