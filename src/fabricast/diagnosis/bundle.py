@@ -262,7 +262,9 @@ def _missing(facts: Facts, options: MachineOptions, error: InputError) -> str:
             "of a job"
         )
     if facts.blocks_of(Content.RUN_ERRORS) and not facts.blocks_of(Content.NCCL_LOG):
-        return "the errors of the file did not end the run, and nothing that is measured can be compared"
+        has_errors = any(facts.of(Quantity.MPI_PROBLEM))
+        what = "the errors of the file did not end the run" if has_errors else "the file states no error"
+        return f"{what}, and nothing that is measured can be compared"
     if any(": Xid " in note for note in facts.values(Quantity.NOTE)):
         return "the files state errors of GPUs that programs cause, or whose meaning is not known here (Xid)"
     if not any(block.content not in (Content.GPUS, Content.STATES) for block in facts.blocks if block.facts):

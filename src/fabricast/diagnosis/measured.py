@@ -62,7 +62,7 @@ class ComparedRate:
         below = f"{100 * (1 - self.bytes_per_s / lowest):.0f} % below the " if self.bytes_per_s < lowest else ""
         below = "above the " if self.bytes_per_s > self.share.highest * self.link_bytes_per_s * _ROUNDED else below
         reached = f"{self.words} reach {self.bytes_per_s / 1e9:.3g} GB/s (median)"
-        return f"{reached}, {below}{reach} GB/s by {self.share.words}, scaled to {self.link}"
+        return f"{reached}, {below}{reach} GB/s expected from {self.share.words}, scaled to {self.link}"
 
 
 def compared_rates(machine: Machine) -> Iterator[ComparedRate]:
