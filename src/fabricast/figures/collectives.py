@@ -215,7 +215,8 @@ def plot_clusters(time: pd.DataFrame) -> Figure:
 
 
 def _large_panel(axes: Axes, rows: pd.DataFrame, ranks: int, columns: tuple[str, ...]) -> None:
-    """Draw measured and forecast bus bandwidth of large sizes on a linear axis."""
+    """Draw measured and forecast bus bandwidth of large sizes on a linear axis, over the axis of all sizes."""
+    every = rows["size_bytes"]
     rows = rows[rows["size_bytes"] >= _LARGE_BYTES].sort_values("size_bytes")
     scale = rows["size_bytes"] * _bus_factor(ranks) / 1e9
     for name in columns:
@@ -223,7 +224,11 @@ def _large_panel(axes: Axes, rows: pd.DataFrame, ranks: int, columns: tuple[str,
         axes.plot(rows["size_bytes"], scale / rows[name], line, color=colour, linewidth=1, label=label)
     axes.plot(rows["size_bytes"], scale / rows["measured_s"], "o", color="black", markersize=2.2, label="measured")
     axes.set_ylim(bottom=0)
-    _size_axis(axes, rows["size_bytes"])
+    # The panel of ratios below has all sizes.
+    axes.update_datalim([(every.min(), 0), (every.max(), 0)])
+    axes.autoscale_view()
+    axes.set_ylim(bottom=0)
+    _size_axis(axes, every)
 
 
 def _ratio_panel(axes: Axes, rows: pd.DataFrame, columns: tuple[str, ...]) -> None:
@@ -242,28 +247,51 @@ def _ratio_panel(axes: Axes, rows: pd.DataFrame, columns: tuple[str, ...]) -> No
 
 
 def plot_scale(time: pd.DataFrame) -> Figure:
-    """Draw the time of all_reduce over the number of nodes on the cluster with most node counts."""
-    rows = time[(time["operation"] == "all_reduce") & (time["algorithms"] == "") & (time["nodes"] <= _SHOWN_NODES)]
+    """Draw all_reduce over the number of nodes: times on one cluster, and rates of nodes of eight H100 or H200."""
+    rows = time[(time["operation"] == "all_reduce") & (time["algorithms"] == "")]
+    figure, (above, below) = plt.subplots(2, figsize=(COLUMN_WIDTH_IN, 4.6), height_ratios=[1.2, 1])
+    _times_over_nodes(above, rows[rows["nodes"] <= _SHOWN_NODES])
+    _rates_over_nodes(below, rows[(rows["ranks"] == 8 * rows["nodes"]) & rows["gpu"].str.startswith(("H100", "H200"))])
+    handles, labels = above.get_legend_handles_labels()
+    figure.legend(handles, labels, ncols=3, loc="outside lower center")
+    return figure
+
+
+def _times_over_nodes(axes: Axes, rows: pd.DataFrame) -> None:
+    """Draw the time of three sizes over the number of nodes on the cluster with most node counts."""
     counts = rows.groupby("system")["nodes"].nunique()
     rows = rows[rows["system"] == counts.idxmax()]
-    figure, axes = plt.subplots(figsize=(COLUMN_WIDTH_IN, 2.4))
     for size, colour in _SCALE_SIZES.items():
         part = rows[rows["size_bytes"] == size].sort_values("nodes")
         axes.plot(part["nodes"], part["forecast_s"] * 1e6, "-", color=colour, linewidth=1, label=size_name(size))
         axes.plot(part["nodes"], part["measured_s"] * 1e6, "o", color=colour, markersize=3)
     axes.axvline(_FITTED_NODES * 2**0.5, color="0.6", linewidth=0.8, linestyle=":")
-    axes.set_xscale("log", base=2)
     axes.set_yscale("log")
-    nodes = sorted(rows["nodes"].unique())
-    axes.set_xticks(nodes, [str(count) for count in nodes])
-    axes.minorticks_off()
-    axes.set_xlabel("nodes")
+    _node_axis(axes, rows["nodes"])
     axes.set_ylabel("time (µs)")
-    gpu = str(rows["gpu"].iloc[0])
-    axes.set_title(f"all_reduce of 4 x {gpu} a node", fontsize=8)
+    axes.set_title(f"4 x {rows['gpu'].iloc[0]} a node, Slingshot", fontsize=8)
     axes.plot([], [], "o", color="0.4", markersize=3, label="measured")
     axes.plot([], [], "-", color="0.4", linewidth=1, label="forecast")
     axes.plot([], [], ":", color="0.6", linewidth=0.8, label="largest fitted")
-    handles, labels = axes.get_legend_handles_labels()
-    figure.legend(handles, labels, ncols=3, loc="outside lower center")
-    return figure
+
+
+def _rates_over_nodes(axes: Axes, rows: pd.DataFrame) -> None:
+    """Draw the bus bandwidth of the largest size of each machine over its number of nodes."""
+    largest = rows.sort_values("size_bytes").groupby(["system", "nodes"], sort=True).tail(1)
+    scale = largest["size_bytes"] * 2 * (largest["ranks"] - 1) / largest["ranks"] / 1e9
+    axes.plot(
+        largest["nodes"], scale / largest["forecast_s"], "_", color=COLOURS[2], markersize=11, markeredgewidth=1.4
+    )
+    axes.plot(largest["nodes"], scale / largest["measured_s"], "o", color=COLOURS[2], markersize=3)
+    axes.set_ylim(bottom=0)
+    _node_axis(axes, largest["nodes"])
+    axes.set_xlabel("nodes")
+    axes.set_ylabel("bus bandwidth (GB/s)")
+    axes.set_title("8 x H100 or H200 a node (dash: forecast)", fontsize=8)
+
+
+def _node_axis(axes: Axes, counts: pd.Series) -> None:
+    nodes = sorted(counts.unique())
+    axes.set_xscale("log", base=2)
+    axes.set_xticks(nodes, [str(count) for count in nodes])
+    axes.minorticks_off()

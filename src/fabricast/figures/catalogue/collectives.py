@@ -22,6 +22,14 @@ FIGURES = (
         "the change of protocol and the rate of the ring; the constants are fitted on these machines.",
     ),
     Entry(
+        "clusters",
+        "Bus bandwidth of all_reduce on NVLink nodes and clusters",
+        lambda read, values: plots.plot_clusters(read("cluster_time")),
+        "Bus bandwidth of all_reduce from 1 MiB on: measured by others (points), forecast with constants that are "
+        "fitted to all public machines, and NCCL's estimate; one public machine for each of six classes. Below each, "
+        "the times of all sizes divided by the measured ones, with a band of 15 %.",
+    ),
+    Entry(
         "errors",
         "Error of forecasts by class of sizes",
         lambda read, values: plots.plot_errors(read("collective_error")),
@@ -36,19 +44,11 @@ FIGURES = (
         "search fails (asus8, turin9575-5090), it uses Simple from 4 KiB on.",
     ),
     Entry(
-        "clusters",
-        "Bus bandwidth of all_reduce on NVLink nodes and clusters",
-        lambda read, values: plots.plot_clusters(read("cluster_time")),
-        "Bus bandwidth of all_reduce from 1 MiB on: measured by others (points), forecast with constants that are "
-        "fitted to all public machines, and NCCL's estimate; one public machine for each of six classes. Below each, "
-        "the times of all sizes divided by the measured ones, with a band of 15 %.",
-    ),
-    Entry(
         "scale",
         "Time of all_reduce over the number of nodes",
         lambda read, values: plots.plot_scale(read("cluster_time")),
-        "Time of all_reduce of three sizes over the number of nodes, measured on the public cluster with most node "
-        "counts (points) and forecast (lines). Above 64 nodes the forecast is not fitted: other jobs congest the "
-        "network.",
+        "Above: time of all_reduce of three sizes over the number of nodes, measured on the public cluster with most "
+        "node counts (points) and forecast (lines). Above 64 nodes the forecast is not fitted: other jobs congest the "
+        "network. Below: bus bandwidth of the largest size of each public machine with nodes of eight H100 or H200.",
     ),
 )
