@@ -110,7 +110,7 @@ def table_of(tables: Sequence[Fact], operation: str | None, number: int | None) 
     if len(fitting) > 1:
         if len({table.place.path for table in fitting}) > 1:
             places = ", ".join(str(table.place) for table in fitting)
-            text = f"are {len(fitting)} tables of {wanted} ({places}), expected one; choose it by its number (table)"
+            text = f"has {len(fitting)} tables of {wanted} ({places}), expected one; choose it by its number (table)"
             raise InputError(text, argument="log")
         lines = ", ".join(str(table.place.line) for table in fitting)
         raise InputError(
