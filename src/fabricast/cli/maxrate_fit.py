@@ -29,6 +29,7 @@ from fabricast.maxrate.intervals import parameter_intervals
 from fabricast.maxrate.loggp import LogGOPS, from_maxrate, from_netgauge, read_netgauge, simgrid_properties
 from fabricast.maxrate.models import CONVENTIONS, FORMS
 from fabricast.maxrate.protocols import ProtocolRegressor, late_switch
+from fabricast.maxrate.windowed import WindowedFit, fit_windowed
 
 _UNITS = {"s": (1e6, "us"), "r": (1e-9, "GB/s"), "k": (1.0, "processes")}
 
@@ -119,8 +120,13 @@ def _dataset_lines(fit: DatasetFit, options: FitOptions) -> Iterator[str]:
     shown = ", ".join(map(str, counts)) if counts.size <= 8 else f"{counts[0]} to {counts[-1]}"
     of = _RATES[convention]
     who = "1 process" if shown == "1" else f"{shown} processes"
-    yield f"{dataset}: {len(cells)} cells, {who}, {convention} times; rates are those of {of}"
-    if fit.protocols is not None:
+    what = f"{len(cells)} sizes" if counts.size == 1 else f"{len(cells)} times"
+    yield f"{dataset}: {what}, {who}, {convention.replace('_', '-')} times; rates are those of {of}"
+    overlap = _overlap(fit)
+    if overlap is not None:
+        yield "  T = max(g, n / r_c), since the messages of a window overlap:"
+        yield f"    g {overlap.gap_s * 1e6:.4g} us, r_c {overlap.bytes_per_s / 1e9:.4g} GB/s"
+    elif fit.protocols is not None:
         yield from _protocol_lines(fit.protocols)
         yield from _late_switch_lines(fit.protocols, cells[:, 0], convention)
     else:
@@ -147,8 +153,13 @@ def _dataset_lines(fit: DatasetFit, options: FitOptions) -> Iterator[str]:
         advice_of = {}
     for advice in dict.fromkeys(advice_of.values()):
         yield f"  to determine {', '.join(name for name in missing if advice_of.get(name) == advice)}: {advice}"
+    if overlap is not None:
+        yield f"  error: median {overlap.median_error:.1%}, largest {overlap.largest_error:.1%}"
+        gap, per_byte = overlap.gap_s * 1e9, 1e9 / overlap.bytes_per_s
+        yield f"  LogGOPS: windowed times do not determine L (-g {gap:.4g} -G {per_byte:.4g}); a latency test does"
+        return
     errors = summarise(fit.fitted.predict(cells), times)
-    yield f"  error: median {errors.median:.1%}, 90 % of cells below {errors.p90:.1%}, largest {errors.largest:.1%}"
+    yield f"  error: median {errors.median:.1%}, 90 % of times below {errors.p90:.1%}, largest {errors.largest:.1%}"
     yield from _fastest_line(fit, cells, times)
     if errors.median > _MISFIT or errors.p90 > _WIDE_MISFIT or errors.largest > _LARGEST_MISFIT:
         yield "  the formula does not fit these times: fit protocols by themselves (--smallest-bytes, --largest-bytes)"
@@ -156,6 +167,15 @@ def _dataset_lines(fit: DatasetFit, options: FitOptions) -> Iterator[str]:
     if np.isfinite(unseen).all():
         yield f"  error on process counts left out of the fit: median {summarise(unseen, times).median:.1%}"
     yield from _export_lines(fit, rates)
+
+
+def _overlap(fit: DatasetFit) -> WindowedFit | None:
+    """Return gap and rate of a windowed test of one process, if they fit better than lines."""
+    if fit.convention != "windowed" or (fit.cells[:, 1] != 1).any():
+        return None
+    found = fit_windowed(fit.cells[:, 0], fit.times)
+    lines = summarise(fit.fitted.predict(fit.cells), fit.times)
+    return found if found is not None and found.largest_error < lines.largest else None
 
 
 def _fastest_line(fit: DatasetFit, cells: NDArray[np.float64], times: NDArray[np.float64]) -> Iterator[str]:
@@ -175,7 +195,7 @@ def _message_rate(cells: NDArray[np.float64], times: NDArray[np.float64]) -> str
     rates = cells[:, 1] / times
     place = int(np.argmax(rates))
     size, count = size_text(float(cells[place, 0])), f"{cells[place, 1]:.0f}"
-    return f"  messages: at most {rates[place] / 1e6:.3g} million per second, of {count} processes at {size}"
+    return f"  messages: most measured {rates[place] / 1e6:.3g} million per second, of {count} processes at {size}"
 
 
 def _saturates(cells: NDArray[np.float64], times: NDArray[np.float64]) -> bool:
@@ -307,13 +327,14 @@ def _export_lines(fit: DatasetFit, rates: _Rates) -> Iterator[str]:
         per_byte = f"-G {1e9 / usable[rate_names[0]]:.4g}" if rate_names else "G requires the rate of a single process"
         yield f"  LogGOPS: windowed times do not determine L ({per_byte}); a latency test does"
     elif fit.protocols is not None:
+        yield "  LogGOPS (ns; o, g and O are 0, since ping-pongs do not determine them):"
         for first, last, part in fit.protocols.pieces():
             sizes = f"below {size_text(last)}" if first == 0 else f"from {size_text(first)}"
             line = from_maxrate(part.parameters_, convention).line()
-            yield f"  LogGOPS (ns, {sizes}; parameters that ping-pongs do not determine are 0): {line}"
+            yield f"    {sizes}: {line}"
     elif rate_names and ("s" in usable or "s0" in usable):
         line = from_maxrate(usable, convention).line()
-        yield f"  LogGOPS (ns, one protocol; parameters that ping-pongs do not determine are 0): {line}"
+        yield f"  LogGOPS (ns, one protocol; o, g and O are 0, since ping-pongs do not determine them): {line}"
     else:
         yield "  LogGOPS: not determined by these data; start-up time and rate of a single process are required"
     single = cells[:, 1] == 1

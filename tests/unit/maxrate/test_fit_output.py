@@ -75,7 +75,7 @@ def test_outputs_with_different_process_counts_are_fitted_together(tmp_path):
     assert fitted["determined"].all()
     assert fitted["value"].to_dict() == pytest.approx({"s": 0.4e-6, "r_n": 24e9, "r_c": 10e9}, rel=0.02)
     shown = CliRunner().invoke(app, ["fit", *files, "--model", "maxrate", "--draws", "20"])
-    assert "osu_bandwidth (4 files): 84 cells, 1, 2, 4, 8 processes" in shown.stdout
+    assert "osu_bandwidth (4 files): 84 times, 1, 2, 4, 8 processes" in shown.stdout
     assert len(fc.fit_max_rate([*files, files[0]], model="maxrate", draws=20)) == 3
     # The same process count twice: two machines or two runs.
     (tmp_path / "again").mkdir()

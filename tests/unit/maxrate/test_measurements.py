@@ -434,7 +434,7 @@ def test_runs_over_many_node_pairs_are_those_of_one_pair(tmp_path):
         read_output(many, node_pairs=5)
     result = CliRunner().invoke(app, ["fit", str(many), "--node-pairs", "8", "--draws", "20"])
     assert result.exit_code == 0, result.output
-    assert "16 cells, 4 processes" in result.output
+    assert "16 sizes, 4 processes" in result.output
     result = CliRunner().invoke(app, ["collect", str(many), "--node-pairs", "8", "-o", str(tmp_path / "all.csv")])
     assert "processes 4" in result.output, result.output
 

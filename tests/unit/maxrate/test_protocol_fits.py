@@ -9,6 +9,7 @@ from typer.testing import CliRunner
 
 import fabricast as fc
 from fabricast.cli.main import app
+from fabricast.maxrate.protocols import ProtocolRegressor
 
 SIZES = 2.0 ** np.arange(0, 23)
 
@@ -128,7 +129,7 @@ def test_the_rate_of_messages_and_a_saturated_node_are_named(tmp_path):
         for k in (1, 2, 4, 16, 64)
     ]
     lines = shown(*files)
-    assert "messages: at most 100 million per second, of 64 processes at 1 B" in lines
+    assert "messages: most measured 100 million per second, of 64 processes at 1 B" in lines
     assert re.search(r"one process reaches \d+% of the rate of all of them", lines)
     assert "1 process (isolated), long messages: 24" in lines and "to determine" not in lines
 
@@ -156,3 +157,21 @@ def test_a_rate_that_changes_no_time_is_that_of_the_next_protocol():
     fit = fc.fit_max_rate(rows, draws=20)
     rates = fit[fit["parameter"] == "r_c"]["value"]
     assert rates.max() < 30e9 and len(rates) >= 2
+
+
+def test_overlapping_messages_have_a_gap_and_a_rate(tmp_path):
+    overlap = rate_file(tmp_path / "osu_bw.out", 1, np.maximum(2.4e-7, SIZES / 24.6e9))
+    assert "T = max(g, n / r_c)" in shown(overlap)
+    assert "g 0.24 us, r_c 24.6 GB/s" in shown(overlap)
+    assert "-g 240 -G 0.04065" in shown(overlap)
+    # Start-up times that add to each message are lines.
+    assert "T = max(g, n / r_c)" not in shown(rate_file(tmp_path / "osu_bw2.out", 1, 2e-6 + SIZES / 10e9))
+
+
+@pytest.mark.parametrize("cut", [4096, 16384, 65536])
+def test_small_steps_do_not_move_the_switch_of_protocols(tmp_path, cut):
+    steps = 1.1e-6 + 0.12e-6 * (SIZES >= 64) + 0.42e-6 * (SIZES >= 256)
+    times = np.where(cut > SIZES, steps + SIZES / 5.2e9, 3.1e-6 + SIZES / 48.4e9)
+    split = ProtocolRegressor("postal", fewest_sizes=3).fit(np.column_stack([SIZES, np.ones_like(SIZES)]), times)
+    assert split.breakpoints_[-1] == cut
+    assert split.regressors_[-1].parameters_["r_c"] == pytest.approx(48.4e9, rel=1e-3)
