@@ -17,6 +17,7 @@ from fabricast.core.arguments import with_checked_types
 from fabricast.core.errors import InputError
 from fabricast.core.quantities import increasing_sizes
 from fabricast.diagnosis.bundle import Diagnosis, diagnose_facts
+from fabricast.diagnosis.cluster_forecasts import with_cards
 from fabricast.machine.machine import Machine
 from fabricast.machine.options import MachineOptions
 from fabricast.sources.reading import read
@@ -164,6 +165,7 @@ def diagnose(
     gpu: str | None = None,
     cpu: str | None = None,
     link: str | None = None,
+    nic: str | None = None,
     include_display: bool = False,
 ) -> Diagnosis:
     """Name the causes of lost time on a machine, from the files of a bug report.
@@ -179,6 +181,8 @@ def diagnose(
         Further files.
     gpu, cpu, link : str, optional
         GPU model, processor, and link of each GPU such as ``"gen4x16"``, if no file states them.
+    nic : str, optional
+        Network cards of each node of a cluster, such as ``"8x400"`` (Gbit/s), if no file states them.
     include_display : bool, default False
         Whether NVIDIA and AMD graphics cards (class 0300) are included as accelerators.
 
@@ -198,4 +202,5 @@ def diagnose(
     if not paths:
         raise InputError("is empty, expected at least one file", argument="files")
     options = MachineOptions(gpu=gpu, cpu=cpu, link=link, include_display=include_display, network_cards=True)
-    return diagnose_facts(read(paths), options)
+    facts = read(paths)
+    return diagnose_facts(facts if nic is None else with_cards(facts, nic), options)

@@ -369,6 +369,11 @@ ALL_FILES = typer.Argument(
     show_default=False,
 )
 MODEL = typer.Option("--gpu", help="GPU model such as 'RTX 4090', if no file names it.", show_default=False)
+CARDS = typer.Option(
+    "--nic",
+    help="Network cards of a node of a cluster, such as 8x400 (Gbit/s); 'ibstat' states them, too.",
+    show_default=False,
+)
 PROCESSOR = typer.Option("--cpu", help="Processor such as 'AMD EPYC'.", show_default=False)
 
 
@@ -378,13 +383,14 @@ def diagnose(
     gpu: Annotated[str | None, MODEL] = None,
     cpu: Annotated[str | None, PROCESSOR] = None,
     link: Annotated[str | None, LINK] = None,
+    nic: Annotated[str | None, CARDS] = None,
     include_display: Annotated[bool, DISPLAY] = False,
     verbose: Annotated[bool, VERBOSE] = False,
 ) -> None:
     """Name the causes of lost time on a machine; exit code 1 for causes and damaged files."""
     from fabricast.api.collectives import diagnose as diagnose_machine
 
-    diagnosis = diagnose_machine(files, gpu=gpu, cpu=cpu, link=link, include_display=include_display)
+    diagnosis = diagnose_machine(files, gpu=gpu, cpu=cpu, link=link, nic=nic, include_display=include_display)
     print_wrapped(str(diagnosis.verdict))
     for source in diagnosis.sources:
         print_wrapped(source)

@@ -52,6 +52,8 @@ from fabricast.pcie.topology.tree import PcieTree
 
 #: Maximum number of findings.
 MOST_FINDINGS = 10
+#: Beginning of the names of options, which state facts as files do.
+_OF_OPTIONS = "--"
 #: Causes that a driver without peer access explains.
 _NO_DIRECT_COPIES = ("no_direct_copies", "no_peer_access")
 #: Programs that most users have; the documentation lists all.
@@ -204,7 +206,7 @@ def diagnose_facts(facts: Facts, options: MachineOptions) -> Diagnosis:
     )
     return Diagnosis(
         verdict,
-        tuple(source_text(file) for file in facts.files),
+        tuple(source_text(file) for file in facts.files if not file.path.startswith(_OF_OPTIONS)),
         tuple(dict.fromkeys(answers.statements)),
         tuple(dict.fromkeys(answers.notes)),
         tuple(findings[:MOST_FINDINGS]),

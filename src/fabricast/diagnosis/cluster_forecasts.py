@@ -8,13 +8,14 @@ from dataclasses import replace
 
 import numpy as np
 
+from fabricast.collectives.clusters.cluster import cards_of
 from fabricast.collectives.clusters.forecast import ClusterForecast, forecast_cluster
 from fabricast.collectives.clusters.of_machine import cluster_of_machine
 from fabricast.collectives.clusters.question import ClusterOptions, cluster_of
 from fabricast.collectives.clusters.statement import kinds_of, node_of_tables
 from fabricast.collectives.diagnosis import Cause
 from fabricast.core.errors import InputError
-from fabricast.core.facts import Fact, Facts, Quantity
+from fabricast.core.facts import Block, Content, Fact, Facts, Kind, Place, Quantity, SourceFile
 from fabricast.core.findings import Finding
 from fabricast.core.number_text import duration_text, size_text
 from fabricast.diagnosis.clusters import LARGE, LATE, LATENCY_REMEDY, ComparedTable, log_of
@@ -185,6 +186,24 @@ def _forecast(fact: Fact, facts: Facts, run: NcclLog | None, machine: Machine | 
     return forecast_cluster(cluster, table.operation, [], log=table, stated=stated)
 
 
+def with_cards(facts: Facts, nic: str) -> Facts:
+    """Return facts with the network cards of a node that the user states, such as '8x400', before those of files."""
+    count, rate = cards_of(nic)
+    place = Place("--nic")
+    ports = tuple(
+        Fact(Quantity.PORT_RATE, rate, place, "--nic", (f"card {number} port 1",), "Gbit/s", Kind.OPTION)
+        for number in range(count)
+    )
+    note = Fact(Quantity.NOTE, f"network cards of a node: {nic}", place, "--nic", kind=Kind.OPTION)
+    stated = SourceFile(place.path, (Block("--nic", Content.STATES, place, (*ports, note)),))
+    others = tuple(replace(file, blocks=tuple(map(_without_rates, file.blocks))) for file in facts.files)
+    return Facts((*others, stated))
+
+
+def _without_rates(block: Block) -> Block:
+    return replace(block, facts=tuple(fact for fact in block.facts if fact.quantity is not Quantity.PORT_RATE))
+
+
 def _stated_cards(facts: Facts) -> str | None:
     """Return the cards of a node by the active ports of most hosts; None if no kind of node is that of most.
 
@@ -254,10 +273,12 @@ def _asked(forecast: ClusterForecast, assumed: str, *, has_log: bool) -> tuple[s
     cluster = forecast.cluster
     if cluster.nodes == 1:
         return ()
-    lines = f"'cluster: mine', 'node: {cluster.name}', 'nodes: {cluster.nodes}' and 'nic: "
-    lines += f"{cluster.cards}x{cluster.card_gbit_s:g}'"
+    cards = f"{cluster.cards}x{cluster.card_gbit_s:g}"
+    lines = f"'cluster: mine', 'node: {cluster.name}', 'nodes: {cluster.nodes}' and 'nic: {cards}'"
     missing = (
-        [f"'ibstat' of a node, or a file cluster.yaml with the lines {lines} (with your cards)"] if assumed else []
+        [f"--nic {cards} (your cards), 'ibstat' of a node, or a file cluster.yaml with the lines {lines}"]
+        if assumed
+        else []
     )
     missing += [] if has_log else ["a log of all hosts with NCCL_DEBUG=INFO"]
     return (f"to decide: add {', '.join([*missing, 'runs of pairs of hosts'])}",)

@@ -1,7 +1,10 @@
 """States of devices and ends of runs that new users tried, each with a healthy counterpart."""
 
+from pathlib import Path
+
 import pytest
 
+import fabricast as fc
 from fabricast.core.facts import Quantity
 from fabricast.sources.reading import facts_of_text
 from tests.unit.diagnosis.pasted import nccl_tests as pasted_tests
@@ -248,3 +251,14 @@ def test_a_slow_pair_and_late_copies_of_a_matrix(first):
     healthy = title + rows.replace("  6.00", " 25.00")
     assert causes_of(first(healthy + late.format("49204.11"))) == ["late_copies"]
     assert not first(healthy + late.format("1.61")).findings
+
+
+def test_cards_of_an_option_are_those_of_the_cluster(tmp_path):
+    log = Path(__file__).parents[2] / "data" / "readme" / "cluster.log"
+    assumed, stated = fc.diagnose(log), fc.diagnose(log, nic="8x400")
+    assert "8 x 400 Gbit/s assumed" in str(assumed.verdict)
+    assert "slower_than_forecast" in causes_of(stated)
+    assert not any("assumed" in one.text for one in stated.findings)
+    assert stated.sources == assumed.sources
+    with pytest.raises(fc.InputError, match="nic is '8x', expected cards"):
+        fc.diagnose(log, nic="8x")
