@@ -107,7 +107,7 @@ def test_large_sizes_far_from_the_forecast_are_doubtful(tmp_path):
     assert "large sizes last 1.45 times as long as the forecast" in str(diagnosis.verdict)
     assert not diagnosis.has_causes
     assert any(
-        text.startswith("to decide: 'ibstat' of a node, or a file cluster.yaml with the lines 'cluster: ")
+        text.startswith("to decide: add --nic 8x400 (your cards), 'ibstat' of a node, or a file cluster.yaml with the ")
         for text in diagnosis.notes
     )
 
