@@ -94,8 +94,14 @@ def _print_switched(lines: Iterator[str], assumptions: Sequence[str]) -> None:
 def _network(
     pattern: str, groups: int | None, gateway: str, multiplicity: int, file: str | None, ranks: int | None, tiles: int
 ) -> TwoLevelNetwork:
+    from fabricast.core.errors import InputError
+    from fabricast.networks.patterns import is_pattern
+    from fabricast.percs.cases import WORKLOADS
     from fabricast.percs.network_files import load_network
 
+    if is_pattern(pattern):
+        text = f"is '{pattern}', a pattern for networks of switches; a two-level network has {', '.join(WORKLOADS)}"
+        raise InputError(f"{text}, or a matrix of bytes between ranks", argument="pattern")
     if groups is not None:
         check_range("--groups", groups, 1, 65536)
     check_range("--multiplicity", multiplicity, 1, 65536)

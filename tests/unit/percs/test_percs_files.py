@@ -152,3 +152,12 @@ def test_map_result_is_at_least_as_good_as_named_mappings(tmp_path):
         assert message in str(error), text
     assert "host names" in str(CliRunner().invoke(app, [*call[:-2], "-o", str(tmp_path / "other")]).exception)
     assert not list(tmp_path.glob("other*"))
+
+
+def test_patterns_of_switched_networks_are_named_as_such(tmp_path):
+    network = tmp_path / "network.yaml"
+    network.write_text("groups: 16\ndrawers_per_group: 2\nrouters_per_drawer: 4\n")
+    for command in (["map"], ["network", "loads"]):
+        result = CliRunner().invoke(app, [*command, "halo:4x4x8", "--network", str(network)])
+        assert isinstance(result.exception, InputError)
+        assert "a pattern for networks of switches" in str(result.exception)
