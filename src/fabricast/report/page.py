@@ -35,7 +35,7 @@ _CARD = "card"
 #: Number of figures of a study that are visible by default: the first in its full size, the others as previews.
 _FIRST_PICTURES = 3
 #: The same for studies without publication, so that the papers stay in front.
-_FIRST_PICTURES_OF_OURS = 2
+_FIRST_PICTURES_OF_OURS = 1
 #: Width in points above which a figure spans both columns of a gallery.
 _COLUMN_PT = 300
 #: Results of statements that hold, and where they do.

@@ -15,19 +15,19 @@ FIGURES = (
         "choices and is no forecast.",
     ),
     Entry(
-        "bandwidth",
-        "Bus bandwidth of all_reduce by machine",
-        lambda read, values: plots.plot_bandwidth(read("collective_time"), read("collective_machine")),
-        "Bus bandwidth of all_reduce over the size on each machine with several measured sizes. The forecast follows "
-        "the change of protocol and the rate of the ring; the constants are fitted on these machines.",
-    ),
-    Entry(
         "clusters",
         "Bus bandwidth of all_reduce on NVLink nodes and clusters",
         lambda read, values: plots.plot_clusters(read("cluster_time")),
         "Bus bandwidth of all_reduce from 1 MiB on: measured by others (points), forecast with constants that are "
         "fitted to all public machines, and NCCL's estimate; one public machine for each of six classes. Below each, "
         "the times of all sizes divided by the measured ones, with a band of 15 %.",
+    ),
+    Entry(
+        "bandwidth",
+        "Bus bandwidth of all_reduce by machine",
+        lambda read, values: plots.plot_bandwidth(read("collective_time"), read("collective_machine")),
+        "Bus bandwidth of all_reduce over the size on each machine with several measured sizes. The forecast follows "
+        "the change of protocol and the rate of the ring; the constants are fitted on these machines.",
     ),
     Entry(
         "errors",
