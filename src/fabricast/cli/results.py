@@ -1,4 +1,4 @@
-"""Commands for finished runs: claims."""
+"""Commands for the studies: their figures, and the claims of a finished run."""
 
 from __future__ import annotations
 
@@ -46,3 +46,24 @@ def claims(
             typer.echo(f"fabricast: lost: {name} was {before} and now is {now}", err=True)
         if lost:
             raise typer.Exit(1)
+
+
+@app.command(epilog="Example: fabricast figures --study percs")
+def figures(
+    study: Annotated[str | None, typer.Option(help="List only figures of this study.", show_default=False)] = None,
+    captions: Annotated[bool, typer.Option("--captions", help="Print the caption of each figure, too.")] = False,
+) -> None:
+    """List the figures of the studies, each with the command that draws it."""
+    from fabricast.cli.options import print_wrapped
+    from fabricast.core.errors import unknown_name
+    from fabricast.figures.catalogue import entries_of, studies_with_figures
+
+    names = studies_with_figures()
+    if study is not None and study not in names:
+        raise unknown_name("--study", study, names)
+    for name in names if study is None else [study]:
+        for entry in entries_of(name):
+            typer.echo(f"snakemake reports/figures/{name}.{entry.name}.svg  # {entry.title}")
+            if captions:
+                print_wrapped(f"   {entry.caption}")
+    typer.echo("run these commands in a clone; figure_formats of the configuration adds .pdf and .png", err=True)

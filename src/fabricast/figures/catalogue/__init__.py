@@ -10,6 +10,7 @@ import importlib.util
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -91,9 +92,28 @@ def lazy_module(name: str) -> ModuleType:
     return module
 
 
+#: Modules of this folder that are no study of the publications or of this project.
+_OTHERS = ("captions", "your_machine")
+
+
+def studies_with_figures() -> list[str]:
+    """Return the names of the studies that have figures.
+
+    >>> studies_with_figures()[:2]
+    ['breakdown', 'clusters']
+    """
+    return sorted(path.stem for path in Path(__file__).parent.glob("[a-z]*.py") if path.stem not in _OTHERS)
+
+
+def entries_of(study: str) -> tuple[Entry, ...]:
+    """Return all figures of a study, also those that a configuration may leave out."""
+    entries: tuple[Entry, ...] = importlib.import_module(f"{__name__}.{study}").FIGURES
+    return entries
+
+
 def figures_of(study: str, settings: Config) -> dict[str, Entry]:
     """Return the figures of a study in a configuration, by name."""
-    entries: tuple[Entry, ...] = importlib.import_module(f"{__name__}.{study}").FIGURES
+    entries = entries_of(study)
     simulated = bool(settings.pcie.simulated_sets)
     return {
         entry.name: entry for entry in entries if entry.wanted(settings) and (simulated or not entry.needs_simulation)
