@@ -129,15 +129,19 @@ def cluster_collective(
     tables, runs = list(facts.of(Quantity.COLLECTIVE)), [fact.value for fact in facts.of(Quantity.NCCL_RUN)]
     wanted, measured = table_of(tables, operation, table)
     own = None
-    if measured is None or sizes is not None:
-        # With sizes of the user, the log calibrates the forecast.
+    is_scaled = measured is not None and nodes is not None and 1 < measured.value.hosts != nodes
+    wanted_sizes = list(DEFAULT_SIZES) if sizes is None else increasing_sizes(sizes)
+    if is_scaled and measured is not None and sizes is None:
+        wanted_sizes = sorted({float(row.size_bytes) for row in measured.value.rows})
+    if measured is None or sizes is not None or is_scaled:
+        # With sizes of the user, or for another number of nodes, the log calibrates the forecast.
         own, measured = measured or next((one for one in tables if is_calibration(one)), None), None
     run = next(iter(runs), None)
     forecasts = [
         forecast_cluster(
             cluster_of(one_node, stated, own or measured, run),
             wanted,
-            DEFAULT_SIZES if sizes is None else increasing_sizes(sizes),
+            wanted_sizes,
             log=None if measured is None else measured.value,
             own=None if own is None else own.value,
             stated=None if run is None else run.choices_of(wanted),

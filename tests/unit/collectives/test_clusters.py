@@ -318,8 +318,11 @@ def test_a_log_is_compared_and_with_sizes_calibrates(tmp_path):
     other = fc.cluster_collective("hgx_h100", "all_gather", nodes=4, log=log, sizes=["1 GiB"])
     uncalibrated = fc.cluster_collective("hgx_h100", "all_gather", nodes=4, sizes=["1 GiB"])
     assert other.table["time_us"][0] > 1.15 * uncalibrated.table["time_us"][0]
-    with pytest.raises(InputError, match="has 32 ranks, expected 16"):
-        fc.cluster_collective("hgx_h100", nodes=2, log=log)
+    fewer = fc.cluster_collective("hgx_h100", nodes=2, log=log)
+    assert fewer.calibration == tuned.calibration
+    assert fewer.table["size_bytes"].tolist() == sizes
+    with pytest.raises(InputError, match="is of 4 nodes, expected one node"):
+        fc.cluster_collective("hgx_h100", nodes=1, log=log)
     more = fc.cluster_collective("hgx_h100", nodes=16, log=log, sizes=["1 GiB"])
     assert more.calibration == tuned.calibration
     with pytest.raises(InputError, match="is of 4 nodes, expected one node"):
