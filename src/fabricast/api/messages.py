@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
 
 from fabricast.api.machine_inputs import Files, paths_of
 from fabricast.core.errors import InputError
-from fabricast.core.facts import Content, Fact, Facts, Quantity, SourceFile
+from fabricast.core.facts import Block, Content, Fact, Facts, Quantity, SourceFile
 from fabricast.inputs.files import read_bytes, write_text
-from fabricast.machine.build import load_facts
+from fabricast.machine.build import check_usable
 from fabricast.maxrate.measurements import read_measurements
 from fabricast.maxrate.message_times import MessageTime
+from fabricast.sources.reading import read
 
 _COLUMNS = [
     "dataset",
@@ -31,12 +33,37 @@ _COLUMNS = [
 
 
 def message_facts(files: Files) -> Facts:
-    """Read files with times of messages: tables, or output of benchmarks, of which a file may contain several."""
-    facts = load_facts(paths_of(files), Content.MESSAGES)
+    """Read files with times of messages: tables, or output of benchmarks, of which a file may contain several.
+
+    Beside such files, known output of another kind is a problem of its file, and no error.
+    """
+    paths = paths_of(files)
+    if not paths:
+        raise InputError("is empty, expected at least one file", argument="files")
+    facts = read(paths)
+    others = {file.path for file in facts.files if _is_of_another_kind(file)}
+    messages = Facts(tuple(file for file in facts.files if file.path not in others))
+    if others and any(block.facts for block in messages.blocks_of(Content.MESSAGES)):
+        check_usable(messages, Content.MESSAGES)
+        return Facts(tuple(_left_out(file) if file.path in others else file for file in facts.files))
+    check_usable(facts, Content.MESSAGES)
     if not any(block.facts for block in facts.blocks_of(Content.MESSAGES)):
         block = next(block for block in facts.blocks if block.facts)
         raise InputError(f"has {block.content} ({block.program}), expected {Content.MESSAGES}", path=block.place.path)
     return facts
+
+
+def _is_of_another_kind(file: SourceFile) -> bool:
+    """Return whether a file is known output without times of messages."""
+    return file.problem is None and bool(file.blocks) and all(b.content is not Content.MESSAGES for b in file.blocks)
+
+
+def _left_out(file: SourceFile) -> SourceFile:
+    """Return a file whose content is named as a problem."""
+    first = file.blocks[0]
+    reason = f"has {first.text or f'{first.content} ({first.program})'}, which is not fitted"
+    problem = InputError(reason, path=file.path)
+    return replace(file, blocks=(Block(first.program, Content.MESSAGES, first.place, (), (problem,)),))
 
 
 def message_times(facts: Facts, *, processes: int | None = None, node_pairs: int = 1) -> pd.DataFrame:
@@ -72,6 +99,8 @@ def measurements_of_facts(
 ) -> Iterator[tuple[str, pd.DataFrame]]:
     """Yield the measurements of each file, one row per cell; the number of processes may differ by file."""
     for file in facts.files:
+        if not any(block.facts for block in file.blocks):
+            continue
         count = processes.get(file.path) if isinstance(processes, Mapping) else processes
         tables = [fact for block in file.blocks if block.program == _TABLE for fact in block.facts]
         if tables:

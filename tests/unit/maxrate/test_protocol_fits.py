@@ -175,3 +175,14 @@ def test_small_steps_do_not_move_the_switch_of_protocols(tmp_path, cut):
     split = ProtocolRegressor("postal", fewest_sizes=3).fit(np.column_stack([SIZES, np.ones_like(SIZES)]), times)
     assert split.breakpoints_[-1] == cut
     assert split.regressors_[-1].parameters_["r_c"] == pytest.approx(48.4e9, rel=1e-3)
+
+
+def test_known_output_of_another_kind_is_left_out_beside_messages(tmp_path):
+    latency = latency_file(tmp_path / "osu.out", 2e-6 + SIZES / 10e9)
+    other = latency_file(tmp_path / "allreduce.out", 2e-6 + SIZES / 10e9, "Allreduce Latency Test")
+    assert "left out: " in shown(latency, other)
+    assert "has Allreduce of OSU, which is not fitted" in shown(latency, other)
+    assert fc.fit_max_rate([latency, other])["value"].tolist() == fc.fit_max_rate(latency)["value"].tolist()
+    (tmp_path / "unknown.txt").write_text("hello\n")
+    with pytest.raises(fc.InputError, match="was written by no known program"):
+        fc.fit_max_rate([latency, tmp_path / "unknown.txt"])
