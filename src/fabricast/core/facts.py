@@ -173,6 +173,8 @@ class Block:
         Description of the content in a few words; empty for the default.
     reader : str
         Command that reads the content, if few do; empty otherwise.
+    host : str
+        Host that the text names as the origin of its lines; empty for texts of one host.
     """
 
     program: str
@@ -182,6 +184,7 @@ class Block:
     problems: tuple[InputError, ...] = ()
     text: str = ""
     reader: str = ""
+    host: str = ""
 
     @property
     def hint(self) -> str:

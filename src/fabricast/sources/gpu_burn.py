@@ -62,4 +62,5 @@ FORMAT = Format(
     _read,
     "gpu_burn.txt",
     versions="GPUs that stop (`DIED!`), have errors (`WARNING!`) or are `FAULTY`",
+    is_per_host=True,
 )

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import replace
 
 from fabricast.core.facts import Content, Fact, Quantity
 from fabricast.sources.text import Format, Reading, Text
@@ -24,9 +23,14 @@ _UNUSABLE = {
     "GPU lost from the bus": "has fallen off the bus",
     "NV_ERR_RESET_REQUIRED": "needs a reset",
     "RmInitAdapter failed": "cannot be initialised by its driver (RmInitAdapter failed)",
+    "is 0M @ 0x0": "has no place in the address space for its memory (BAR), so that its driver refuses it",
     "probe routine failed": "is refused by its driver (probe routine failed)",
+    "failed with error": "is refused by its driver (probe failed)",
 }
-_NVIDIA_GPU = re.compile(r"NVRM: (?:The NVIDIA )?GPU (?:at )?(?:PCI:)?([0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2})")
+_NVIDIA_GPU = re.compile(
+    r"(?:NVRM: (?:The NVIDIA )?GPU (?:at )?(?:PCI:)?|NVRM: BAR\d is 0M @ 0x0 \(PCI:|nvidia: probe of )"
+    r"([0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2})"
+)
 _INITIALISED = re.compile(r"Initialized nvidia-drm .{0,80}for ([0-9a-fA-F]{4}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7])")
 #: Lines after the address of a GPU in which its state may follow.
 _LINES_BELOW = 6
@@ -71,8 +75,6 @@ _MODULE = re.compile(
 )
 _PORT_LINK = re.compile(rf"mlx5_core {_DEVICE}(?: \w{{1,20}})?: (?:Port: (\d+) )?Link (\w{{2,10}})", re.IGNORECASE)
 _POWER = re.compile(rf"mlx5_core {_DEVICE}.{{0,40}}Detected insufficient power on the PCIe slot")
-#: Host in front of the lines of pdsh: "node1: [  812.104512] ...".
-_OF_HOST = re.compile(r"^([A-Za-z][\w.-]{0,60}): (?=\[\s*\d+\.\d{6}\])")
 #: Lines of all kernel logs.
 _KERNEL = re.compile(r"^(?:\[\s*\d+\.\d{6}\]|\w{3}\s+\d+ [\d:]{8} \S+ kernel:) ")
 _WORDS = (
@@ -86,6 +88,7 @@ _WORDS = (
     ": [",
     "available PCIe bandwidth",
     "nvidia 0000:",
+    "nvidia: probe of",
     "nouveau 0000:",
     "Cable unplugged",
     "Cable plugged",
@@ -147,28 +150,20 @@ def _is_log(text: Text) -> bool:
 
 
 def _read(text: Text) -> Iterator[Reading]:
-    hosts: dict[str, list[tuple[int, str]]] = {}
-    for number, line in text.lines(lambda line: any(word in line for word in _WORDS)):
-        match = _OF_HOST.match(line)
-        hosts.setdefault("" if match is None else match[1], []).append((number, line))
-    facts = [
-        replace(fact, subject=tuple(f"{host} {one}" for one in fact.subject)) if host and len(hosts) > 1 else fact
-        for host, lines in hosts.items()
-        for fact in _facts_of(text, lines)
-    ]
+    facts = _facts_of(text, list(text.lines(lambda line: any(word in line for word in _WORDS))))
     note = "no repeated PCIe errors and no errors of GPUs in the kernel log"
     yield Reading(facts or [text.fact(Quantity.NOTE, note, 0, "dmesg")])
 
 
-def _facts_of(text: Text, of_host: list[tuple[int, str]]) -> list[Fact]:
-    """Return the states of the devices of a host."""
-    gpus = {match[1] for _, line in of_host if (match := _GPU_DRIVER.search(line)) is not None}
+def _facts_of(text: Text, lines_read: list[tuple[int, str]]) -> list[Fact]:
+    """Return the states of devices."""
+    gpus = {match[1] for _, line in lines_read if (match := _GPU_DRIVER.search(line)) is not None}
     corrected: Counter[str] = Counter()
     lines: dict[str, int] = {}
     kinds: dict[str, dict[str, None]] = {}
     #: First fact of each device and kind of state, or of the code of an error.
     found: dict[tuple[str, str | int], Fact] = {}
-    for number, line in of_host:
+    for number, line in lines_read:
         if (match := _PCIE_ERROR.search(line)) is not None:
             device = match[1]
             # "Corrected" or, since Linux 6.10, "Correctable".
@@ -204,7 +199,7 @@ def _facts_of(text: Text, of_host: list[tuple[int, str]]) -> list[Fact]:
             device, code = f"{match[1].lower()}.0", int(match[2])
             found.setdefault((device, code), _switch_error(text, device, match, number))
     lost = {device for device, kind in found if kind == _OFF_THE_BUS}
-    facts = [*found.values(), *_unusable_gpus(text, of_host, lost), *_ports(text, of_host)]
+    facts = [*found.values(), *_unusable_gpus(text, lines_read, lost), *_ports(text, lines_read)]
     for device, count in corrected.items():
         if 0 < count < _MANY:
             note = f"{device}: {count} corrected PCIe errors, fewer than {_MANY}, which is no fault by itself"
@@ -215,21 +210,21 @@ def _facts_of(text: Text, of_host: list[tuple[int, str]]) -> list[Fact]:
     return facts
 
 
-def _unusable_gpus(text: Text, of_host: list[tuple[int, str]], lost: set[str]) -> Iterator[Fact]:
+def _unusable_gpus(text: Text, lines_read: list[tuple[int, str]], lost: set[str]) -> Iterator[Fact]:
     """Yield GPUs that the driver cannot use, except those whose Xid says so (`lost`): each once, with its worst state.
 
     A message without an address is about one of the others, if there are any.
     """
     found: dict[str, tuple[int, int]] = {}
     device, since = _SOME_GPU, 0
-    is_ignored = any("this GPU" in line and "ignor" in line for _, line in of_host)
-    for number, line in of_host:
+    is_ignored = any("this GPU" in line and "ignor" in line for _, line in lines_read)
+    for number, line in lines_read:
         if "Linux version " in line:
             # Another boot.
             found.clear()
         elif (match := _INITIALISED.search(line)) is not None:
             found.pop(match[1].lower(), None)
-        if "NVRM: " not in line or "Xid" in line:
+        if not ("NVRM: " in line or "nvidia: probe of" in line) or "Xid" in line:
             continue
         if (match := _NVIDIA_GPU.search(line)) is not None:
             device, since = f"{match[1].lower()[-10:]}.0", number
@@ -245,12 +240,12 @@ def _unusable_gpus(text: Text, of_host: list[tuple[int, str]], lost: set[str]) -
             yield _fact(text, device, list(_UNUSABLE.values())[rank], number)
 
 
-def _ports(text: Text, of_host: list[tuple[int, str]]) -> Iterator[Fact]:
+def _ports(text: Text, lines_read: list[tuple[int, str]]) -> Iterator[Fact]:
     """Yield network cards with too little power, those whose last state is a fault, and those that lose their link."""
     found: dict[tuple[str, str], tuple[str, int]] = {}
     downs: dict[str, list[int]] = {}
     modules: dict[str, list[str]] = {}
-    for number, line in of_host:
+    for number, line in lines_read:
         if "Linux version " in line:
             downs.clear()
         elif (match := _CABLE.search(line)) is not None:
@@ -282,13 +277,19 @@ def _ports(text: Text, of_host: list[tuple[int, str]]) -> Iterator[Fact]:
 
 
 def _narrow_link(text: Text, match: re.Match[str], line: int, *, is_gpu: bool) -> Fact:
-    """Return a narrow link: the state of a card or GPU; of another device a note, since its kind is unknown."""
+    """Return a slow or narrow link: the state of a card or GPU, or of a device of unknown kind.
+
+    Speed and half of the lanes are no fault of another device: idle ones reduce the speed, and slots have x8.
+    """
     now, possible = (f"{speed} GT/s x{width}" for speed, width in ((match[4], match[5]), (match[7], match[8])))
     state = f"has {match[3]} of {match[6]} Gbit/s of PCIe, limited by a link of {now} where {possible} is possible"
     if _CARD_DRIVER.fullmatch(match[1]):
         return text.fact(Quantity.CARD_STATE, state, line, "dmesg", subject=(f"network card {match[2]}",))
     if is_gpu:
         return _fact(text, match[2], state, line)
+    if 4 * int(match[5]) <= int(match[8]):
+        cause = f"{match[2]} {state}"
+        return text.fact(Quantity.CAUSE, cause, line, "dmesg", subject=("narrow_link",))
     return text.fact(Quantity.NOTE, f"{match[2]}: {state}", line, "dmesg")
 
 
@@ -328,4 +329,5 @@ FORMAT = Format(
     _read,
     "dmesg.txt",
     versions="also 'journalctl -k': PCIe errors (AER), errors of GPUs, NVLinks and NVSwitches (Xid, SXid)",
+    is_per_host=True,
 )

@@ -117,6 +117,15 @@ def _of_text(text: Text, table: Format) -> SourceFile:
     if not text.raw.strip():
         return SourceFile(text.path, is_empty=True)
     suffix = Path(text.path).suffix.lower()
+    of_hosts = [
+        (host, one, part)
+        for host, part in text.by_host.items()
+        for one in FORMATS
+        if one.is_per_host and one.recognises(part)
+    ]
+    if of_hosts:
+        blocks = tuple(replace(block, host=host) for host, one, part in of_hosts for block in one.blocks(part))
+        return SourceFile(text.path, blocks)
     recognised = [one for one in FORMATS if one.recognises(text)]
     if suffix in (".yaml", ".yml"):
         # A file of this name is a topology, whatever else its notes quote.

@@ -12,6 +12,8 @@ from fabricast.core.facts import Block, Content, Fact, Kind, Place, Quantity
 from fabricast.inputs.files import decoded
 from fabricast.inputs.log_lines import clean_lines
 
+#: Lines of pdsh and clush: a host, whose name has a digit, and what it printed.
+_OF_HOST = re.compile(r"((?=\D{0,60}\d)[A-Za-z][\w.-]{0,60}):(?: |(?=\t)|$)(.*)")
 #: Largest text in characters whose clean lines are kept; larger logs are read line by line.
 _LARGEST_KEPT = 16_000_000
 
@@ -54,6 +56,19 @@ class Text:
         if len(self.raw) > _LARGEST_KEPT:
             return clean_lines(self.raw, keep)
         return enumerate(self.clean_lines, start=1)
+
+    @cached_property
+    def by_host(self) -> dict[str, Text]:
+        """Text of each host with the same line numbers; empty unless all lines that are not blank name their host."""
+        lines = self.raw.splitlines() if len(self.raw) <= _LARGEST_KEPT else []
+        hosts: dict[str, list[str]] = {}
+        for number, line in enumerate(lines):
+            if not line.strip():
+                continue
+            if (match := _OF_HOST.match(line)) is None:
+                return {}
+            hosts.setdefault(match[1], [""] * len(lines))[number] = match[2]
+        return {host: Text(self.path, "\n".join(of_host)) for host, of_host in hosts.items()}
 
     def place(self, line: int = 0) -> Place:
         """Return a line of the file as a place."""
@@ -131,6 +146,8 @@ class Format:
         Whether the reader of its command reads a large file part by part.
     versions : str
         Versions and parts of the output that are read, for the documentation.
+    is_per_host : bool
+        Whether output of several hosts, as pdsh prints it, is one block for each of them.
     """
 
     program: str
@@ -144,6 +161,7 @@ class Format:
     heading: re.Pattern[str] | None = None
     is_read_in_parts: bool = False
     versions: str = ""
+    is_per_host: bool = False
 
     def blocks(self, text: Text) -> Iterator[Block]:
         """Yield the blocks of this format in a text; a damaged text is a block without facts."""
