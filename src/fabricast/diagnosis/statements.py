@@ -15,6 +15,7 @@ from fabricast.diagnosis.settings import SWITCHED_OFF
 from fabricast.diagnosis.weights import ACCESS, FIRST, LINK, MINOR, SYMPTOM
 from fabricast.inputs.gpus import gpu_model, is_known_gpu
 from fabricast.nccl.records import HostStatements, NcclLog, NcclTestsTable
+from fabricast.sources.nvidia_smi import CAPPED
 
 #: Maximum number of characters of a quoted message, and of settings that are listed.
 _MOST_QUOTED, _MOST_SETTINGS = 240, 8
@@ -47,6 +48,9 @@ _AFTER = {
     "power limit": "raise it ('nvidia-smi -i NUMBER -pl WATTS'): a job waits for its slowest GPU",
     "(ERR!)": "read 'dmesg' (Xid) and reboot; if it returns, check power cables, riser and slot of this GPU",
     "test 'PCIe'": "check generation and width of its link under load ('nvidia-smi -q', LnkSta), IOMMU and ACS",
+    "Power Brake": "check the power supply and its cables, and the power capping of the server, which ask for it",
+    "Thermal": "check cooling (fans, dust, airflow of the rack); 'nvidia-smi -q -d TEMPERATURE,PERFORMANCE' under load",
+    "no place in the address": "enable 'Above 4G Decoding' in the BIOS, or boot with pci=realloc",
     "Power": "check the power limit, cooling and clocks ('nvidia-smi -q -d POWER,PERFORMANCE') under load",
     "Gflop/s": "compare temperature, clocks and power limit of the GPUs ('nvidia-smi -q -d PERFORMANCE') under load",
     "NVSwitch": "stop all jobs, reset all GPUs together ('nvidia-smi -r') or reboot, restart the fabric manager; if "
@@ -63,6 +67,10 @@ _P2P_SETTINGS = ("NCCL_P2P_DISABLE", "NCCL_P2P_LEVEL")
 _CHECK_DIRECT_COPIES = (
     "test with NCCL_P2P_DISABLE=1, between hosts with NCCL_NET_GDR_LEVEL=0; then check IOMMU, ACS, driver, GPUs of "
     "several models, and 'nvidia-smi -q' (errors, retired pages)"
+)
+_CHECK_DATA = (
+    "run it with another transport (UCX_TLS=ud,self, or TCP) and without direct copies of GPU memory; then check the "
+    "versions of MPI and drivers, and memory errors"
 )
 #: Weight and remedy of causes that a run or a single line states, by their kind.
 _CAUSES = {
@@ -118,7 +126,12 @@ def stated_causes(facts: Facts) -> Iterator[Finding]:
     of_hosts = {fact.place.path for fact in facts.of(Quantity.NCCL_RUN) if fact.value.nodes > 1}
     works = any(table.rows for table in facts.values(Quantity.COLLECTIVE))
     is_one_host = any(_is_of_one_host(log) for log in facts.values(Quantity.NCCL_RUN))
+    access = {fact.subject: fact for fact in facts.of(Quantity.PEER_ACCESS)}
+    has_direct_copies = not access or any(not fact.value for fact in access.values())
     for fact in facts.of(Quantity.CAUSE):
+        if fact.subject[0] == "access_control" and not has_direct_copies:
+            # The driver permits no direct copies, which access control would slow.
+            continue
         if fact.subject[0] == "locked_memory" and (works or is_one_host):
             # Only network cards need locked memory, and this run did not fail without it.
             continue
@@ -142,7 +155,8 @@ def wrong_results(facts: Facts) -> Iterator[Finding]:
     known = {fact.place.path for fact in tables if fact.value.wrong_lines}
     for fact in facts.of(Quantity.WRONG_RESULTS):
         if fact.place.path not in known:
-            yield Finding("wrong_results", fact.value, _CHECK_DIRECT_COPIES, FIRST, origin=str(fact.place))
+            remedy = _CHECK_DATA if fact.program in ("OSU", "IMB") else _CHECK_DIRECT_COPIES
+            yield Finding("wrong_results", fact.value, remedy, FIRST, origin=str(fact.place))
 
 
 def nccl_problems(facts: Facts) -> Iterator[Finding]:
@@ -225,6 +239,7 @@ def _gpu_state(block: Block, value: str, same: list[Fact]) -> Finding:
     names = [_gpu(block, fact.subject[0]) for fact in same]
     is_numbered = len(same) > 1 and all(fact.subject[0].isdigit() for fact in same)
     who = f"GPUs {', '.join(fact.subject[0] for fact in same)}" if is_numbered else ", ".join(names)
+    who = f"{block.host} {who}".lstrip()
     is_error = "is active" not in value and not value.startswith("power limit")
     is_of_hardware = any(word in value for word in _OF_HARDWARE)
     remedy = (_AFTER_ERRORS if is_of_hardware else _LOOK) if is_error else _AFTER_THROTTLING
@@ -242,14 +257,14 @@ def _gpu_state(block: Block, value: str, same: list[Fact]) -> Finding:
 
 def card_states(facts: Facts) -> Iterator[Finding]:
     """Yield ports of network cards that are down or slow."""
-    for fact in facts.of(Quantity.CARD_STATE):
+    for host, fact in [(block.host, fact) for block in facts.blocks for fact in block.of(Quantity.CARD_STATE)]:
         is_down = fact.value.startswith("is ")
         remedy = next((text for word, text in _AFTER_CARDS.items() if word in fact.value), _AFTER_CABLES)
         if is_down and remedy == _AFTER_CABLES:
             remedy += "; a port that no job should use may stay down"
         yield Finding(
             "network_port",
-            f"{fact.subject[0]} {fact.value}",
+            f"{host} {fact.subject[0]} {fact.value}".lstrip(),
             remedy,
             ACCESS if is_down else LINK,
             origin=str(fact.place),
@@ -287,8 +302,10 @@ def stated(facts: Facts) -> Iterator[str]:
             lines.setdefault(f"{table.ranks} ranks on {table.hosts} nodes", str(fact.place))
     for block in facts.blocks:
         if block.program == "nvidia-smi -q" and block.facts and not block.of(Quantity.GPU_STATE):
-            count = len({fact.subject for fact in block.facts})
-            lines.setdefault(f"{count} GPUs without errors or throttling", block.place.path)
+            count = len({fact.subject for fact in block.facts if fact.subject})
+            is_capped = any(CAPPED in fact.value for fact in block.of(Quantity.NOTE))
+            what = "errors" if is_capped else "errors or throttling"
+            lines.setdefault(f"{count} GPUs without {what}", block.place.path)
     for fact in facts.of(Quantity.NOTE):
         lines.setdefault(fact.value, str(fact.place))
     models = Counter[str]()

@@ -18,12 +18,14 @@ _HEALTH = re.compile(r"GPU (\d{1,3})'s NvLink link (\d{1,2}) is currently down")
 #: Rows of 'dcgmi diag': a test with its result, and results of single GPUs.
 _DIAG_ROW = re.compile(r"^\|\s{1,40}([\w][\w /-]{0,40}?)?\s{1,40}\|\s{1,40}(\S.{0,60}?)\s{1,60}\|$")
 _FAILED = re.compile(r"Fail - GPUs?: (\d{1,3}(?:, \d{1,3}){0,20})|GPU ?(\d{1,3}): Fail")
+#: Title and result of 'dcgmi health -c', with the row of a GPU in its table.
+_HEALTH_TITLE, _HEALTH_ROW = "Health Monitor Report", re.compile(r"^\| -> (\d{1,3})\s+\| (Failure|Warning)")
 _EXPLAINS = ("Warning", "Info", "Error")
 _LONGEST_REASON = 160
 
 
 def _is_output(text: Text) -> bool:
-    if _TITLE in text.raw or _HEALTH.search(text.raw) is not None:
+    if _TITLE in text.raw or _HEALTH_TITLE in text.raw or _HEALTH.search(text.raw) is not None:
         return True
     return any(
         _DIAG_ROW.match(line) and ("Pass" in line or "Fail" in line) for _, line in text.lines(lambda line: "|" in line)
@@ -35,7 +37,8 @@ def _read(text: Text) -> Iterator[Reading]:
     failed = list(_of_diag(text))
     facts = [*(fact for links in tables for fact in _of_status(text, links)), *_of_health(text), *failed]
     if not facts and _TITLE not in text.raw:
-        facts.append(text.fact(Quantity.NOTE, "dcgmi diag states no failure", 0, _PROGRAM))
+        test = "health" if _HEALTH_TITLE in text.raw else "diag"
+        facts.append(text.fact(Quantity.NOTE, f"dcgmi {test} states no failure", 0, _PROGRAM))
     if not facts and not any(tables):
         raise text.error("has no GPU with NVLinks, expected output of 'dcgmi nvlink --link-status'")
     if not facts:
@@ -87,9 +90,43 @@ def _of_health(text: Text) -> Iterator[Fact]:
     if len(numbers) == 1 and all(one == tuple(range(len(one))) for one in numbers):
         yield _all_down(text, list(down), next(iter(lines.values())))
         return
+    yield from _of_health_table(text, set(down))
     for gpu, links in down.items():
         state = f"NVLink {', '.join(sorted(links, key=int))} is down (dcgmi health)"
         yield text.fact(Quantity.GPU_STATE, state, lines[gpu], _PROGRAM, subject=(gpu,))
+
+
+def _of_health_table(text: Text, known: set[str]) -> Iterator[Fact]:
+    """Yield other GPUs with a failure or warning, with the reason that the table prints on several lines."""
+    rows: list[tuple[int, str, str, list[str]]] = []
+    for number, line in text.lines(lambda line: "|" in line) if _HEALTH_TITLE in text.raw else ():
+        cells = [cell.strip() for cell in line.strip("|").split("|")]
+        if (match := _HEALTH_ROW.match(line)) is not None:
+            rows.append((number, match[1], match[2], []))
+        elif rows and len(cells) == 2 and not cells[0] and cells[1]:
+            rows[-1][3].append(_cell(line))
+    for number, gpu, result, words in rows:
+        if gpu not in known:
+            reason = shortened(_joined(words), _LONGEST_REASON)
+            state = f"{result.lower()} of dcgmi health{f': {reason}' if reason else ''}"
+            yield text.fact(Quantity.GPU_STATE, state, number, _PROGRAM, subject=(gpu,))
+
+
+def _cell(line: str) -> str:
+    """Return the text of the last column with the blanks that belong to it."""
+    return line.rstrip().rstrip("|").rpartition("|")[2].removeprefix(" ")
+
+
+def _joined(cells: list[str]) -> str:
+    """Return the text of cells; those that fill their column, or several of the longest, end within a word."""
+    lengths = [len(cell.rstrip()) for cell in cells]
+    longest = max(lengths, default=0)
+    is_cut = [
+        length == longest and (lengths.count(longest) > 1 or len(cell.removesuffix(" ")) == length)
+        for cell, length in zip(cells, lengths, strict=True)
+    ]
+    parts = [cell.rstrip() if cut else f"{cell.rstrip()} " for cell, cut in zip(cells, is_cut, strict=True)]
+    return " ".join("".join(parts).split())
 
 
 def _of_diag(text: Text) -> Iterator[Fact]:
@@ -109,9 +146,9 @@ def _of_diag(text: Text) -> Iterator[Fact]:
             failed.append((number, (gpus[1] or gpus[2]).split(", "), test))
             reasons.append([])
         elif is_reason and reasons:
-            reasons[-1].append(match[2])
+            reasons[-1].append(_cell(line))
     for (number, gpus_of_test, name), words in zip(failed, reasons, strict=True):
-        reason = shortened(" ".join(words), _LONGEST_REASON)
+        reason = shortened(_joined(words), _LONGEST_REASON)
         state = f"fails the test '{name}' of dcgmi diag{f': {reason}' if reason else ''}"
         for gpu in gpus_of_test:
             yield text.fact(Quantity.GPU_STATE, state, number, _PROGRAM, subject=(gpu,))
@@ -135,4 +172,5 @@ FORMAT = Format(
     _read,
     "dcgmi.txt",
     versions="`nvlink --link-status`, NVLinks of `health`, failures of `diag`",
+    is_per_host=True,
 )

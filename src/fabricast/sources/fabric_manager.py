@@ -13,7 +13,9 @@ _LINE = re.compile(
     r"^\[[A-Z][a-z]{2} \d{1,2} \d{4} [\d:]{8}\] \[(INFO|WARNING|ERROR|CRITICAL)\] \[tid \d{1,9}\] (.{1,400})"
 )
 _ADDRESS = r"([0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7])"
-_SWITCH = re.compile(rf"NVSwitch (non-)?fatal error (\d{{1,6}}) .{{0,60}}?pci {_ADDRESS}(.{{0,60}})")
+_SWITCH = re.compile(rf"NVSwitch (non-)?fatal error (\d{{1,6}}) .{{0,80}}?(?:pci|pci bus id) {_ADDRESS}")
+#: Fatal errors in other words, for example "detected NVLink fatal error on GPU pci bus id 00000000:BB:00.0 link 6".
+_FATAL = re.compile(rf"(?<!non-)\bfatal (?:.{{0,120}}?{_ADDRESS})?")
 _TRAINING = re.compile(rf"NVLink training failed .{{0,80}}?{_ADDRESS}")
 _VERSIONS = re.compile(r"version ([\d.]{3,20}) don't match with driver version ([\d.]{3,20}\d)")
 
@@ -34,6 +36,10 @@ def _read(text: Text) -> Iterator[Reading]:
         elif (found := _VERSIONS.search(words)) is not None:
             state = f"the fabric manager {found[1]} does not fit the driver {found[2]}, so that NVLinks do not start"
             facts.append(text.fact(Quantity.CAUSE, state, number, _PROGRAM, subject=("fabric_manager",)))
+        elif match[1] in ("ERROR", "CRITICAL") and (found := _FATAL.search(words)) is not None:
+            state = f'a fatal error that the fabric manager states: "{words[:160]}"'
+            device = found[1].lower()[-12:] if found[1] else "a GPU or NVSwitch"
+            facts.append(text.fact(Quantity.GPU_STATE, state, number, _PROGRAM, subject=(device,)))
         elif match[1] in ("ERROR", "CRITICAL"):
             note = f'the fabric manager states: "{words[:160]}"'
             facts.append(text.fact(Quantity.NOTE, note, number, _PROGRAM))
@@ -50,4 +56,5 @@ FORMAT = Format(
     _read,
     "fabric_manager.log",
     versions="`/var/log/fabricmanager.log`: errors of NVSwitches, NVLinks that do not start, versions that do not fit",
+    is_per_host=True,
 )

@@ -43,6 +43,8 @@ _MANY_NVLINK_ERRORS = 100
 _FABRIC = ("Success", "N/A")
 #: Throttle reasons that are no normal state of a GPU at work.
 _THROTTLES = ("HW Slowdown", "HW Thermal Slowdown", "HW Power Brake Slowdown", "SW Thermal Slowdown")
+#: Note about clocks that the power limit reduces, which is usual under full load.
+CAPPED = "the power limit reduces the clocks (SW Power Cap)"
 _NUMBER = re.compile(r"(\d{1,2})x?")
 _LATEST_GENERATION = 6
 _MOST_LISTED = 3
@@ -126,6 +128,7 @@ def _of_query(text: Text) -> Iterator[Fact]:
         elif line[:1].isspace() and ":" not in line:
             section = line.strip()
     yield from _states(text)
+    yield from _capped(text)
 
 
 def _states(text: Text) -> Iterator[Fact]:
@@ -159,6 +162,14 @@ def _states(text: Text) -> Iterator[Fact]:
             if state and (address, state) not in known:
                 known.add((address, state))
                 yield _fact(text, Quantity.GPU_STATE, state, place, numbers[address])
+
+
+def _capped(text: Text) -> Iterator[Fact]:
+    """Yield the note that the power limit reduces clocks, with the number of GPUs."""
+    lines = [number for number, line in text.lines() if re.match(r"\s+SW Power Cap\s+: Active\s*$", line)]
+    if lines:
+        words = f"{CAPPED} {f'of {len(lines)} GPUs' if len(lines) > 1 else 'of a GPU'}, as usual under full load"
+        yield text.fact(Quantity.NOTE, words, lines[0], "nvidia-smi")
 
 
 @dataclass
@@ -323,4 +334,5 @@ FORMAT = Format(
     _read,
     "nvidia_smi_q.txt",
     versions="`-q`, `-L` and the table: model, address, highest link of each GPU, errors and throttling",
+    is_per_host=True,
 )

@@ -20,8 +20,16 @@ _COLUMNS = {
     "pcie.link.width.max": Quantity.LINK_WIDTH,
     "pcie.link.width.current": Quantity.CURRENT_WIDTH,
 }
-
-
+#: Throttle reasons that are no normal state of a GPU at work, by the end of their column.
+_THROTTLES = {
+    "hw_thermal_slowdown": "HW Thermal Slowdown",
+    "hw_power_brake_slowdown": "HW Power Brake Slowdown",
+    "hw_slowdown": "HW Slowdown",
+    "sw_thermal_slowdown": "SW Thermal Slowdown",
+}
+_REASONS = ("clocks_throttle_reasons.", "clocks_event_reasons.")
+#: Utilisation in percent from which the generation now is that of a GPU at work.
+_AT_WORK = 50
 _ADDRESSES = ("pci.bus_id", "gpu_bus_id")
 _ADDRESS = re.compile(r"[0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-7]")
 
@@ -29,13 +37,14 @@ _ADDRESS = re.compile(r"[0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-7]")
 def _names(line: str) -> list[str]:
     """Return the names of the columns of a header; none for other lines."""
     names = [name.partition(" [")[0].strip() for name in line.split(",")]
-    is_header = len(names) > 1 and any(name in _COLUMNS and "." in name for name in names)
+    is_known = any((name in _COLUMNS and "." in name) or name.startswith(_REASONS) for name in names)
+    is_header = len(names) > 1 and is_known
     return names if is_header or {"index", "name"} <= set(names) else []
 
 
 def _is_table(text: Text) -> bool:
     raw = text.raw
-    if not ("pci.bus_id" in raw or "pcie.link." in raw or ("index" in raw and "name" in raw)):
+    if not ("pci.bus_id" in raw or "pcie.link." in raw or "_reasons." in raw or ("index" in raw and "name" in raw)):
         return False
     return any(_names(line) for _, line in text.lines(lambda line: "," in line))
 
@@ -66,6 +75,7 @@ def _read(text: Text) -> Iterator[Reading]:
                 raise text.error(f"has another row of GPU {row['index']} that differs", number)
             if rows[row["index"]] is row:
                 facts += _of_row(text, row, number)
+            facts += _states(text, dict(zip(names, cells, strict=True)), row["index"], number)
     if not facts:
         raise text.error("has no row of a GPU below the names of the columns", first)
     yield Reading(facts, line=first)
@@ -86,6 +96,21 @@ def _of_row(text: Text, row: dict[str, str], line: int) -> Iterator[Fact]:
             yield text.fact(quantity, value, line, "nvidia-smi", subject=(row["index"],))
 
 
+def _states(text: Text, row: dict[str, str], gpu: str, line: int) -> Iterator[Fact]:
+    """Yield a link at an older generation while its GPU works, and throttling."""
+    now, most = (
+        link_number(Quantity.LINK_GENERATION, row.get(f"pcie.link.gen.{one}", "")) for one in ("current", "max")
+    )
+    busy = row.get("utilization.gpu", "").partition(" ")[0]
+    if busy.isdigit() and int(busy) >= _AT_WORK and 0 < now < most:
+        state = f"its link runs at Gen{now} of Gen{most} under load"
+        yield text.fact(Quantity.GPU_STATE, state, line, "nvidia-smi", subject=(gpu,))
+    for name, cell in row.items():
+        reason = _THROTTLES.get(name.rpartition(".")[2]) if name.startswith(_REASONS) else None
+        if reason is not None and cell == "Active":
+            yield text.fact(Quantity.GPU_STATE, f"{reason} is active", line, "nvidia-smi", subject=(gpu,))
+
+
 FORMAT = Format(
     "nvidia-smi --query-gpu",
     Content.GPUS,
@@ -96,4 +121,5 @@ FORMAT = Format(
     _read,
     "nvidia_smi.csv",
     versions="columns in any order; index or pci.bus_id is needed",
+    is_per_host=True,
 )
