@@ -6,12 +6,14 @@ import re
 from collections.abc import Iterable
 
 from fabricast.core.errors import InputError
-from fabricast.core.facts import Kind, Quantity
+from fabricast.core.facts import Fact, Kind, Quantity
 from fabricast.maxrate.measurements import LARGEST_BYTES, LONGEST_S, MOST_PROCESSES, SHORTEST_S
 from fabricast.maxrate.message_times import MessageTime
 from fabricast.sources.text import Reading, Text
 
 _NUMBER = r"[-+]?((\d{1,30}(\.\d{0,30})?|\.\d{1,30})([eE][-+]?\d{1,3})?|nan|inf)"
+#: Words at the end of rows whose data OSU checked.
+VALIDATED = ("Pass", "Fail")
 #: Words of prose that may follow a number in program output.
 _WORDS_BEHIND_NUMBERS = frozenset({"processes", "process", "bytes", "repetitions", "usecs", "additional", "pairs"})
 
@@ -39,6 +41,22 @@ def message_reading(text: Text, program: str, times: Iterable[MessageTime | Inpu
     return reading
 
 
+def wrong_rows(text: Text, program: str) -> list[Fact]:
+    """Return the first row whose data a benchmark states to be wrong, if there is one."""
+    wrong = [(number, line.split()[0]) for number, line in text.lines(lambda line: "Fail" in line) if _is_wrong(line)]
+    if not wrong:
+        return []
+    number, size = wrong[0]
+    words = f"{len(wrong)} of the checked sizes have wrong data, the first of {size} B"
+    words = f"messages of {size} B have wrong data" if len(wrong) == 1 else words
+    return [text.fact(Quantity.WRONG_RESULTS, words, number, program)]
+
+
+def _is_wrong(line: str) -> bool:
+    words = line.split()
+    return words[-1:] == ["Fail"] and re.fullmatch(_NUMBER, words[0]) is not None
+
+
 def _problem(text: Text, program: str, error: InputError) -> InputError:
     return text.error(f"is not valid {program} output: {error.reason}", error.line)
 
@@ -57,7 +75,7 @@ def _check(time: MessageTime) -> None:
 def numbers_of(text: str, line: int) -> list[float] | None:
     """Return the numbers of a table row; None for other lines."""
     words = text.split()
-    if words and words[-1] == "Pass":
+    if words and words[-1] in VALIDATED:
         # OSU output with validation.
         words.pop()
     if not words or not re.fullmatch(_NUMBER, words[0]):

@@ -10,7 +10,7 @@ from fabricast.core.facts import Content, Fact, Kind, Quantity
 from fabricast.maxrate.measurements import LARGEST_BYTES, LONGEST_S
 from fabricast.maxrate.message_times import OPERATION, MessageTime
 from fabricast.sources import imb, osu
-from fabricast.sources.messages import numbers_of
+from fabricast.sources.messages import numbers_of, wrong_rows
 from fabricast.sources.text import Format, Reading, Text
 
 _OSU = re.compile(r"^\W{0,4}(?:OSU MPI[\w-]{0,12}[ _])(.{3,60}?) (?:latency )?test\b", re.IGNORECASE)
@@ -62,7 +62,8 @@ def _read(text: Text) -> Iterator[Reading]:
     for one in tables:
         words = f"{one.name} of {one.program}{f', {one.ranks} processes' if one.ranks else ''}"
         note = [] if one.facts else [text.fact(Quantity.NOTE, f"{words}: no row is printed", one.line, one.program)]
-        yield Reading([*one.facts, *note], program=one.program, line=one.line, text=words)
+        wrong = wrong_rows(text, one.program) if one is tables[0] else []
+        yield Reading([*one.facts, *note, *wrong], program=one.program, line=one.line, text=words)
 
 
 def _fact(text: Text, table: _Table, number: int, values: list[float]) -> Fact | None:

@@ -8,14 +8,16 @@ from collections.abc import Iterator, Sequence
 from fabricast.core.errors import InputError
 from fabricast.core.facts import Content, Quantity
 from fabricast.maxrate.message_times import MessageTime
-from fabricast.sources.messages import count_of, message_reading, numbers_of
+from fabricast.sources.messages import count_of, message_reading, numbers_of, wrong_rows
 from fabricast.sources.text import Format, Reading, Text
 
 # Pages may leave out the blank.
 _TITLE = re.compile(r"# ?OSU MPI")
 #: Tests of two processes or several pairs; not collectives or multi-threaded tests.
 _TESTS = re.compile(
-    r"# ?osu mpi(-\w+)? (multi |multi-pair |multiple )?(bi-directional )?(latency|bandwidth)\b", re.IGNORECASE
+    r"# ?osu mpi(-\w+)? (multi |multi-pair |multiple )?(bi-directional )?(latency|bandwidth)\b"
+    r"|# ?osu mpi_(put|get) (bi-directional )?bandwidth\b",
+    re.IGNORECASE,
 )
 
 
@@ -50,7 +52,8 @@ def _times(lines: Sequence[str]) -> Iterator[MessageTime | InputError]:
             if values[1] <= 0:
                 raise InputError(f"bandwidth is {values[1]:g} MB/s, expected a positive number", line=number)
             both = 2 if "bi-directional" in title else 1
-            path = "osu_bidirectional" if both == 2 else "osu_bandwidth"
+            kind = next((f"{one}_" for one in ("put", "get") if f"mpi_{one}" in title), "")
+            path = f"osu_{kind}{'bidirectional' if both == 2 else 'bandwidth'}"
             time_s = both * (k or 1) * values[0] / (values[1] * 1e6)
             yield MessageTime(number, path, k, values[0], time_s, "windowed", is_total=True)
 
@@ -62,6 +65,7 @@ def _read(text: Text) -> Iterator[Reading]:
             note = f"the test uses buffers in GPU memory: {line.strip('# ')}"
             reading.facts.append(text.fact(Quantity.NOTE, note, number, "OSU"))
             break
+    reading.facts += wrong_rows(text, "OSU")
     yield reading
 
 
