@@ -32,13 +32,14 @@ _REMEDY = (
 
 
 def compare_with_ports(facts: Facts, answers: Answers) -> None:
-    """Add whether the fastest messages of each test reach the rate of the active ports, if these are alike."""
-    rates = set(facts.values(Quantity.PORT_RATE))
-    if len(rates) != 1:
+    """Add whether the fastest messages of each test reach the rate of their port, or of the active ports if alike."""
+    if not any(facts.of(Quantity.PORT_RATE)):
         return
-    gbit_s, ports = rates.pop(), _ports_of_host(facts)
+    ports = _ports_of_host(facts)
     for fact in _fastest(facts):
-        one = fact.value
+        one, gbit_s = fact.value, _rate_of(facts, fact)
+        if not gbit_s:
+            continue
         share = one.bytes_per_s / (gbit_s * _BYTES_PER_GBIT)
         used = 1 if share <= _MOST else ports
         text = (
@@ -58,13 +59,20 @@ def compare_with_ports(facts: Facts, answers: Answers) -> None:
             text += ", if the processes are on different hosts"
             answers.findings.append(Finding("below_port_rate", text, remedy, MINOR, origin=str(fact.place)))
     late = [fact for fact in facts.of(Quantity.MESSAGE_TIME) if _is_late(fact)]
-    if late:
-        first = min(late, key=lambda fact: fact.value.size_bytes)
+    if late and (gbit_s := _rate_of(facts, first := min(late, key=lambda fact: fact.value.size_bytes))):
         text = (
             f"messages of {first.value.path} of {size_text(first.value.size_bytes)} last "
             f"{duration_text(first.value.time_s)}, as over TCP; network cards of {gbit_s:g} Gbit/s need 1 to 3 us"
         )
         answers.findings.append(Finding("messages_over_tcp", text, _OVER_TCP, MINOR, origin=str(first.place)))
+
+
+def _rate_of(facts: Facts, message: Fact) -> float:
+    """Return the rate in Gbit/s of the card that a message states, or of all active ports; 0 if they have several."""
+    ports = list(facts.of(Quantity.PORT_RATE))
+    of_card = [fact for fact in ports if f"{message.value.device} port" in fact.subject[0]]
+    rates = {fact.value for fact in (of_card if message.value.device and of_card else ports)}
+    return float(rates.pop()) if len(rates) == 1 else 0.0
 
 
 def _ports_of_host(facts: Facts) -> int:

@@ -28,6 +28,8 @@ class MessageTime:
         ``one_way``, ``round_trip``, ``windowed`` or ``operation``.
     is_total : bool
         Whether the printed rate is that of all pairs, so that an unknown number of pairs multiplies the time.
+    device : str
+        Network card that the output names; empty if it names none.
     """
 
     line: int
@@ -37,6 +39,7 @@ class MessageTime:
     time_s: float
     convention: str
     is_total: bool = False
+    device: str = ""
 
     @property
     def bytes_per_s(self) -> float:

@@ -18,6 +18,8 @@ _BINARY = {"": 1.0, "K": 2.0**10, "M": 2.0**20, "G": 2.0**30, "T": 2.0**40}
 _DECIMAL = {"": 1.0, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
 #: Payload in bytes of a segment with the usual packets of 1,500 bytes; larger packets make fewer segments.
 _SEGMENT_BYTES = 1448.0
+#: Share of the longest row from which a row is a summary.
+_SUMMARY = 0.9
 #: Share of segments that are sent again above which the network loses packets, rather than that TCP fills a queue.
 _LOSSY = 0.01
 
@@ -55,9 +57,10 @@ def _facts(text: Text, rows: list[tuple[int, re.Match[str]]]) -> Iterator[Fact]:
     """Yield the rate of a run, and whether packets were lost."""
     number, match = max(rows, key=lambda row: (_seconds(row[1]), row[1][1] == "SUM", row[1][8] is not None))
     gbit_s = float(match[6]) * _DECIMAL[match[7]] / 1e9
-    counts = [int(row[8]) for _, row in rows if row[8] is not None and row[1] == match[1] and row is not match]
-    # Intervals of a summary that is cut.
-    again = int(match[8]) if match[8] is not None else sum(counts)
+    counted = [row for _, row in rows if row[8] is not None and row[1] == match[1]]
+    # The summary of the sender has the count, that of the receiver may last longer. Without one, the intervals count.
+    summaries = [row for row in counted if _seconds(row) > _SUMMARY * _seconds(match)]
+    again = sum(int(row[8]) for row in summaries[-1:] or counted)
     words = f"iperf: {gbit_s:.3g} Gbit/s for {_seconds(match):g} s"
     words += f", {again:,} segments of TCP sent again" if again else ""
     yield text.fact(Quantity.NOTE, words, number, _PROGRAM)

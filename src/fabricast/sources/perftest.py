@@ -19,13 +19,16 @@ _HEADER = re.compile(r"\s*#?bytes\s+#?iterations\s+(.*)")
 _FEWEST_COLUMNS = 5
 #: Names of columns such as '#bytes' and 't_avg[usec]'.
 _NAME = re.compile(r"#\w+|\S+\[[^\]]+\]")
+_DEVICE = re.compile(r"\bDevice\s*:\s*([\w.-]{1,40})")
 _UNITS = {"MB/sec": _MIB, "MiB/sec": _MIB, "Gb/sec": 1.25e8}
 
 
 def _times(lines: Sequence[str]) -> Iterator[MessageTime | InputError]:
     """Parse tables of perftest: typical latency of one way, or average bandwidth over a window of messages."""
-    test, both, columns = "", False, ""
+    test, both, columns, device = "", False, "", ""
     for number, line in enumerate(lines, start=1):
+        if (named := _DEVICE.search(line)) is not None:
+            device = named[1]
         if (title := _TITLE.match(line)) is not None:
             test, both = f"{title[1]} {title[3]}", title[2] is not None
         elif (header := _HEADER.match(line)) is not None:
@@ -45,11 +48,10 @@ def _times(lines: Sequence[str]) -> Iterator[MessageTime | InputError]:
             continue
         name = f"ib_{(test.removeprefix('RDMA_').split() or ['write'])[0].lower()}"
         if "t_typical" in columns:
-            yield MessageTime(number, f"{name}_lat", 1, values[0], values[4] * 1e-6, "one_way")
+            yield MessageTime(number, f"{name}_lat", 1, values[0], values[4] * 1e-6, "one_way", device=device)
         elif "BW average" in columns:
-            yield MessageTime(
-                number, f"{name}_bw", 1, values[0], _time_s(values, columns, number, both=both), "windowed"
-            )
+            time_s = _time_s(values, columns, number, both=both)
+            yield MessageTime(number, f"{name}_bw", 1, values[0], time_s, "windowed", device=device)
 
 
 def _time_s(values: Sequence[float], columns: str, line: int, *, both: bool) -> float:
