@@ -18,6 +18,7 @@ from fabricast.diagnosis.matrices import (
     refused_access,
     slow_copies_by_file,
     slow_copies_without_topology,
+    slow_gpus,
     slow_host_copies,
     slow_pairs,
 )
@@ -39,6 +40,8 @@ _SPECIFIC = (
     WarningCode.SLOW_BELOW_SWITCH,
     WarningCode.SLOW_BETWEEN_SOCKETS,
 )
+#: Share of the rate through host memory below which direct copies are slower.
+_AS_FAST = 0.95
 _REPEAT = "check 'lspci -vv' (LnkSta, ACSCtl) while the GPUs copy, and measure again"
 _MEMORY_REMEDY = (
     "check that each NUMA node has memory ('numactl --hardware') in all its channels, the binding of processes, and "
@@ -79,7 +82,7 @@ def compare_copies(machine: Machine, facts: Facts, answers: Answers) -> None:
     try:
         found = list(_of_copies(machine))
         found += late_copies(facts)
-        found += [] if any(one.cause in _SPECIFIC for one in found) else slow_host_copies(facts)
+        found += [] if any(one.cause in _SPECIFIC for one in found) else _slow_gpus(machine) or slow_host_copies(facts)
         is_named = any(one.cause in (*_SPECIFIC, WarningCode.SLOW_COPIES) for one in found)
         pairs = [] if is_named else list(_slow_pairs(machine))
         if pairs:
@@ -109,6 +112,17 @@ def compare_copies(machine: Machine, facts: Facts, answers: Answers) -> None:
         # Files that differ contradict their common calibration.
         found = [one for one in found if one.cause != WarningCode.CALIBRATION_CONTRADICTED]
     answers.findings += [*found, *by_file]
+
+
+def _slow_gpus(machine: Machine) -> list[Finding]:
+    """Return GPUs that are slow through host memory although all pairs have one path class and links of one width."""
+    width = {gpu: machine.tree.vertex(gpu).width for gpu in machine.tree.accelerator_names}
+    if len(set(width.values())) > 1:
+        return []
+    staged = {pair: MeasuredRate(fact.value, str(fact.place)) for pair, fact in machine.measured.staged.items()}
+    if len({machine.tree.path_class(*pair) for pair in staged}) != 1:
+        return []
+    return list(slow_gpus("copies through host memory", staged, is_one_processor=True))
 
 
 def _slow_pairs(machine: Machine) -> Iterator[Finding]:
@@ -145,12 +159,34 @@ def _of_copies(machine: Machine) -> Iterator[Finding]:
         # A slow GPU or direction explains why copies of one class differ.
         found = [warning for warning in found if warning.code is not WarningCode.CALIBRATION_CONTRADICTED]
     for warning in found:
+        if warning.code is WarningCode.SLOWER_THAN_STAGED and (between := _between_processors(machine)) is not None:
+            yield between
+            continue
         remedy = _COPY_REMEDIES.get(warning.code, _REPEAT)
         if "nvidia-smi nvlink" in warning.text:
             remedy = REMEDIES[WarningCode.UNEQUAL_DIRECT_LINKS]
         origin = _place_of(warning, machine.graphs)
         weight = CONTRADICTION + 0.02 * (warning.code is WarningCode.SLOWER_THAN_STAGED)
         yield Finding(warning.code, _with_address(machine, warning), remedy, weight, origin=origin)
+
+
+def _between_processors(machine: Machine) -> Finding | None:
+    """Return that exactly the direct copies between processors are slower than those through host memory, if so."""
+    staged = {pair: float(fact.value) for pair, fact in machine.measured.staged.items()}
+    direct = {one.flows[0]: one for one in machine.graphs if len(one.flows) == 1 and one.flows[0] in staged}
+    slower = {pair for pair, one in direct.items() if one.total_bytes_per_s < _AS_FAST * staged[pair]}
+    between = {pair for pair in direct if machine.tree.path_class(*pair) == "SYS"}
+    if not slower or slower != between or between == direct.keys():
+        return None
+    worst = min(sorted(slower), key=lambda pair: direct[pair].total_bytes_per_s / staged[pair])
+    text = (
+        f"direct copies of the {len(slower)} pairs between processors (SYS) are slower than their copies through host "
+        f"memory, for example {'>'.join(worst)} with {direct[worst].total_bytes_per_s / 1e9:.4g} and "
+        f"{staged[worst] / 1e9:.4g} GB/s; those within a processor are not"
+    )
+    remedy = "NCCL_P2P_LEVEL=NODE keeps copies between processors on host memory; check the NUMA setting of the BIOS"
+    origin = f"{direct[worst].path}:{direct[worst].line}"
+    return Finding(WarningCode.SLOWER_THAN_STAGED, text, remedy, CONTRADICTION + 0.02, origin=origin)
 
 
 def _with_address(machine: Machine, warning: CodedWarning) -> str:

@@ -80,7 +80,7 @@ def slow_copies_without_topology(facts: Facts) -> Iterator[Finding]:
         ("copies through host memory", staged),
         ("copies through host memory, both ways together,", _staged(facts, Quantity.STAGED_RATE_BOTH_WAYS)),
     ):
-        found = list(_slow_gpus(kind, rates)) or list(slow_pairs(kind.rstrip(","), rates))
+        found = list(slow_gpus(kind, rates)) or list(slow_pairs(kind.rstrip(","), rates))
         yield from found
         if found:
             return
@@ -122,7 +122,7 @@ def late_copies(facts: Facts) -> Iterator[Finding]:
         yield Finding("late_copies", text, CHECK_ACCESS, CONTRADICTION + 0.03, origin=str(worst.place))
 
 
-def _slow_gpus(kind: str, rates: _Rates) -> Iterator[Finding]:
+def slow_gpus(kind: str, rates: _Rates, *, is_one_processor: bool = False) -> Iterator[Finding]:
     """Yield the GPUs all of whose copies are slower than every copy between the other GPUs."""
     gpus = sorted({end for pair in rates for end in pair}, key=lambda name: (len(name), name))
     if len(gpus) < _FEWEST_GPUS:
@@ -140,10 +140,11 @@ def _slow_gpus(kind: str, rates: _Rates) -> Iterator[Finding]:
         rates_of_gpu = " to ".join(dict.fromkeys((low, high)))
         text = (
             f"GPU {gpu} reaches {rates_of_gpu} GB/s in all its {kind.rstrip(',')}, the other GPUs at "
-            f"least {min(others) / 1e9:.3g} GB/s among each other: its link is narrow or old, or it is on another "
-            "processor"
+            f"least {min(others) / 1e9:.3g} GB/s among each other: its link is narrow or old"
+            f"{'' if is_one_processor else ', or it is on another processor'}"
         )
-        yield Finding(WarningCode.SLOW_ENDPOINT, text, _CHECK_LINK, CONTRADICTION, origin=rates[worst].place)
+        remedy = _CHECK_LINK.partition(";")[0] if is_one_processor else _CHECK_LINK
+        yield Finding(WarningCode.SLOW_ENDPOINT, text, remedy, CONTRADICTION, origin=rates[worst].place)
 
 
 def slow_copies_by_file(facts: Facts) -> Iterator[Finding]:

@@ -139,6 +139,12 @@ def below_public_machines(compared: ComparedRate, *, knows_links: bool = False) 
     text, remedy = str(compared), "check 'lspci -vv' (LnkSta, ACSCtl) while the GPUs copy, and the IOMMU"
     if compared.words.startswith("copies over"):
         remedy = "check 'nvidia-smi nvlink -s' and '-e', and whether peer access is on ('nvidia-smi topo -p2p r')"
+    if "through host memory" in compared.words:
+        # Neither the IOMMU nor access control concern them.
+        remedy = (
+            "compare LnkSta with LnkCap in 'sudo lspci -vv' while the GPUs copy (slots with x8, an older generation in "
+            "the BIOS); then memory in all channels and NUMA settings"
+        )
     links = _narrower(compared) if compared.generation is not None and not knows_links else []
     if links:
         text += f"; this is the rate of a link of {' or '.join(links)}"

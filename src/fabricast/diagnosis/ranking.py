@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -22,6 +23,8 @@ _MOST_NAMES = 8
 _OF_BOARD = "several at once: check bifurcation and PCIe generation in the BIOS, and the slots that the board shares"
 #: Causes about devices, which may have the same address on several hosts.
 _OF_DEVICES = ("gpu_errors", "network_port")
+#: GPU with its address, or an address.
+_NAMED = re.compile(rf"GPU \S{{1,10}} \({ADDRESS.pattern}\)|{ADDRESS.pattern}")
 #: Causes by the state of a device, which explain slow copies of it.
 _STATES = ("gpu_errors", WarningCode.DOWNGRADED_LINK)
 
@@ -36,16 +39,14 @@ def _grouped(findings: Sequence[Finding]) -> list[Finding]:
     groups: dict[tuple[str, str], list[Finding]] = {}
     for one in findings:
         is_link = one.cause == WarningCode.DOWNGRADED_LINK and len(ADDRESS.findall(one.text)) == 1
-        key = (one.cause, ADDRESS.sub("", one.text)) if is_link else (one.cause, f"{one.text} {one.origin}")
+        key = (one.cause, _NAMED.sub("", one.text)) if is_link else (one.cause, f"{one.text} {one.origin}")
         groups.setdefault(key, []).append(one)
     kept = []
     for same in groups.values():
         first = same[0]
         if len(same) > 1:
-            addresses = [ADDRESS.findall(one.text)[0] for one in same]
-            text = first.text.replace(addresses[0], listed(addresses, _MOST_NAMES)).replace(
-                "the link of", "each link of"
-            )
+            names = [found[0] for one in same if (found := _NAMED.search(one.text)) is not None]
+            text = first.text.replace(names[0], listed(names, _MOST_NAMES)).replace("the link of", "each link of")
             first = replace(first, text=text, remedy=f"{_OF_BOARD}; {first.remedy}")
         kept.append(first)
     return kept

@@ -18,6 +18,8 @@ from fabricast.machine.gpus import downgraded_links
 from fabricast.machine.machine import Machine
 from fabricast.pcie.topology.tree import PcieTree
 
+#: End of a warning about a narrow link, which concerns forecasts only.
+_IN_FORECASTS = "; the forecast uses the smaller width"
 #: Remedy of a warning about the topology.
 REMEDIES = {
     WarningCode.DOWNGRADED_LINK: "reseat the card, replace the riser or use another slot; check 'lspci -vv' (LnkSta)",
@@ -61,7 +63,8 @@ def of_topology(machine: Machine, answers: Answers) -> Iterator[Finding]:
             weight = MINOR if warning.code in _MINOR_CODES else ACCESS if warning.code in _ACCESS_CODES else LINK
             origin = _origin(machine.facts, warning)
             remedy = _OTHER_SLOT if PORT_ABOVE in warning.text else REMEDIES[warning.code]
-            yield Finding(warning.code, _with_number(machine.tree, warning.text), remedy, weight, origin=origin)
+            text = _with_number(machine.tree, warning.text).replace(_IN_FORECASTS, "")
+            yield Finding(warning.code, text, remedy, weight, origin=origin)
 
 
 def missing_links(error: InputError) -> Finding:
@@ -90,7 +93,8 @@ def stated_links(facts: Facts) -> Iterator[Finding]:
     """Yield narrow and old links that reports about GPUs state, if no file describes the topology."""
     for block in facts.blocks_of(Content.GPUS):
         for warning in downgraded_links(block):
-            yield Finding(warning.code, warning.text, REMEDIES[warning.code], LINK, origin=_origin(facts, warning))
+            text = warning.text.replace(_IN_FORECASTS, "")
+            yield Finding(warning.code, text, REMEDIES[warning.code], LINK, origin=_origin(facts, warning))
 
 
 def _has_only_staged_pairs(machine: Machine) -> bool:

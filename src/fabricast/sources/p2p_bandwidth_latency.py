@@ -70,7 +70,7 @@ def _read(text: Text) -> Iterator[Reading]:
 
 
 def _stopped(text: Text, problems: Sequence[InputError]) -> Fact | None:
-    """Return the cause that the program ends before or in its matrices of one way; None if the text goes on.
+    """Return the cause that the program ends in its first matrix or before a later one; None if the text goes on.
 
     It prints a matrix when all of its copies are measured, first those through host memory.
     """
@@ -80,8 +80,8 @@ def _stopped(text: Text, problems: Sequence[InputError]) -> Fact | None:
     has_access = any(match[2] == "CAN" for _, line in written if (match := _ACCESS.match(line)) is not None)
     if not titles and any("Connectivity Matrix" in line for _, line in written):
         place = "before the first row of its matrices"
-    elif len(titles) == 1 and (last.startswith("D\\D") or last in titles):
-        place = f"before the first row of '{titles[0]}'"
+    elif titles and (last.startswith("D\\D") or last == titles[-1]):
+        place = f"before the first row of '{titles[-1]}'"
     elif len(titles) == 1 and "P2P=Disabled" in titles[0] and has_access and _ENDS_IN_MATRIX.match(last):
         place = f"{'in' if problems else 'after'} '{titles[0]}'{'' if problems else ', where direct copies follow'}"
     else:
