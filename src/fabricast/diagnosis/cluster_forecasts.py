@@ -9,6 +9,7 @@ from dataclasses import replace
 import numpy as np
 
 from fabricast.collectives.clusters.cluster import cards_of
+from fabricast.collectives.clusters.errors import cluster_error
 from fabricast.collectives.clusters.forecast import ClusterForecast, forecast_cluster
 from fabricast.collectives.clusters.of_machine import cluster_of_machine
 from fabricast.collectives.clusters.question import ClusterOptions, cluster_of
@@ -18,8 +19,9 @@ from fabricast.core.errors import InputError
 from fabricast.core.facts import Block, Content, Fact, Facts, Kind, Place, Quantity, SourceFile
 from fabricast.core.findings import Finding
 from fabricast.core.number_text import duration_text, size_text
-from fabricast.diagnosis.clusters import LARGE, LATE, LATENCY_REMEDY, ComparedTable, log_of
+from fabricast.diagnosis.clusters import FEW_MACHINES, LARGE, LATE, LATENCY_REMEDY, ComparedTable, log_of
 from fabricast.diagnosis.settings import FORECAST_SETTINGS
+from fabricast.diagnosis.verdict import FASTER
 from fabricast.diagnosis.weights import ACCESS, SYMPTOM
 from fabricast.machine.machine import Machine
 from fabricast.nccl.costs import Operation
@@ -70,7 +72,7 @@ def compare_with_forecast(fact: Fact, facts: Facts, machine: Machine | None = No
     assumed, table = "" if is_described else _assumed(forecast), fact.value
     fast = _ratio_of_large(forecast, "earliest_us")
     if fast < _IMPOSSIBLE:
-        text = f"{_text(forecast, -1)}{assumed}: {1 / fast:.3g} times as fast as the shortest forecast"
+        text = f"{_text(forecast, -1)}{assumed}: {1 / fast:.3g} {FASTER}"
         if not assumed:
             raise InputError(f"{text}: the cluster of the file has other cards or nodes")
         if forecast.operation is Operation.SENDRECV:
@@ -104,10 +106,16 @@ def compare_with_forecast(fact: Fact, facts: Facts, machine: Machine | None = No
         setting = [_cause(forecast, fact, facts, text)] if _lacks_pxn(forecast, fact, facts) else []
         notes = (*_half_of_cards(forecast), *_asked(forecast, assumed, has_log=run is not None))
         return ComparedTable(f"{text}, if these are its cards", findings=tuple(setting), notes=notes, is_doubtful=True)
-    if assumed and ratios[worst] <= _SLOWER:
+    if ratios[worst] <= _SLOWER and (assumed or _is_of_few(forecast, worst)):
         return ComparedTable(text, is_doubtful=True)
     notes = _half_of_cards(forecast)
     return ComparedTable(text, is_slower=True, findings=(_cause(forecast, fact, facts, text),), notes=notes)
+
+
+def _is_of_few(forecast: ClusterForecast, place: int) -> bool:
+    """Return whether the range of a size rests on few public machines, so that a time beyond it proves little."""
+    error = cluster_error(forecast.cluster, forecast.operation, float(forecast.table["size_bytes"].iloc[place]))
+    return error is not None and error.machines < FEW_MACHINES
 
 
 def _shown(forecast: ClusterForecast, ratios: np.ndarray) -> int:

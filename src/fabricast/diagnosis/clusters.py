@@ -23,7 +23,7 @@ _SLOWER, LATE = 1.15, 2.4
 _SPECIFIC = CONTRADICTION + 0.1
 #: Number of public machines of several nodes below which unknown cards leave a doubt, and ratio of the largest size to
 #: that of public machines above which they say nothing about it.
-_FEW, _FARTHEST = 3, 64.0
+FEW_MACHINES, _FARTHEST = 3, 64.0
 #: Ratio of the slowest public rate of a size to a rate up to which this is as fast.
 _NEAR = 1.05
 #: Sizes in bytes of large operations, whose time the rates of links and cards decide, and of small ones.
@@ -106,7 +106,7 @@ def compare_with_public(fact: Fact, facts: Facts) -> ComparedTable:
     if not (slow or nvls or found.is_neighbour) and reached < least / _NEAR:
         below = f"{text}: {100 * (1 - reached / least):.0f} % below the slowest of them at this size"
         return ComparedTable(below, findings=tuple(late), notes=notes, is_doubtful=True)
-    if slow and not nvls and nodes > 1 and cards is None and len(found.machines) < _FEW:
+    if slow and not nvls and nodes > 1 and cards is None and len(found.machines) < FEW_MACHINES:
         # Few public machines, whose cards may differ from those of the table, prove nothing.
         return ComparedTable(f"{text}, whose cards may differ", findings=tuple(late), notes=notes, is_doubtful=True)
     return ComparedTable(text, bool(slow or nvls), found.is_neighbour, tuple(findings), notes)

@@ -25,6 +25,8 @@ LACKS_TOPOLOGY = "lacks a topology ('nvidia-smi topo -m')"
 ONE_RANK = "is of one rank, which sends nothing: start more ('-g 8'; with mpirun, nccl-tests built with MPI=1)"
 
 
+#: Words of a statement about times below the whole range.
+FASTER = "times as fast as the shortest forecast"
 #: Causes that another reason than a fault may explain, such as the path between two hosts.
 POSSIBLE = ("slow_messages", "late_messages", "below_port_rate", "messages_over_tcp")
 #: Causes that files state, which no measurement shows.
@@ -35,6 +37,7 @@ class VerdictKind(StrEnum):
     """Kind of an answer."""
 
     WITHIN = "within the expected range"
+    FASTER = "faster than expected"
     SLOWER = "slower than expected"
     DOUBTFUL = "possibly slower than expected"
     WRONG = "wrong results"
@@ -108,7 +111,8 @@ def verdict_of(
     if within:
         others = [*damaged, *uncompared]
         more = f"; not compared: {others[0]}" if others else ""
-        return Verdict(VerdictKind.WITHIN, f"{'; '.join(_shown(within))}{more}")
+        kind = VerdictKind.FASTER if FASTER in within[-1] else VerdictKind.WITHIN
+        return Verdict(kind, f"{'; '.join(_shown(within))}{more}")
     if damaged or missing:
         return Verdict(VerdictKind.NOTHING, damaged[0] if damaged else missing)
     if uncompared:
