@@ -35,7 +35,7 @@ _COLUMNS = [
 def message_facts(files: Files) -> Facts:
     """Read files with times of messages: tables, or output of benchmarks, of which a file may contain several.
 
-    Beside such files, known output of another kind is a problem of its file, and no error.
+    Known output of another kind, among such files, is a problem of its file, and no error.
     """
     paths = paths_of(files)
     if not paths:

@@ -31,6 +31,8 @@ from fabricast.maxrate.models import CONVENTIONS, FORMS
 from fabricast.maxrate.protocols import ProtocolRegressor, late_switch
 from fabricast.maxrate.windowed import WindowedFit, fit_windowed
 
+#: Size in bytes of messages that show a rate; time in flight decides smaller ones.
+_RATE_BYTES = 2.0**16
 _UNITS = {"s": (1e6, "us"), "r": (1e-9, "GB/s"), "k": (1.0, "processes")}
 
 
@@ -106,6 +108,8 @@ def _netgauge_line(path: str, text: str) -> str:
     """Return the LogGOPS parameters determined by netgauge's message trains, whose L includes 2 o."""
     try:
         found = from_netgauge(read_netgauge(path, text=text))
+        if not (found.overhead_s >= 0 and found.gap_s >= 0 and found.gap_s_per_byte > 0):
+            return "not determined (its trains of messages contradict its single messages: o or g is not positive)"
         if found.latency_s < 2 * found.overhead_s:
             return "not determined (the time of the smallest message is shorter than two overheads)"
         return replace(found, latency_s=max(found.latency_s - 2 * found.overhead_s, 0.0)).line()
@@ -122,10 +126,11 @@ def _dataset_lines(fit: DatasetFit, options: FitOptions) -> Iterator[str]:
     who = "1 process" if shown == "1" else f"{shown} processes"
     what = f"{len(cells)} sizes" if counts.size == 1 else f"{len(cells)} times"
     yield f"{dataset}: {what}, {who}, {convention.replace('_', '-')} times; rates are those of {of}"
-    overlap = _overlap(fit)
+    overlap, has_rate = _overlap(fit), cells[:, 0].max() >= _RATE_BYTES or "r_c" not in intervals
     if overlap is not None:
         yield "  T = max(g, n / r_c), since the messages of a window overlap:"
-        yield f"    g {overlap.gap_s * 1e6:.4g} us, r_c {overlap.bytes_per_s / 1e9:.4g} GB/s"
+        r_c = f"r_c {overlap.bytes_per_s / 1e9:.4g} GB/s" if has_rate else "r_c not determined by messages so small"
+        yield f"    g {overlap.gap_s * 1e6:.4g} us, {r_c}"
     elif fit.protocols is not None:
         yield from _protocol_lines(fit.protocols)
         yield from _late_switch_lines(fit.protocols, cells[:, 0], convention)
@@ -151,12 +156,15 @@ def _dataset_lines(fit: DatasetFit, options: FitOptions) -> Iterator[str]:
         share = largest[1] / max(largest.values())
         yield f"  one process reaches {share:.0%} of the rate of all of them, so that r_c is not determined beyond it"
         advice_of = {}
+    if not has_rate:
+        advice_of = dict.fromkeys(missing, f"messages of {size_text(_RATE_BYTES)} or more")
     for advice in dict.fromkeys(advice_of.values()):
         yield f"  to determine {', '.join(name for name in missing if advice_of.get(name) == advice)}: {advice}"
     if overlap is not None:
         yield f"  error: median {overlap.median_error:.1%}, largest {overlap.largest_error:.1%}"
-        gap, per_byte = overlap.gap_s * 1e9, 1e9 / overlap.bytes_per_s
-        yield f"  LogGOPS: windowed times do not determine L (-g {gap:.4g} -G {per_byte:.4g}); a latency test does"
+        per_byte = f" -G {1e9 / overlap.bytes_per_s:.4g}" if has_rate else ""
+        gap = f"-g {overlap.gap_s * 1e9:.4g}"
+        yield f"  LogGOPS: windowed times do not determine L ({gap}{per_byte}); a latency test does"
         return
     errors = summarise(fit.fitted.predict(cells), times)
     yield f"  error: median {errors.median:.1%}, 90 % of times below {errors.p90:.1%}, largest {errors.largest:.1%}"
@@ -186,8 +194,9 @@ def _fastest_line(fit: DatasetFit, cells: NDArray[np.float64], times: NDArray[np
     rates = cells[:, 0] / times * CONVENTIONS[fit.convention]
     place, most = int(np.argmax(rates)), max(part.parameters_["r_c"] for part in parts)
     if rates[place] > most * LARGEST_RATIO and fit.convention == "one_way":
-        size = size_text(float(cells[place, 0]))
-        yield f"  {size} reach {rates[place] / 1e9:.4g} GB/s, faster than the line: larger messages are slower again"
+        size, is_largest = size_text(float(cells[place, 0])), cells[place, 0] == cells[:, 0].max()
+        more = "the rate still rises at the largest size" if is_largest else "larger messages are slower again"
+        yield f"  {size} reach {rates[place] / 1e9:.4g} GB/s, faster than the line: {more}"
 
 
 def _message_rate(cells: NDArray[np.float64], times: NDArray[np.float64]) -> str:
@@ -318,7 +327,8 @@ def _export_lines(fit: DatasetFit, rates: _Rates) -> Iterator[str]:
     regressor, intervals, convention = fit.regressor, fit.intervals, fit.convention
     cells, times = fit.cells, fit.times
     usable = {name: regressor.parameters_[name] for name, interval in intervals.items() if interval is not None}
-    if "r_c" not in usable and "r_b" not in usable and rates.get(1, (0.0, None))[1] is not None:
+    is_known = rates.get(1, (0.0, None))[1] is not None and cells[:, 0].max() >= _RATE_BYTES
+    if "r_c" not in usable and "r_b" not in usable and is_known:
         usable["r_c"] = rates[1][0]
     if fit.protocols is not None:
         usable["r_c"] = fit.protocols.regressors_[-1].parameters_["r_c"]
