@@ -1,0 +1,119 @@
+"""States that a second group of new users tried: output of several hosts, GPUs without memory space, and wrong data."""
+
+import pytest
+
+import fabricast as fc
+from fabricast.core.facts import Quantity
+from fabricast.sources.reading import facts_of_text
+
+XID = "{}[  812.104512] NVRM: Xid (PCI:0000:21:00): 79, pid=1234, name=python, GPU has fallen off the bus.\n"
+FABRIC_MANAGER = "[Mar 11 2025 11:51:37] [ERROR] [tid 2261] detected {}\n"
+PERFTEST = (
+    "                    RDMA_Write BW Test\n"
+    " Dual-port       : OFF\t\tDevice         : {}\n"
+    " #bytes     #iterations    BW peak[Gb/sec]    BW average[Gb/sec]   MsgRate[Mpps]\n"
+    " 65536      20000            198.01             197.20             0.376\n"
+)
+IPERF = (
+    "[  5]   0.00-5.00  sec  3.6 GBytes  6.3 Gbits/sec  {0}   1.54 MBytes\n"
+    "[  5]   5.00-10.00 sec  3.7 GBytes  6.3 Gbits/sec  {0}   1.54 MBytes\n"
+    "[  5]   0.00-10.00 sec  7.3 GBytes  6.3 Gbits/sec  {1}             sender\n"
+    "[  5]   0.00-10.04 sec  7.3 GBytes  6.2 Gbits/sec                  receiver\n"
+)
+
+
+def states_of(text):
+    return [fact.value for fact in facts_of_text(text).of(Quantity.GPU_STATE)]
+
+
+def links(host, last):
+    names = [f"{host}: GPU {gpu}: NVIDIA H100 80GB HBM3 (UUID: GPU-{gpu})\n" for gpu in range(2)]
+    rows = [f"{host}: \t Link {link}: 26.562 GB/s\n" for link in range(3)]
+    return "".join([names[0], *rows, names[1], *rows[:-1], f"{host}: \t Link 2: {last}\n"])
+
+
+@pytest.mark.parametrize("text", [XID.format("node07: "), XID.format("node07: ") + "node08: [  1.0] Linux version 6\n"])
+def test_states_name_the_host_of_pdsh(first, text):
+    assert first(text).findings[0].text.startswith("node07 0000:21:00.0: has fallen off the bus")
+    assert first(XID.format("")).findings[0].text.startswith("0000:21:00.0")
+
+
+def test_the_report_of_each_host_of_pdsh_is_read(first):
+    found = first(links("node1", "26.562 GB/s") + links("node2", "<inactive>"))
+    assert found.findings[0].text.startswith("node2 GPU 1: NVLink")
+    assert not first(links("node1", "26.562 GB/s") + links("node2", "26.562 GB/s")).findings
+
+
+def test_fatal_errors_of_the_fabric_manager_are_states_in_any_words():
+    switch = "NVSwitch fatal error 20034 on fid 0 on NVSwitch pci bus id 00000000:86:00.0 physical id 3 port 41"
+    assert states_of(FABRIC_MANAGER.format(switch)) == ["fatal error of an NVSwitch or its NVLinks (SXid 20034)"]
+    link = FABRIC_MANAGER.format("NVLink fatal error on GPU pci bus id 00000000:BB:00.0 link 6")
+    (fact,) = facts_of_text(link).of(Quantity.GPU_STATE)
+    assert fact.subject == ("0000:bb:00.0",) and fact.value.startswith("a fatal error that the fabric manager states")
+    assert not states_of(link.replace("fatal", "non-fatal"))
+
+
+def test_health_checks_without_failures_are_read_and_warnings_are_states():
+    row = "| {:<20} | {:<40} |\n"
+    head = row.format("Health Monitor Report", "") + row.format("Overall Health", "{}")
+    healthy = head.format("Healthy")
+    assert facts_of_text(healthy).values(Quantity.NOTE) == ["dcgmi health states no failure"]
+    rows = row.format("-> 4", "Warning") + row.format("", "Detected more than 8 PCIe replays per minute")
+    assert states_of(head.format("Failure") + rows) == [
+        "warning of dcgmi health: Detected more than 8 PCIe replays per minute"
+    ]
+
+
+def test_a_gpu_without_place_for_its_memory_is_named(first):
+    text = (
+        "[   11.3] NVRM: This PCI I/O region assigned to your NVIDIA device is invalid:\n"
+        "               NVRM: BAR1 is 0M @ 0x0 (PCI:0000:c1:00.0)\n"
+        "[   11.4] nvidia: probe of 0000:c1:00.0 failed with error -1\n"
+    )
+    found = first(text)
+    assert len(found.findings) == 1 and "0000:c1:00.0: has no place in the address space" in found.findings[0].text
+    assert "Above 4G Decoding" in found.findings[0].remedy
+
+
+def test_a_table_of_a_working_gpu_shows_an_older_generation_and_throttling():
+    head = "index, pcie.link.gen.current, pcie.link.gen.max, utilization.gpu [%], clocks_event_reasons.hw_slowdown\n"
+    row = "0, {}, 4, {} %, {}\n"
+    assert states_of(head + row.format(1, 99, "Not Active")) == ["its link runs at Gen1 of Gen4 under load"]
+    assert states_of(head + row.format(4, 99, "Active")) == ["HW Slowdown is active"]
+    assert not states_of(head + row.format(1, 0, "Not Active"))
+
+
+def test_the_rate_of_the_card_that_a_test_names_is_used(tmp_path):
+    port = (
+        "CA '{0}'\n\tCA type: MT4129\n\tPort 1:\n\t\tState: Active\n\t\tPhysical state: LinkUp\n\t\tRate: {1}\n"
+        "\t\tLink layer: {2}\n"
+    )
+    (tmp_path / "ibstat.txt").write_text(
+        port.format("mlx5_3", 400, "InfiniBand") + port.format("mlx5_6", 200, "Ethernet")
+    )
+    for card, share in (("mlx5_3", "49 % of the 400"), ("mlx5_6", "99 % of the 200")):
+        (tmp_path / "bw.txt").write_text(PERFTEST.format(card))
+        assert share in str(fc.diagnose([tmp_path / "bw.txt", tmp_path / "ibstat.txt"]).verdict)
+
+
+@pytest.mark.parametrize(("each", "total"), [(24105, 48211), (70000, 140000)])
+def test_segments_of_a_run_are_counted_once(each, total):
+    facts = facts_of_text(IPERF.format(each, total))
+    assert f"{total:,} segments" in facts.values(Quantity.NOTE)[0]
+    assert len(facts.values(Quantity.CAUSE)) == (total > 100000)
+
+
+@pytest.mark.parametrize("title", ["# OSU MPI Latency Test v7.4\n", "# OSU MPI Allreduce Latency Test v7.4\n"])
+def test_wrong_data_that_a_benchmark_states_are_the_verdict(first, title):
+    text = title + "# Size  Avg Latency(us)  Validation\n1  1.05  Pass\n32768  2.69  {}\n"
+    assert str(first(text.format("Fail")).verdict).startswith("wrong results: messages of 32768 B")
+    assert not first(text.format("Pass")).findings
+
+
+def test_the_test_hangs_after_the_title_of_direct_copies(first):
+    rows = "   D\\D     0      1\n     0 910.00  20.85\n     1  20.98 913.60\n"
+    access = "Device=0 CAN Access Peer Device=1\nDevice=1 CAN Access Peer Device=0\nP2P Connectivity Matrix\n"
+    text = f"{access}Unidirectional P2P=Disabled Bandwidth Matrix (GB/s)\n{rows}"
+    title = "Unidirectional P2P=Enabled Bandwidth (P2P Writes) Matrix (GB/s)\n"
+    assert "ends before the first row of 'Unidirectional P2P=Enabled" in first(text + title).findings[0].text
+    assert all(one.cause != "stopped" for one in first(text + title + rows).findings)
