@@ -20,12 +20,15 @@ from fabricast.maxrate.fitting import MaxRateRegressor, TimeRegressor, summarise
 from fabricast.maxrate.intervals import parameter_intervals
 from fabricast.maxrate.models import CONVENTIONS, FORMS
 from fabricast.maxrate.protocols import ProtocolRegressor
+from fabricast.maxrate.windowed import WindowedFit, fit_windowed
 
 FEWEST_CELLS = 4
 #: Models of several numbers of processes in the order of preference.
 _CHOICES = ["refined", "maxrate"]
 #: Ratio of a fitted rate of windowed times to the largest measured one above which it is replaced.
 LARGEST_RATIO = 1.01
+#: Size in bytes of messages that show a rate.
+RATE_BYTES = 2.0**16
 #: Least number of sizes of a protocol: the noise of two determines a line.
 FEWEST_SIZES = 3
 #: Share of the start of a protocol below which the time for its bytes determines no rate.
@@ -48,11 +51,18 @@ class DatasetFit:
     intervals: dict[str, tuple[float, float] | None]
     #: One line for each protocol of a single process, which fits better than one for all sizes.
     protocols: ProtocolRegressor | None = None
+    #: Gap and rate of a windowed test of one process, if they fit better than lines.
+    windowed: WindowedFit | None = None
 
     @property
     def fitted(self) -> TimeRegressor:
         """The model whose error is that of the answer."""
         return self.regressor if self.protocols is None else self.protocols
+
+    @property
+    def has_large_messages(self) -> bool:
+        """Whether the sizes show a rate; the time of messages in flight decides smaller ones."""
+        return bool(self.cells[:, 0].max() >= RATE_BYTES)
 
 
 def fit_datasets(
@@ -98,7 +108,19 @@ def fit_datasets(
         # The model with the fewest parameters that the data leave open.
         best = min(fits, key=lambda fit: list(fit.intervals.values()).count(None))
         best = _without_rate_of_one(best if model is not None else _by_protocol(best))
-        yield _within_measured(best) if conventions[0] == "windowed" else best
+        if conventions[0] == "windowed":
+            best = _within_measured(best)
+            best = replace(best, windowed=_overlap(best)) if model is None else best
+        yield best
+
+
+def _overlap(fit: DatasetFit) -> WindowedFit | None:
+    """Return gap and rate of a windowed test of one process, if they fit better than lines."""
+    if (fit.cells[:, 1] != 1).any():
+        return None
+    found = fit_windowed(fit.cells[:, 0], fit.times)
+    lines = summarise(fit.fitted.predict(fit.cells), fit.times)
+    return found if found is not None and found.largest_error < lines.largest else None
 
 
 def _by_protocol(fit: DatasetFit) -> DatasetFit:
@@ -163,7 +185,7 @@ def fit_max_rate(
     measurements: pd.DataFrame | Files,
     *,
     model: str | None = None,
-    processes: int | None = None,
+    processes: int | Mapping[str, int] | None = None,
     node_pairs: int = 1,
     smallest_bytes: float = 0.0,
     largest_bytes: float = np.inf,
@@ -184,8 +206,8 @@ def fit_max_rate(
     model : str, optional
         Model: postal, maxrate, refined, refined_latency or overload. By default refined, or maxrate if the data do not
         determine its parameters; postal for a single number of processes, with one line for each protocol of a process.
-    processes : int, optional
-        Number of process pairs, if the benchmark output omits it.
+    processes : int or mapping of str to int, optional
+        Number of process pairs, if the benchmark output omits it: of all files, or by file.
     node_pairs : int, default 1
         Number of node pairs over which the processes of benchmark output are spread evenly.
     smallest_bytes : float, default 0
@@ -203,8 +225,9 @@ def fit_max_rate(
         One row per data set, protocol and parameter: dataset, model, convention, from_bytes, to_bytes, parameter,
         value, unit, low, high, determined, median_error. `determined` is false if the data do not identify the
         parameter; value, low and high are then NaN. A protocol has the sizes from `from_bytes` to below `to_bytes`,
-        and no intervals. `median_error` is that of the fit, relative to the measured times. Rates of windowed times are
-        at most measured ones.
+        and no intervals. A windowed test of one process may have the model `windowed`, ``T = max(g, n / r_c)``, whose
+        `g` and `r_c` have none either. `median_error` is that of the fit, relative to the measured times. Rates of
+        windowed times are at most measured ones.
 
     Raises
     ------
@@ -229,10 +252,13 @@ def fit_max_rate(
     check_count("draws", draws, 100_000, least=20)
     check_seed(seed)
     check_count("node_pairs", node_pairs, 1_000_000)
-    if processes is not None:
-        check_count("processes", processes, 1_000_000)
+    for count in processes.values() if isinstance(processes, Mapping) else [processes]:
+        if count is not None:
+            check_count("processes", count, 1_000_000)
     path: str | None = None
     if isinstance(measurements, pd.DataFrame):
+        if isinstance(processes, Mapping):
+            raise InputError("is a mapping, expected a number or None for a table", argument="processes")
         check_counts_of_table(processes, node_pairs)
         rows = _checked(measurements)
     else:
@@ -252,6 +278,9 @@ def records_of(
     fit: DatasetFit, smallest_bytes: float = 0.0, largest_bytes: float = np.inf
 ) -> Iterator[dict[str, object]]:
     """Yield one row for each parameter of each protocol."""
+    if fit.windowed is not None:
+        yield from _windowed_records(fit, fit.windowed, smallest_bytes, largest_bytes)
+        return
     error = summarise(fit.fitted.predict(fit.cells), fit.times).median
     pieces: list[tuple[float, float, MaxRateRegressor]] = [(smallest_bytes, largest_bytes, fit.regressor)]
     if fit.protocols is not None:
@@ -274,6 +303,28 @@ def records_of(
                 "determined": interval is not None,
                 "median_error": error,
             }
+
+
+def _windowed_records(
+    fit: DatasetFit, windowed: WindowedFit, smallest_bytes: float, largest_bytes: float
+) -> Iterator[dict[str, object]]:
+    """Yield the gap between messages and the rate of a windowed test."""
+    for name, value, unit in (("g", windowed.gap_s, "s"), ("r_c", windowed.bytes_per_s, _UNITS["r"])):
+        determined = name == "g" or fit.has_large_messages
+        yield {
+            "dataset": fit.dataset,
+            "model": "windowed",
+            "convention": fit.convention,
+            "from_bytes": smallest_bytes,
+            "to_bytes": largest_bytes,
+            "parameter": name,
+            "value": value if determined else np.nan,
+            "unit": unit,
+            "low": np.nan,
+            "high": np.nan,
+            "determined": determined,
+            "median_error": windowed.median_error,
+        }
 
 
 def _checked(measurements: pd.DataFrame) -> pd.DataFrame:

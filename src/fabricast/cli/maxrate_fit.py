@@ -14,6 +14,7 @@ from fabricast.api.maxrate import (
     FEWEST_CELLS,
     FEWEST_SIZES,
     LARGEST_RATIO,
+    RATE_BYTES,
     DatasetFit,
     fit_datasets,
     largest_rates,
@@ -29,10 +30,7 @@ from fabricast.maxrate.intervals import parameter_intervals
 from fabricast.maxrate.loggp import LogGOPS, from_maxrate, from_netgauge, read_netgauge, simgrid_properties
 from fabricast.maxrate.models import CONVENTIONS, FORMS
 from fabricast.maxrate.protocols import ProtocolRegressor, late_switch
-from fabricast.maxrate.windowed import WindowedFit, fit_windowed
 
-#: Size in bytes of messages that show a rate; time in flight decides smaller ones.
-_RATE_BYTES = 2.0**16
 _UNITS = {"s": (1e6, "us"), "r": (1e-9, "GB/s"), "k": (1.0, "processes")}
 
 
@@ -126,7 +124,7 @@ def _dataset_lines(fit: DatasetFit, options: FitOptions) -> Iterator[str]:
     who = "1 process" if shown == "1" else f"{shown} processes"
     what = f"{len(cells)} sizes" if counts.size == 1 else f"{len(cells)} times"
     yield f"{dataset}: {what}, {who}, {convention.replace('_', '-')} times; rates are those of {of}"
-    overlap, has_rate = _overlap(fit), cells[:, 0].max() >= _RATE_BYTES or "r_c" not in intervals
+    overlap, has_rate = fit.windowed, fit.has_large_messages or "r_c" not in intervals
     if overlap is not None:
         yield "  T = max(g, n / r_c), since the messages of a window overlap:"
         r_c = f"r_c {overlap.bytes_per_s / 1e9:.4g} GB/s" if has_rate else "r_c not determined by messages so small"
@@ -157,7 +155,7 @@ def _dataset_lines(fit: DatasetFit, options: FitOptions) -> Iterator[str]:
         yield f"  one process reaches {share:.0%} of the rate of all of them, so that r_c is not determined beyond it"
         advice_of = {}
     if not has_rate:
-        advice_of = dict.fromkeys(missing, f"messages of {size_text(_RATE_BYTES)} or more")
+        advice_of = dict.fromkeys(missing, f"messages of {size_text(RATE_BYTES)} or more")
     for advice in dict.fromkeys(advice_of.values()):
         yield f"  to determine {', '.join(name for name in missing if advice_of.get(name) == advice)}: {advice}"
     if overlap is not None:
@@ -175,15 +173,6 @@ def _dataset_lines(fit: DatasetFit, options: FitOptions) -> Iterator[str]:
     if np.isfinite(unseen).all():
         yield f"  error on process counts left out of the fit: median {summarise(unseen, times).median:.1%}"
     yield from _export_lines(fit, rates)
-
-
-def _overlap(fit: DatasetFit) -> WindowedFit | None:
-    """Return gap and rate of a windowed test of one process, if they fit better than lines."""
-    if fit.convention != "windowed" or (fit.cells[:, 1] != 1).any():
-        return None
-    found = fit_windowed(fit.cells[:, 0], fit.times)
-    lines = summarise(fit.fitted.predict(fit.cells), fit.times)
-    return found if found is not None and found.largest_error < lines.largest else None
 
 
 def _fastest_line(fit: DatasetFit, cells: NDArray[np.float64], times: NDArray[np.float64]) -> Iterator[str]:
@@ -327,7 +316,7 @@ def _export_lines(fit: DatasetFit, rates: _Rates) -> Iterator[str]:
     regressor, intervals, convention = fit.regressor, fit.intervals, fit.convention
     cells, times = fit.cells, fit.times
     usable = {name: regressor.parameters_[name] for name, interval in intervals.items() if interval is not None}
-    is_known = rates.get(1, (0.0, None))[1] is not None and cells[:, 0].max() >= _RATE_BYTES
+    is_known = rates.get(1, (0.0, None))[1] is not None and fit.has_large_messages
     if "r_c" not in usable and "r_b" not in usable and is_known:
         usable["r_c"] = rates[1][0]
     if fit.protocols is not None:

@@ -113,3 +113,59 @@ def test_stated_pairs_and_cut_rows_are_named(tmp_path):
         f"left out: {file}:24: is not valid OSU output: has 2 numbers, expected 3 as the rows before: it is cut"
         in shown
     )
+
+
+def osu(path, title, rows):
+    """Write output of an OSU test."""
+    path.write_text(f"# OSU MPI {title} Test v7.3\n# Size  Value\n" + "".join(f"{n}  {x:.6g}\n" for n, x in rows))
+    return str(path)
+
+
+def overlapping(largest):
+    return [(1 << power, (1 << power) / max(0.25e-6, (1 << power) / 24e9) / 1e6) for power in range(largest)]
+
+
+def test_text_and_table_of_a_windowed_test_are_of_one_model(tmp_path):
+    file = osu(tmp_path / "bw.out", "Bandwidth", overlapping(23))
+    table = fc.fit_max_rate(file, draws=20)
+    assert set(table["model"]) == {"windowed"}
+    assert table.set_index("parameter")["value"].to_dict() == pytest.approx({"g": 0.25e-6, "r_c": 24e9}, rel=1e-3)
+    assert "g 0.25 us, r_c 24 GB/s" in CliRunner().invoke(app, ["fit", file]).stdout
+
+
+def test_small_messages_determine_no_rate(tmp_path):
+    file = osu(tmp_path / "bw.out", "Bandwidth", overlapping(8))
+    table = fc.fit_max_rate(file, draws=20).set_index("parameter")
+    assert table["determined"].to_dict() == {"g": True, "r_c": False} and pd.isna(table["value"]["r_c"])
+    shown = CliRunner().invoke(app, ["fit", file]).stdout
+    assert "-G" not in shown and "r_c: messages of 64 KiB or more" in shown
+
+
+@pytest.mark.parametrize(("slower", "words"), [([], "still rises"), ([(1 << 24, 2600.0)], "slower again")])
+def test_larger_messages_are_slower_only_if_there_are_any(tmp_path, slower, words):
+    sizes = (1, 8, 64, 512, 4096, 65536, 1 << 20, 1 << 22)
+    rows = list(zip(sizes, (1.21, 1.22, 1.3, 1.71, 3.02, 11.3, 102.11, 395.5), strict=True))
+    shown = CliRunner().invoke(app, ["fit", osu(tmp_path / "lat.out", "Latency", rows + slower)]).stdout
+    (line,) = [one for one in shown.splitlines() if "faster than the line" in one]
+    assert words in line
+
+
+def test_parameters_of_netgauge_that_contradict_each_other_are_not_printed(tmp_path):
+    rows = "1 10 2.10 4.02 20.60 1.05 0.21 0.22 -nan -nan -nan\n1025 10 2.90 5.10 28.90 1.05 0.22 0.24 0.21 0.00006 0.002\n"
+    more = "2049 10 3.31 6.02 33.10 1.05 0.24 0.26 0.214 0.00006 0.003\n4097 10 4.1 7.6 41.7 1.05 0.28 0.3 0.2 0.00006 0.003\n"
+    head = (
+        "## Netgauge v2.4.6 - loggp\n# size n PRTT(1,0,s) PRTT(n,0,s) PRTT(n,PRTT(1,0,s),s) L o_s o_r g G lsqu(g,G)\n"
+    )
+    (tmp_path / "netgauge.out").write_text(head + rows + more)
+    shown = CliRunner().invoke(app, ["fit", str(tmp_path / "netgauge.out")]).stdout
+    assert "not determined (its trains of messages contradict its single messages" in shown and "nan" not in shown
+
+
+def test_process_counts_of_files_may_be_named_in_python(tmp_path):
+    files = [
+        osu(tmp_path / f"k{k}.out", "Multi Latency", [(n, 1.0 + n * k / 1e4) for n in (1, 8, 64, 512)]) for k in (1, 4)
+    ]
+    found = fc.fit_max_rate(files, processes={files[0]: 1, files[1]: 4}, model="maxrate", draws=20)
+    assert len(found) == 3
+    with pytest.raises(fc.InputError):
+        fc.fit_max_rate(files, processes={files[0]: 0})
