@@ -42,6 +42,12 @@ _CHECK_ALGORITHM = (
 LATE_SWITCH_REMEDY = "lower the threshold of the protocol (UCX_RNDV_THRESH, I_MPI_EAGER_THRESHOLD) to"
 #: Programs that print each size once in a table.
 _EACH_SIZE_ONCE = ("OSU", "perftest", "IMB")
+#: Programs of OSU of one pair and of several.
+_PROGRAMS = {
+    "osu_bandwidth": ("osu_bw", "osu_mbw_mr"),
+    "osu_bidirectional": ("osu_bibw", "osu_bibw"),
+    "osu_latency": ("osu_latency", "osu_multi_lat"),
+}
 #: Times of one test: those of each file, or of each table of a file with several ones, by size.
 _Times = dict[str, dict[float, Fact]]
 
@@ -122,7 +128,9 @@ def slow_message_files(facts: Facts) -> Iterator[Finding]:
             size = sizes[int(np.argmax(ratios[worst]))]
             found = _finding(files, late, size, "last", SYMPTOM + 0.5)
             times = [of_file[size].value.time_s for of_file in files.values()]
-            is_distance = not slow and max(times) - min(times) < _SWITCHES_S and not _is_operation(files)
+            # Hops delay single messages, and not the many in flight of a window.
+            is_single = next(iter(files[worst].values())).value.convention != "windowed"
+            is_distance = not slow and is_single and max(times) - min(times) < _SWITCHES_S and not _is_operation(files)
             yield replace(found, remedy=f"{_DISTANCE}; {found.remedy}", gain=MINOR) if is_distance else found
 
 
@@ -134,7 +142,7 @@ def agreement(facts: Facts) -> Iterator[str]:
             continue
         ratios = _ratios(files, sizes)
         if max(one.max() for one in ratios.values()) <= _LATE and max(one[-1] for one in ratios.values()) <= _SLOW:
-            test = next(iter(files.values()))[sizes[-1]].value.path
+            test = _name_of(next(iter(files.values()))[sizes[-1]])
             spread = max(one[-1] for one in ratios.values()) - 1
             yield (
                 f"{len(files)} {_kind(files)}s of {test} agree: {_in_rate(files, list(files), sizes[-1])} at "
@@ -186,8 +194,10 @@ def _finding(files: _Times, slow: Sequence[str], size: float, verb: str, weight:
         min(files, key=lambda name: files[name][size].value.time_s)
     ]
     worst = max(slow, key=lambda name: files[name][size].value.time_s)
-    test, text = files[worst][size].value.path, _in_rate if verb == "reach" else _in_time
-    shown = slow if verb == "reach" else [worst]
+    test, text = _name_of(files[worst][size]), _in_rate if verb == "reach" else _in_time
+    if text is _in_time and files[worst][size].value.convention == "windowed":
+        verb, text = "reach", _in_messages
+    shown = slow if verb == "reach" and text is _in_rate else [worst]
     which = _kind(files) if len(others) == 1 else f"{len(others)} {_kind(files)}s"
     what = test if _is_operation(files) else f"messages of {test}"
     words = (
@@ -195,7 +205,7 @@ def _finding(files: _Times, slow: Sequence[str], size: float, verb: str, weight:
         f"{text(files, shown, size)}, in the other {which} "
         f"{text(files, others, size)}"
     )
-    cause = "slow_messages" if verb == "reach" else "late_messages"
+    cause = "slow_messages" if text is _in_rate else "late_messages"
     remedy = _CHECK_FILE
     if _kind(files) == "table":
         # Tables of one file are often different tests: within a node and between nodes, before and after a change.
@@ -217,6 +227,19 @@ def _in_rate(files: _Times, names: Sequence[str], size: float) -> str:
 def each_way(fact: Fact) -> str:
     """Return words about tests in both directions, whose rate is that of one."""
     return " in each direction" if "bidirectional" in fact.value.path or fact.value.path.endswith("biband") else ""
+
+
+def _name_of(fact: Fact) -> str:
+    """Return the name of a test as its user calls it."""
+    one = fact.value
+    if one.path in _PROGRAMS and one.processes not in (None, 1):
+        return f"{_PROGRAMS[one.path][1]} ({one.processes} pairs)"
+    return _PROGRAMS[one.path][0] if one.path in _PROGRAMS and one.processes == 1 else str(one.path)
+
+
+def _in_messages(files: _Times, names: Sequence[str], size: float) -> str:
+    rates = [(one.processes or 1) / one.time_s / 1e6 for one in (files[name][size].value for name in names)]
+    return " to ".join(dict.fromkeys(f"{one:.3g}" for one in (min(rates), max(rates)))) + " million messages/s"
 
 
 def _in_time(files: _Times, names: Sequence[str], size: float) -> str:

@@ -93,11 +93,14 @@ def _is_late(fact: Fact) -> bool:
 
 
 def messages_over_tcp(facts: Facts) -> Iterator[Finding]:
-    """Yield that a library states to send over TCP although the host has active ports of InfiniBand."""
-    if any(facts.of(Quantity.PORT_RATE)):
-        for fact in facts.of(Quantity.TCP):
-            yield Finding("messages_over_tcp", fact.value, _OVER_TCP, ACCESS, origin=str(fact.place))
-            return
+    """Yield that a library states to send over TCP although the host has active ports, or its messages are late."""
+    has_ports = any(facts.of(Quantity.PORT_RATE))
+    late = next((fact for fact in facts.of(Quantity.MESSAGE_TIME) if _is_late(fact)), None)
+    for fact in facts.of(Quantity.TCP) if has_ports or late is not None else ():
+        more = "" if has_ports or late is None else f", {duration_text(late.value.time_s)} for a small message"
+        weight = ACCESS if has_ports else MINOR
+        yield Finding("messages_over_tcp", f"{fact.value}{more}", _OVER_TCP, weight, origin=str(fact.place))
+        return
 
 
 def unusable_addresses(facts: Facts) -> Iterator[Finding]:

@@ -99,6 +99,10 @@ _CAUSES = {
         ACCESS,
         "ulimit -l unlimited: /etc/security/limits.conf (memlock), in containers --ulimit memlock=-1",
     ),
+    "registered_memory": (
+        ACCESS,
+        "increase what the driver may register (for mlx4_core log_num_mtt and log_mtts_per_seg), and ulimit -l",
+    ),
     "timeouts": (
         SYMPTOM,
         "check the counters and links of the fabric; MPICH_OFI_CXI_COUNTER_REPORT=5 prints the network cards",

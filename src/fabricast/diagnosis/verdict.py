@@ -25,12 +25,14 @@ LACKS_TOPOLOGY = "lacks a topology ('nvidia-smi topo -m')"
 ONE_RANK = "is of one rank, which sends nothing: start more ('-g 8'; with mpirun, nccl-tests built with MPI=1)"
 
 
+#: Words of a statement about files of one test.
+AGREE = " agree: "
 #: Words of a statement about times below the whole range.
 FASTER = "times as fast as the shortest forecast"
 #: Causes that another reason than a fault may explain, such as the path between two hosts.
 POSSIBLE = ("slow_messages", "late_messages", "below_port_rate", "messages_over_tcp")
 #: Causes that files state, which no measurement shows.
-_OF_FILES = ("mpi_warning", "nccl_warning", WarningCode.NO_PEER_ACCESS)
+_OF_FILES = ("mpi_warning", "nccl_warning", "registered_memory", WarningCode.NO_PEER_ACCESS)
 
 
 class VerdictKind(StrEnum):
@@ -92,6 +94,9 @@ def verdict_of(
                 # Medians over the pairs say nothing about one link.
                 of_link = "" if _is_median(within[-1]) else f"; measured with this link: {within[-1]}"
                 return Verdict(VerdictKind.SLOWER, f"{first.text}{place}{of_link}")
+            if first.cause in POSSIBLE and any(AGREE in one for one in within):
+                # Files that agree may all be slow.
+                return Verdict(VerdictKind.DOUBTFUL, f"{first.text}{place}; measured: {'; '.join(_shown(within))}")
             if first.cause == WarningCode.NO_PEER_ACCESS:
                 return Verdict(VerdictKind.STATED, f"{first.text}{place}; measured: {'; '.join(_shown(within))}")
             return Verdict(VerdictKind.WITHIN, f"{'; '.join(_shown(within))}; also: {first.text}{place}")

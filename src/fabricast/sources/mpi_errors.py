@@ -81,6 +81,9 @@ _FATAL = re.compile(
 #: Host in "[1548304905.378218] [host:4770 :0]", "[host:04770]" and "[host][[38971,1],2]".
 _HOST = re.compile(r"\[([A-Za-z][\w.-]{0,200})(?::\d{1,10}\s*(?::\d{1,10}\s*)?(?::\d{1,10})?\]|\]\[)")
 _NUMBER = re.compile(r"\d+")
+#: Warning of Open MPI, and the line that states how much memory can be registered.
+_PART_OF_MEMORY = "allow registering part of your physical memory"
+_REGISTERED = re.compile(r"Registerable memory:\s+(\d{1,12}) MiB")
 _WORDS = (
     "UCX ",
     "CQE ERROR",
@@ -128,6 +131,8 @@ _WORDS = (
     "----------",
     "libfabric provider",
     "Network Summary",
+    _PART_OF_MEMORY,
+    "Registerable memory:",
 )
 _MOST_PROBLEMS = 20
 _LONGEST_PROBLEM = 400
@@ -148,9 +153,9 @@ def _message(line: str) -> str | None:
 def _is_log(text: Text) -> bool:
     if not _may_be_error(text.raw):
         return False
+    others = (_BOX, _OLD_TRANSPORT, _PROVIDER, _TIMEOUTS, _REGISTERED)
     return any(
-        _message(line) is not None or any(one.search(line) for one in (_BOX, _OLD_TRANSPORT, _PROVIDER, _TIMEOUTS))
-        for _, line in text.lines(_may_be_error)
+        _message(line) is not None or any(one.search(line) for one in others) for _, line in text.lines(_may_be_error)
     )
 
 
@@ -195,8 +200,17 @@ def _read(text: Text) -> Iterator[Reading]:
     old = next((number for number, line in lines if _OLD_TRANSPORT.match(line)), None)
     if old is not None:
         facts.append(text.fact(Quantity.NOTE, _OLD_TRANSPORT_NOTE, old, "MPI"))
-    facts += _of_network(text, lines)
+    facts += [*_of_network(text, lines), *_of_memory(text, lines)]
     yield Reading(facts, line=min(fact.place.line for fact in facts))
+
+
+def _of_memory(text: Text, lines: list[tuple[int, str]]) -> Iterator[Fact]:
+    """Yield that Open MPI warns about memory that the network cards may not register, with its size."""
+    first = next((number for number, line in lines if _PART_OF_MEMORY in line), None)
+    if first is not None:
+        size = next((match[1] for _, line in lines if (match := _REGISTERED.search(line)) is not None), None)
+        words = f"network cards may register only {f'{size} MiB' if size else 'a part'} of the memory of a host"
+        yield text.fact(Quantity.CAUSE, words, first, "Open MPI", subject=("registered_memory",))
 
 
 def _of_network(text: Text, lines: list[tuple[int, str]]) -> Iterator[Fact]:

@@ -117,3 +117,39 @@ def test_the_test_hangs_after_the_title_of_direct_copies(first):
     title = "Unidirectional P2P=Enabled Bandwidth (P2P Writes) Matrix (GB/s)\n"
     assert "ends before the first row of 'Unidirectional P2P=Enabled" in first(text + title).findings[0].text
     assert all(one.cause != "stopped" for one in first(text + title + rows).findings)
+
+
+OSU = "# OSU MPI Latency Test v7.3\n# Size  Latency (us)\n1  {0}\n8  {0}\n"
+
+
+def test_a_provider_over_tcp_with_late_messages_is_possibly_slow(first):
+    log = "[0] MPI startup(): libfabric provider: {}\n"
+    assert str(first(log.format("tcp") + OSU.format(18.4)).verdict).startswith("possibly slower")
+    assert not first(log.format("mlx") + OSU.format(1.1)).findings
+
+
+def test_files_that_agree_may_all_be_slow(first):
+    ports = "CA 'mlx5_0'\n\tCA type: MT4129\n\tPort 1:\n\t\tState: Active\n\t\tPhysical state: LinkUp\n\t\tRate: 200\n"
+    rows = OSU.format("18.4") + "65536  80.0\n"
+    assert str(first(rows, rows, ports).verdict).startswith("possibly slower than expected: messages of osu_latency")
+    fast = OSU.format("1.1") + "65536  4.0\n"
+    assert str(first(fast, fast, ports).verdict).startswith("within the expected range")
+
+
+def test_memory_that_cards_may_not_register_is_a_stated_fault(first):
+    warning = (
+        "WARNING: It appears that your OpenFabrics subsystem is configured to only\n"
+        "allow registering part of your physical memory.  This can cause MPI jobs to\n"
+        "  Registerable memory:     32768 MiB\n"
+    )
+    found = first(warning + OSU.format("1.1"))
+    assert str(found.verdict).startswith("a fault is stated: network cards may register only 32768 MiB")
+
+
+def test_message_rates_of_several_pairs_are_named_as_such(first):
+    table = "# OSU MPI Multiple Bandwidth / Message Rate Test v7.3\n# [ pairs: 16 ] [ window size: 64 ]\n"
+    rows = [
+        table + "".join(f"{size}  {size * rate}  {rate * 1e6}\n" for size in (1, 4, 65536)) for rate in (0.06, 0.02)
+    ]
+    (finding,) = first(*rows).findings
+    assert "osu_mbw_mr (16 pairs)" in finding.text and "switches" not in finding.remedy
