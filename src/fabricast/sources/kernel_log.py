@@ -105,6 +105,8 @@ _WORDS = (
 )
 #: Drivers of GPUs with the device that they use.
 _GPU_DRIVER = re.compile(rf"\b(?:nvidia|nouveau|amdgpu) {_DEVICE}:")
+#: GPU of NVIDIA or AMD by vendor and class, as the kernel states them when it finds the device.
+_GPU_CLASS = re.compile(rf"\bpci {_DEVICE}: \[(?:10de|1002):[0-9a-f]{{4}}\] type 00 class 0x030[02]")
 _CARD_DRIVER = re.compile(r"mlx\w+|bnxt_\w+|ice|irdma|efa|ionic")
 _UNCORRECTED = "uncorrected errors of its PCIe link"
 #: Number of corrected errors of a link from which they are no accident.
@@ -157,7 +159,8 @@ def _read(text: Text) -> Iterator[Reading]:
 
 def _facts_of(text: Text, lines_read: list[tuple[int, str]]) -> list[Fact]:
     """Return the states of devices."""
-    gpus = {match[1] for _, line in lines_read if (match := _GPU_DRIVER.search(line)) is not None}
+    patterns = (_GPU_DRIVER, _GPU_CLASS)
+    gpus = {match[1] for _, line in lines_read for one in patterns if (match := one.search(line)) is not None}
     corrected: Counter[str] = Counter()
     lines: dict[str, int] = {}
     kinds: dict[str, dict[str, None]] = {}
@@ -277,9 +280,9 @@ def _ports(text: Text, lines_read: list[tuple[int, str]]) -> Iterator[Fact]:
 
 
 def _narrow_link(text: Text, match: re.Match[str], line: int, *, is_gpu: bool) -> Fact:
-    """Return a slow or narrow link: the state of a card or GPU, or of a device of unknown kind.
+    """Return a slow or narrow link: the state of a card or GPU; of another device a note, since its kind is unknown.
 
-    Speed and half of the lanes are no fault of another device: idle ones reduce the speed, and slots have x8.
+    Devices of a chipset have more lanes than the link above it.
     """
     now, possible = (f"{speed} GT/s x{width}" for speed, width in ((match[4], match[5]), (match[7], match[8])))
     state = f"has {match[3]} of {match[6]} Gbit/s of PCIe, limited by a link of {now} where {possible} is possible"
@@ -287,9 +290,6 @@ def _narrow_link(text: Text, match: re.Match[str], line: int, *, is_gpu: bool) -
         return text.fact(Quantity.CARD_STATE, state, line, "dmesg", subject=(f"network card {match[2]}",))
     if is_gpu:
         return _fact(text, match[2], state, line)
-    if 4 * int(match[5]) <= int(match[8]):
-        cause = f"{match[2]} {state}"
-        return text.fact(Quantity.CAUSE, cause, line, "dmesg", subject=("narrow_link",))
     return text.fact(Quantity.NOTE, f"{match[2]}: {state}", line, "dmesg")
 
 

@@ -13,7 +13,7 @@ from fabricast.inputs.files import decoded
 from fabricast.inputs.log_lines import clean_lines
 
 #: Lines of pdsh and clush: a host, whose name has a digit, and what it printed.
-_OF_HOST = re.compile(r"((?=\D{0,60}\d)[A-Za-z][\w.-]{0,60}):(?: |(?=\t)|$)(.*)")
+_OF_HOST = re.compile(r"((?=[A-Za-z_.-]{0,60}\d)[A-Za-z][\w.-]{0,60}):(?: |(?=\t)|$)(.*)")
 #: Largest text in characters whose clean lines are kept; larger logs are read line by line.
 _LARGEST_KEPT = 16_000_000
 
