@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -50,6 +50,8 @@ class WhatIf:
         this component can remove.
     assumed : tuple of str
         Components with assumed times, which are neither published nor measured.
+    recalled : tuple of str
+        Components whose times are quoted from the paper from memory.
     """
 
     system: str
@@ -60,6 +62,15 @@ class WhatIf:
     speedup: float
     shares: pd.DataFrame
     assumed: tuple[str, ...]
+    recalled: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        origins = {"assumed": self.assumed, "quoted from the paper from memory": self.recalled}
+        notes = "".join(f"\n{words}: {', '.join(names)}" for words, names in origins.items() if names)
+        return (
+            f"{METRICS[self.metric]} of {self.system}: {self.before_ns:.2f} ns, then {self.after_ns:.2f} ns "
+            f"({self.share_removed:.2%} removed, {self.speedup:.4f} times as fast){notes}"
+        )
 
     def _repr_html_(self) -> str:
         return (
@@ -136,10 +147,14 @@ def what_if(system: str | Path | System, *, metric: str = "latency", **reduction
         share_removed=outcome.share_removed,
         speedup=outcome.speedup_ratio,
         shares=pd.DataFrame({"part": parts, "share": [share_of(machine, metric, name) for name in parts]}),
-        assumed=tuple(
-            name for name in weights if name in machine.components and machine.components[name].tag == "assumed"
-        ),
+        assumed=_of_origin(machine, weights, "assumed"),
+        recalled=_of_origin(machine, weights, "recalled"),
     )
+
+
+def _of_origin(machine: System, names: Iterable[str], origin: str) -> tuple[str, ...]:
+    """Return the components whose times have an origin."""
+    return tuple(name for name in names if name in machine.components and machine.components[name].tag == origin)
 
 
 @with_checked_types

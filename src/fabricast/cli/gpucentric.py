@@ -34,9 +34,9 @@ def select(
 ) -> None:
     """Select the best communication method and path for a message between GPUs."""
     from fabricast.core.units import parse_bytes
-    from fabricast.gpucentric.parameters import read_measured
+    from fabricast.gpucentric.parameters import assumed_names, read_measured, read_values
+    from fabricast.gpucentric.selector import MODELLED_SYSTEM, systems
     from fabricast.gpucentric.selector import select as choose
-    from fabricast.gpucentric.selector import systems
 
     check_range("--compute-us", compute_us, 0, 1e12)
     rates = None
@@ -44,6 +44,7 @@ def select(
         from fabricast.api.gpucentric import gpu_node_rates
 
         rates = gpu_node_rates(system)
+    known = None if measured is None else read_measured(measured)
     choice = choose(
         system,
         parse_bytes(size, "--size"),
@@ -53,10 +54,17 @@ def select(
         objective=objective,  # type: ignore[arg-type]  # checked there
         gpus=gpus,
         rates=rates,
-        measured=None if measured is None else read_measured(measured),
+        measured=known,
     )
-    typer.echo(f"{choice.method} ({choice.path} path): {choice.time_s * 1e6:.2f} us")
+    typer.echo(f"{choice.method} ({choice.path} path): {choice.time_s * 1e6:.4g} us")
     typer.echo(f"second: {choice.second}, {choice.margin:.1%} more {objective}{'; a tie' if choice.tie else ''}")
+    if system == MODELLED_SYSTEM:
+        assumed = [name for name in assumed_names(system) if name not in (known or {})]
+        typer.echo(
+            f"fabricast: {len(assumed)} of {len(read_values(system))} parameters are assumed, since the paper does not "
+            "state them: --measured replaces them",
+            err=True,
+        )
 
 
 @app.command(epilog="Example: nvbandwidth -j > nvbandwidth.json && fabricast bandwidth nvbandwidth.json topo.txt")

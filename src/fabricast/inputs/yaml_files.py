@@ -128,6 +128,8 @@ def validate(
             message = (
                 f"{where} {'empty' if first['input'] is None else _quoted(first['input'])}, expected keys with values"
             )
+        elif first["type"] == "invalid_key":
+            message = f"key '{key}' is a number: a comma divides entries, expected a point in decimal numbers"
         else:
             message = f"key '{key}'{value_text}: {first['msg'].removeprefix('Value error, ')}"
         line = None
