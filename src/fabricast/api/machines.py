@@ -107,7 +107,7 @@ def _unmeasured_text(machine: Machine) -> str:
             )
         access = "; no GPU has peer access to another" if machine.tree.staged_pairs else ""
         return f"contain no copies by copy engines between GPUs or of host memory{access}"
-    return "contain no measured copies, expected at least one file with them"
+    return "contain no measured copies, with which the description is compared: expected at least one file with them"
 
 
 @with_checked_types

@@ -99,8 +99,13 @@ def _network(
     from fabricast.percs.cases import WORKLOADS
     from fabricast.percs.network_files import load_network
 
+    if is_pattern(pattern) and file is not None and not Path(file).exists():
+        raise InputError("cannot be read: No such file or directory", path=file)
     if is_pattern(pattern):
         text = f"is '{pattern}', a pattern for networks of switches; a two-level network has {', '.join(WORKLOADS)}"
+        if file is not None:
+            needs = f"expected topology.conf of Slurm or output of ibnetdiscover for the pattern '{pattern}'"
+            raise InputError(f"describes no network of switches, {needs}", path=file)
         raise InputError(f"{text}, or a matrix of bytes between ranks", argument="pattern")
     if groups is not None:
         check_range("--groups", groups, 1, 65536)

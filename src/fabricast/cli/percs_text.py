@@ -15,7 +15,7 @@ from fabricast.percs.cases import WORKLOADS, workload
 from fabricast.percs.loads import ROUTINGS, Routing, route
 from fabricast.percs.mapped_traffic import mapped_traffic, matrix_pairs
 from fabricast.percs.mapping_search import bottleneck_s, search_mapping
-from fabricast.percs.mappings import MAPPINGS, map_tasks
+from fabricast.percs.mappings import MAPPING_TITLES, MAPPINGS, map_tasks
 from fabricast.percs.network import LINK_CLASSES, TwoLevelNetwork
 from fabricast.percs.packets import Pairs, router_pairs, simulate_packets, sum_pairs
 from fabricast.runtime.jobs import progress_of
@@ -160,7 +160,7 @@ def map_lines(
     run = simulate_packets(ordered, network, "direct", packet_bytes=max(largest / 16, 1.0))
     yield f"{pattern}: {blocks:,} nodes on {network.routers:,} routers, direct routes, busiest link"
     for name, time_s in times.items():
-        yield f"  {name:6} {time_s * 1e3:10.4g} ms"
+        yield f"  {name:6} {time_s * 1e3:10.4g} ms  {MAPPING_TITLES[name]}"
     if search.bottleneck_s < times[best] * (1 - _SAME):
         yield f"  search {search.bottleneck_s * 1e3:10.4g} ms, {search.proposals:,} swaps tried from {best}"
     else:

@@ -89,7 +89,7 @@ def _table_problem(fact: Fact) -> str:
         return f"{fact.place.path}:{line}: no valid row of nccl-tests: {reason}"
     return (
         f"{fact.place}: the table is not compared: does not name its operation; add the line '# Collective test "
-        "starting: ...' of its program"
+        f"starting: ...' of its program, or use 'fabricast collective --log {fact.place.path} --operation NAME'"
     )
 
 
