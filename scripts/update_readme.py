@@ -268,6 +268,11 @@ def machines() -> str:
         for row in recorded_cluster_errors()
         if row["operations"] == "collectives" and row["size_class"] == LARGEST
     }
+    estimates = {
+        row["machine_class"]: row.number("nccl")
+        for row in recorded_cluster_errors()
+        if row["operations"] == "collectives" and row["size_class"] == LARGEST and row["nccl"]
+    }
     between_nodes = {row["pattern"]: row.number("median") for row in recorded_errors_of_copies()}
     messages = between_nodes["MPI messages of 1 to 4 MiB of several processes"]
     copied = f"{between_nodes['all-to-all of 32 MiB and more']:.1%} (all-to-all), {messages:.1%} (MPI), in sample"
@@ -277,7 +282,10 @@ def machines() -> str:
         f"{copies[FEW_COPIES]:.1%} of measured copies ({copies[MANY_COPIES]:.1%} if a GPU has many, in sample); not "
         f"measured: {nominal['direct copies']:.1%} direct, {nominal['staged copies']:.1%} through host memory"
     )
-    infiniband = f"{clusters['InfiniBand or RoCE']:.1%} from 1 MiB, up to {_most_nodes()} nodes"
+    infiniband = (
+        f"{clusters['InfiniBand or RoCE']:.1%} from 1 MiB, up to {_most_nodes()} nodes (NCCL's estimate: "
+        f"{estimates['InfiniBand or RoCE']:.1%})"
+    )
     both, bound = "copies, NCCL collectives", "unknown: the time is a lower bound"
     between = "copies at nominal rates; collectives between public measurements"
     rows = [
