@@ -373,7 +373,7 @@ class Predictor:
         warnings = list(self._machine.warnings)
         if self._engines is not None:
             warnings += self._engine_warnings(self._engines, notes)
-        elif not isinstance(self._method.chosen, UserModel):
+        else:
             warnings += self._parameters.warnings(self._method.chosen)
         if is_contradicted or notes.comparison.is_contradicted or notes.classes:
             warnings.append(self._expected_error(notes, is_contradicted or notes.comparison.is_contradicted))

@@ -16,6 +16,7 @@ from fabricast.core.warnings import CodedWarning, WarningCode
 from fabricast.inputs.pair_rates import PublicShare, host_link_share, pcie_share
 from fabricast.inputs.parameters import Parameter, read_parameter_rows, read_parameters
 from fabricast.pcie.models.catalogue import Model
+from fabricast.pcie.models.user_model import UserModel
 from fabricast.pcie.topology.tree import PcieTree
 
 _UNITS = {"bandwidth": "bytes/s", "tau": "1", "crossing_cost": "1"}
@@ -44,7 +45,7 @@ class MachineParameters:
     crossing_cost: float
     rows: tuple[Parameter, ...]
 
-    def warnings(self, model: Model) -> list[CodedWarning]:
+    def warnings(self, model: Model | UserModel) -> list[CodedWarning]:
         """Return warnings about default values and about unused parameters.
 
         A default value was neither measured, user-supplied nor published.

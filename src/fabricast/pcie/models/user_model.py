@@ -38,6 +38,8 @@ class UserModel:
     """
 
     rates: UserRates
+    #: Machine parameters that its tree has.
+    parameters = frozenset({"bandwidth"})
 
     @property
     def name(self) -> str:
