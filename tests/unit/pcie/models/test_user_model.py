@@ -75,5 +75,5 @@ def test_a_function_gets_the_bandwidth_of_the_other_models(tmp_path, monkeypatch
         other = predicted_s(tree, graphs, "no_contention", bandwidth_bytes_per_s=bandwidth, tau=0.0)
         assert mine.tolist() == other.tolist() == [2e9 / bandwidth] * 2
     times = fc.predict("pcie5_four_switches", [(0, 1)], model=lambda tree, copies: [tree.bandwidth_bytes_per_s])
-    assert any(text.startswith("bandwidth ") for text in times.attrs["warnings"])
+    assert any(str(one.text).startswith("bandwidth ") for one in times.attrs["warnings"])
     assert times["slowdown"].tolist() == [1.0]
