@@ -30,11 +30,14 @@ class Text:
         Text as it is in the file.
     content : bytes
         Content of the file, for formats that state an encoding.
+    numbers : tuple of int
+        Number in the file of each line; empty if the text is that of the file.
     """
 
     path: str
     raw: str
     content: bytes = b""
+    numbers: tuple[int, ...] = ()
 
     @property
     def strict(self) -> str:
@@ -59,20 +62,26 @@ class Text:
 
     @cached_property
     def by_host(self) -> dict[str, Text]:
-        """Text of each host with the same line numbers; empty unless all lines that are not blank name their host."""
-        lines = self.raw.splitlines() if len(self.raw) <= _LARGEST_KEPT else []
-        hosts: dict[str, list[str]] = {}
-        for number, line in enumerate(lines):
+        """Text of each host; empty unless all lines that are not blank name their host."""
+        hosts: dict[str, list[tuple[int, str]]] = {}
+        for number, line in enumerate(self.raw.split("\n") if len(self.raw) <= _LARGEST_KEPT else [], start=1):
             if not line.strip():
                 continue
             if (match := _OF_HOST.match(line)) is None:
                 return {}
-            hosts.setdefault(match[1], [""] * len(lines))[number] = match[2]
-        return {host: Text(self.path, "\n".join(of_host)) for host, of_host in hosts.items()}
+            hosts.setdefault(match[1], []).append((number, match[2]))
+        return {
+            host: Text(self.path, "\n".join(line for _, line in lines), numbers=tuple(number for number, _ in lines))
+            for host, lines in hosts.items()
+        }
 
     def place(self, line: int = 0) -> Place:
         """Return a line of the file as a place."""
-        return Place(self.path, line)
+        return Place(self.path, self._number(line))
+
+    def _number(self, line: int) -> int:
+        """Return the number in the file of a line of the text."""
+        return self.numbers[line - 1] if 0 < line <= len(self.numbers) else line
 
     def fact(
         self,
@@ -90,7 +99,7 @@ class Text:
 
     def error(self, message: str, line: int | None = None) -> InputError:
         """Return an error with the place of a line."""
-        return InputError(message, path=self.path, line=line or None)
+        return InputError(message, path=self.path, line=self._number(line or 0) or None)
 
 
 @dataclass
@@ -167,19 +176,19 @@ class Format:
         """Yield the blocks of this format in a text; a damaged text is a block without facts."""
         try:
             for reading in self.read(text):
-                line = reading.line or min((fact.place.line for fact in reading.facts if fact.place.line), default=0)
+                first = min((fact.place.line for fact in reading.facts if fact.place.line), default=0)
                 yield Block(
                     reading.program or self.program,
                     self.content,
-                    text.place(line),
+                    text.place(reading.line) if reading.line else Place(text.path, first),
                     tuple(reading.facts),
                     tuple(reading.problems),
                     reading.text,
                     self.reader,
                 )
         except InputError as error:
-            problem = error if error.path is not None else InputError(error.reason, path=text.path, line=error.line)
-            yield Block(self.program, self.content, text.place(error.line or 0), (), (problem,))
+            problem = error if error.path is not None else text.error(error.reason, error.line)
+            yield Block(self.program, self.content, Place(text.path, problem.line or 0), (), (problem,))
         except ValueError as error:
             problem = InputError(f"is not valid output of {self.program}: {error}", path=text.path)
             yield Block(self.program, self.content, text.place(), (), (problem,))

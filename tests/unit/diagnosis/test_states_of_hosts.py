@@ -5,6 +5,7 @@ import pytest
 import fabricast as fc
 from fabricast.core.facts import Quantity
 from fabricast.sources.reading import facts_of_text
+from fabricast.sources.text import Text
 
 XID = "{}[  812.104512] NVRM: Xid (PCI:0000:21:00): 79, pid=1234, name=python, GPU has fallen off the bus.\n"
 FABRIC_MANAGER = "[Mar 11 2025 11:51:37] [ERROR] [tid 2261] detected {}\n"
@@ -38,10 +39,20 @@ def test_states_name_the_host_of_pdsh(first, text):
     assert first(XID.format("")).findings[0].text.startswith("0000:21:00.0")
 
 
-def test_the_report_of_each_host_of_pdsh_is_read(first):
+def test_the_report_of_each_host_of_pdsh_is_read_with_the_lines_of_the_file(first):
+    one, other = links("node1", "26.562 GB/s").splitlines(), links("node2", "<inactive>").splitlines()
+    alternating = "".join(f"{line}\n" for pair in zip(one, other, strict=True) for line in pair)
+    assert first(alternating).findings[0].origin.endswith(":16")
     found = first(links("node1", "26.562 GB/s") + links("node2", "<inactive>"))
+    assert found.findings[0].origin.endswith(":16")
     assert found.findings[0].text.startswith("node2 GPU 1: NVLink")
     assert not first(links("node1", "26.562 GB/s") + links("node2", "26.562 GB/s")).findings
+
+
+def test_texts_of_many_hosts_are_no_longer_than_the_file():
+    raw = "".join(f"h{number}: [  1.0] Linux version 6\n" for number in range(2000))
+    assert sum(len(part.raw) for part in Text("log.txt", raw).by_host.values()) < len(raw)
+    assert not Text("log.txt", f"{raw}another line\n").by_host
 
 
 def test_fatal_errors_of_the_fabric_manager_are_states_in_any_words():
