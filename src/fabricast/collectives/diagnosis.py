@@ -183,12 +183,14 @@ def _transport(case: _Case) -> Iterator[Finding]:
         if has_stock_driver(communicator.machine):
             remedy = _MODIFIED_DRIVER
     elif any(communicator.nccl.direct_type(hop.source, hop.target) <= communicator.nccl.farthest_p2p for hop in hops):
-        text += (
-            f", although NCCL uses direct copies up to path type {communicator.nccl.farthest_p2p.name}: a setting, the "
-        )
-        text += "driver or the machine prevents them"
-        remedy = "unset NCCL_P2P_DISABLE and NCCL_P2P_LEVEL; 'nvidia-smi topo -p2p r' states what the driver permits; "
-        remedy += "check IOMMU and ACS"
+        text += f", although NCCL uses direct copies up to path type {communicator.nccl.farthest_p2p.name}"
+        if communicator.machine.has_direct_copies:
+            text += " and the machine copies directly: a setting or the container prevents them"
+            remedy = "set NCCL_P2P_LEVEL=SYS, without NCCL_P2P_DISABLE; NCCL_DEBUG_SUBSYS=INIT,P2P states what prevents them"
+        else:
+            text += ": a setting, the driver or the machine prevents them"
+            remedy = "unset NCCL_P2P_DISABLE and NCCL_P2P_LEVEL; 'nvidia-smi topo -p2p r' states what the driver "
+            remedy += "permits; check IOMMU and ACS"
     else:
         text += ", although the topology permits direct copies: NCCL uses them up to path type "
         text += communicator.nccl.farthest_p2p.name

@@ -75,8 +75,8 @@ def _explained(findings: Sequence[Finding]) -> list[Finding]:
     """Return findings; slow copies below a switch come after the access control that explains them."""
     causes = {finding.cause for finding in findings}
     if any(finding.cause in ("nccl_error", "mpi_error") for finding in findings):
-        # The run failed: it does not hang.
-        findings = [one for one in findings if one.cause != "stopped"]
+        # The run failed: it does not hang, and its transport is no reason.
+        findings = [one for one in findings if one.cause not in ("stopped", "no_direct_copies")]
     if any(finding.cause != "stopped" and finding.gain >= ACCESS for finding in findings):
         # What a file states may be why the run stopped.
         findings = [replace(one, gain=SYMPTOM) if one.cause == "stopped" else one for one in findings]

@@ -184,7 +184,7 @@ def test_a_log_without_direct_copies_is_not_a_matter_of_the_ring_order(causes):
     )
     assert "ring_order" not in found
     text = found["host_memory_transport"].text
-    assert "a setting, the driver or the machine prevents them" in text
+    assert "a setting or the container prevents them" in text
     assert "NCCL_P2P_DISABLE" in found["host_memory_transport"].remedy
 
 
