@@ -186,7 +186,7 @@ def _transport(case: _Case) -> Iterator[Finding]:
         text += f", although NCCL uses direct copies up to path type {communicator.nccl.farthest_p2p.name}"
         if communicator.machine.has_direct_copies:
             text += " and the machine copies directly: a setting or the container prevents them"
-            remedy = "set NCCL_P2P_LEVEL=SYS, without NCCL_P2P_DISABLE; NCCL_DEBUG_SUBSYS=INIT,P2P states what prevents them"
+            remedy = "set NCCL_P2P_LEVEL=SYS, without NCCL_P2P_DISABLE; NCCL_DEBUG_SUBSYS=INIT,P2P states the reason"
         else:
             text += ": a setting, the driver or the machine prevents them"
             remedy = "unset NCCL_P2P_DISABLE and NCCL_P2P_LEVEL; 'nvidia-smi topo -p2p r' states what the driver "
