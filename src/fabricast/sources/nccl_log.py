@@ -173,7 +173,7 @@ def _log(text: Text) -> NcclLog:
     log, sizes, command = NcclLog(), Counter[int](), dict[str, tuple[str, int]]()
     for number, line in text.lines(lambda line: "NCCL" in line):
         match = _INFO.search(line)
-        if (version := _VERSION.search(line)) is not None:
+        if log.version is None and (version := _VERSION.search(line)) is not None:
             log.version = (int(version[1]), int(version[2]), int(version[3]))
             log.lines.setdefault("version", number)
         if match is None:
