@@ -90,7 +90,7 @@ def compare_with_forecast(fact: Fact, facts: Facts, machine: Machine | None = No
         text = f"{_text(forecast, int(np.flatnonzero(np.isfinite(ratios))[-1]))}{assumed}"
         late = _late(forecast)
         if late is None:
-            return ComparedTable(text, notes=tuple(_above_cards(forecast, table)))
+            return ComparedTable(text, notes=(*_above_cards(forecast, table), *_below_forecast(forecast)))
         asked = _asked(forecast, assumed, has_log=run is not None)
         return ComparedTable(f"{text}: {late}", notes=(*_half_of_cards(forecast), *asked), is_doubtful=True)
     beyond = (
@@ -237,6 +237,17 @@ def _above_cards(forecast: ClusterForecast, table: NcclTestsTable) -> Iterator[s
         yield (
             f"{reached:.3g} GB/s of bus bandwidth are above the {wire:.3g} GB/s of {cluster.cards} x "
             f"{cluster.card_gbit_s:g} Gbit/s: the switches reduce (InfiniBand SHARP), or the cards are faster"
+        )
+
+
+def _below_forecast(forecast: ClusterForecast) -> Iterator[str]:
+    """Explain a largest size that is much slower than the forecast, though a public machine was as slow."""
+    row, cluster = forecast.table.iloc[-1], forecast.cluster
+    share = float(row["time_us"] / row["measured_us"])
+    if cluster.nodes > 1 and row["size_bytes"] >= LARGE and share < 1 / _DOUBTFUL:
+        yield (
+            f"the largest size has {100 * share:.0f} % of the forecast rate: runs of fewer nodes and of pairs of hosts "
+            "show whether one of them, or the network between them, is slow"
         )
 
 

@@ -112,6 +112,15 @@ def test_large_sizes_far_from_the_forecast_are_doubtful(tmp_path):
     )
 
 
+def test_a_largest_size_far_from_the_forecast_is_a_note(tmp_path):
+    largest = max(size for size, _ in FORECAST)
+    for factor, expected in ((1.35, True), (1.0, False)):
+        rows = [(size, time * (factor if size == largest else 1)) for size, time in FORECAST]
+        found = fc.diagnose(nccl_tests_log(tmp_path / "run.log", rows))
+        assert str(found.verdict).startswith("within the expected range")
+        assert any("of the forecast rate: runs of fewer nodes" in note for note in found.notes) == expected
+
+
 def test_a_cluster_file_states_the_cards(tmp_path):
     (tmp_path / "cluster.yaml").write_text("cluster: mine\nnode: hgx_h100\nnodes: 4\nnic: 8x400\n")
     log = nccl_tests_log(tmp_path / "run.log", [(size, time * 3) for size, time in FORECAST])
