@@ -28,6 +28,7 @@ from fabricast.pcie.machines.engine_model import ASSUMPTIONS, ENGINE_MODELS, UNP
 from fabricast.pcie.machines.expected_errors import expected_error_text, graph_classes, unmeasured_error_text
 from fabricast.pcie.machines.group_rates import slow_link_warnings
 from fabricast.pcie.machines.measured_rates import Comparison, MeasuredRates
+from fabricast.pcie.models.catalogue import MODELS
 from fabricast.pcie.models.evaluation import Evaluation, evaluate
 from fabricast.pcie.models.parameters import link_generation
 from fabricast.pcie.models.removals import MOST_IN_GRAPH, MOST_OF_RANDOM, Times, removal_texts, removals
@@ -94,6 +95,7 @@ class Notes:
     #: Whether graphs have programs that the model ignores, and whether a copy starves.
     has_programs: bool = False
     starves: bool = False
+    too_fast: str = ""  # Graph whose copies end before the busiest link can have sent their bytes
 
     def __add__(self, other: Notes) -> Notes:
         return Notes(
@@ -105,6 +107,7 @@ class Notes:
             self.between_roots + other.between_roots,
             self.has_programs or other.has_programs,
             self.starves or other.starves,
+            self.too_fast or other.too_fast,
         )
 
 
@@ -292,8 +295,23 @@ class Predictor:
             between_roots=int(self._is_between_roots[graphs.source, graphs.target].sum()),
             has_programs=any(graphs.programs),
             starves=not np.isfinite(table["elapsed_s"].to_numpy()).all(),
+            too_fast=self._too_fast(graphs, table["elapsed_s"].to_numpy()) if isinstance(model, UserModel) else "",
         )
         return Predicted(table, notes)
+
+    def _too_fast(self, graphs: CongestionGraphs, elapsed_s: NDArray[np.float64]) -> str:
+        """Return the first graph of equal copies that is faster than its busiest link at the raw rate of a link."""
+        raw = self.tree.link_bytes_per_s
+        if raw is None:
+            return ""
+        found = evaluate(self.tree, graphs, MODELS["busiest_link"], bandwidth_bytes_per_s=raw, tau=0.0)
+        bound = found.end_s - graphs.start_s
+        for number, name in enumerate(graphs.names):
+            part = slice(int(graphs.offset[number]), int(graphs.offset[number + 1]))
+            is_alike = np.ptp(graphs.size_bytes[part]) == 0 and np.ptp(graphs.start_s[part]) == 0
+            if is_alike and elapsed_s[part].max() < bound[part].max() * (1 - _SAME):
+                return name
+        return ""
 
     def _of_user(self, model: UserModel, graphs: CongestionGraphs) -> Prediction:
         """Return the times of a model of the user, which names no bottleneck; it gets the bandwidth of a copy."""
@@ -431,6 +449,12 @@ class Predictor:
         if self._explain and not self._limited_by:
             text = "limited_by and elapsed_without_s are omitted; request them with limited_by (--limited-by)"
             yield CodedWarning(WarningCode.LIMITING_COPIES_OMITTED, text)
+        if notes.too_fast:
+            text = (
+                f"graph '{notes.too_fast}' ends before its busiest link can have sent the bytes of its copies at "
+                f"{(self.tree.link_bytes_per_s or 0) / 1e9:.4g} GB/s: the rates of the function are too high"
+            )
+            yield CodedWarning(WarningCode.IMPLAUSIBLE_RATE, text)
         if notes.starves:
             text = f"model '{self._method.name}' starves some copies: their elapsed_s is infinite"
             yield CodedWarning(WarningCode.STARVATION, text)

@@ -8,6 +8,7 @@ from pydantic import ValidationError
 import fabricast as fc
 from fabricast.config import PcieConfig
 from fabricast.core.errors import InputError
+from fabricast.core.warnings import WarningCode
 from fabricast.pcie.graphs.congestion_graphs import from_pairs
 from fabricast.pcie.models.user_model import UserModel, named_function
 from fabricast.pcie.tables.predictions import predicted_s
@@ -77,3 +78,10 @@ def test_a_function_gets_the_bandwidth_of_the_other_models(tmp_path, monkeypatch
     times = fc.predict("pcie5_four_switches", [(0, 1)], model=lambda tree, copies: [tree.bandwidth_bytes_per_s])
     assert any(str(one.text).startswith("bandwidth ") for one in times.attrs["warnings"])
     assert times["slowdown"].tolist() == [1.0]
+
+
+@pytest.mark.parametrize(("rate", "is_expected"), [(15e9, True), (7e9, False)])
+def test_rates_above_those_of_a_link_are_a_warning(rate, is_expected):
+    """Two copies share the link of one GPU, whose rate is 15.75 GB/s."""
+    table = fc.predict("storm8", [(0, 1), (0, 2)], model=lambda tree, copies: [rate] * len(copies))
+    assert (WarningCode.IMPLAUSIBLE_RATE in [one.code for one in table.attrs["warnings"]]) == is_expected
