@@ -288,6 +288,11 @@ def _is_limit_of_all(block: Block) -> bool:
     return len(limited) == len({fact.subject for fact in block.of(Quantity.GPU_MODEL)})
 
 
+def _on(block: Block) -> str:
+    """Return the host of a block in front of its statements, if the text names it."""
+    return f"{block.host}: " if block.host else ""
+
+
 def stated(facts: Facts) -> Iterator[str]:
     """Yield what the files state about runs and GPUs, each fact once with its place."""
     for fact in facts.of(Quantity.NCCL_RUN):
@@ -309,9 +314,11 @@ def stated(facts: Facts) -> Iterator[str]:
             count = len({fact.subject for fact in block.facts if fact.subject})
             is_capped = any(CAPPED in fact.value for fact in block.of(Quantity.NOTE))
             what = "errors" if is_capped else "errors or throttling"
-            lines.setdefault(f"{count} GPUs without {what}", block.place.path)
-    for fact in facts.of(Quantity.NOTE):
-        lines.setdefault(fact.value, str(fact.place))
+            gpus = "1 GPU" if count == 1 else f"{count} GPUs"
+            lines.setdefault(f"{_on(block)}{gpus} without {what}", block.place.path)
+    for block in facts.blocks:
+        for fact in block.of(Quantity.NOTE):
+            lines.setdefault(f"{_on(block)}{fact.value}", str(fact.place))
     models = Counter[str]()
     for block in facts.blocks:
         models |= Counter(_model_name(fact.value) for fact in block.of(Quantity.GPU_MODEL))

@@ -19,7 +19,10 @@ _HEALTH = re.compile(r"GPU (\d{1,3})'s NvLink link (\d{1,2}) is currently down")
 _DIAG_ROW = re.compile(r"^\|\s{1,40}([\w][\w /-]{0,40}?)?\s{1,40}\|\s{1,40}(\S.{0,60}?)\s{1,60}\|$")
 _FAILED = re.compile(r"Fail - GPUs?: (\d{1,3}(?:, \d{1,3}){0,20})|GPU ?(\d{1,3}): Fail")
 #: Title and result of 'dcgmi health -c', with the row of a GPU in its table.
-_HEALTH_TITLE, _HEALTH_ROW = "Health Monitor Report", re.compile(r"^\| -> (\d{1,3})\s+\| (Failure|Warning)")
+_HEALTH_TITLE = "Health Monitor Report"
+_HEALTH_ROW = re.compile(r"^\| (?:-> |GPU ID: )(\d{1,3})\s+\| (Failure|Warning|Healthy)")
+_GROUP = re.compile(r"^\| (GPU|NvSwitch|CPU)\s+\|")
+_OVERALL = re.compile(r"^\| Overall Health:?[\s|]+(Failure|Warning)")
 _EXPLAINS = ("Warning", "Info", "Error")
 _LONGEST_REASON = 160
 
@@ -99,12 +102,21 @@ def _of_health(text: Text) -> Iterator[Fact]:
 def _of_health_table(text: Text, known: set[str]) -> Iterator[Fact]:
     """Yield other GPUs with a failure or warning, with the reason that the table prints on several lines."""
     rows: list[tuple[int, str, str, list[str]]] = []
+    group, overall = "GPU", (0, "")
     for number, line in text.lines(lambda line: "|" in line) if _HEALTH_TITLE in text.raw else ():
+        if (match := _GROUP.match(line)) is not None:
+            group = match[1]
+        elif (match := _OVERALL.match(line)) is not None:
+            overall = number, match[1].lower()
         cells = [cell.strip() for cell in line.strip("|").split("|")]
         if (match := _HEALTH_ROW.match(line)) is not None:
-            rows.append((number, match[1], match[2], []))
+            rows.append((number, match[1] if group == "GPU" else f"{group} {match[1]}", match[2], []))
         elif rows and len(cells) == 2 and not cells[0] and cells[1]:
             rows[-1][3].append(_cell(line))
+    rows = [row for row in rows if row[2] != "Healthy"]
+    if overall[0] and not rows and not known:
+        state = f"{overall[1]} of dcgmi health, whose device the file does not name"
+        yield text.fact(Quantity.GPU_STATE, state, overall[0], _PROGRAM, subject=("a GPU or NVSwitch",))
     for number, gpu, result, words in rows:
         if gpu not in known:
             reason = shortened(_joined(words), _LONGEST_REASON)

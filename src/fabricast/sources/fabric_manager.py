@@ -15,7 +15,7 @@ _LINE = re.compile(
 _ADDRESS = r"([0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7])"
 _SWITCH = re.compile(rf"NVSwitch (non-)?fatal error (\d{{1,6}}) .{{0,80}}?(?:pci|pci bus id) {_ADDRESS}")
 #: Fatal errors in other words, for example "detected NVLink fatal error on GPU pci bus id 00000000:BB:00.0 link 6".
-_FATAL = re.compile(rf"(?<!non-)\bfatal (?:.{{0,120}}?{_ADDRESS})?")
+_FATAL = re.compile(rf"\bdetected\b.{{0,40}}?(?<!non-)\bfatal error(?:.{{0,120}}?{_ADDRESS})?", re.IGNORECASE)
 _TRAINING = re.compile(rf"NVLink training failed .{{0,80}}?{_ADDRESS}")
 _VERSIONS = re.compile(r"version ([\d.]{3,20}) don't match with driver version ([\d.]{3,20}\d)")
 

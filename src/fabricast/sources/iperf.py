@@ -59,7 +59,8 @@ def _facts(text: Text, rows: list[tuple[int, re.Match[str]]]) -> Iterator[Fact]:
     gbit_s = float(match[6]) * _DECIMAL[match[7]] / 1e9
     counted = [row for _, row in rows if row[8] is not None and row[1] == match[1]]
     # The summary of the sender has the count, that of the receiver may last longer. Without one, the intervals count.
-    summaries = [row for row in counted if _seconds(row) > _SUMMARY * _seconds(match)]
+    named = [row for row in counted if "sender" in row[9]]
+    summaries = named or [row for row in counted if _seconds(row) > _SUMMARY * _seconds(match)]
     again = sum(int(row[8]) for row in summaries[-1:] or counted)
     words = f"iperf: {gbit_s:.3g} Gbit/s for {_seconds(match):g} s"
     words += f", {again:,} segments of TCP sent again" if again else ""

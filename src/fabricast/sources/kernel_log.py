@@ -25,12 +25,16 @@ _UNUSABLE = {
     "RmInitAdapter failed": "cannot be initialised by its driver (RmInitAdapter failed)",
     "is 0M @ 0x0": "has no place in the address space for its memory (BAR), so that its driver refuses it",
     "probe routine failed": "is refused by its driver (probe routine failed)",
-    "failed with error": "is refused by its driver (probe failed)",
+    "nvidia: probe of": "is refused by its driver (probe failed)",
+    "probe with driver nvidia failed": "is refused by its driver (probe failed)",
 }
 _NVIDIA_GPU = re.compile(
-    r"(?:NVRM: (?:The NVIDIA )?GPU (?:at )?(?:PCI:)?|NVRM: BAR\d is 0M @ 0x0 \(PCI:|nvidia: probe of )"
-    r"([0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2})"
+    r"(?:NVRM: (?:The NVIDIA )?GPU (?:at )?(?:PCI:)?|NVRM: BAR\d is 0M @ 0x0 \(PCI:|nvidia: probe of |"
+    r"nvidia (?=\S{12,16}: probe with))([0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2})"
 )
+_PROBES = ("nvidia: probe of", "probe with driver nvidia failed")
+#: Another attempt of the driver.
+_ATTEMPT = re.compile(rf"nvidia {_DEVICE}: enabling device")
 _INITIALISED = re.compile(r"Initialized nvidia-drm .{0,80}for ([0-9a-fA-F]{4}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7])")
 #: Lines after the address of a GPU in which its state may follow.
 _LINES_BELOW = 6
@@ -225,9 +229,9 @@ def _unusable_gpus(text: Text, lines_read: list[tuple[int, str]], lost: set[str]
         if "Linux version " in line:
             # Another boot.
             found.clear()
-        elif (match := _INITIALISED.search(line)) is not None:
+        elif (match := _INITIALISED.search(line) or _ATTEMPT.search(line)) is not None:
             found.pop(match[1].lower(), None)
-        if not ("NVRM: " in line or "nvidia: probe of" in line) or "Xid" in line:
+        if not any(words in line for words in ("NVRM: ", *_PROBES)) or "Xid" in line:
             continue
         if (match := _NVIDIA_GPU.search(line)) is not None:
             device, since = f"{match[1].lower()[-10:]}.0", number

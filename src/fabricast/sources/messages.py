@@ -47,7 +47,7 @@ def wrong_rows(text: Text, program: str) -> list[Fact]:
     if not wrong:
         return []
     number, size = wrong[0]
-    words = f"{len(wrong)} of the checked sizes have wrong data, the first of {size} B"
+    words = f"{len(wrong)} of the checked rows have wrong data, the first of {size} B"
     words = f"messages of {size} B have wrong data" if len(wrong) == 1 else words
     return [text.fact(Quantity.WRONG_RESULTS, words, number, program)]
 

@@ -43,7 +43,8 @@ _MANY_NVLINK_ERRORS = 100
 _FABRIC = ("Success", "N/A")
 #: Throttle reasons that are no normal state of a GPU at work.
 _THROTTLES = ("HW Slowdown", "HW Thermal Slowdown", "HW Power Brake Slowdown", "SW Thermal Slowdown")
-#: Note about clocks that the power limit reduces, which is usual under full load.
+#: Throttle reason, and note about it, which is usual under full load.
+_POWER_CAP = re.compile(r"\s+SW Power Cap\s+: Active\s*$")
 CAPPED = "the power limit reduces the clocks (SW Power Cap)"
 _NUMBER = re.compile(r"(\d{1,2})x?")
 _LATEST_GENERATION = 6
@@ -166,10 +167,17 @@ def _states(text: Text) -> Iterator[Fact]:
 
 def _capped(text: Text) -> Iterator[Fact]:
     """Yield the note that the power limit reduces clocks, with the number of GPUs."""
-    lines = [number for number, line in text.lines() if re.match(r"\s+SW Power Cap\s+: Active\s*$", line)]
+    lines: dict[str, int] = {}
+    address = ""
+    for number, line in text.lines():
+        if (match := _DEVICE.match(line)) is not None:
+            address = match[1]
+        elif _POWER_CAP.match(line):
+            lines.setdefault(address, number)
     if lines:
-        words = f"{CAPPED} {f'of {len(lines)} GPUs' if len(lines) > 1 else 'of a GPU'}, as usual under full load"
-        yield text.fact(Quantity.NOTE, words, lines[0], "nvidia-smi")
+        gpus = f"{len(lines)} GPUs" if len(lines) > 1 else "a GPU"
+        words = f"{CAPPED} of {gpus}, as usual under full load"
+        yield text.fact(Quantity.NOTE, words, min(lines.values()), "nvidia-smi")
 
 
 @dataclass

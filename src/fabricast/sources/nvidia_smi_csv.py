@@ -60,6 +60,7 @@ def _read(text: Text) -> Iterator[Reading]:
     names: list[str] = []
     facts: list[Fact] = []
     rows: dict[str, dict[str, str]] = {}
+    states: dict[tuple[str, str], Fact] = {}
     first = 0
     for number, line in text.lines():
         cells = [cell.strip() for cell in line.split(",")]
@@ -75,7 +76,18 @@ def _read(text: Text) -> Iterator[Reading]:
                 raise text.error(f"has another row of GPU {row['index']} that differs", number)
             if rows[row["index"]] is row:
                 facts += _of_row(text, row, number)
-            facts += _states(text, dict(zip(names, cells, strict=True)), row["index"], number)
+            for fact in _states(text, dict(zip(names, cells, strict=True)), row["index"], number):
+                states.setdefault((row["index"], fact.value), fact)
+    facts += states.values()
+    if not facts and rows and any(name.startswith(_REASONS) for name in names):
+        facts.append(
+            text.fact(
+                Quantity.NOTE,
+                f"no throttling of {len(rows)} GPUs" if len(rows) > 1 else "no throttling of the GPU",
+                first,
+                "nvidia-smi",
+            )
+        )
     if not facts:
         raise text.error("has no row of a GPU below the names of the columns", first)
     yield Reading(facts, line=first)

@@ -123,16 +123,16 @@ def _of_text(text: Text, table: Format) -> SourceFile:
         for one in FORMATS
         if one.is_per_host and one.recognises(part)
     ]
-    if of_hosts:
-        blocks = tuple(replace(block, host=host) for host, one, part in of_hosts for block in one.blocks(part))
-        return SourceFile(text.path, blocks)
-    recognised = [one for one in FORMATS if one.recognises(text)]
+    is_of_hosts = any(host for host, _, _ in of_hosts)
+    blocks = tuple(replace(block, host=host) for host, one, part in of_hosts for block in one.blocks(part))
+    blocks = blocks if is_of_hosts else ()
+    recognised = [one for one in FORMATS if not (is_of_hosts and one.is_per_host) and one.recognises(text)]
     if suffix in (".yaml", ".yml"):
         # A file of this name is a topology, whatever else its notes quote.
         recognised = recognised[:1]
     if suffix in _TABLES:
         recognised = [one for one in recognised if one.program.startswith("table")] or recognised or [table]
-    blocks = tuple(block for one, part in _parts(text, recognised) for block in one.blocks(part))
+    blocks += tuple(block for one, part in _parts(text, recognised) for block in one.blocks(part))
     near = resembled_format(text, FORMATS) if not blocks else None
     return SourceFile(text.path, blocks, hint="" if near is None else str(near), reader=near.reader if near else "")
 

@@ -52,7 +52,8 @@ def test_the_report_of_each_host_of_pdsh_is_read_with_the_lines_of_the_file(firs
 def test_texts_of_many_hosts_are_no_longer_than_the_file():
     raw = "".join(f"h{number}: [  1.0] Linux version 6\n" for number in range(2000))
     assert sum(len(part.raw) for part in Text("log.txt", raw).by_host.values()) < len(raw)
-    assert not Text("log.txt", f"{raw}another line\n").by_host
+    assert Text("log.txt", f"another line\n{raw}").by_host[""].raw.strip() == "another line"
+    assert not Text("log.txt", raw.replace(": [", " [")).by_host
 
 
 def test_fatal_errors_of_the_fabric_manager_are_states_in_any_words():
@@ -164,3 +165,57 @@ def test_message_rates_of_several_pairs_are_named_as_such(first):
     ]
     (finding,) = first(*rows).findings
     assert "osu_mbw_mr (16 pairs)" in finding.text and "switches" not in finding.remedy
+
+
+@pytest.mark.parametrize("hosts", [("node1", "node2"), ("alpha", "beta"), ("10.0.0.1", "10.0.0.2")])
+def test_names_of_hosts_and_lines_of_pdsh_itself(first, hosts):
+    text = "".join(XID.format(f"{host}: ") for host in hosts) + "pdsh@head: node3: ssh exited with exit code 255\n"
+    assert [one.text.split()[0] for one in first(text).findings] == list(hosts)
+
+
+def test_other_programs_in_a_file_of_hosts_are_read(first):
+    ports = "node1: CA 'mlx5_0'\nnode1: \tCA type: MT4129\nnode1: \tPort 1:\nnode1: \t\tState: Down\n"
+    ports += "node1: \t\tPhysical state: Polling\nnode1: \t\tRate: 400\n"
+    found = first(links("node1", "26.562 GB/s") + ports)
+    assert any("mlx5_0 port 1 is Down" in one.text for one in found.findings)
+
+
+@pytest.mark.parametrize(
+    "words",
+    ["Non-fatal error on NVLink of GPU pci bus id 00000000:BB:00.0", "failed to set fatal error callback handler"],
+)
+def test_lines_that_name_fatal_errors_without_one_are_notes(words):
+    facts = facts_of_text(FABRIC_MANAGER.format(words).replace("detected ", ""))
+    assert not facts.values(Quantity.GPU_STATE) and len(facts.values(Quantity.NOTE)) == 1
+
+
+def test_a_probe_that_succeeds_later_and_other_errors_of_the_driver_are_no_fault():
+    probe = "[   11.4] nvidia: probe of 0000:17:00.0 failed with error -1\n"
+    again = "[   21.4] nvidia 0000:17:00.0: enabling device (0000 -> 0003)\n"
+    assert states_of(probe) and not states_of(probe + again) and states_of(probe + again + probe)
+    assert states_of("[   11.4] nvidia 0000:17:00.0: probe with driver nvidia failed with error -1\n")
+    other = "[   50.1] NVRM: GPU at PCI:0000:17:00: GPU-a\n[   50.2] NVRM: nvidia_p2p_get_pages failed with error 22\n"
+    assert not states_of(other)
+
+
+def test_health_of_switches_and_without_devices():
+    row = "| {:<20} | {:<40} |\n"
+    head = row.format("Health Monitor Report", "") + row.format("Overall Health", "Failure")
+    assert states_of(head) == ["failure of dcgmi health, whose device the file does not name"]
+    rows = (
+        row.format("GPU", "")
+        + row.format("-> 0", "Healthy")
+        + row.format("NvSwitch", "")
+        + row.format("-> 0", "Failure")
+    )
+    (fact,) = facts_of_text(head + rows).of(Quantity.GPU_STATE)
+    assert fact.subject == ("NvSwitch 0",)
+
+
+def test_repeated_reports_count_each_gpu_once(first):
+    head = "index, name, pci.bus_id, clocks_event_reasons.sw_thermal_slowdown\n"
+    rows = "0, NVIDIA H100 80GB HBM3, 00000000:1B:00.0, Active\n" * 3
+    assert first(head + rows).findings[0].text.startswith("GPU 0 (0000:1b:00.0): SW Thermal")
+    report = "==============NVSMI LOG==============\nGPU 00000000:19:00.0\n    Clocks Event Reasons\n"
+    report += "        SW Power Cap                      : Active\n"
+    assert any("of a GPU" in note for note in facts_of_text(report * 3).values(Quantity.NOTE))
