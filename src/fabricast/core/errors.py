@@ -66,6 +66,10 @@ def _shown(message: str) -> str:
 class UnknownSpeedError(InputError):
     """A topology without link speeds where no other input determines the rate of a copy."""
 
+    def __init__(self, message: str) -> None:
+        super().__init__(message)
+        self.add_note("fc.load_machine(FILES, gpu=MODEL) returns a machine with the links of this model of GPU.")
+
 
 class NoAcceleratorError(InputError):
     """A machine description without an accelerator."""
