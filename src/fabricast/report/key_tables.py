@@ -238,7 +238,8 @@ _OVER_NVLINK = "(regexp_matches(path_class, '^(NV|xGMI)'))"
 BY_GPU = {
     "Copies in one direction, in GB/s": f"""
         SELECT gpu AS "GPU", count(DISTINCT machine) AS machines,
-        coalesce(string_agg(DISTINCT nullif(pcie, ''), ', ' ORDER BY nullif(pcie, '')), '') AS "PCIe",
+        string_agg(DISTINCT coalesce(nullif(pcie, ''), 'not stated'), ', ' ORDER BY coalesce(nullif(pcie, ''),
+          'not stated')) AS "PCIe",
         {_RATE.format(where=f"kind = 'one_way_p2p' AND NOT {_OVER_NVLINK}")} AS "direct, over PCIe",
         {_RATE.format(where=f"kind = 'one_way_p2p' AND {_OVER_NVLINK}")} AS "direct, over NVLink or xGMI",
         {_RATE.format(where="kind = 'one_way_staged'")} AS "through host memory",
