@@ -33,7 +33,7 @@ RATE_BYTES = 2.0**16
 FEWEST_SIZES = 3
 #: Share of the start of a protocol below which the time for its bytes determines no rate.
 _SMALLEST_SHARE = 0.02
-_UNITS = {"s": "s", "r": "bytes/s", "k": "processes"}
+_UNITS = {"s": "s", "g": "s", "r": "bytes/s", "k": "processes"}
 
 
 @dataclass(frozen=True)
@@ -279,7 +279,10 @@ def records_of(
 ) -> Iterator[dict[str, object]]:
     """Yield one row for each parameter of each protocol."""
     if fit.windowed is not None:
-        yield from _windowed_records(fit, fit.windowed, smallest_bytes, largest_bytes)
+        found, error = fit.windowed, fit.windowed.median_error
+        r_c = (np.nan, np.nan) if fit.has_large_messages else None
+        yield _record(fit, "windowed", smallest_bytes, largest_bytes, "g", found.gap_s, (np.nan, np.nan), error)
+        yield _record(fit, "windowed", smallest_bytes, largest_bytes, "r_c", found.bytes_per_s, r_c, error)
         return
     error = summarise(fit.fitted.predict(fit.cells), fit.times).median
     pieces: list[tuple[float, float, MaxRateRegressor]] = [(smallest_bytes, largest_bytes, fit.regressor)]
@@ -288,43 +291,35 @@ def records_of(
     for first, last, regressor in pieces:
         for name, value in regressor.parameters_.items():
             interval = fit.intervals[name] if fit.protocols is None else (np.nan, np.nan)
-            low, high = (np.nan, np.nan) if interval is None else interval
-            yield {
-                "dataset": fit.dataset,
-                "model": fit.model,
-                "convention": fit.convention,
-                "from_bytes": first,
-                "to_bytes": last,
-                "parameter": name,
-                "value": np.nan if interval is None else value,
-                "unit": _UNITS[name[0]],
-                "low": low,
-                "high": high,
-                "determined": interval is not None,
-                "median_error": error,
-            }
+            yield _record(fit, fit.model, first, last, name, value, interval, error)
 
 
-def _windowed_records(
-    fit: DatasetFit, windowed: WindowedFit, smallest_bytes: float, largest_bytes: float
-) -> Iterator[dict[str, object]]:
-    """Yield the gap between messages and the rate of a windowed test."""
-    for name, value, unit in (("g", windowed.gap_s, "s"), ("r_c", windowed.bytes_per_s, _UNITS["r"])):
-        determined = name == "g" or fit.has_large_messages
-        yield {
-            "dataset": fit.dataset,
-            "model": "windowed",
-            "convention": fit.convention,
-            "from_bytes": smallest_bytes,
-            "to_bytes": largest_bytes,
-            "parameter": name,
-            "value": value if determined else np.nan,
-            "unit": unit,
-            "low": np.nan,
-            "high": np.nan,
-            "determined": determined,
-            "median_error": windowed.median_error,
-        }
+def _record(
+    fit: DatasetFit,
+    model: str,
+    from_bytes: float,
+    to_bytes: float,
+    name: str,
+    value: float,
+    interval: tuple[float, float] | None,
+    median_error: float,
+) -> dict[str, object]:
+    """Return the row of a parameter; no interval means that the data do not determine it."""
+    low, high = (np.nan, np.nan) if interval is None else interval
+    return {
+        "dataset": fit.dataset,
+        "model": model,
+        "convention": fit.convention,
+        "from_bytes": from_bytes,
+        "to_bytes": to_bytes,
+        "parameter": name,
+        "value": np.nan if interval is None else value,
+        "unit": _UNITS[name[0]],
+        "low": low,
+        "high": high,
+        "determined": interval is not None,
+        "median_error": median_error,
+    }
 
 
 def _checked(measurements: pd.DataFrame) -> pd.DataFrame:

@@ -124,8 +124,8 @@ def _of_text(text: Text, table: Format) -> SourceFile:
         if one.is_per_host and one.recognises(part)
     ]
     is_of_hosts = any(host for host, _, _ in of_hosts)
-    blocks = tuple(replace(block, host=host) for host, one, part in of_hosts for block in one.blocks(part))
-    blocks = blocks if is_of_hosts else ()
+    split = of_hosts if is_of_hosts else []
+    blocks = tuple(replace(block, host=host) for host, one, part in split for block in one.blocks(part))
     recognised = [one for one in FORMATS if not (is_of_hosts and one.is_per_host) and one.recognises(text)]
     if suffix in (".yaml", ".yml"):
         # A file of this name is a topology, whatever else its notes quote.

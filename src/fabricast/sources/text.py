@@ -78,14 +78,15 @@ class Text:
         """Text of each host, and under an empty name of other lines; no text unless most lines name their host."""
         if len(self.raw) > _LARGEST_KEPT or not _are_of_hosts(self.raw[:_HEAD].split("\n")):
             return {}
-        lines = self.raw.split("\n")
-        if not _are_of_hosts(lines):
-            return {}
-        hosts: dict[str, list[tuple[int, str]]] = {}
-        for number, line in enumerate(lines, start=1):
+        hosts: dict[str, list[tuple[int, str]]] = {"": []}
+        for number, line in enumerate(self.raw.split("\n"), start=1):
             match = _OF_HOST.match(line)
             host, words = ("", line) if match is None else (match[1], match[2])
             hosts.setdefault(host, []).append((number, words))
+        others = sum(bool(line.strip()) for _, line in hosts[""])
+        named = sum(map(len, hosts.values())) - len(hosts[""])
+        if named < _OF_HOSTS * (named + others):
+            return {}
         return {
             host: Text(self.path, "\n".join(line for _, line in lines), numbers=tuple(number for number, _ in lines))
             for host, lines in hosts.items()
