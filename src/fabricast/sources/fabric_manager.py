@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 
 from fabricast.core.facts import Content, Fact, Quantity
+from fabricast.sources.nvidia_smi import short_address
 from fabricast.sources.text import Format, Reading, Text
 
 _PROGRAM = "fabric manager"
@@ -28,17 +29,17 @@ def _read(text: Text) -> Iterator[Reading]:
         words = match[2].strip()
         if (found := _SWITCH.search(words)) is not None and not found[1]:
             state = f"fatal error of an NVSwitch or its NVLinks (SXid {found[2]})"
-            subject = (found[3].lower()[-12:],)
+            subject = (short_address(found[3]),)
             facts.append(text.fact(Quantity.GPU_STATE, state, number, _PROGRAM, subject=subject))
         elif (found := _TRAINING.search(words)) is not None:
-            subject = (found[1].lower()[-12:],)
+            subject = (short_address(found[1]),)
             facts.append(text.fact(Quantity.GPU_STATE, "its NVLinks do not start", number, _PROGRAM, subject=subject))
         elif (found := _VERSIONS.search(words)) is not None:
             state = f"the fabric manager {found[1]} does not fit the driver {found[2]}, so that NVLinks do not start"
             facts.append(text.fact(Quantity.CAUSE, state, number, _PROGRAM, subject=("fabric_manager",)))
         elif match[1] in ("ERROR", "CRITICAL") and (found := _FATAL.search(words)) is not None:
             state = f'a fatal error that the fabric manager states: "{words[:160]}"'
-            device = found[1].lower()[-12:] if found[1] else "a GPU or NVSwitch"
+            device = short_address(found[1]) if found[1] else "a GPU or NVSwitch"
             facts.append(text.fact(Quantity.GPU_STATE, state, number, _PROGRAM, subject=(device,)))
         elif match[1] in ("ERROR", "CRITICAL"):
             note = f'the fabric manager states: "{words[:160]}"'
