@@ -358,7 +358,7 @@ def _measured_gpus() -> str:
         (f"`{name}`", one.unit, *(f"{run[name].value:.4g}" for run in runs), one.source.rpartition(";")[0])
         for name, one in runs[0].items()
     ]
-    gpus = [path.name.partition(".")[0].upper() for path in files]
+    gpus = [path.name.partition(".")[0].upper().replace("_SECOND", " (second)") for path in files]
     return _markdown_table(["parameter", "unit", *gpus, "measurement"], rows)
 
 

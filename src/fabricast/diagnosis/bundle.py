@@ -226,8 +226,15 @@ def _missing(facts: Facts, options: MachineOptions, error: InputError) -> str:
     measured = (Quantity.RATE, Quantity.TABLE, Quantity.MESSAGE_TIME, Quantity.OPERATION_TIME, Quantity.COLLECTIVE)
     is_nothing_measured = not any(facts.values(quantity) for quantity in measured)
     has_copies = any(block.facts for block in facts.blocks_of(Content.COPIES))
+    if all(block.content is Content.PEER_ACCESS for block in facts.blocks if block.facts):
+        return (
+            "the files state which GPUs may copy directly, not how they are connected: add 'nvidia-smi topo -m', and "
+            "measured copies (p2pBandwidthLatencyTest)"
+        )
     if has_copies and is_nothing_measured:
         return "nothing is measured: the program left its tests out, or its tables are cut; the lines below list why"
+    if has_copies and _are_within_gpus(facts):
+        return "the copies stay within the memory of each GPU, and no link limits them: copies between GPUs show links"
     if are_over_direct_links(facts):
         return (
             "the copies use direct links (NVLink or XGMI), whose number no file states: add 'nvidia-smi topo -m' and "
@@ -275,6 +282,15 @@ def _missing(facts: Facts, options: MachineOptions, error: InputError) -> str:
     if logs and any(log.nodes > 1 or log.network for log in logs):
         return "the log of NCCL states no fault, and has no measured times: add the table of nccl-tests"
     return str(error)
+
+
+def _are_within_gpus(facts: Facts) -> bool:
+    """Return whether every measured copy has one GPU as source and target."""
+    tables = facts.values(Quantity.TABLE)
+    pairs = (Quantity.RATE, Quantity.STAGED_RATE, Quantity.STAGED_RATE_BOTH_WAYS, Quantity.COPY_ROWS)
+    if not tables or any(facts.values(quantity) for quantity in pairs):
+        return False
+    return all((table["row"] == table["column"]).all() for table in tables)
 
 
 def _lacks_access(machine: Machine) -> bool:

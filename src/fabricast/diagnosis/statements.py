@@ -82,6 +82,10 @@ _CAUSES = {
         FIRST - 1.4,
         "read 'dmesg': load the driver or reboot after its update; check power and slot of GPUs that are missing",
     ),
+    "too_few_gpus": (
+        FIRST - 0.4,
+        "-g and -t count the GPUs of one process, with MPI of each rank; see 'nvidia-smi -L' and CUDA_VISIBLE_DEVICES",
+    ),
     "no_mpi": (FIRST - 0.4, "build nccl-tests with MPI: make clean, then make MPI=1 MPI_HOME=DIRECTORY"),
     "stopped": (
         FIRST - 0.9,

@@ -22,7 +22,9 @@ _NEAR = 1.2
 
 #: Reasons why a table is not compared: a file more, or another run, changes them.
 LACKS_TOPOLOGY = "lacks a topology ('nvidia-smi topo -m')"
-ONE_RANK = "is of one rank, which sends nothing: start more ('-g 8'; with mpirun, nccl-tests built with MPI=1)"
+ONE_RANK = (
+    "lists one rank, which sends nothing to others: start more ('-g 8'; with mpirun, nccl-tests built with MPI=1)"
+)
 
 
 #: Words of a statement about files of one test.

@@ -164,7 +164,8 @@ class NcclTestsTable:
 
     def __str__(self) -> str:
         operation = "unknown operation" if self.operation is None else f"{self.operation}_perf"
-        ranks = "unknown number of ranks" if self.ranks is None else f"{self.ranks} ranks"
+        count = "unknown number of" if self.ranks is None else self.ranks
+        ranks = f"{count} rank{'' if self.ranks == 1 else 's'}"
         return f"{self.program}, {operation}, {ranks}, {len(self.rows) + len(self.wrong_lines)} sizes"
 
 

@@ -9,9 +9,15 @@ import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from fabricast.core.errors import InputError
 
+if TYPE_CHECKING:
+    from mpi4py import MPI
+
+#: Variable with the number of ranks that a launcher is to start.
+_RANKS = "FABRICAST_RANKS"
 #: Open MPI does not run as root without these variables; MPICH ignores them.
 _AS_ROOT = {
     "OMPI_ALLOW_RUN_AS_ROOT": "1",
@@ -49,7 +55,7 @@ def launch(
     if reason is not None:
         raise InputError(f"nothing measured: {reason}")
     command = [str(_found(launcher)), "-n", str(ranks), sys.executable, "-m", module, *arguments]
-    variables = {**os.environ, **_AS_ROOT, **(environment or {})}
+    variables = {**os.environ, **_AS_ROOT, **(environment or {}), _RANKS: str(ranks)}
     try:
         result = subprocess.run(command, capture_output=True, text=True, timeout=timeout_s, check=False, env=variables)
     except subprocess.TimeoutExpired as error:
@@ -57,3 +63,18 @@ def launch(
     if result.returncode != 0:
         last = (result.stderr or result.stdout).strip().splitlines()
         raise InputError(f"nothing measured: {launcher} failed: {last[-1] if last else 'no message'}")
+
+
+def all_ranks() -> MPI.Intracomm:
+    """Return the communicator of all ranks; end the program if the launcher is not of the MPI library of mpi4py."""
+    from mpi4py import MPI
+
+    world: MPI.Intracomm = MPI.COMM_WORLD
+    expected = int(os.environ.get(_RANKS, world.Get_size()))
+    if world.Get_size() != expected:
+        library = MPI.Get_library_version().splitlines()[0].strip()
+        sys.exit(
+            f"mpi4py sees {world.Get_size()} of {expected} ranks: it uses {library}, "
+            "and the launcher belongs to another MPI"
+        )
+    return world

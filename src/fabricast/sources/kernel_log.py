@@ -61,7 +61,9 @@ _IOMMU = re.compile(
     r"(?: device=\[?(?P<other>(?:[0-9a-f]{4}:)?[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]))?"
 )
 #: Addresses of devices that the IOMMU translates.
+#: Linux prints the first also on machines without IOMMU, and one of the others only where it uses one.
 _TRANSLATED = "Default domain type: Translated"
+_HAS_IOMMU = re.compile(r"Adding to iommu group|DMAR: (?:IOMMU enabled|Intel\(R\) Virtualization)|AMD-Vi: |smmu")
 _IOMMU_NOTE = (
     "the IOMMU translates the addresses of devices, which slows direct copies on some boards: iommu=pt avoids it"
 )
@@ -190,7 +192,7 @@ def _facts_of(text: Text, lines_read: list[tuple[int, str]]) -> list[Fact]:
             device = device if device.count(":") == 2 else f"0000:{device}"
             state = "the IOMMU refuses accesses (IO_PAGE_FAULT)"
             found.setdefault((device, "iommu"), _fact(text, device, state, number))
-        elif _TRANSLATED in line:
+        elif _TRANSLATED in line and _HAS_IOMMU.search(text.raw) is not None:
             found.setdefault(("", "iommu"), text.fact(Quantity.NOTE, _IOMMU_NOTE, number, "dmesg"))
         elif (match := _KIND.search(line)) is not None:
             kinds.setdefault(match[1], {})[match[2]] = None

@@ -32,7 +32,8 @@ _MESSAGES = (
     re.compile(r"(Couldn't allocate MR.*|failed to create mr\b.*|Couldn't read remote address)"),
     re.compile(r"^\s*(Port number \d{1,3} state is Down)"),
     re.compile(
-        r"\[c10d\]\s?.{0,40}?(The client socket has .+|The IPv\d network addresses of .+|.{0,40}timed out after .+)"
+        r"(?:\[c10d\]\s?.{0,40}?|Dist(?:Network|Store)Error: )"
+        r"(The client socket has .+|The IPv\d network addresses of .+|.{0,40}timed out after .+)"
     ),
     re.compile(r"(Unable to initialize any transports.*)"),
     re.compile(r"^\s*(GID: (?:00:){15}00)\s*$"),
@@ -57,6 +58,8 @@ _OLD_TRANSPORT = re.compile(
     r"By default, for Open MPI [\d.]+ and later, infiniband ports on a device"
     r"|.{0,20}There was an error initializing an OpenFabrics device"
 )
+_NAMELESS = "The hostname of the client socket cannot be retrieved"
+_NAMELESS_NOTE = "torch.distributed cannot look up the name of a host by its address, which changes no rate"
 _OLD_TRANSPORT_NOTE = (
     "Open MPI does not use the network cards by its old transport (openib), and uses UCX, PSM2 or TCP: 'ompi_info' "
     "lists what is built in"
@@ -90,6 +93,8 @@ _WORDS = (
     "IBGDA",
     "GID: 00:00",
     "[c10d]",
+    "DistNetworkError",
+    "DistStoreError",
     "any transports",
     "ERROR collect_ports",
     "ERROR Failed to lock",
@@ -153,6 +158,8 @@ def _message(line: str) -> str | None:
 def _is_log(text: Text) -> bool:
     if not _may_be_error(text.raw):
         return False
+    if _NAMELESS in text.raw:
+        return True
     others = (_BOX, _OLD_TRANSPORT, _PROVIDER, _TIMEOUTS, _REGISTERED)
     return any(
         _message(line) is not None or any(one.search(line) for one in others) for _, line in text.lines(_may_be_error)
@@ -200,6 +207,9 @@ def _read(text: Text) -> Iterator[Reading]:
     old = next((number for number, line in lines if _OLD_TRANSPORT.match(line)), None)
     if old is not None:
         facts.append(text.fact(Quantity.NOTE, _OLD_TRANSPORT_NOTE, old, "MPI"))
+    nameless = next((number for number, line in lines if _NAMELESS in line), None)
+    if nameless is not None:
+        facts.append(text.fact(Quantity.NOTE, _NAMELESS_NOTE, nameless, "torch.distributed"))
     facts += [*_of_network(text, lines), *_of_memory(text, lines)]
     yield Reading(facts, line=min(fact.place.line for fact in facts))
 

@@ -40,6 +40,8 @@ _COMMAND = re.compile(r"_(?:perf|test)\s(?:.{0,200}\s)?-[befg]\s{0,4}\d")
 _VERSION = re.compile(r"#?\s*(nccl|rccl)-tests version (\S+)(?:.*nccl-library=(\d{1,15}))?")
 #: Number of tables that are read: each needs about 0.1 s of forecasts.
 MOST_TABLES = 30
+#: Error about more GPUs than a host has.
+_TOO_MANY = re.compile(r"Invalid number of GPUs: (\d{1,6}) requested but only (\d{1,6}) were")
 _WRONG_LATER = "a table after those that are compared has wrong results"
 _WRONG = re.compile(r"Out of bounds values : [1-9]\d* FAILED")
 _COUNT = re.compile(r"[0-9]{1,15}")
@@ -105,6 +107,8 @@ class _Heading:
 def _is_output(text: Text) -> bool:
     words = (("size", _HEADER), ("bytes", _OLD_HEADER), ("Rank", _RANK))
     if any(word in text.raw and pattern.search(text.raw) is not None for word, pattern in words):
+        return True
+    if "Invalid number of GPUs: " in text.raw:
         return True
     return any(_is_bare_row(line) for _, line in text.lines(_may_be_printed))
 
@@ -254,6 +258,10 @@ def _unfinished(text: Text, heading: _Heading, rows: list[NcclTestsRow]) -> Fact
 
 def _stopped(text: Text) -> Fact:
     """Return the cause that a run printed its GPUs or the head of a table, and no row."""
+    for number, line in text.lines(lambda line: "Invalid number" in line):
+        if (match := _TOO_MANY.search(line)) is not None:
+            words = f"the run asks for {match[1]} GPUs of a host that has {match[2]}"
+            return text.fact(Quantity.CAUSE, words, number, "nccl-tests", subject=("too_few_gpus",))
     number = max(
         (number for number, line in text.lines(_may_be_printed) if _HEADER.search(line) or _RANK.search(line)),
         default=0,
@@ -336,8 +344,8 @@ def _table(
             )
     heading.check_ranks()
     ranks = len(heading.gpus) or None
-    if ranks == 1 and any(row.bus_bytes_per_s > 0 for row in rows):
-        # The list of ranks is cut: one rank sends nothing.
+    if ranks == 1 and operation is not Operation.SENDRECV and any(row.bus_bytes_per_s > 0 for row in rows):
+        # The list of ranks is cut: one rank sends nothing to others.
         ranks, heading = None, _Heading(heading.operation, heading.program, heading.library)
     if operation is None and ranks is not None:
         operation = _by_bus_factor(rows, ranks)

@@ -21,6 +21,8 @@ from fabricast.pcie.topology.devices import (
 from fabricast.sources.text import Format, Reading, Text
 from fabricast.sources.xml_elements import Element, parse_xml, xml_root
 
+#: Commands that write XML with other root elements.
+_OTHER_ROOTS = {"graphs": "NCCL_GRAPH_DUMP_FILE", "nvidia_smi_log": "nvidia-smi -q -x"}
 #: Note about links whose speed the machine hides.
 VIRTUAL = (
     "the links of GPUs have no speed, as in virtual machines, which hide switches and sockets from NCCL: "
@@ -204,8 +206,11 @@ def _nccl_device(element: Element, path: str) -> Device:
 def _read(text: Text) -> Iterator[Reading]:
     root = parse_xml(text)
     if root.tag != "system":
+        written = f", which '{_OTHER_ROOTS[root.tag]}' writes" if root.tag in _OTHER_ROOTS else ""
         raise text.error(
-            f"has the root element <{root.tag}>, expected <topology> (hwloc) or <system> (NCCL)", root.line
+            f"has the root element <{root.tag}>{written}, expected <topology> (hwloc: 'lstopo --of xml') or <system> "
+            "(NCCL_TOPO_DUMP_FILE)",
+            root.line,
         )
     forest = _forest(root, text.path)
     gpus = [one for one in root.walk() if one.tag == "pci" and any(child.tag == "gpu" for child in one.walk())]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
@@ -9,6 +10,20 @@ from itertools import islice
 
 from fabricast.sources.text import Format, Text
 
+#: Messages of shells and launchers about a program that is not there; the second begins the line of some programs.
+_NOT_FOUND = re.compile(
+    r"(?:^|[:\s])([\w./+-]{1,80}): (?:command not found|not found$|No such file or directory$)"
+    r"|(?:failed to run command|execv(?:p|pe)?\(\):?) ['\u2018`\"]?([\w./+-]{1,80})"
+)
+#: First words of programs whose output states nothing that is used.
+_UNUSED = {
+    "lscpu": re.compile(r"^Architecture:\s+\S+$"),
+    "numactl -H": re.compile(r"^available: \d{1,4} nodes? \("),
+    "nvidia-smi pmon": re.compile(r"^# gpu\s+pid\s+type"),
+    "lsmod": re.compile(r"^Module\s+Size\s+Used by"),
+    "/proc/meminfo": re.compile(r"^MemTotal:\s+\d+ kB"),
+    "lspci": re.compile(r"^(?:[0-9a-f]{4}:)?[0-9a-f]{2}:[0-9a-f]{2}\.[0-7] [A-Z][\w /]{3,60}(?: \[\w{4}\])?: "),
+}
 #: Similarity below which a line is of another kind.
 _LEAST = 0.55
 _MOST_LINES = 300
@@ -27,6 +42,17 @@ class Resemblance:
     def __str__(self) -> str:
         command = f" ('{self.reader}')" if self.reader else ""
         return f"; line {self.line} resembles {self.program}{command}, which prints '{self.expected}' there"
+
+
+def unused_output(text: Text) -> tuple[int, str] | None:
+    """Return line and reason of a text that names a program without output, or is of one that is not used."""
+    for number, line in islice(text.lines(), _MOST_LINES):
+        if (match := _NOT_FOUND.search(line)) is not None:
+            return number, f"has no output of {match[1] or match[2]}, which was not found"
+        program = next((name for name, start in _UNUSED.items() if start.match(line)), "")
+        if program:
+            return number, f"is output of {program}, of which nothing is used"
+    return None
 
 
 def resembled_format(text: Text, formats: Sequence[Format]) -> Resemblance | None:

@@ -17,6 +17,9 @@ _QUERY = "==NVSMI LOG=="
 _TABLE = re.compile(rf"^\|\s+(\d{{1,3}})\s+(\S.{{0,60}}?)\s{{1,60}}(?:On|Off|N/A)\s*\|\s*{_ADDRESS}\s")
 #: The number of a GPU may be left out of what a user publishes.
 _LIST = re.compile(r"^GPU (\d{1,3}): (.{1,100}?) \(UUID: [^)]{0,60}\)?")
+#: First GPU of torch.utils.collect_env; lines "GPU 1: NVIDIA H100" follow.
+_OF_PYTORCH = re.compile(r"^GPU models and configuration: (?=GPU 0: )")
+_MODEL = re.compile(r"^GPU (\d{1,3}): (\S.{1,99})$")
 _LIMIT = re.compile(r"\d{1,4}W\s{0,3}/\s{0,3}(\d{1,4})W")
 _NVLINK = re.compile(r"^\s+Link (\d{1,2}): (\S+)")
 _DEVICE = re.compile(rf"^GPU {_ADDRESS}\s*$")
@@ -63,6 +66,8 @@ _WIDTHS = (Quantity.LINK_WIDTH, Quantity.CURRENT_WIDTH)
 
 def _is_report(text: Text) -> bool:
     if _QUERY in text.raw or "| NVIDIA-SMI " in text.raw:
+        return True
+    if "GPU models and configuration: GPU 0: " in text.raw:
         return True
     if _LOST.search(text.raw) is not None or any(words in text.raw for words in _UNUSABLE):
         return True
@@ -270,6 +275,8 @@ def _of_lines(text: Text) -> Iterator[Fact]:
     lines: dict[int, int] = {}
     unreadable: dict[int, int] = {}
     last = -1
+    for line_number, gpu, model in _models_of_pytorch(text):
+        names.setdefault(gpu, (line_number, model, ""))
     for line_number, line in text.lines():
         if (match := _TABLE.match(line)) is not None:
             last = int(match[1])
@@ -303,6 +310,17 @@ def _of_lines(text: Text) -> Iterator[Fact]:
     for number, one in links.items():
         yield _fact(text, Quantity.NVLINKS, sum(one.values()), lines.get(number, 0), places[number])
     yield from _inactive_links(text, links, lines, tables or names)
+
+
+def _models_of_pytorch(text: Text) -> Iterator[tuple[int, int, str]]:
+    """Yield line, number and model of each GPU that torch.utils.collect_env lists."""
+    is_list = False
+    for line_number, line in text.lines():
+        begins = _OF_PYTORCH.match(line)
+        match = _MODEL.match(line[begins.end() :] if begins is not None else line) if begins or is_list else None
+        is_list = match is not None
+        if match is not None:
+            yield line_number, int(match[1]), match[2].strip()
 
 
 def _named(number: int, gpus: dict[int, tuple[int, str, str]]) -> str:

@@ -27,6 +27,12 @@ _THROTTLES = {
     "hw_slowdown": "HW Slowdown",
     "sw_thermal_slowdown": "SW Thermal Slowdown",
 }
+#: Bits of the column clocks_event_reasons.active, and its values: NVML's constants nvmlClocksEventReason.
+_BITS = {0x8: "HW Slowdown", 0x20: "SW Thermal Slowdown", 0x40: "HW Thermal Slowdown", 0x80: "HW Power Brake Slowdown"}
+_ACTIVE = tuple(f"clocks_{one}_reasons.active" for one in ("throttle", "event"))
+_MASK = re.compile(r"0x[0-9a-fA-F]{1,16}")
+#: Columns of errors of the memory that cannot be corrected, since the start of the driver.
+_ERRORS = "ecc.errors.uncorrected.volatile."
 _REASONS = ("clocks_throttle_reasons.", "clocks_event_reasons.")
 #: Utilisation in percent from which the generation now is that of a GPU at work.
 _AT_WORK = 50
@@ -117,6 +123,14 @@ def _states(text: Text, row: dict[str, str], gpu: str, line: int) -> Iterator[Fa
     if busy.isdigit() and int(busy) >= _AT_WORK and 0 < now < most:
         state = f"its link runs at Gen{now} of Gen{most} under load"
         yield text.fact(Quantity.GPU_STATE, state, line, "nvidia-smi", subject=(gpu,))
+    errors = max((int(cell) for name, cell in row.items() if name.startswith(_ERRORS) and cell.isdigit()), default=0)
+    if errors:
+        state = f"{errors} uncorrectable ECC errors since the start of the driver"
+        yield text.fact(Quantity.GPU_STATE, state, line, "nvidia-smi", subject=(gpu,))
+    mask = next((int(row[name], 16) for name in _ACTIVE if _MASK.fullmatch(row.get(name, ""))), 0)
+    for bit, active in _BITS.items():
+        if mask & bit:
+            yield text.fact(Quantity.GPU_STATE, f"{active} is active", line, "nvidia-smi", subject=(gpu,))
     for name, cell in row.items():
         reason = _THROTTLES.get(name.rpartition(".")[2]) if name.startswith(_REASONS) else None
         if reason is not None and cell == "Active":

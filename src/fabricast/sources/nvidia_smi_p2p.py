@@ -100,7 +100,9 @@ def _read(text: Text) -> Iterator[Reading]:
         last = max((line for line in capabilities if line < header), default=None)
         letters = "r" if last is None else capabilities[last]
         if set(letters) & {"r", "w"}:
-            yield Reading(list(_facts(text, header, rows)), line=header)
+            yield Reading(
+                list(_facts(text, header, rows)), line=header, text="peer access of one GPU, which has no pair"
+            )
         else:
             names = " and ".join(_NAMES[letter] for letter in dict.fromkeys(letters))
             yield Reading([], line=header, text=f"capability for {names}, which grants or denies no direct copies")

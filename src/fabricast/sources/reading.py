@@ -15,7 +15,7 @@ from fabricast.core.facts import Block, Content, Fact, Facts, Place, Quantity, S
 from fabricast.inputs.files import LARGEST_TEXT_BYTES, MOST_LINES, decoded
 from fabricast.pcie.topology.files import builtin_names, load_tree
 from fabricast.sources.formats import FORMATS, names_of
-from fabricast.sources.nearest_program import resembled_format
+from fabricast.sources.nearest_program import resembled_format, unused_output
 from fabricast.sources.tables import COPIES, columns_of, of_parquet, table_format
 from fabricast.sources.text import Format, Text
 
@@ -133,6 +133,9 @@ def _of_text(text: Text, table: Format) -> SourceFile:
     if suffix in _TABLES:
         recognised = [one for one in recognised if one.program.startswith("table")] or recognised or [table]
     blocks += tuple(block for one, part in _parts(text, recognised) for block in one.blocks(part))
+    unused = unused_output(text) if not blocks else None
+    if unused is not None:
+        return SourceFile(text.path, problem=InputError(unused[1], path=text.path, line=unused[0]))
     near = resembled_format(text, FORMATS) if not blocks else None
     return SourceFile(text.path, blocks, hint="" if near is None else str(near), reader=near.reader if near else "")
 

@@ -13,11 +13,18 @@ from fabricast.sources.text import Format, Reading, Text
 _PROGRAM = "simpleP2P"
 _ACCESS = re.compile(r"^(?:> )?Peer access from (.{1,60}?) \(GPU(\d{1,3})\) -> .{1,60}? \(GPU(\d{1,3})\) : (Yes|No)\b")
 _RATE = re.compile(r"cudaMemcpyPeer / cudaMemcpy between GPU(\d{1,3}) and GPU(\d{1,3}): (\d{1,6}(?:\.\d{1,4})?)GB/s")
+_NO_PAIR = "Two or more GPUs with Peer-to-Peer access capability are required"
+_COUNT = re.compile(r"CUDA-capable device count: (\d{1,3})")
 _WRONG = "Verification error @ element"
 
 
 def _is_output(text: Text) -> bool:
-    return "Peer access from " in text.raw or "cudaMemcpyPeer / cudaMemcpy" in text.raw or _WRONG in text.raw
+    return (
+        "Peer access from " in text.raw
+        or "cudaMemcpyPeer / cudaMemcpy" in text.raw
+        or _WRONG in text.raw
+        or _NO_PAIR in text.raw
+    )
 
 
 def _read(text: Text) -> Iterator[Reading]:
@@ -46,11 +53,22 @@ def _read(text: Text) -> Iterator[Reading]:
         elif _WRONG in line and not any(fact.quantity is Quantity.WRONG_RESULTS for fact in facts):
             words = "copies of simpleP2P arrive with wrong data"
             facts.append(text.fact(Quantity.WRONG_RESULTS, words, number, _PROGRAM))
+    if _NO_PAIR in text.raw:
+        facts.append(_no_pair(text))
     for gpu, name in models.items():
         facts.append(text.fact(Quantity.GPU_MODEL, name, 0, _PROGRAM, subject=(gpu,)))
     if not facts:
         raise text.error("has no line about peer access, expected output of 'simpleP2P'")
     yield Reading(facts, program=_PROGRAM)
+
+
+def _no_pair(text: Text) -> Fact:
+    """Return the note that the program finds no pair of GPUs to test."""
+    numbered = list(text.lines())
+    line = next(number for number, line in numbered if _NO_PAIR in line)
+    count = next((int(match[1]) for _, line in numbered if (match := _COUNT.search(line)) is not None), 0)
+    among = "" if not count else " among the GPUs that it sees" if count > 1 else ": it sees one GPU"
+    return text.fact(Quantity.NOTE, f"{_PROGRAM} finds no pair of GPUs that may copy directly{among}", line, _PROGRAM)
 
 
 FORMAT = Format(

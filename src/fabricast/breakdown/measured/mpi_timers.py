@@ -16,6 +16,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from fabricast.runtime.mpi_launch import all_ranks
+
 if TYPE_CHECKING:
     from mpi4py import MPI
 
@@ -39,9 +41,7 @@ def _send(world: MPI.Comm, payload: bytearray, requests: list[MPI.Request]) -> N
 
 def main(path: str, iterations: int) -> None:
     """Measure the timers of ranks 0 and 1 and write them as CSV."""
-    from mpi4py import MPI
-
-    world = MPI.COMM_WORLD
+    world = all_ranks()
     rank = world.Get_rank()
     payload = bytearray(_PAYLOAD_BYTES)
     clock = time.perf_counter_ns

@@ -16,6 +16,8 @@ from pathlib import Path
 
 import numpy as np
 
+from fabricast.runtime.mpi_launch import all_ranks
+
 COLUMNS = (
     "processes",
     "size_bytes",
@@ -37,7 +39,7 @@ def main(path: str, plan: str) -> None:
     """Measure all pair counts and message sizes and write one row per burst."""
     from mpi4py import MPI
 
-    world = MPI.COMM_WORLD
+    world = all_ranks()
     rank, half = world.Get_rank(), world.Get_size() // 2
     settings = json.loads(plan)
     partner = (rank + half) % (2 * half)

@@ -47,6 +47,11 @@ class Probe:
     size_bytes: float | None = None  # Size of each copy in bytes, of probes that compare sizes
 
 
+def _slug(text: str) -> str:
+    """Return a text in lower-case letters, digits and underscores."""
+    return re.sub(r"[^a-z0-9]+", "_", text.lower()).strip("_")
+
+
 def read_probes(path: Path | str) -> list[Probe]:
     """Read measured probes from CSV; lines that start with ``#`` are comments."""
     probes = []
@@ -62,10 +67,9 @@ def read_probes(path: Path | str) -> list[Probe]:
                 "total and positive rates"
             )
         system, topology, pattern = row["system"], row["topology"], row["pattern"]
-        slug = re.sub(r"[^a-z0-9]+", "_", f"{system} {pattern}".lower()).strip("_")
         probes.append(
             Probe(
-                f"{topology}.probe.{slug}",
+                f"{topology}.probe.{_slug(f'{system} {pattern}')}",
                 system,
                 topology,
                 pattern,
@@ -89,7 +93,7 @@ def host_copy_probes(path: Path | str) -> list[Probe]:
             of_size[row["copies"]] = row.number("median_gb_per_s") * 1e9
     return [
         Probe(
-            f"host_gpu.probe.{gpu.lower()}_both_directions_{size:.0f}_bytes",
+            f"host_gpu.probe.{_slug(gpu)}_both_directions_{size:.0f}_bytes",
             gpu,
             "host_gpu",
             "both directions",

@@ -166,6 +166,14 @@ def test_rows_of_both_files_of_published_copies_agree():
         assert rates[probe.system, probe.pattern] == pytest.approx(probe.measured_bytes_per_s * copies / 1e9, rel=1e-5)
 
 
+def test_two_gpus_of_a_model_differ_as_the_validation_page_states():
+    rows = pd.read_csv(published() / "host_copy_rates.csv", comment="#")
+    rate = rows[rows["size_bytes"] == 256_000_000].pivot(index="gpu", columns="copies", values="median_gb_per_s")
+    ratio = (rate.loc["H200"] / rate.loc["second H200"]).to_dict()
+    assert ratio["both ways"] == pytest.approx(1.07, abs=0.012)
+    assert ratio["host to GPU"] == pytest.approx(1, abs=0.01) and ratio["GPU to host"] == pytest.approx(1, abs=0.01)
+
+
 def test_host_copies_of_several_sizes_are_compared_with_the_sum_of_their_directions():
     rows = pd.read_csv(published() / "host_copy_rates.csv", comment="#")
     rate = rows[rows["program"] == "fabricast probes"].pivot(
