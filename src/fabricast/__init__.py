@@ -5,7 +5,7 @@ Copies        predict, predict_cluster, simulate, fastest_schedule
 Graphs        graph, random_graphs, read_graphs, all_to_all, collective_step, halo_exchange, host_copies,
               network_card_copies
 Collectives   collective, cluster_collective, reference, diagnose_collective
-Networks      map_ranks, network_loads, simulate_network, link_loads
+Networks      map_ranks, network_loads, simulate_network, link_loads, map_tasks
 Messages      fit_max_rate, what_if, compare_breakdown, select_method
 Finished runs open_run
 

@@ -28,7 +28,9 @@ from .api.networks import RankMapping as RankMapping
 from .api.networks import map_ranks as map_ranks
 from .api.networks import network_loads as network_loads
 from .api.networks import simulate_network as simulate_network
+from .api.percs import TaskMapping as TaskMapping
 from .api.percs import link_loads as link_loads
+from .api.percs import map_tasks as map_tasks
 from .api.prediction_table import Prediction as Prediction
 from .api.predictions import predict as predict
 from .api.references import reference as reference

@@ -107,7 +107,11 @@ def _unmeasured_text(machine: Machine) -> str:
             )
         access = "; no GPU has peer access to another" if machine.tree.staged_pairs else ""
         return f"contain no copies by copy engines between GPUs or of host memory{access}"
-    return "contain no measured copies, with which the description is compared: expected at least one file with them"
+    count = len(machine.tree.accelerator_names)
+    return (
+        f"describe a valid machine of {count} GPUs, but have no measured copies to compare it with: add output of "
+        "p2pBandwidthLatencyTest or nvbandwidth, or measure with 'fabricast probes'"
+    )
 
 
 @with_checked_types

@@ -95,6 +95,10 @@ def check_question(method: Method, options: MachineOptions, measurements: Sequen
             raise InputError(f"is only supported by {' and '.join(ENGINE_MODELS)}", argument=name)
     if isinstance(method.chosen, Model):
         check_parameters(method.chosen, options.tau, options.crossing_cost)
+        return
+    for name, parameter in (("tau", options.tau), ("crossing_cost", options.crossing_cost)):
+        if parameter is not None:
+            raise InputError(f"is not a parameter of a function of yours; {_USERS[name]} use it", argument=name)
 
 
 #: Function that is called with the number of graphs finished since the previous call.

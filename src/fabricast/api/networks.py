@@ -21,6 +21,7 @@ from fabricast.networks.loads import ROUTINGS, end_point_pairs, link_loads
 from fabricast.networks.mapping import HostSearch, fastest_hosts, has_equal_ports, search_hosts
 from fabricast.networks.network import SwitchNetwork
 from fabricast.networks.patterns import compact_block, grid_of, in_blocks, node_pairs, rank_pairs, slots_of_blocks
+from fabricast.percs.cases import WORKLOADS
 from fabricast.percs.packets import PacketRun, Routes, simulate_routes
 
 #: Random orders of hosts whose median is a baseline.
@@ -148,6 +149,10 @@ def map_ranks(
     check_count("ranks_per_node", ranks_per_node, 65_536)
     check_count("proposals", proposals, 1_000_000_000, least=0)
     check_seed(seed)
+    if network is None and str(pattern) in WORKLOADS:
+        raise InputError(
+            f"is '{pattern}', a pattern of two-level direct networks: map_tasks maps it", argument="pattern"
+        )
     pairs = rank_pairs(pattern)
     nodes = -(-pairs.ranks // ranks_per_node)
     grid = grid_of(pattern)

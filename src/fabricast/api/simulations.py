@@ -82,7 +82,8 @@ def simulate(
     -------
     Prediction
         One row per copy: graph, communication (number in its graph), source, target, size_bytes, start_s, elapsed_s,
-        and its range over the initial states of arbiters: earliest_s, latest_s. `limited_by` adds limited_by and
+        and its range over the initial states of arbiters: earliest_s, latest_s; slowdown (elapsed time relative to the
+        isolated copy, simulated too, which compares with that of `fabricast.predict`). `limited_by` adds limited_by and
         elapsed_without_s as in `fabricast.predict`; a removal counts if it shortens the copy by more than 1 %.
 
     Raises
@@ -95,8 +96,7 @@ def simulate(
     >>> import fabricast as fc
     >>> tree = fc.load_topology("storm8")
     >>> times = fc.simulate(tree, fc.graph([(0, 1), (2, 1)]), generation=3, width=16)
-    >>> alone = fc.simulate(tree, fc.graph([(0, 1)]))
-    >>> (times["elapsed_s"] / alone["elapsed_s"].iloc[0]).round(3).tolist()
+    >>> times["slowdown"].round(3).tolist()
     [2.0, 2.0]
     >>> fc.simulate(tree, fc.graph([(0, 1), (2, 1), (6, 7)]), limited_by=True)["limited_by"].tolist()
     ['2>1', '0>1', '']
@@ -121,13 +121,15 @@ def simulate(
             "latest_s": ends.latest_s - graphs.start_s,
         }
     )
+
+    def times(some: CongestionGraphs) -> NDArray[np.float64]:
+        return simulate_graphs(tree, some, chosen, threads=threads).end_s - some.start_s
+
+    elapsed_s = table["elapsed_s"].to_numpy()
+    isolated_s = isolated_times(tree, graphs, times)
+    table["slowdown"] = elapsed_s / isolated_s
     if limited_by:
-
-        def times(some: CongestionGraphs) -> NDArray[np.float64]:
-            return simulate_graphs(tree, some, chosen, threads=threads).end_s - some.start_s
-
-        elapsed_s = table["elapsed_s"].to_numpy()
-        slow = elapsed_s > isolated_times(tree, graphs, times) * _SENSITIVE
+        slow = elapsed_s > isolated_s * _SENSITIVE
         removed = removals(graphs, elapsed_s, slow, times, _SENSITIVE - 1)
         table["limited_by"] = removal_texts(tree, graphs, removed)
         table["elapsed_without_s"] = removed.elapsed_without_s

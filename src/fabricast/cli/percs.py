@@ -299,11 +299,35 @@ def map_pattern(
             typer.echo(f"written: {path}")
         return
     _refuse_options(gbit_s=gbit_s, oversubscription=oversubscription != 1, blocks=blocks)
+    from fabricast.api.percs import map_tasks
     from fabricast.cli.percs_text import map_lines
+    from fabricast.core.errors import InputError
     from fabricast.networks.launcher_files import read_hosts
+    from fabricast.runtime.jobs import progress_of
 
     machine = _network(pattern, groups, gateway, multiplicity, network, ranks_per_node, tiles)
+    if output is not None and hosts is None:
+        raise InputError("--output requires host names; specify --hosts FILE")
     names = None if hosts is None else read_hosts(hosts, ranks_per_node=machine.cores_per_router)
+    if names is not None and len(names) != machine.routers:
+        raise InputError(
+            f"{len(names):,} hosts are named, expected one for each of the {machine.routers:,} routers of the network, "
+            "in their order"
+        )
     tried = 4_000_000 if proposals is None else proposals
-    lines = map_lines(pattern, machine, proposals=tried, seed=seed, hosts=names, output=output, tiles=tiles)
-    _print(lines, machine, assumed=network is None)
+    with progress_of("searching a mapping", tried) as advance:
+        of_tasks = map_tasks(
+            pattern,
+            groups=groups,
+            gateway=gateway,
+            multiplicity=multiplicity,
+            network=network,
+            tiles=tiles,
+            ranks_per_node=ranks_per_node,
+            proposals=tried,
+            seed=seed,
+            progress=advance,
+        )
+    _print(map_lines(of_tasks), machine, assumed=network is None)
+    for path in of_tasks.write(output, names) if output is not None and names is not None else ():
+        typer.echo(f"  written: {path}")

@@ -11,6 +11,9 @@ from rich.console import Console
 
 app = typer.Typer()
 
+#: Width of tables that are not printed to a terminal, in characters.
+_PIPE_WIDTH = 150
+
 
 @app.command(epilog="Example: fabricast claims --strict")
 def claims(
@@ -20,7 +23,17 @@ def claims(
     ] = False,
     study: Annotated[str | None, typer.Option(help="Print only claims of this study.")] = None,
     verdict: Annotated[
-        str | None, typer.Option(help="Print only claims with this verdict, such as model_differs.")
+        str | None, typer.Option(help="Print only claims with this verdict, such as 'model differs'.")
+    ] = None,
+    claim: Annotated[
+        str | None, typer.Option(help="Print only claims whose name contains this text.", show_default=False)
+    ] = None,
+    against: Annotated[
+        Path | None,
+        typer.Option(
+            help="Print only claims whose value or verdict differs from this database of another run.",
+            show_default=False,
+        ),
     ] = None,
     format_: Annotated[str, typer.Option("--format", help="Format: table or csv.")] = "table",
     record: Annotated[bool, typer.Option("--record", help="Record the verdicts of this run as the baseline.")] = False,
@@ -28,16 +41,32 @@ def claims(
     """Print the claims of a finished run, and their verdicts by type of evidence."""
     from fabricast.core.errors import unknown_name
     from fabricast.core.resources import published
-    from fabricast.results.claim_record import claim_rows, claim_text, lost_claims, read_baseline, write_baseline
+    from fabricast.results.claim_record import (
+        changed_claims,
+        changes_text,
+        claim_rows,
+        claim_text,
+        lost_claims,
+        read_baseline,
+        write_baseline,
+    )
 
     if format_ not in ("table", "csv"):
         raise unknown_name("--format", format_, ("table", "csv"))
     baseline = published() / "claims_baseline.csv"
-    if format_ == "csv":
-        claim_rows(database, study=study, verdict=verdict).to_csv(sys.stdout, index=False, lineterminator="\n")
+    is_terminal = sys.stdout.isatty()
+    console = Console(width=None if is_terminal else _PIPE_WIDTH)
+    if against is not None:
+        changed = changed_claims(database, against, study=study)
+        if format_ == "csv":
+            changed.to_csv(sys.stdout, index=False, lineterminator="\n")
+        else:
+            console.print(changes_text(changed))
+    elif format_ == "csv":
+        rows = claim_rows(database, study=study, verdict=verdict, name=claim)
+        rows.to_csv(sys.stdout, index=False, lineterminator="\n")
     else:
-        width = None if sys.stdout.isatty() else 100
-        Console(width=width).print(claim_text(database, study=study, verdict=verdict))
+        console.print(claim_text(database, study=study, verdict=verdict, name=claim, folds_names=is_terminal))
     if record:
         typer.echo(f"{write_baseline(database, baseline)} claims that hold were recorded in {baseline}")
     if strict:

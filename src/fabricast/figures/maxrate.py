@@ -86,7 +86,7 @@ def plot_rates(measurement: pd.DataFrame, fit: pd.DataFrame, dataset: str) -> Fi
     if not stated.empty and np.isfinite(stated.iloc[0]):
         # The slides count the bytes of one message per round trip.
         value = messages * float(stated.iloc[0]) / 1e9
-        words = f"slides: {stated.iloc[0] / 1e9:.3g} GB/s per round trip"
+        words = f"slides: {stated.iloc[0] / 1e9:.3g} GB/s per round trip = {value:.3g} per direction"
         left.axhline(value, color=COLOURS[3], linestyle=(0, (1, 1)), linewidth=1.2, label=words)
         top = max(top, value)
     left.set_ylim(0, 1.15 * top)

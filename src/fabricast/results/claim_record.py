@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 from rich.console import Group
 from rich.markup import escape
@@ -62,6 +63,10 @@ _VERDICTS = (
 )
 #: Values of smaller magnitude are rounding errors and are shown as 0.
 _ROUNDING = 1e-9
+#: Relative difference of values of two runs that are equal.
+_SAME_VALUE = 1e-6
+#: Width of the column of names in a terminal, which folds long ones; elsewhere they are whole, for search.
+_NAME_WIDTH = 17
 _RELATIONS = {"at_least": "at least", "at_most": "at most"}
 
 
@@ -190,30 +195,53 @@ def lost_claims(database: Path, baseline: dict[str, str]) -> list[tuple[str, str
     return [(name, before, now) for name, before, now in verdicts if now not in (before, "reproduced")]
 
 
-def claim_rows(database: Path, *, study: str | None = None, verdict: str | None = None) -> pd.DataFrame:
+def claim_rows(
+    database: Path, *, study: str | None = None, verdict: str | None = None, name: str | None = None
+) -> pd.DataFrame:
     """Return the claims of a finished run, with all columns of the table claim but the query."""
+    verdict = next((code for code, words in VERDICT_WORDS.items() if words == verdict), verdict)
     with open_run(database) as connection:
         rows = connection.execute(
             "SELECT * EXCLUDE (query) FROM claim WHERE ($study IS NULL OR study::VARCHAR = $study) "
-            "AND ($verdict IS NULL OR verdict::VARCHAR = $verdict) ORDER BY study, claim",
-            {"study": study, "verdict": verdict},
+            "AND ($verdict IS NULL OR verdict::VARCHAR = $verdict) "
+            "AND ($name IS NULL OR contains(claim, $name)) ORDER BY study, claim",
+            {"study": study, "verdict": verdict, "name": name},
         ).df()
         known = connection.execute("SELECT DISTINCT study::VARCHAR, verdict::VARCHAR FROM claim").fetchall()
+    if not known:
+        raise InputError("has no claims, expected the database of a run of the published studies", path=database)
     if rows.empty:
         for option, value, place in (("study", study, 0), ("verdict", verdict, 1)):
             names = sorted({row[place] for row in known})
             if value is not None and value not in names:
                 raise unknown_name(option, value, names)
-        raise InputError(f"no claim of study '{study}' has the verdict '{verdict}'")
+        wanted = [f"a name with '{name}'"] * (name is not None) + [f"the verdict '{verdict}'"] * (verdict is not None)
+        of_study = "" if study is None else f" of study '{study}'"
+        raise InputError(f"no claim{of_study} has {' and '.join(wanted)}")
     return rows
 
 
-def claim_text(database: Path, *, study: str | None = None, verdict: str | None = None) -> Group:
+def claim_text(
+    database: Path,
+    *,
+    study: str | None = None,
+    verdict: str | None = None,
+    name: str | None = None,
+    folds_names: bool = True,
+) -> Group:
     """Format the claims of a finished run for the terminal."""
-    frame = claim_rows(database, study=study, verdict=verdict)
+    frame = claim_rows(database, study=study, verdict=verdict, name=name)
     rows = frame.astype(object).where(frame.notna(), None).to_dict("records")
     # The table fits 100 columns; evidence and notes are in the CSV output.
-    widths = {"claim": 17, "statement": None, "published": 11, "observed": 9, "verdict": 11, "holds in": 9}
+    longest = max(frame["claim"].str.len())
+    widths = {
+        "claim": _NAME_WIDTH if folds_names else longest,
+        "statement": None,
+        "published": 11,
+        "observed": 9,
+        "verdict": 11,
+        "holds in": 9,
+    }
     columns = (
         Column(title, overflow="fold", width=width, ratio=1 if width is None else None)
         for title, width in widths.items()
@@ -232,7 +260,7 @@ def claim_text(database: Path, *, study: str | None = None, verdict: str | None 
         )
     parts: list[Table | str] = [table, _verdict_table([(row["study"], row["verdict"]) for row in rows])]
     parts.append(headline(((row["verdict"], row["evidence"]) for row in rows), study or ""))
-    if verdict is None:
+    if verdict is None and name is None:
         targets = _finished_claims(
             database, "SELECT target, study::VARCHAR, met, discriminates FROM target ORDER BY study, target"
         )
@@ -259,4 +287,32 @@ def _verdict_table(pairs: list[tuple[str, str]]) -> Table:
     for study in dict.fromkeys(study for study, _ in pairs):
         counts = [pairs.count((study, verdict)) for verdict in shown]
         table.add_row(study, *(str(count) if count else "" for count in counts))
+    return table
+
+
+def changed_claims(database: Path, other: Path, *, study: str | None = None) -> pd.DataFrame:
+    """Return the claims whose value or verdict differs from that of another run: before is the other run."""
+    columns = ["study", "claim", "unit", "observed", "verdict"]
+    now, before = (claim_rows(path, study=study)[columns] for path in (database, other))
+    both = before.merge(now, on=["study", "claim", "unit"], how="outer", suffixes=("_before", "_now"), sort=True)
+    value, earlier = (both[f"observed_{when}"].to_numpy(float) for when in ("now", "before"))
+    is_equal = np.isclose(value, earlier, rtol=_SAME_VALUE, atol=_ROUNDING, equal_nan=True)
+    is_same_verdict = both["verdict_before"].astype(str) == both["verdict_now"].astype(str)
+    changed: pd.DataFrame = both[~(is_equal & is_same_verdict)].reset_index(drop=True)
+    return changed
+
+
+def changes_text(changed: pd.DataFrame) -> Table | str:
+    """Format the claims that differ between two runs for the terminal."""
+    if changed.empty:
+        return "no claim differs between the two runs"
+    table = Table(Column("claim", no_wrap=True), "before", "now", "verdict before", "verdict now")
+    for row in changed.astype(object).where(changed.notna(), None).to_dict("records"):
+        values = (observed_text(row[f"observed_{when}"], row["unit"]) for when in ("before", "now"))
+        verdicts = (row[f"verdict_{when}"] for when in ("before", "now"))
+        table.add_row(
+            escape(row["claim"]),
+            *map(escape, values),
+            *(VERDICT_WORDS.get(one, one) if one else "–" for one in verdicts),
+        )
     return table

@@ -66,14 +66,14 @@ def launch(
 
 
 def all_ranks() -> MPI.Intracomm:
-    """Return the communicator of all ranks; end the program if the launcher is not of the MPI library of mpi4py."""
+    """Return the communicator of all ranks; fail if the launcher is not of the MPI library of mpi4py."""
     from mpi4py import MPI
 
     world: MPI.Intracomm = MPI.COMM_WORLD
     expected = int(os.environ.get(_RANKS, world.Get_size()))
     if world.Get_size() != expected:
         library = MPI.Get_library_version().splitlines()[0].strip()
-        sys.exit(
+        raise RuntimeError(
             f"mpi4py sees {world.Get_size()} of {expected} ranks: it uses {library}, "
             "and the launcher belongs to another MPI"
         )

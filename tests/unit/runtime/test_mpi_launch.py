@@ -17,5 +17,5 @@ def test_ranks_that_do_not_see_each_other_name_both_libraries(monkeypatch):
     monkeypatch.setenv("FABRICAST_RANKS", "1")
     assert all_ranks() is world
     monkeypatch.setenv("FABRICAST_RANKS", "2")
-    with pytest.raises(SystemExit, match="mpi4py sees 1 of 2 ranks: it uses Open MPI v5.0.6, and the launcher"):
+    with pytest.raises(RuntimeError, match="mpi4py sees 1 of 2 ranks: it uses Open MPI v5.0.6, and the launcher"):
         all_ranks()
