@@ -36,6 +36,11 @@ def _title(model: str) -> str:
     return MODELS[model].title if model in MODELS else model
 
 
+def _shown_models(models: set[str]) -> list[str]:
+    """Return the models with a panel: the functions of users, and the models of the paper."""
+    return [*(name for name in listed_models(models) if ":" in name), *VALIDATED]
+
+
 def _short(origin: str) -> str:
     return origin.removeprefix("packets.").replace("_", " ")
 
@@ -48,14 +53,15 @@ def _name_place(figure: Figure, tree: str, origin: str) -> None:
 def plot_error_distribution(histogram: pd.DataFrame, subset: str, origin: str, tolerance: float) -> Figure:
     """Draw the validation figure of the paper: error histogram and ECDF by model."""
     rows = histogram[(histogram["subset"] == subset) & (histogram["origin"] == origin)]
-    figure = plt.figure(figsize=(PAGE_WIDTH_IN, 3.9))
-    grid = figure.add_gridspec(len(VALIDATED), 2)
-    lefts = [figure.add_subplot(grid[place, 0]) for place in range(len(VALIDATED))]
-    right = figure.add_subplot(grid[:, 1])
-    _name_place(figure, subset.split(".")[0], origin)
     models = set(rows["model"].unique())
     order = listed_models(models)
-    for axes, name in zip(lefts, VALIDATED, strict=True):
+    shown = _shown_models(models)
+    figure = plt.figure(figsize=(PAGE_WIDTH_IN, 3.9 + 1.3 * (len(shown) - len(VALIDATED))))
+    grid = figure.add_gridspec(len(shown), 2)
+    lefts = [figure.add_subplot(grid[place, 0]) for place in range(len(shown))]
+    right = figure.add_subplot(grid[:, 1])
+    _name_place(figure, subset.split(".")[0], origin)
+    for axes, name in zip(lefts, shown, strict=True):
         _draw_histogram(axes, rows[rows["model"] == name], model_look(name)[0], tolerance)
         axes.set_title(_title(name), fontsize=7)
         axes.tick_params(labelbottom=axes is lefts[-1])
@@ -103,12 +109,13 @@ def _draw_histogram(axes: Axes, rows: pd.DataFrame, colour: str, tolerance: floa
 def plot_predicted_simulated(comparison: pd.DataFrame, set_name: str, origin: str, tolerance: float) -> Figure:
     """Draw predicted against simulated times, one panel per model."""
     rows = comparison[comparison["origin"] == origin]
-    figure, panels = plt.subplots(1, len(VALIDATED), figsize=(PAGE_WIDTH_IN, 2.7), sharex=True, sharey=True)
+    models = _shown_models(set(rows["model"].unique()))
+    figure, panels = plt.subplots(1, len(models), figsize=(PAGE_WIDTH_IN, 2.7), sharex=True, sharey=True)
     _name_place(figure, set_name, origin)
     top = float(rows["reference"].max()) * 1.1e3
     low = float(rows["reference"].min()) * 0.9e3
     shown = None
-    for axes, name in zip(panels, VALIDATED, strict=True):
+    for axes, name in zip(panels, models, strict=True):
         part = rows[rows["model"] == name]
         shown = axes.hexbin(
             part["reference"] * 1e3,
