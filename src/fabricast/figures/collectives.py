@@ -295,3 +295,46 @@ def _node_axis(axes: Axes, counts: pd.Series) -> None:
     axes.set_xscale("log", base=2)
     axes.set_xticks(nodes, [str(count) for count in nodes])
     axes.minorticks_off()
+
+
+#: Paths of single copies: title, kinds, whether over NVLink or xGMI (None: either), colour and marker.
+_PATHS = (
+    ("direct, over NVLink or xGMI", ("one_way_p2p",), True, COLOURS[1], "D"),
+    ("direct, over PCIe", ("one_way_p2p",), False, COLOURS[0], "o"),
+    ("host memory and GPU", ("host_to_device", "device_to_host"), None, COLOURS[3], "^"),
+    ("through host memory", ("one_way_staged",), None, COLOURS[2], "s"),
+)
+_LINKED = r"^(?:NV|xGMI)"
+
+
+def plot_pair_rates(rates: pd.DataFrame) -> Figure:
+    """Draw the rate of single copies of each public machine, by model of the GPU and path."""
+    rows = rates[rates["kind"].isin([kind for _, kinds, *_ in _PATHS for kind in kinds])]
+    # Names may have a remark in parentheses.
+    rows = rows.assign(model=rows["gpu"].str.replace(r" \(.*", "", regex=True), gb=rows["rate_bytes_per_s"] / 1e9)
+    rows = rows[rows["model"] != "not said"]
+    order = rows.groupby("model")["gb"].max().sort_values(kind="stable").index
+    place = {name: number for number, name in enumerate(order)}
+    figure, axes = plt.subplots(figsize=(COLUMN_WIDTH_IN, 0.17 * len(order) + 1.0))
+    for title, kinds, is_linked, colour, marker in _PATHS:
+        part = rows[rows["kind"].isin(kinds)]
+        if is_linked is not None:
+            part = part[part["path_class"].str.contains(_LINKED) == is_linked]
+        best = part.groupby(["machine", "model", "path_class"])["gb"].max().reset_index()
+        axes.plot(
+            best["gb"],
+            best["model"].map(place),
+            linestyle="none",
+            marker=marker,
+            markersize=3.5,
+            markerfacecolor="none",
+            color=colour,
+            label=title,
+        )
+    axes.set_xscale("log")
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axes.set_yticks(range(len(order)), order)
+    axes.set_ylim(-0.6, len(order) - 0.4)
+    axes.set_xlabel("one copy (GB/s)")
+    axes.legend(ncols=2, loc="lower center", bbox_to_anchor=(0.35, 1.0), borderaxespad=0.2)
+    return figure

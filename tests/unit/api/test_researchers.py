@@ -1,4 +1,4 @@
-"""What a researcher compares: mappings of tasks, slowdowns of models and simulation, functions without parameters."""
+"""Comparisons that a researcher makes: mappings of tasks, slowdowns of models and simulation, functions of users."""
 
 import numpy as np
 import pytest

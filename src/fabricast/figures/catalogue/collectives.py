@@ -51,4 +51,12 @@ FIGURES = (
         "node counts (points) and forecast (lines). Above 64 nodes the forecast is not fitted: other jobs congest the "
         "network. Below: bus bandwidth of the largest size of each public machine with nodes of eight H100 or H200.",
     ),
+    Entry(
+        "pair_rates",
+        "Rates of single copies by model of the GPU",
+        lambda read, values: plots.plot_pair_rates(read("pair_rate")),
+        "Rates of single copies in one direction on public machines, one mark for each machine and path. Copies over "
+        "PCIe are direct, through host memory, or between host memory and a GPU (the faster direction). Machines of a "
+        "model differ by generation and lanes of the slot, and by the driver.",
+    ),
 )
