@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from fabricast.collectives.forecast import CollectiveForecast
     from fabricast.core.facts import Facts
     from fabricast.core.findings import Finding
+    from fabricast.diagnosis.bundle import Diagnosis
     from fabricast.machine.machine import Machine
 
 
@@ -69,6 +70,7 @@ OUTPUT = typer.Option("--output", "-o", help="Write the table to this .csv or .p
 FORMAT = typer.Option(
     "--format", help="Format of printed results: table (on a terminal), csv (on a pipe) or json.", show_default=False
 )
+_FORMATS_OF_DIAGNOSES = ("text", "json", "csv")
 WRITE_TUNER = typer.Option(help="Write the best choices for NCCL's example tuner plugin.", show_default=False)
 WRITE_GRAPH = typer.Option(help="Write the best ring order for NCCL_GRAPH_FILE.", show_default=False)
 
@@ -395,12 +397,28 @@ def diagnose(
     link: Annotated[str | None, LINK] = None,
     nic: Annotated[str | None, CARDS] = None,
     include_display: Annotated[bool, DISPLAY] = False,
+    format_: Annotated[
+        str, typer.Option("--format", help="Format: text, json (everything) or csv (the causes).")
+    ] = "text",
     verbose: Annotated[bool, VERBOSE] = False,
 ) -> None:
     """Name the causes of lost time on a machine; exit code 1 for causes and damaged files."""
     from fabricast.api.collectives import diagnose as diagnose_machine
+    from fabricast.core.errors import unknown_name
 
+    if format_ not in _FORMATS_OF_DIAGNOSES:
+        raise unknown_name("--format", format_, _FORMATS_OF_DIAGNOSES)
     diagnosis = diagnose_machine(files, gpu=gpu, cpu=cpu, link=link, nic=nic, include_display=include_display)
+    if format_ == "json":
+        typer.echo(json.dumps(diagnosis.as_dict(), indent=1, ensure_ascii=False))
+    elif format_ == "csv":
+        typer.echo(diagnosis.table.to_csv(index=False, lineterminator="\n"), nl=False)
+    else:
+        _print_diagnosis(diagnosis, verbose=verbose)
+    raise typer.Exit(code=1 if diagnosis.has_causes else 0)
+
+
+def _print_diagnosis(diagnosis: Diagnosis, *, verbose: bool) -> None:
     print_wrapped(str(diagnosis.verdict))
     for source in diagnosis.sources:
         print_wrapped(source)
@@ -416,7 +434,6 @@ def diagnose(
     if diagnosis.omitted:
         typer.echo(f"{diagnosis.omitted} further findings cost less")
     print_warnings(diagnosis.warnings, verbose=verbose)
-    raise typer.Exit(code=1 if diagnosis.has_causes else 0)
 
 
 def _integers(text: str | None) -> list[int] | None:

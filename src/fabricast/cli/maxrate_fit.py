@@ -133,7 +133,8 @@ def _dataset_lines(fit: DatasetFit, options: FitOptions) -> Iterator[str]:
         yield from _protocol_lines(fit.protocols)
         yield from _late_switch_lines(fit.protocols, cells[:, 0], convention)
     else:
-        yield f"  T = {FORMS[fit.model].formula}"
+        of_many = "k processes, " if counts[-1] > 1 else ""
+        yield f"  T = {FORMS[fit.model].formula}  ({of_many}messages of n bytes)"
         for name, value in regressor.parameters_.items():
             yield f"  {name:4} {_with_interval(value, intervals[name], *_UNITS[name[0]])}"
     yield from _smallest_lines(cells, times, convention, has_protocols=fit.protocols is not None)
@@ -141,7 +142,7 @@ def _dataset_lines(fit: DatasetFit, options: FitOptions) -> Iterator[str]:
     is_of_several = counts.size == 1 and counts[0] > 1
     rates = _rates_together(fit, counts, options) if missing or is_of_several else {}
     for count, (value, interval) in rates.items():
-        who = f"{count} processes together" if count > 1 else "1 process (isolated)"
+        who = f"{count} processes together" if count > 1 else "1 process alone"
         yield f"  {who}, long messages: {_with_interval(value, interval, 1e-9, 'GB/s')}"
     if convention == "windowed" and counts[-1] > 1:
         yield _message_rate(cells, times)
@@ -168,7 +169,7 @@ def _dataset_lines(fit: DatasetFit, options: FitOptions) -> Iterator[str]:
     yield f"  error: median {errors.median:.1%}, 90 % of times below {errors.p90:.1%}, largest {errors.largest:.1%}"
     yield from _fastest_line(fit, cells, times)
     if errors.median > _MISFIT or errors.p90 > _WIDE_MISFIT or errors.largest > _LARGEST_MISFIT:
-        yield "  the formula does not fit these times: fit protocols by themselves (--smallest-bytes, --largest-bytes)"
+        yield f"  the formula does not fit these times: {_misfit_reason(fit, cells, times)}"
     unseen = blocked_predictions(regressor, cells, times, cells[:, 1])
     if np.isfinite(unseen).all():
         yield f"  error on process counts left out of the fit: median {summarise(unseen, times).median:.1%}"
@@ -194,6 +195,25 @@ def _message_rate(cells: NDArray[np.float64], times: NDArray[np.float64]) -> str
     place = int(np.argmax(rates))
     size, count = size_text(float(cells[place, 0])), f"{cells[place, 1]:.0f}"
     return f"  messages: most measured {rates[place] / 1e6:.3g} million per second, of {count} processes at {size}"
+
+
+def _misfit_reason(fit: DatasetFit, cells: NDArray[np.float64], times: NDArray[np.float64]) -> str:
+    """Return what a formula lacks: a limit of messages per second if more processes send hardly more, or protocols."""
+    size = cells[:, 0].min()
+    of_size = cells[:, 0] == size
+    rates = dict(zip(cells[of_size, 1], cells[of_size, 1] / times[of_size], strict=True))
+    counts = sorted(rates)
+    is_limited = len(counts) > 1 and rates[counts[-1]] < rates[counts[-2]] * (counts[-1] / counts[-2]) ** _HARDLY_MORE
+    if fit.convention != "windowed" or not is_limited:
+        return "fit protocols by themselves (--smallest-bytes, --largest-bytes)"
+    # Above this size the bytes take longer than the messages; twice that size, rounded up, has little of both.
+    limit = max(rates.values())
+    node = max(float((cells[:, 0] * cells[:, 1] / times).max()), 1.0)
+    above = 2.0 ** np.ceil(np.log2(4 * node / limit))
+    return (
+        f"the node sends at most {limit / 1e6:.3g} million messages of {size_text(float(size))} per second, a limit "
+        f"that no formula has; '--smallest-bytes {above:.0f}' leaves small messages out"
+    )
 
 
 def _saturates(cells: NDArray[np.float64], times: NDArray[np.float64]) -> bool:
@@ -252,6 +272,8 @@ _SATURATES = 0.9
 _MISFIT, _WIDE_MISFIT, _LARGEST_MISFIT = 0.1, 0.25, 0.5
 #: Size in bytes of small messages, and share by which the time falls at a change of the protocol.
 _SMALL_BYTES, _FALL, _FIRST_FALL = 1024, 0.05, 64
+#: Power of the number of processes with which message rates grow at most if the node limits them.
+_HARDLY_MORE = 0.5
 _RATES = {"round_trip": "round trips", "one_way": "one-way messages", "windowed": "overlapping one-way messages"}
 #: Additional measurements that determine a parameter, by parameter.
 _ADVICE = {

@@ -20,7 +20,11 @@ _ORDERS = {"listed": "listed order", "random": "random order", "searched": "best
 def mapping_lines(found: RankMapping, *, is_written: bool) -> Iterator[str]:
     """Yield the times of the orders of hosts, what limits them, and what the best order gains."""
     yield f"{found.pattern}; {found.network}"
-    yield f"{'busiest link':14}" + "".join(f"{routing + ' ms':>13}" for routing in ROUTINGS) + "  with static routes"
+    yield (
+        f"{'order of hosts':14}"
+        + "".join(f"{routing + ' ms':>13}" for routing in ROUTINGS)
+        + "  busiest link with static routes"
+    )
     for order, rows in found.times.groupby("order", sort=False):
         times = rows.set_index("routing")["time_s"]
         link = rows.loc[rows["routing"] == "static", "busiest_link"].iloc[0]
@@ -31,7 +35,7 @@ def mapping_lines(found: RankMapping, *, is_written: bool) -> Iterator[str]:
         orders += " of consecutive ranks"
     elif found.same_ports:
         orders += " of hosts; other ranks on a node may send less"
-    yield f"port of a host {found.host_s * 1e3:.4g} ms, {orders}"
+    yield f"limit of the ports of hosts: {found.host_s * 1e3:.4g} ms, {orders}"
     yield from _slow_host_lines(found)
     gain = float(static["listed"] / static["searched"])
     if gain < _SAME:

@@ -66,6 +66,9 @@ class Quantity(StrEnum):
     CARD_STATE = "state of a network card"
     #: Number in Gbit/s of an active port, which is the subject.
     PORT_RATE = "rate of a port"
+    #: Number in Gbit/s of an Ethernet interface, which is the subject, and of a test over TCP.
+    INTERFACE_RATE = "rate of an interface"
+    TCP_RATE = "rate over TCP"
     #: Text: why an address of a RoCE port cannot be used; empty if it can. The subject is port and index.
     GID = "address of a RoCE port"
     #: Bytes: largest packet (MTU) of an interface that is up; the subject is its name and its hardware address.
@@ -142,6 +145,8 @@ class Fact:
         Unit; empty for values without one.
     kind : Kind
         Origin.
+    host : str
+        Host that the text names as the origin of its lines; empty for texts of one host.
     """
 
     quantity: Quantity
@@ -151,6 +156,7 @@ class Fact:
     subject: tuple[str, ...] = ()
     unit: str = ""
     kind: Kind = Kind.STATED
+    host: str = ""
 
 
 @dataclass(frozen=True)
@@ -173,8 +179,6 @@ class Block:
         Description of the content in a few words; empty for the default.
     reader : str
         Command that reads the content, if few do; empty otherwise.
-    host : str
-        Host that the text names as the origin of its lines; empty for texts of one host.
     """
 
     program: str
@@ -184,7 +188,11 @@ class Block:
     problems: tuple[InputError, ...] = ()
     text: str = ""
     reader: str = ""
-    host: str = ""
+
+    @property
+    def host(self) -> str:
+        """Host that the text names as the origin of its lines; empty for texts of one host."""
+        return self.facts[0].host if self.facts else ""
 
     @property
     def hint(self) -> str:

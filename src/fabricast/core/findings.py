@@ -25,6 +25,8 @@ class Finding:
         Range of sizes of collective operations that it affects, in bytes.
     origin : str
         File, and line if one is known; empty if it has none.
+    host, device : str
+        Host, and GPU, card or port that it is about; empty if the text names none, or several hosts.
     """
 
     cause: str
@@ -33,3 +35,5 @@ class Finding:
     gain: float
     sizes: tuple[float, float] | None = None
     origin: str = ""
+    host: str = ""
+    device: str = ""

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from html import escape
+from typing import Any
+
+import pandas as pd
 
 from fabricast.collectives.diagnosis import STOCK_DRIVER, has_stock_driver
 from fabricast.core.errors import InputError
@@ -17,6 +20,7 @@ from fabricast.diagnosis.matrices import are_over_direct_links, names_model
 from fabricast.diagnosis.measured import without_refuted_links
 from fabricast.diagnosis.messages import (
     agreement,
+    alike_operations,
     count_of_files,
     different_paths,
     has_unknown_pairs,
@@ -25,7 +29,13 @@ from fabricast.diagnosis.messages import (
     slow_message_files,
 )
 from fabricast.diagnosis.mpi_problems import mpi_notes, mpi_problems
-from fabricast.diagnosis.ports import compare_with_ports, messages_over_tcp, unequal_packets, unusable_addresses
+from fabricast.diagnosis.ports import (
+    compare_tcp_with_interfaces,
+    compare_with_ports,
+    messages_over_tcp,
+    unequal_packets,
+    unusable_addresses,
+)
 from fabricast.diagnosis.ranking import ranked
 from fabricast.diagnosis.runs import slow_runs
 from fabricast.diagnosis.settings import switched_off_links
@@ -132,6 +142,44 @@ class Diagnosis:
         ]
 
     @property
+    def table(self) -> pd.DataFrame:
+        """Causes as a table: cause, text, host, device, file, line (0: none), remedy, and gain, which sorts them.
+
+        Host and device are empty where the files name none.
+        """
+        rows = []
+        for one in self.findings:
+            file, _, line = one.origin.rpartition(":")
+            has_line = line.isdigit() and bool(file)
+            rows.append(
+                {
+                    "cause": one.cause,
+                    "text": one.text,
+                    "host": one.host,
+                    "device": one.device,
+                    "file": file if has_line else one.origin,
+                    "line": int(line) if has_line else 0,
+                    "remedy": one.remedy,
+                    "gain": one.gain,
+                }
+            )
+        columns = ["cause", "text", "host", "device", "file", "line", "remedy", "gain"]
+        return pd.DataFrame(rows, columns=columns)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return verdict, causes, statements, notes, sources and warnings as values of JSON."""
+        return {
+            "verdict": self.verdict.kind.value,
+            "text": self.verdict.text,
+            "causes": self.table.to_dict("records"),
+            "further_causes": self.omitted,
+            "statements": list(self.statements),
+            "notes": list(self.notes),
+            "sources": list(self.sources),
+            "warnings": [{"code": one.code.value, "text": one.text} for one in self.warnings],
+        }
+
+    @property
     def has_causes(self) -> bool:
         """Whether there is a cause of lost time or a damaged file: exit code 1 of the command.
 
@@ -154,9 +202,11 @@ def diagnose_facts(facts: Facts, options: MachineOptions) -> Diagnosis:
     answers.findings += mpi_problems(facts)
     answers.findings += [*slow_message_files(facts), *longer_than_larger(facts), *late_rendezvous(facts), *of_fabric]
     answers.within += agreement(facts)
+    answers.notes += alike_operations(facts)
     answers.notes += different_paths(facts)
     answers.findings += messages_over_tcp(facts)
     compare_with_ports(facts, answers)
+    compare_tcp_with_interfaces(facts, answers)
     answers.damaged += damaged_fabrics
     answers.statements += [*stated(facts), *mpi_notes(facts)]
     machine: Machine | None = None

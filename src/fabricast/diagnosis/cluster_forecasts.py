@@ -219,8 +219,7 @@ def _stated_cards(facts: Facts) -> str | None:
     """
     of_host: dict[tuple[str, ...], Counter[float]] = {}
     for fact in facts.of(Quantity.PORT_RATE):
-        host = fact.subject[0].split(" ")[:-3]
-        of_host.setdefault((fact.place.path, *host), Counter())[fact.value] += 1
+        of_host.setdefault((fact.place.path, fact.host), Counter())[fact.value] += 1
     found = Counter(max(rates.items(), key=lambda item: (item[1], item[0])) for rates in of_host.values())
     if not found or 2 * max(found.values()) <= found.total():
         return None

@@ -150,6 +150,22 @@ def agreement(facts: Facts) -> Iterator[str]:
             )
 
 
+def alike_operations(facts: Facts) -> Iterator[str]:
+    """Yield the operations whose times are alike in all files, with the largest difference."""
+    for files in _tests(facts):
+        sizes = _common_sizes(files)
+        if not sizes or not _is_operation(files):
+            continue
+        most = max(float(one.max()) for one in _ratios(files, sizes).values())
+        if most <= _LATE:
+            size = sizes[-1]
+            test, time = _name_of(next(iter(files.values()))[size]), _in_time(files, list(files), size)
+            yield (
+                f"{len(files)} {_kind(files)}s of {test} agree within {100 * (most - 1):.1f} %: {time} at "
+                f"{size_text(size)}"
+            )
+
+
 def longer_than_larger(facts: Facts) -> Iterator[Finding]:
     """Yield the operations of which small sizes last longer than larger ones, the worst of each test."""
     for files in _tests(facts):

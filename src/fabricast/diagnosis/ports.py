@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 
 from fabricast.core.facts import Fact, Facts, Quantity
 from fabricast.core.findings import Finding
 from fabricast.core.number_text import duration_text, size_text
+from fabricast.core.short_text import listed
 from fabricast.diagnosis.answers import Answers
 from fabricast.diagnosis.messages import each_way
 from fabricast.diagnosis.weights import ACCESS, MINOR, SYMPTOM
@@ -25,6 +27,9 @@ _OVER_TCP = (
 #: Program whose messages always pass through a network card.
 _OVER_CARDS = "perftest"
 _BYTES_PER_GBIT = 1.25e8
+#: Rates of Ethernet in Gbit/s, and that of one stream of TCP, which a processor limits.
+_ETHERNET, _ONE_STREAM = (1, 2.5, 5, 10, 25, 40, 50, 100, 200), "20 to 40"
+_MOST_NAMES = 4
 _REMEDY = (
     "check PCIe generation and width of the card ('sudo lspci -vv', LnkSta), the NUMA node of process and memory, the "
     "MTU ('ibv_devinfo', active_mtu), and the same test with more queue pairs (-q 4) or processes"
@@ -77,11 +82,23 @@ def _rate_of(facts: Facts, message: Fact) -> float:
 
 def _ports_of_host(facts: Facts) -> int:
     """Return the number of active ports of a host, the largest of several hosts."""
-    hosts = Counter(
-        (fact.place.path, fact.subject[0].rpartition(" port ")[0].rpartition(" ")[0])
-        for fact in facts.of(Quantity.PORT_RATE)
-    )
-    return max(hosts.values())
+    return max(Counter((fact.place.path, fact.host) for fact in facts.of(Quantity.PORT_RATE)).values())
+
+
+def slow_ports(facts: Facts) -> Iterator[Fact]:
+    """Yield the state of active ports that are slower than most of their kind in the same file."""
+    kinds: dict[tuple[str, ...], list[Fact]] = {}
+    for fact in facts.of(Quantity.PORT_RATE):
+        kinds.setdefault((fact.place.path, *fact.subject[1:]), []).append(fact)
+    for same in kinds.values():
+        rates = Counter(float(fact.value) for fact in same)
+        # The highest of equally frequent rates.
+        usual = max(rates, key=lambda rate: (rates[rate], rate))
+        others = "most ports" if rates[usual] > 1 else "another port"
+        for fact in same:
+            if fact.value < usual:
+                state = f"runs at {fact.value:g} Gbit/s, {others} at {usual:g} Gbit/s"
+                yield replace(fact, quantity=Quantity.CARD_STATE, value=state)
 
 
 def _is_late(fact: Fact) -> bool:
@@ -101,6 +118,31 @@ def messages_over_tcp(facts: Facts) -> Iterator[Finding]:
         weight = ACCESS if has_ports else MINOR
         yield Finding("messages_over_tcp", f"{fact.value}{more}", _OVER_TCP, weight, origin=str(fact.place))
         return
+
+
+def compare_tcp_with_interfaces(facts: Facts, answers: Answers) -> None:
+    """Add whether tests over TCP reach the rate of the interfaces, if all have one."""
+    rates = set(facts.values(Quantity.INTERFACE_RATE))
+    if len(rates) != 1:
+        return
+    gbit_s = float(rates.pop())
+    names = listed(list(dict.fromkeys(fact.subject[0] for fact in facts.of(Quantity.INTERFACE_RATE))), _MOST_NAMES)
+    for fact in facts.of(Quantity.TCP_RATE):
+        share = fact.value / gbit_s
+        text = f"TCP reaches {fact.value:.3g} Gbit/s, {100 * share:.0f} % of the {gbit_s:g} Gbit/s of {names}"
+        if share >= _SLOW:
+            if share <= _MOST:
+                answers.within.append(text)
+            continue
+        slower = next((one for one in _ETHERNET if one < gbit_s and 0.9 * one <= fact.value <= one), None)
+        is_single = "one stream" in fact.subject
+        if slower is not None:
+            text += f", as over a link of {slower:g} Gbit/s"
+        elif is_single:
+            text += f" (one stream; processors limit it to about {_ONE_STREAM} Gbit/s)"
+        remedy = "find the interface of the route ('ip route get ADDRESS') and the slowest link of the path"
+        remedy += ", and test several streams (iperf3 -P 8)" if is_single else ""
+        answers.findings.append(Finding("below_interface_rate", text, remedy, MINOR, origin=str(fact.place)))
 
 
 def unusable_addresses(facts: Facts) -> Iterator[Finding]:
@@ -141,7 +183,8 @@ def unequal_packets(facts: Facts) -> Iterator[Finding]:
         sizes = {fact.value: fact for fact in hosts.values()}
         if len(sizes) > 1:
             low, high = sizes[min(sizes)], sizes[max(sizes)]
-            text = f"{name} sends packets (MTU) of {low.value} bytes on one host and of {high.value} on another"
+            places = low.host or "one host", high.host or "another"
+            text = f"{name} sends packets (MTU) of {low.value} bytes on {places[0]} and of {high.value} on {places[1]}"
             remedy = f"set one MTU on all hosts and switches: ip link set {name} mtu {high.value}"
             yield Finding("unequal_packets", f"{text} ({high.place})", remedy, ACCESS, origin=str(low.place))
 

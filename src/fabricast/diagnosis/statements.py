@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from fabricast.core.facts import Block, Fact, Facts, Quantity
 from fabricast.core.findings import Finding
 from fabricast.core.short_text import listed, shortened
 from fabricast.diagnosis.known_problem import KnownProblem
 from fabricast.diagnosis.nccl_problems import CARD_FAILED, NO_VERBS, OFI_FAILED, OFI_REFUSED, known_problem
+from fabricast.diagnosis.ports import slow_ports
 from fabricast.diagnosis.settings import SWITCHED_OFF
 from fabricast.diagnosis.weights import ACCESS, FIRST, LINK, MINOR, SYMPTOM
 from fabricast.inputs.gpus import gpu_model, is_known_gpu
@@ -27,7 +28,14 @@ _AFTER_THROTTLING = "check cooling, power cables and power supply; 'nvidia-smi -
 _AFTER_CABLES = "check cable, transceiver and port of the switch ('ibstat', 'mlxlink -d DEVICE')"
 #: Advice for network cards by words of their state; that for cables otherwise.
 _AFTER_CARDS = {
-    "counted errors": "clear the counters ('perfquery -R'), compare them after an hour, then replace cable or module",
+    "rx_discards": (
+        "read the counters again after an hour: errors of CRC and symbols are of cable or module, discards are of "
+        "congestion (flow control: PFC, ECN)"
+    ),
+    "counted errors": (
+        "read the counters again after an hour ('perfquery -R' clears those of InfiniBand): if they grow, replace "
+        "cable or module"
+    ),
     "supports": "check cable, port of the switch and 'ethtool' on both sides (autonegotiation, forced speeds)",
     "of PCIe": "check slot, riser, bifurcation and the PCIe generation in the BIOS ('sudo lspci -vv', LnkSta)",
     "power": "check the power cables of the card, and the power limit of its slot in the BIOS",
@@ -68,6 +76,8 @@ _CHECK_DIRECT_COPIES = (
     "test with NCCL_P2P_DISABLE=1, between hosts with NCCL_NET_GDR_LEVEL=0; then check IOMMU, ACS, driver, GPUs of "
     "several models, and 'nvidia-smi -q' (errors, retired pages)"
 )
+#: Most hosts that are named in front of a statement.
+_MOST_HOSTS = 3
 _CHECK_DATA = (
     "run it with another transport (UCX_TLS=ud,self, or TCP) and without direct copies of GPU memory; then check the "
     "versions of MPI and drivers, and memory errors"
@@ -145,7 +155,9 @@ def stated_causes(facts: Facts) -> Iterator[Finding]:
             continue
         is_between = fact.subject[0] == "stopped" and fact.place.path in of_hosts
         weight, remedy = _CAUSES["stopped between hosts" if is_between else fact.subject[0]]
-        yield Finding(fact.subject[0].partition(" ")[0], fact.value, remedy, weight, origin=str(fact.place))
+        text = f"{fact.host}: {fact.value}" if fact.host else fact.value
+        cause = fact.subject[0].partition(" ")[0]
+        yield Finding(cause, text, remedy, weight, origin=str(fact.place), host=fact.host)
 
 
 def wrong_results(facts: Facts) -> Iterator[Finding]:
@@ -260,22 +272,25 @@ def _gpu_state(block: Block, value: str, same: list[Fact]) -> Finding:
         # It explains measured rates, which corrected errors do not.
         weight = LINK + 0.3
     cause = "gpu_errors" if is_error else "gpu_throttled"
-    return Finding(cause, f"{who}: {value}", remedy, weight, origin=str(same[0].place))
+    device = ", ".join(names)
+    return Finding(cause, f"{who}: {value}", remedy, weight, origin=str(same[0].place), host=block.host, device=device)
 
 
 def card_states(facts: Facts) -> Iterator[Finding]:
     """Yield ports of network cards that are down or slow."""
-    for host, fact in [(block.host, fact) for block in facts.blocks for fact in block.of(Quantity.CARD_STATE)]:
+    for fact in [*facts.of(Quantity.CARD_STATE), *slow_ports(facts)]:
         is_down = fact.value.startswith("is ")
         remedy = next((text for word, text in _AFTER_CARDS.items() if word in fact.value), _AFTER_CABLES)
         if is_down and remedy == _AFTER_CABLES:
             remedy += "; a port that no job should use may stay down"
         yield Finding(
             "network_port",
-            f"{host} {fact.subject[0]} {fact.value}".lstrip(),
+            f"{fact.host} {fact.subject[0]} {fact.value}".lstrip(),
             remedy,
             ACCESS if is_down else LINK,
             origin=str(fact.place),
+            host=fact.host,
+            device=fact.subject[0],
         )
 
 
@@ -292,9 +307,9 @@ def _is_limit_of_all(block: Block) -> bool:
     return len(limited) == len({fact.subject for fact in block.of(Quantity.GPU_MODEL)})
 
 
-def _on(block: Block) -> str:
-    """Return the host of a block in front of its statements, if the text names it."""
-    return f"{block.host}: " if block.host else ""
+def _on(hosts: Sequence[str]) -> str:
+    """Return the hosts in front of what is the same on them, if the text names them."""
+    return f"{listed(hosts, _MOST_HOSTS)}: " if hosts else ""
 
 
 def stated(facts: Facts) -> Iterator[str]:
@@ -307,6 +322,8 @@ def stated(facts: Facts) -> Iterator[str]:
         if card:
             yield f"{card} ({fact.place})"
     lines: dict[str, str] = {}
+    #: Place of each statement by host.
+    of_hosts: dict[str, dict[str, str]] = {}
     for fact in facts.of(Quantity.COLLECTIVE):
         table: NcclTestsTable = fact.value
         if table.library is not None and not any(log.version for log in facts.values(Quantity.NCCL_RUN)):
@@ -319,10 +336,11 @@ def stated(facts: Facts) -> Iterator[str]:
             is_capped = any(CAPPED in fact.value for fact in block.of(Quantity.NOTE))
             what = "errors" if is_capped else "errors or throttling"
             gpus = "1 GPU" if count == 1 else f"{count} GPUs"
-            lines.setdefault(f"{_on(block)}{gpus} without {what}", block.place.path)
-    for block in facts.blocks:
-        for fact in block.of(Quantity.NOTE):
-            lines.setdefault(f"{_on(block)}{fact.value}", str(fact.place))
+            of_hosts.setdefault(f"{gpus} without {what}", {}).setdefault(block.host, block.place.path)
+    for fact in facts.of(Quantity.NOTE):
+        of_hosts.setdefault(fact.value, {}).setdefault(fact.host, str(fact.place))
+    for text, places in of_hosts.items():
+        lines.setdefault(f"{_on([host for host in places if host])}{text}", next(iter(places.values())))
     models = Counter[str]()
     for block in facts.blocks:
         models |= Counter(_model_name(fact.value) for fact in block.of(Quantity.GPU_MODEL))

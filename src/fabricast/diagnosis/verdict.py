@@ -32,7 +32,7 @@ AGREE = " agree: "
 #: Words of a statement about times below the whole range.
 FASTER = "times as fast as the shortest forecast"
 #: Causes that another reason than a fault may explain, such as the path between two hosts.
-POSSIBLE = ("slow_messages", "late_messages", "below_port_rate", "messages_over_tcp")
+POSSIBLE = ("slow_messages", "late_messages", "below_port_rate", "below_interface_rate", "messages_over_tcp")
 #: Causes that files state, which no measurement shows.
 _OF_FILES = ("mpi_warning", "nccl_warning", "registered_memory", WarningCode.NO_PEER_ACCESS)
 

@@ -149,11 +149,13 @@ def _of_slurm(path: Path, text: str, rate: float, oversubscription: float, *, is
         for child in one.switches
     ]
     title = f"{path.name}: {len(names)} switches, {len(hosts):,} hosts"
-    stated = (
-        f"Slurm counts no cables: the links above a switch have {1 / oversubscription:.3g} of the rate of its hosts"
+    share = (
+        "as much as its hosts together" if oversubscription == 1 else f"{1 / oversubscription:.3g} of its hosts' rate"
     )
+    unused = ("LinkSpeed has no unit in Slurm and is not used",) if "linkspeed" in text.lower() else ()
     assumed = (
-        f"{stated}; state yours with --oversubscription",
+        f"Slurm counts no cables: the links above a switch carry {share}; state yours with --oversubscription",
+        *unused,
         *(_rate_assumed(rate, "the only port of each host") if is_assumed else ()),
     )
     return network_of_cables(title, hosts, names, cables, assumed)

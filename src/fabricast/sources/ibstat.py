@@ -30,10 +30,6 @@ _RDMA_LINK = re.compile(
 )
 _STATES = {"ACTIVE": "Active", "DOWN": "Down", "INIT": "Initializing", "ARMED": "Armed"}
 _PHYSICAL = {"LINK_UP": "LinkUp", "DISABLED": "Disabled", "POLLING": "Polling", "SLEEP": "Sleep"}
-#: Fields of ibv_devinfo, whose names are no hosts.
-_WORDS_BEFORE_COLONS = ("hca_id", "port", "state", "phys_state", "link_layer", "active_width", "active_speed")
-#: Host in front of the lines of pdsh and clush.
-_OF_HOST = re.compile(r"^([A-Za-z][\w.-]{0,60}):(?: |(?=\t))(.*)")
 
 
 @dataclass
@@ -61,33 +57,24 @@ def _is_report(text: Text) -> bool:
     if not any(word in text.raw for word in ("CA type:", "Infiniband device '", "hca_id:", " physical_state ")):
         return False
     starts = (_CARD, _STATUS_PORT, _DEVINFO_CARD, _RDMA_LINK)
-    return any(start.match(line) for _, _, line in _lines(text) for start in starts)
-
-
-def _lines(text: Text) -> Iterator[tuple[int, str, str]]:
-    """Yield number, host and text of the lines; the host is empty where they have none."""
-    for number, line in text.lines():
-        match = _OF_HOST.match(line)
-        is_host = match is not None and match[1] not in _WORDS_BEFORE_COLONS
-        yield (number, f"{match[1]} ", match[2]) if match is not None and is_host else (number, "", line)
+    return any(start.match(line) for _, line in text.lines() for start in starts)
 
 
 def _ports(text: Text) -> list[_Port]:
     ports, listed = list[_Port](), list[tuple[str, int]]()
-    # The lines of several hosts may alternate.
-    cards, images, last = dict[str, str](), dict[str, str](), dict[str, _Port]()
-    for number, host, line in _lines(text):
+    card = image = ""
+    last: _Port | None = None
+    for number, line in text.lines():
         if (match := _CARD.match(line)) is not None:
-            cards[host], images[host] = f"{host}{match[1]}", ""
+            card, image = match[1], ""
         elif (match := _IMAGE.match(line)) is not None:
-            images[host] = match[1]
+            image = match[1]
         elif (match := _STATUS_PORT.match(line)) is not None:
-            last[host] = _Port(f"{host}{match[1]} port {match[2]}", number, {})
-            ports.append(last[host])
+            last = _Port(f"{match[1]} port {match[2]}", number, {})
+            ports.append(last)
         elif (match := _DEVINFO_CARD.match(line)) is not None:
-            cards[host], images[host] = f"{host}{match[1]}", ""
-            last.pop(host, None)
-            listed.append((cards[host], number))
+            card, image, last = match[1], "", None
+            listed.append((card, number))
         elif (match := _RDMA_LINK.match(line)) is not None:
             fields = {
                 "State": _STATES.get(match[3], ""),
@@ -96,20 +83,19 @@ def _ports(text: Text) -> list[_Port]:
             fields["Link layer"] = "Ethernet" if " netdev " in match[5] else ""
             # A port without state (NOP) has no link of its own.
             if fields["State"]:
-                ports.append(_Port(f"{host}{match[1]} port {match[2]}", number, fields, has_rate=False))
-        elif host in cards and (match := _PORT.match(line) or _DEVINFO_PORT.match(line)) is not None:
-            image = images.get(host)
-            fields = {"System image GUID": f"{host}{image}"} if image else {}
-            last[host] = _Port(f"{cards[host]} port {match[1]}", number, fields, has_rate=match.re is _PORT)
-            ports.append(last[host])
-        elif (match := _DEVINFO_FIELD.match(line)) is not None and (
-            match[1] == "sys_image_guid" or (host in last and not last[host].has_rate)
-        ):
-            _add_devinfo(last.get(host), images, host, match[1], match[2])
-        elif host in last and (match := _STATUS_FIELD.match(line)) is not None:
-            last[host].fields.setdefault(_NAMES[match[1]], match[2].capitalize())
-        elif host in last and (match := _FIELD.match(line)) is not None:
-            last[host].fields.setdefault(match[1], match[2])
+                ports.append(_Port(f"{match[1]} port {match[2]}", number, fields, has_rate=False))
+        elif card and (match := _PORT.match(line) or _DEVINFO_PORT.match(line)) is not None:
+            fields = {"System image GUID": image} if image else {}
+            last = _Port(f"{card} port {match[1]}", number, fields, has_rate=match.re is _PORT)
+            ports.append(last)
+        elif (match := _DEVINFO_FIELD.match(line)) is not None and match[1] == "sys_image_guid":
+            image = match[2]
+        elif match is not None and last is not None and not last.has_rate:
+            _add_devinfo(last, match[1], match[2])
+        elif last is not None and (match := _STATUS_FIELD.match(line)) is not None:
+            last.fields.setdefault(_NAMES[match[1]], match[2].capitalize())
+        elif last is not None and (match := _FIELD.match(line)) is not None:
+            last.fields.setdefault(match[1], match[2])
     for name, number in listed:
         if not any(port.name.startswith(f"{name} port ") for port in ports):
             # The file ends within the card.
@@ -117,13 +103,11 @@ def _ports(text: Text) -> list[_Port]:
     return ports
 
 
-def _add_devinfo(port: _Port | None, images: dict[str, str], host: str, name: str, value: str) -> None:
-    """Add a field of ibv_devinfo to its port, or to the card above its ports."""
-    if name == "sys_image_guid":
-        images[host] = value
-    elif port is not None and name == "state":
+def _add_devinfo(port: _Port, name: str, value: str) -> None:
+    """Add a field of ibv_devinfo to its port."""
+    if name == "state":
         port.fields.setdefault("State", _STATES.get(value.removeprefix("PORT_"), value))
-    elif port is not None:
+    else:
         port.fields.setdefault({"phys_state": "Physical state", "link_layer": "Link layer"}.get(name, name), value)
 
 
@@ -143,7 +127,14 @@ def _read(text: Text) -> Iterator[Reading]:
         known.fields = {**port.fields, **known.fields}
     ports = list(named.values())
     rates = [
-        text.fact(Quantity.PORT_RATE, port.rate, port.line, "ibstat", subject=(port.name,), unit="Gbit/s")
+        text.fact(
+            Quantity.PORT_RATE,
+            port.rate,
+            port.line,
+            "ibstat",
+            subject=(port.name, port.fields.get("Link layer", "")),
+            unit="Gbit/s",
+        )
         for port in ports
         if port.is_active and port.rate
     ]
@@ -153,37 +144,27 @@ def _read(text: Text) -> Iterator[Reading]:
 
 
 def _states(text: Text, ports: list[_Port]) -> Iterator[Fact]:
-    """Yield ports that are down, and ports that are slower than most active ones of their kind."""
-    for layer in dict.fromkeys(port.fields.get("Link layer", "") for port in ports):
-        same = [port for port in ports if port.fields.get("Link layer", "") == layer]
-        rates = Counter(port.rate for port in same if port.is_active and port.rate)
-        for port in same:
-            physical = port.fields.get("Physical state", "")
-            is_unused = physical == "Disabled" and layer == "Ethernet" and any(one.is_active for one in ports)
-            if not port.is_active and is_unused and not port.has_rate:
-                note = f"{port.name} is Down and disabled, as unused ports of Ethernet are"
-                yield text.fact(Quantity.NOTE, note, port.line, "ibstat")
-            elif not port.is_active and physical == "Disabled" and _has_active_sibling(port, ports):
-                note = f"{port.name} is Down and disabled, another port of this card is active"
-                yield text.fact(Quantity.NOTE, note, port.line, "ibstat")
-            elif not port.is_active:
-                state = f"is {port.fields['State']}{f' ({physical})' if physical else ''}"
-                yield text.fact(Quantity.CARD_STATE, state, port.line, "ibstat", subject=(port.name,))
-            elif len(rates) > 1 and 0 < port.rate < (usual := _usual(rates)):
-                others = "most ports" if rates[usual] > 1 else "another port"
-                state = f"runs at {port.rate:g} Gbit/s, {others} at {usual:g} Gbit/s"
-                yield text.fact(Quantity.CARD_STATE, state, port.line, "ibstat", subject=(port.name,))
+    """Yield ports that are down; of those that are off, only a note if they are unused."""
+    for port in ports:
+        if port.is_active:
+            continue
+        layer, physical = port.fields.get("Link layer", ""), port.fields.get("Physical state", "")
+        is_unused = physical == "Disabled" and layer == "Ethernet" and any(one.is_active for one in ports)
+        if is_unused and not port.has_rate:
+            note = f"{port.name} is Down and disabled, as unused ports of Ethernet are"
+            yield text.fact(Quantity.NOTE, note, port.line, "ibstat")
+        elif physical == "Disabled" and _has_active_sibling(port, ports):
+            note = f"{port.name} is Down and disabled, another port of this card is active"
+            yield text.fact(Quantity.NOTE, note, port.line, "ibstat")
+        else:
+            state = f"is {port.fields['State']}{f' ({physical})' if physical else ''}"
+            yield text.fact(Quantity.CARD_STATE, state, port.line, "ibstat", subject=(port.name,))
 
 
 def _has_active_sibling(port: _Port, ports: list[_Port]) -> bool:
     """Return whether another port of the same card is active."""
     image = port.fields.get("System image GUID")
     return image is not None and any(one.is_active and one.fields.get("System image GUID") == image for one in ports)
-
-
-def _usual(rates: Counter[float]) -> float:
-    """Return the rate of most ports; the highest of equally frequent ones."""
-    return max(rates, key=lambda rate: (rates[rate], rate))
 
 
 def _words(ports: list[_Port]) -> str:
@@ -203,4 +184,5 @@ FORMAT = Format(
     _read,
     "ibstat.txt",
     versions="also `ibstatus`, `ibv_devinfo`, `rdma link`, and hosts by pdsh: ports that are down or slow",
+    is_per_host=True,
 )

@@ -35,6 +35,8 @@ _COUNTER = re.compile(
 #: Interfaces that are no network cards.
 _VIRTUAL = re.compile(r"lo|docker\d|veth|br-|virbr|cali|flannel|cni|dummy|tun|tap|kube-|cilium|vxlan|nodelocaldns|wg\d")
 _MOST_LISTED = 8
+#: Counters of errors, with the count from which they are no accident.
+_MOST_COUNTS = ((re.compile("crc|symbol_err|fcs|discards_phy"), 1000), (re.compile("link_down"), 3))
 
 
 @dataclass
@@ -109,6 +111,7 @@ def _read(text: Text) -> Iterator[Reading]:
     if cards:
         facts.append(text.fact(Quantity.NOTE, _words(cards), cards[0].line, _PROGRAM))
     if counters:
+        facts += _high(text, counters, interfaces)
         words = listed([f"{name} {value}" for _, name, value in counters], _MOST_LISTED)
         note = f"counters of network cards since their start that are not 0: {words}"
         facts.append(text.fact(Quantity.NOTE, note, counters[0][0], _PROGRAM))
@@ -120,6 +123,20 @@ def _read(text: Text) -> Iterator[Reading]:
     yield Reading(facts)
 
 
+def _high(text: Text, counters: list[tuple[int, str, str]], interfaces: list[_Interface]) -> Iterator[Fact]:
+    """Yield the card whose counters of errors are high."""
+    high = [
+        (number, f"{name} {int(value):,}")
+        for number, name, value in counters
+        for words, count in _MOST_COUNTS
+        if words.search(name) and int(value) >= count
+    ]
+    if high:
+        state = f"has counted errors since its start: {listed([words for _, words in high], _MOST_LISTED)}"
+        subject = (interfaces[0].name if len(interfaces) == 1 else "a network card",)
+        yield text.fact(Quantity.CARD_STATE, state, high[0][0], "ethtool", subject=subject)
+
+
 def _facts(text: Text, one: _Interface) -> Iterator[Fact]:
     """Yield the packet size, the rate and the faults of an interface."""
     if one.is_up and not _VIRTUAL.match(one.name):
@@ -127,6 +144,11 @@ def _facts(text: Text, one: _Interface) -> Iterator[Fact]:
     if one.mbit_s:
         words = f"{one.name} runs at {one.mbit_s / 1e3:g} Gbit/s"
         yield text.fact(Quantity.NOTE, words, one.speed_line, _PROGRAM)
+        if not one.is_down:
+            gbit_s = one.mbit_s / 1e3
+            yield text.fact(
+                Quantity.INTERFACE_RATE, gbit_s, one.speed_line, "ethtool", subject=(one.name,), unit="Gbit/s"
+            )
     fastest = max(one.supported, default=0)
     state = ""
     if one.is_down:
@@ -155,4 +177,5 @@ FORMAT = Format(
     _read,
     "interfaces.txt",
     versions="also `ifconfig`, `ethtool`, `ethtool -S`: slow links, packet sizes (MTU) that differ, counters",
+    is_per_host=True,
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from fabricast.core.facts import Content, Fact, Quantity
+from fabricast.core.facts import Content, Fact, Kind, Quantity
 from fabricast.sources.text import Format, Reading, Text
 
 _PROGRAM = "iperf3"
@@ -65,6 +65,8 @@ def _facts(text: Text, rows: list[tuple[int, re.Match[str]]]) -> Iterator[Fact]:
     words = f"iperf: {gbit_s:.3g} Gbit/s for {_seconds(match):g} s"
     words += f", {again:,} segments of TCP sent again" if again else ""
     yield text.fact(Quantity.NOTE, words, number, _PROGRAM)
+    streams = "all streams" if match[1] == "SUM" else "one stream"
+    yield text.fact(Quantity.TCP_RATE, gbit_s, number, _PROGRAM, subject=(streams,), unit="Gbit/s", kind=Kind.MEASURED)
     segments = float(match[4]) * _BINARY[match[5]] / _SEGMENT_BYTES
     if segments > 0.0 and again > _LOSSY * segments:
         share = min(again / segments, 1.0)

@@ -6,14 +6,16 @@ import re
 from collections.abc import Iterator
 
 from fabricast.core.facts import Content, Fact, Quantity
+from fabricast.core.short_text import listed
 from fabricast.sources.text import Format, Reading, Text
 
 #: Messages on one line: of UCX, Open MPI, libfabric, launchers and perftest.
 _MESSAGES = (
-    re.compile(r"UCX\s+(?:ERROR|Fatal:?)\s+(.+)"),
+    # The line about the queue of an error follows it: "RC QP 0x4a1 wqe[12]: SEND".
+    re.compile(r"UCX\s+(?:ERROR|Fatal:?)\s+(?!\s|\w+ QP 0x\w+ wqe)(.+)"),
     re.compile(r"UCX\s+WARN\s+((?:transport|network device) '.{1,60}' is not available.*)"),
     # Lines about the queue of an error follow it: "DCI QP 0xd16 wqe[3]: SEND".
-    re.compile(r"ib_mlx5_log\.c:\d{1,6}\s+(?:FATAL: )?(?!\s|\w+ QP 0x\w+ wqe)(.+)"),
+    re.compile(r"ib_mlx5_log\.c:\d{1,6}\s+(?:FATAL: )?(?!\s|(?:UCX\s+ERROR\s+)?\w+ QP 0x\w+ wqe)(.+)"),
     re.compile(r" QP 0x\w+ wqe.{0,120} (sgix \d{1,4} dgid fe80::\S+)"),
     re.compile(r"cma_ep\.c:\d{1,6}\s+(process_vm_readv.+)"),
     re.compile(r"(Read -1, expected \d{1,15}, errno ?= ?1\b)"),
@@ -69,6 +71,11 @@ _PROVIDER = re.compile(r"MPI startup\(\): libfabric provider: (\S{1,40})")
 _OVER_TCP = ("tcp", "sockets")
 #: Summary of Cray MPICH about its network.
 _TIMEOUTS = re.compile(r"MPICH Slingshot Network Summary: ([1-9]\d{0,12}) network timeouts")
+#: Line of --report-bindings of Open MPI, before and since version 5.
+_BINDING = re.compile(
+    r"\[([A-Za-z][\w.-]{0,200}):\d{1,10}\] (?:MCW rank|Rank) (\d{1,7}) bound to "
+    r"(?:socket (\d{1,3})\[core|package\[(\d{1,3})\])"
+)
 _DETAIL = re.compile(r"\s*(?:(?:Message|Error):\s+|Remote daemon: .{0,80}?(?=on node ))(\S.*)")
 _LOCAL_HOST = re.compile(r"\s*(?:Local host|Process 1 \(.{0,80}?\) is on host):\s+(\S+)")
 _BOX_ENDS = re.compile(r"-{40}")
@@ -134,12 +141,14 @@ _WORDS = (
     "Primary job",
     "signal",
     "----------",
+    " bound to ",
     "libfabric provider",
     "Network Summary",
     _PART_OF_MEMORY,
     "Registerable memory:",
 )
 _MOST_PROBLEMS = 20
+_MOST_BINDINGS = 4
 _LONGEST_PROBLEM = 400
 
 
@@ -160,7 +169,7 @@ def _is_log(text: Text) -> bool:
         return False
     if _NAMELESS in text.raw:
         return True
-    others = (_BOX, _OLD_TRANSPORT, _PROVIDER, _TIMEOUTS, _REGISTERED)
+    others = (_BINDING, _BOX, _OLD_TRANSPORT, _PROVIDER, _TIMEOUTS, _REGISTERED)
     return any(
         _message(line) is not None or any(one.search(line) for one in others) for _, line in text.lines(_may_be_error)
     )
@@ -207,11 +216,33 @@ def _read(text: Text) -> Iterator[Reading]:
     old = next((number for number, line in lines if _OLD_TRANSPORT.match(line)), None)
     if old is not None:
         facts.append(text.fact(Quantity.NOTE, _OLD_TRANSPORT_NOTE, old, "MPI"))
+    facts += _bindings(text, lines)
     nameless = next((number for number, line in lines if _NAMELESS in line), None)
     if nameless is not None:
         facts.append(text.fact(Quantity.NOTE, _NAMELESS_NOTE, nameless, "torch.distributed"))
     facts += [*_of_network(text, lines), *_of_memory(text, lines)]
     yield Reading(facts, line=min(fact.place.line for fact in facts))
+
+
+def _bindings(text: Text, lines: list[tuple[int, str]]) -> Iterator[Fact]:
+    """Yield the note to which sockets the ranks of each host are bound."""
+    ranks: dict[tuple[str, str], list[int]] = {}
+    first = 0
+    for number, line in lines:
+        if (match := _BINDING.search(line)) is not None:
+            first = first or number
+            ranks.setdefault((match[1], match[3] or match[4]), []).append(int(match[2]))
+    if not ranks:
+        return
+    places = [f"{_ranks_text(numbers)} of {host} to socket {socket}" for (host, socket), numbers in ranks.items()]
+    words = f"processes are bound: {listed(places, _MOST_BINDINGS)}"
+    if len({socket for _, socket in ranks}) > 1 and all(len(numbers) == 1 for numbers in ranks.values()):
+        words += "; sockets differ, and a network card is near one of them"
+    yield text.fact(Quantity.NOTE, words, first, "Open MPI")
+
+
+def _ranks_text(numbers: list[int]) -> str:
+    return f"rank {numbers[0]}" if len(numbers) == 1 else f"{len(numbers)} ranks"
 
 
 def _of_memory(text: Text, lines: list[tuple[int, str]]) -> Iterator[Fact]:

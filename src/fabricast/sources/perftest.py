@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from fabricast.core.errors import InputError
-from fabricast.core.facts import Content
+from fabricast.core.facts import Content, Fact, Quantity
 from fabricast.maxrate.message_times import MessageTime
 from fabricast.sources.messages import message_reading, numbers_of
 from fabricast.sources.text import Format, Reading, Text
@@ -20,6 +20,10 @@ _FEWEST_COLUMNS = 5
 #: Names of columns such as '#bytes' and 't_avg[usec]'.
 _NAME = re.compile(r"#\w+|\S+\[[^\]]+\]")
 _DEVICE = re.compile(r"\bDevice\s*:\s*([\w.-]{1,40})")
+_MTU = re.compile(r"\bMtu\s{0,20}:\s{0,9}(\d{3,5})\[B\]")
+_ETHERNET = re.compile(r"Link type\s{0,20}:\s{0,9}Ethernet")
+#: Largest packet of InfiniBand and RoCE in bytes.
+_LARGEST_MTU = 4096
 _UNITS = {"MB/sec": _MIB, "MiB/sec": _MIB, "Gb/sec": 1.25e8}
 
 
@@ -65,7 +69,20 @@ def _time_s(values: Sequence[float], columns: str, line: int, *, both: bool) -> 
 
 
 def _read(text: Text) -> Iterator[Reading]:
-    yield message_reading(text, "perftest", _times(text.clean_lines))
+    reading = message_reading(text, "perftest", _times(text.clean_lines))
+    reading.facts += _small_packets(text)
+    yield reading
+
+
+def _small_packets(text: Text) -> Iterator[Fact]:
+    """Yield the packet size of the test, if larger packets are possible."""
+    for number, line in text.lines(lambda line: "Mtu" in line):
+        if (match := _MTU.search(line)) is not None and int(match[1]) < _LARGEST_MTU:
+            is_ethernet = any(_ETHERNET.search(other) for _, other in text.lines(lambda line: "Link type" in line))
+            how = "an interface with an MTU of 4,200 or more" if is_ethernet else "the subnet manager"
+            words = f"perftest sends packets (MTU) of {int(match[1]):,} bytes; {how} permits {_LARGEST_MTU:,}"
+            yield text.fact(Quantity.NOTE, words, number, "perftest")
+            return
 
 
 FORMAT = Format(

@@ -1,9 +1,9 @@
-"""Reader of ``mlxlink`` and ``perfquery``: rates of a port, and counters of its errors."""
+"""Reader of ``mlxlink``, ``perfquery`` and ``ibqueryerrors``: rates of a port, and counters of its errors."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from fabricast.core.facts import Content, Fact, Quantity
 from fabricast.core.short_text import listed
@@ -27,6 +27,12 @@ _MOST_COUNTS = {
 }
 #: Count that no counter reaches, for those that are no errors.
 _NEVER = 1 << 80
+#: Rows of ibqueryerrors: node, and port with its counters.
+_NODE = re.compile(r'^Errors for (?:0x[0-9a-f]{1,16} )?"([^"]{1,80})"')
+_NODE_PORT = re.compile(r"^\s*GUID 0x[0-9a-f]{1,16} port (\d{1,4}|ALL): (\[.*)")
+_NODE_COUNTER = re.compile(r"\[(\w{4,40}) == (\d{1,20})\]")
+#: Counter of the time in which a port waited for room at the next one, and the count from which it is named.
+_WAITS, _MANY_WAITS = "PortXmitWait", 1_000_000
 _PORT = re.compile(r"# Port (?:extended )?counters: Lid (\d{1,6}) port (\d{1,3})")
 
 
@@ -35,9 +41,12 @@ def _is_mlxlink(text: Text) -> bool:
 
 
 def _read(text: Text) -> Iterator[Reading]:
-    facts = [*_of_link(text), *_of_counters(text)]
-    note = text.fact(Quantity.NOTE, "no fault of a port in mlxlink and perfquery", 0, _PROGRAM)
-    yield Reading(facts or [note])
+    facts = [*_of_link(text), *_of_counters(text), *_of_nodes(text)]
+    faults = [fact for fact in facts if fact.quantity is Quantity.CARD_STATE]
+    programs = [name for name, is_there in _PROGRAMS.items() if is_there(text)]
+    if not faults:
+        facts.append(text.fact(Quantity.NOTE, f"no fault of a port in {' and '.join(programs)}", 0, _PROGRAM))
+    yield Reading(facts, program=", ".join(programs))
 
 
 def _of_link(text: Text) -> Iterator[Fact]:
@@ -66,23 +75,48 @@ def _of_link(text: Text) -> Iterator[Fact]:
 
 
 def _of_counters(text: Text) -> Iterator[Fact]:
-    """Yield ports whose counters of errors are high, with these counters."""
+    """Yield ports of perfquery whose counters are high."""
     port, first = "a port", 0
-    high: list[str] = []
+    counts: dict[str, int] = {}
     for number, line in text.lines():
         if (match := _PORT.match(line)) is not None:
-            yield from _counted(text, port, high, first)
-            port, high = f"port {match[2]} of LID {match[1]}", []
-        elif (match := _COUNTER.match(line)) is not None and int(match[2]) >= _MOST_COUNTS.get(match[1], _NEVER):
-            first = first if high else number
-            high.append(f"{match[1]} {int(match[2]):,}")
-    yield from _counted(text, port, high, first)
+            yield from _counted(text, "perfquery", port, counts, first)
+            port, counts = f"port {match[2]} of LID {match[1]}", {}
+        elif (match := _COUNTER.match(line)) is not None:
+            first = first if counts else number
+            counts[match[1]] = int(match[2])
+    yield from _counted(text, "perfquery", port, counts, first)
 
 
-def _counted(text: Text, port: str, high: list[str], line: int) -> Iterator[Fact]:
+def _of_nodes(text: Text) -> Iterator[Fact]:
+    """Yield ports of ibqueryerrors whose counters are high; the row of all ports of a switch repeats theirs."""
+    node = ""
+    for number, line in text.lines():
+        if (match := _NODE.match(line)) is not None:
+            node = match[1]
+        elif node and (match := _NODE_PORT.match(line)) is not None and match[1] != "ALL":
+            counts = {name: int(count) for name, count in _NODE_COUNTER.findall(match[2])}
+            yield from _counted(text, "ibqueryerrors", f"{node} port {match[1]}", counts, number)
+
+
+def _counted(text: Text, program: str, port: str, counts: dict[str, int], line: int) -> Iterator[Fact]:
+    """Yield the state of a port with high counters of errors, and the note about one that waits."""
+    high = [f"{name} {count:,}" for name, count in counts.items() if count >= _MOST_COUNTS.get(name, _NEVER)]
     if high:
         state = f"has counted errors since its counters were cleared: {listed(high, len(_MOST_COUNTS))}"
-        yield text.fact(Quantity.CARD_STATE, state, line, "perfquery", subject=(port,))
+        yield text.fact(Quantity.CARD_STATE, state, line, program, subject=(port,))
+    waits = counts.get(_WAITS, 0)
+    if waits >= _MANY_WAITS:
+        words = f"{port} waited to send ({_WAITS} {waits:,}): the next ports had no room; read it twice for the share"
+        yield text.fact(Quantity.NOTE, words, line, program)
+
+
+#: Programs by whether a text has their output.
+_PROGRAMS: dict[str, Callable[[Text], bool]] = {
+    _PROGRAM: _is_mlxlink,
+    "perfquery": lambda text: any(_COUNTER.match(line) for _, line in text.lines(lambda line: ":." in line)),
+    "ibqueryerrors": lambda text: "Errors for " in text.raw and any(_NODE.match(line) for _, line in text.lines()),
+}
 
 
 FORMAT = Format(
@@ -90,8 +124,9 @@ FORMAT = Format(
     Content.STATES,
     "sudo mlxlink -d mlx5_0 > mlxlink.txt; perfquery >> mlxlink.txt",
     "Enabled Link Speed                 : 0x000000c1 (NDR,HDR,SDR)",
-    lambda text: _is_mlxlink(text) or any(_COUNTER.match(line) for _, line in text.lines()),
+    lambda text: any(is_there(text) for is_there in _PROGRAMS.values()),
     _read,
     "mlxlink.txt",
-    versions="also `perfquery`: ports that are slower than enabled, and counters of errors that are high",
+    versions="also `perfquery` and `ibqueryerrors`: ports slower than enabled, counters of errors that are high",
+    is_per_host=True,
 )

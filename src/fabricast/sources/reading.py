@@ -118,14 +118,10 @@ def _of_text(text: Text, table: Format) -> SourceFile:
         return SourceFile(text.path, is_empty=True)
     suffix = Path(text.path).suffix.lower()
     of_hosts = [
-        (host, one, part)
-        for host, part in text.by_host.items()
-        for one in FORMATS
-        if one.is_per_host and one.recognises(part)
+        (one, part) for part in text.by_host.values() for one in FORMATS if one.is_per_host and one.recognises(part)
     ]
-    is_of_hosts = any(host for host, _, _ in of_hosts)
-    split = of_hosts if is_of_hosts else []
-    blocks = tuple(replace(block, host=host) for host, one, part in split for block in one.blocks(part))
+    is_of_hosts = any(part.host for _, part in of_hosts)
+    blocks = tuple(block for one, part in of_hosts if is_of_hosts for block in one.blocks(part))
     recognised = [one for one in FORMATS if not (is_of_hosts and one.is_per_host) and one.recognises(text)]
     if suffix in (".yaml", ".yml"):
         # A file of this name is a topology, whatever else its notes quote.

@@ -55,4 +55,5 @@ FORMAT = Format(
     _read,
     "show_gids.txt",
     versions="indexes of RoCE v2 addresses; NCCL_IB_GID_INDEX of a log is compared with them",
+    is_per_host=True,
 )

@@ -45,12 +45,15 @@ class Text:
         Content of the file, for formats that state an encoding.
     numbers : tuple of int
         Number in the file of each line; empty if the text is that of the file.
+    host : str
+        Host of all lines, if the file names it.
     """
 
     path: str
     raw: str
     content: bytes = b""
     numbers: tuple[int, ...] = ()
+    host: str = ""
 
     @property
     def strict(self) -> str:
@@ -88,7 +91,9 @@ class Text:
         if named < _OF_HOSTS * (named + others):
             return {}
         return {
-            host: Text(self.path, "\n".join(line for _, line in lines), numbers=tuple(number for number, _ in lines))
+            host: Text(
+                self.path, "\n".join(line for _, line in lines), numbers=tuple(number for number, _ in lines), host=host
+            )
             for host, lines in hosts.items()
         }
 
@@ -112,7 +117,7 @@ class Text:
         kind: Kind = Kind.STATED,
     ) -> Fact:
         """Return a fact that a line of the file states."""
-        return Fact(quantity, value, self.place(line), program, subject, unit, kind)
+        return Fact(quantity, value, self.place(line), program, subject, unit, kind, self.host)
 
     def error(self, message: str, line: int | None = None) -> InputError:
         """Return an error with the place of a line."""

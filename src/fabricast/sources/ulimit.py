@@ -43,4 +43,5 @@ FORMAT = Format(
     _read,
     "ulimit.txt",
     versions="also `/proc/PID/limits`: memory that a process may lock",
+    is_per_host=True,
 )

@@ -1,8 +1,12 @@
 """States that a second group of new users tried: output of several hosts, GPUs without memory space, and wrong data."""
 
+import json
+
 import pytest
+from typer.testing import CliRunner
 
 import fabricast as fc
+from fabricast.cli.main import app
 from fabricast.core.facts import Quantity
 from fabricast.sources.reading import facts_of_text
 from fabricast.sources.text import Text
@@ -219,3 +223,51 @@ def test_repeated_reports_count_each_gpu_once(first):
     report = "==============NVSMI LOG==============\nGPU 00000000:19:00.0\n    Clocks Event Reasons\n"
     report += "        SW Power Cap                      : Active\n"
     assert any("of a GPU" in note for note in facts_of_text(report * 3).values(Quantity.NOTE))
+
+
+IBSTAT = (
+    "CA 'mlx5_0'\n\tCA type: MT4129\n\tPort 1:\n\t\tState: Active\n\t\tPhysical state: LinkUp\n\t\tRate: {}\n"
+    "\t\tLink layer: InfiniBand\n"
+)
+
+
+def by_pdsh(**texts):
+    """Return texts as pdsh prints them, with alternating hosts."""
+    lines = [[f"{host}: {line}" for line in text.splitlines()] for host, text in texts.items()]
+    return "".join(f"{line}\n" for same in zip(*lines, strict=True) for line in same)
+
+
+def test_equal_statements_of_hosts_are_one_line_and_slow_ports_name_theirs(first):
+    found = first(by_pdsh(gpu1=IBSTAT.format(400), gpu2=IBSTAT.format(200), gpu3=IBSTAT.format(400)))
+    assert found.statements[0].startswith("gpu1, gpu3: active ports of network cards: 1 x 400 Gbit/s")
+    (row,) = found.table.to_dict("records")
+    assert (row["host"], row["device"], row["line"]) == ("gpu2", "mlx5_0 port 1", 8)
+    assert row["text"] == "gpu2 mlx5_0 port 1 runs at 200 Gbit/s, most ports at 400 Gbit/s"
+    # A file of one host names it, too.
+    down = IBSTAT.format(400).replace("Active", "Down").replace("LinkUp", "Polling")
+    assert first(by_pdsh(gpu1=down)).table["host"].tolist() == ["gpu1"]
+
+
+def test_limits_and_packet_sizes_name_their_hosts(first):
+    limits = "max locked memory           (kbytes, -l) {}\n"
+    text = by_pdsh(n1=limits.format("unlimited"), n2=limits.format(64))
+    assert first(text).findings[0].text.startswith("n2: a process may lock")
+    links = (
+        "2: eth0: <BROADCAST,MULTICAST,UP,LOWER_UP> mtu {} qdisc mq state UP\n    link/ether 0c:42:a1:00:00:0{} brd\n"
+    )
+    found = first(by_pdsh(n1=links.format(9000, 1), n2=links.format(1500, 2)))
+    assert "1500 bytes on n2 and of 9000 on n1" in found.findings[0].text
+
+
+def test_a_diagnosis_is_a_table_and_json(first, tmp_path):
+    path = tmp_path / "ports.txt"
+    path.write_text(by_pdsh(gpu1=IBSTAT.format(400), gpu2=IBSTAT.format(200), gpu3=IBSTAT.format(400)))
+    run = CliRunner().invoke(app, ["diagnose", str(path), "--format", "json"])
+    record = json.loads(run.output)
+    assert run.exit_code == 1 and record["verdict"] == "a fault is stated"
+    assert record["causes"][0]["host"] == "gpu2" and record["causes"][0]["file"] == str(path)
+    assert set(record) == {"verdict", "text", "causes", "further_causes", "statements", "notes", "sources", "warnings"}
+    table = CliRunner().invoke(app, ["diagnose", str(path), "--format", "csv"]).output
+    assert table.splitlines()[0] == "cause,text,host,device,file,line,remedy,gain" and table.count("\n") == 2
+    healthy = first(by_pdsh(gpu1=IBSTAT.format(400), gpu2=IBSTAT.format(400)))
+    assert healthy.table.empty and list(healthy.table.columns) == list(first(path.read_text()).table.columns)

@@ -1,0 +1,92 @@
+"""Counters, rates and bindings of hosts that an MPI engineer adds to a benchmark."""
+
+import pytest
+
+ETHTOOL = "Settings for ens1f0np0:\n\tSpeed: {}Mb/s\n\tDuplex: Full\n\tLink detected: yes\n"
+IPERF = (
+    "[  5]   0.00-5.00  sec  1.11 GBytes  {0} Gbits/sec     0   1.54 MBytes\n"
+    "[  5]   0.00-10.00  sec  10.9 GBytes  {0} Gbits/sec  0             sender\n"
+)
+COUNTERS = "NIC statistics:\n     rx_packets: 8123712\n     rx_crc_errors_phy: {}\n     link_down_events_phy: {}\n"
+QUERY = (
+    'Errors for "node07 mlx5_0"\n'
+    "   GUID 0xb8cef60300200006 port 1: [SymbolErrorCounter == {}] [PortXmitWait == 48211]\n"
+    'Errors for 0xb8cef60300100002 "MF0;ibsw02:MQM8700/U1"\n'
+    "   GUID 0xb8cef60300100002 port ALL: [SymbolErrorCounter == 65535] [PortXmitWait == 1200]\n"
+    "   GUID 0xb8cef60300100002 port 5: [SymbolErrorCounter == 12] [PortXmitWait == 99000000]\n"
+)
+ALLREDUCE = "# OSU MPI Allreduce Latency Test v7.3\n# Size       Avg Latency(us)\n1024 {}\n1048576 {}\n"
+PERFTEST = (
+    "                    RDMA_Write BW Test\n Mtu             : {}[B]\n Link type       : Ethernet\n"
+    " #bytes     #iterations    BW peak[Gb/sec]    BW average[Gb/sec]   MsgRate[Mpps]\n"
+    " 65536      5000             89.01              88.90              0.169600\n"
+)
+BANDWIDTH = "# OSU MPI Bandwidth Test v7.3\n# Size      Bandwidth (MB/s)\n65536 12255.84\n"
+
+
+@pytest.mark.parametrize(
+    ("port", "rate", "verdict", "words"),
+    [
+        (10_000, "9.41", "within the expected range", "94 % of the 10 Gbit/s of ens1f0np0"),
+        (100_000, "9.41", "possibly slower", "9 % of the 100 Gbit/s of ens1f0np0, as over a link of 10 Gbit/s"),
+        (100_000, "31.0", "possibly slower", "one stream; processors limit it to about 20 to 40 Gbit/s"),
+    ],
+)
+def test_tcp_is_compared_with_the_rate_of_the_interface(first, port, rate, verdict, words):
+    found = first(ETHTOOL.format(port), IPERF.format(rate))
+    assert str(found.verdict).startswith(verdict) and words in str(found.verdict)
+
+
+def test_interfaces_of_different_rates_are_no_expectation(first):
+    found = first(ETHTOOL.format(100_000), ETHTOOL.format(1_000), IPERF.format("9.41"))
+    assert "nothing could be judged" in str(found.verdict)
+
+
+def test_counters_of_a_card_are_a_fault_only_if_they_are_many(first):
+    found = first(COUNTERS.format(4821, 3))
+    assert "a network card has counted errors since its start: rx_crc_errors_phy 4,821" in found.findings[0].text
+    few = first(COUNTERS.format(4, 1))
+    assert not few.findings and "rx_crc_errors_phy 4" in few.statements[0]
+    assert (
+        first(ETHTOOL.format(100_000) + COUNTERS.format(4821, 3)).findings[0].text.startswith("ens1f0np0 has counted")
+    )
+
+
+def test_ibqueryerrors_names_nodes_and_ports_that_wait(first):
+    found = first(QUERY.format(65535))
+    assert [one.text.split(" has ")[0] for one in found.findings] == ["node07 mlx5_0 port 1"]
+    (note,) = [line for line in found.statements if "waited to send" in line]
+    assert note.startswith("MF0;ibsw02:MQM8700/U1 port 5 waited to send (PortXmitWait 99,000,000)")
+    assert "no fault of a port in ibqueryerrors" in str(first(QUERY.format(12)).statements)
+
+
+def test_equal_operations_of_mpi_agree(first):
+    found = first(ALLREDUCE.format(19.7, 414.0), ALLREDUCE.format(20.1, 420.0))
+    assert any("2 files of Allreduce agree within 2.0 %" in note for note in found.notes)
+    other = first(ALLREDUCE.format(19.7, 414.0), ALLREDUCE.format(39.7, 420.0))
+    assert other.findings and not any("agree" in note for note in other.notes)
+
+
+@pytest.mark.parametrize(("size", "is_named"), [(1024, True), (4096, False)])
+def test_small_packets_of_perftest_are_named(first, size, is_named):
+    notes = first(PERFTEST.format(size)).statements
+    assert any("an interface with an MTU of 4,200 or more permits 4,096" in note for note in notes) == is_named
+
+
+@pytest.mark.parametrize(
+    ("old", "new"), [("MCW rank {} bound to socket {}[core 32[hwt 0]]: [B/.]", "Rank {} bound to package[{}][core:32]")]
+)
+def test_bindings_of_open_mpi_name_sockets(first, old, new):
+    for line in (old, new):
+        text = "".join(f"[node0{rank}:12345] {line.format(rank, 1 - rank)}\n" for rank in range(2))
+        words = "rank 0 of node00 to socket 1, rank 1 of node01 to socket 0; sockets differ"
+        assert any(words in note for note in first(text + BANDWIDTH).statements)
+
+
+def test_the_queue_of_an_error_is_no_error_of_its_own(first):
+    head = "[1732.5] [node02:4770 :0]      ib_mlx5_log.c:179  UCX  ERROR "
+    found = first(
+        f"{head}Transport retry count exceeded on mlx5_0:1/IB (synd 0x15 vend 0x81 hw_synd 0/0)\n"
+        f"{head}RC QP 0x4a1 wqe[12]: SEND s-e [rqpn 0x6b2 rlid 23] [va 0x7f1b0000 len 8256 lkey 0x1fe7a]\n"
+    )
+    assert len(found.findings) == 1 and "lost messages" in found.findings[0].text
