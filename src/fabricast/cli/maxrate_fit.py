@@ -142,7 +142,7 @@ def _dataset_lines(fit: DatasetFit, options: FitOptions) -> Iterator[str]:
     is_of_several = counts.size == 1 and counts[0] > 1
     rates = _rates_together(fit, counts, options) if missing or is_of_several else {}
     for count, (value, interval) in rates.items():
-        who = f"{count} processes together" if count > 1 else "1 process alone"
+        who = f"{count} processes together" if count > 1 else "1 process (isolated)"
         yield f"  {who}, long messages: {_with_interval(value, interval, 1e-9, 'GB/s')}"
     if convention == "windowed" and counts[-1] > 1:
         yield _message_rate(cells, times)

@@ -107,7 +107,7 @@ def _counted(text: Text, program: str, port: str, counts: dict[str, int], line: 
         yield text.fact(Quantity.CARD_STATE, state, line, program, subject=(port,))
     waits = counts.get(_WAITS, 0)
     if waits >= _MANY_WAITS:
-        words = f"{port} waited to send ({_WAITS} {waits:,}): the next ports had no room; read it twice for the share"
+        words = f"{port} waited to send ({_WAITS} {waits:,}): the next ports had no free buffers"
         yield text.fact(Quantity.NOTE, words, line, program)
 
 

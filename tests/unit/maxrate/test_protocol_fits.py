@@ -58,7 +58,11 @@ def test_each_protocol_of_one_process_has_a_line(tmp_path):
 def test_one_protocol_has_one_line_with_intervals(tmp_path):
     path = latency_file(tmp_path / "osu.out", 2e-6 + SIZES / 10e9)
     lines = shown(path)
-    assert "T = s + n / r_c\n" in lines and "r_c  10 GB/s (" in lines and "one line for each protocol" not in lines
+    assert (
+        "T = s + n / r_c  (messages of n bytes)\n" in lines
+        and "r_c  10 GB/s (" in lines
+        and "one line for each protocol" not in lines
+    )
 
 
 def test_sizes_select_a_protocol(tmp_path):

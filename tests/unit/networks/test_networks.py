@@ -380,7 +380,7 @@ def test_commands_state_orders_limits_and_assumptions(tmp_path):
     path.write_text(SLURM)
     run = CliRunner().invoke(app, ["map", "halo:4x4x4", "--ranks-per-node", "4", "--network", str(path)])
     assert run.exit_code == 0, run.output
-    assert "listed order" in run.output and "best order" in run.output and "port of a host" in run.output
+    assert "listed order" in run.output and "best order" in run.output and "limit of the ports of hosts" in run.output
     assert "assumed: Slurm counts no cables" in run.output
     run = CliRunner().invoke(app, ["network", "loads", "ring:64", "--network", "dragonfly:9,4,2,2@100"])
     assert run.exit_code == 0, run.output
