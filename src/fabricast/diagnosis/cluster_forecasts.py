@@ -39,6 +39,8 @@ _JUST, _OF_RATES = 1.02, 2.0**20
 _HALF = (1.7, 2.3)
 #: Ratio of bus bandwidth to the rate of the cards that no ring or tree reaches.
 _ABOVE_CARDS = 1.02
+#: Ratio to the longest time that no cards of half the assumed rate explain; slower ones are of older nodes.
+_HALF_RATE = 2.0
 #: Ratio of large sizes to the shortest forecast below which a log is of another machine.
 _IMPOSSIBLE = 0.7
 
@@ -101,7 +103,7 @@ def compare_with_forecast(fact: Fact, facts: Facts, machine: Machine | None = No
         # The rates of cards do not explain late small sizes.
         finding = Finding("late_small_sizes", text, LATENCY_REMEDY, SYMPTOM - 0.1, origin=str(fact.place))
         return ComparedTable(text, is_slower=True, findings=(finding,))
-    if assumed and forecast.cluster.nodes > 1:
+    if assumed and forecast.cluster.nodes > 1 and not _is_beyond_half_rate(forecast, run, ratios[worst]):
         # Slower cards than the assumed ones would explain it: only a setting is named as a cause.
         setting = [_cause(forecast, fact, facts, text)] if _lacks_pxn(forecast, fact, facts) else []
         notes = (*_half_of_cards(forecast), *_asked(forecast, assumed, has_log=run is not None))
@@ -110,6 +112,15 @@ def compare_with_forecast(fact: Fact, facts: Facts, machine: Machine | None = No
         return ComparedTable(text, is_doubtful=True)
     notes = _half_of_cards(forecast)
     return ComparedTable(text, is_slower=True, findings=(_cause(forecast, fact, facts, text),), notes=notes)
+
+
+def _is_beyond_half_rate(forecast: ClusterForecast, run: NcclLog | None, ratio: float) -> bool:
+    """Return whether cards of half the assumed rate would not explain a time: a log lists them, and the ratio is 2.
+
+    Forecasts of sendrecv are themselves off by up to such a factor.
+    """
+    lists_cards = run is not None and bool(run.hosts) and all(one.cards is not None for one in run.hosts.values())
+    return lists_cards and ratio > _HALF_RATE and forecast.operation is not Operation.SENDRECV
 
 
 def _is_of_few(forecast: ClusterForecast, place: int) -> bool:

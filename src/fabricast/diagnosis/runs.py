@@ -7,11 +7,15 @@ from collections.abc import Iterator, Sequence
 from fabricast.core.facts import Fact, Facts, Quantity
 from fabricast.core.findings import Finding
 from fabricast.core.number_text import size_text
-from fabricast.diagnosis.weights import CONTRADICTION, SYMPTOM
+from fabricast.core.short_text import listed
+from fabricast.diagnosis.weights import CONTRADICTION, MINOR, SYMPTOM
+from fabricast.nccl.costs import Operation
 from fabricast.nccl.records import NcclTestsTable
 
 #: Share of the rate of the fastest run below which a run is slow, and number of runs of pairs that name a host.
 _SLOW, _FEWEST_PAIRS = 0.8, 3
+#: Number of nodes from which all_reduce of large sizes is a ring on every public cluster, and most hosts in a text.
+_RING_NODES, _MOST_HOSTS = 4, 4
 #: Size in bytes from which rates of links decide.
 _LARGE = 2.0**24
 
@@ -30,6 +34,17 @@ def slow_runs(facts: Facts) -> Iterator[Finding]:
             by_hosts.setdefault(frozenset(fact.value.host_names), []).append(fact)
         for same in by_hosts.values():
             yield from _of_same_hosts(same)
+    by_gpu: dict[tuple[object, ...], list[Fact]] = {}
+    for runs in groups.values():
+        table = runs[0].value
+        if (
+            table.operation is Operation.ALL_REDUCE
+            and table.hosts >= _RING_NODES
+            and not (table.ranks or 1) % table.hosts
+        ):
+            by_gpu.setdefault((table.gpus[:1], (table.ranks or 0) // table.hosts), []).append(_fastest(runs))
+    for runs in by_gpu.values():
+        yield from _of_fewer_nodes(runs)
 
 
 def _rates(runs: Sequence[Fact]) -> tuple[int, list[float]] | None:
@@ -81,6 +96,36 @@ def _of_same_hosts(runs: Sequence[Fact]) -> Iterator[Finding]:
             )
             remedy = "compare settings, versions and transports of both runs (NCCL_DEBUG=INFO), and what changed since"
             yield Finding("slower_than_other_run", text, remedy, SYMPTOM + 0.1, origin=str(fact.place))
+
+
+def _fastest(runs: Sequence[Fact]) -> Fact:
+    """Return the run with the highest bus bandwidth of its largest size."""
+    return max(runs, key=lambda fact: fact.value.rows[-1].bus_bytes_per_s)
+
+
+def _of_fewer_nodes(runs: Sequence[Fact]) -> Iterator[Finding]:
+    """Yield runs whose rate is far below that of fewer nodes, on which the rate of a ring hardly depends."""
+    found = _rates(runs) if len(runs) > 1 else None
+    if found is None:
+        return
+    size, rates = found
+    order = sorted(range(len(runs)), key=lambda number: runs[number].value.hosts)
+    best = order[0]
+    for number in order[1:]:
+        table, fewer = runs[number].value, runs[best].value
+        if rates[number] < _SLOW * rates[best]:
+            more = sorted(set(table.host_names) - set(fewer.host_names))
+            text = (
+                f"all_reduce of {size_text(size)} reaches {rates[number] / 1e9:.3g} GB/s of bus bandwidth on "
+                f"{table.hosts} nodes, {rates[best] / 1e9:.3g} GB/s on {fewer.hosts}: the rate of a ring hardly "
+                "depends on their number"
+            )
+            remedy = "run halves of the nodes, then pairs"
+            remedy += f", first those of {listed(more, _MOST_HOSTS)}" if more else ""
+            remedy += ": a slow host is in each slow half; if both halves are fast, the network between them is slow"
+            yield Finding("slower_than_fewer_nodes", text, remedy, MINOR, origin=str(runs[number].place))
+        elif rates[number] > rates[best]:
+            best = number
 
 
 def _span(rates: Sequence[float]) -> str:

@@ -285,13 +285,19 @@ def card_states(facts: Facts) -> Iterator[Finding]:
             remedy += "; a port that no job should use may stay down"
         yield Finding(
             "network_port",
-            f"{fact.host} {fact.subject[0]} {fact.value}".lstrip(),
+            f"{_start(fact)}{fact.subject[0]} {fact.value}",
             remedy,
             ACCESS if is_down else LINK,
             origin=str(fact.place),
             host=fact.host,
             device=fact.subject[0],
         )
+
+
+def _start(fact: Fact) -> str:
+    """Return the host in front of a card: of its name, or of the words about a card without one."""
+    divider = ": " if fact.subject[0].startswith("a ") else " "
+    return f"{fact.host}{divider}" if fact.host else ""
 
 
 def _gpu(block: Block, number: str) -> str:
@@ -472,12 +478,25 @@ def _unequal_hosts(facts: Facts) -> Iterator[Finding]:
                 different = {host: one for host, one in different.items() if int(one[0][0]) < int(usual)}
             if not different:
                 continue
+            missing = _missing_cards(hosts, different, usual) if name == "cards" else ""
             others = [host for host, one in stated.items() if one[0][0] == usual]
             unlike = [words.format(host, found[0]) for host, (found, _) in list(different.items())[:_MOST_SETTINGS]]
             who = others[0] if len(others) == 1 else f"each of {len(others)} other hosts"
-            text = f"{', '.join(unlike)}; {words.format(who, usual)}".replace(" 1 network cards", " 1 network card")
+            text = f"{', '.join(unlike)}{missing}; {words.format(who, usual)}".replace(
+                " 1 network cards", " 1 network card"
+            )
             (_, line), path = min(different.values(), key=lambda one: one[0][1])
             yield Finding(f"host_differs_{name}", text, remedy, ACCESS + 0.1, origin=f"{path}:{line}")
+
+
+def _missing_cards(hosts: _Hosts, different: Mapping[str, object], usual: str) -> str:
+    """Return the names of the cards that the first host lacks, if hosts name their cards alike."""
+    host = next(iter(different))
+    here = set(hosts[host][1].card_names)
+    others = {one.card_names for _, one in hosts.values() if one.cards is not None and one.cards[0] == usual}
+    names = others.pop() if len(others) == 1 else ()
+    lost = [name for name in names if name not in here]
+    return f" ({listed(lost, _MOST_SETTINGS)} missing)" if lost and here < set(names) else ""
 
 
 #: Addresses that exist on every host, or on one link only.

@@ -32,7 +32,14 @@ AGREE = " agree: "
 #: Words of a statement about times below the whole range.
 FASTER = "times as fast as the shortest forecast"
 #: Causes that another reason than a fault may explain, such as the path between two hosts.
-POSSIBLE = ("slow_messages", "late_messages", "below_port_rate", "below_interface_rate", "messages_over_tcp")
+POSSIBLE = (
+    "slow_messages",
+    "late_messages",
+    "below_port_rate",
+    "below_interface_rate",
+    "messages_over_tcp",
+    "slower_than_fewer_nodes",
+)
 #: Causes that files state, which no measurement shows.
 _OF_FILES = ("mpi_warning", "nccl_warning", "registered_memory", WarningCode.NO_PEER_ACCESS)
 
@@ -96,8 +103,10 @@ def verdict_of(
                 # Medians over the pairs say nothing about one link.
                 of_link = "" if _is_median(within[-1]) else f"; measured with this link: {within[-1]}"
                 return Verdict(VerdictKind.SLOWER, f"{first.text}{place}{of_link}")
-            if first.cause in POSSIBLE and any(AGREE in one for one in within):
-                # Files that agree may all be slow.
+            if first.cause == "slower_than_fewer_nodes" or (
+                first.cause in POSSIBLE and any(AGREE in one for one in within)
+            ):
+                # Files that agree may all be slow, and ranges of clusters are wide.
                 return Verdict(VerdictKind.DOUBTFUL, f"{first.text}{place}; measured: {'; '.join(_shown(within))}")
             if first.cause == WarningCode.NO_PEER_ACCESS:
                 return Verdict(VerdictKind.STATED, f"{first.text}{place}; measured: {'; '.join(_shown(within))}")

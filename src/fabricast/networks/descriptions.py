@@ -149,7 +149,11 @@ def _of_slurm(path: Path, text: str, rate: float, oversubscription: float, *, is
         for child in one.switches
     ]
     title = f"{path.name}: {len(names)} switches, {len(hosts):,} hosts"
-    share = "the rate of all hosts below" if oversubscription == 1 else f"{1 / oversubscription:.3g} of that rate"
+    share = (
+        "the rate of all hosts below"
+        if oversubscription == 1
+        else f"{1 / oversubscription:.3g} of the rate of all hosts below"
+    )
     unused = ("LinkSpeed has no unit in Slurm and is not used",) if "linkspeed" in text.lower() else ()
     assumed = (
         f"Slurm counts no cables: the links above a switch have {share}; state yours with --oversubscription",

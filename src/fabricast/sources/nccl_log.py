@@ -65,6 +65,7 @@ _GPUDIRECT = re.compile(r"GPU Direct RDMA (Disabled|Enabled) for HCA")
 _NO_VERBS = ("Failed to open libibverbs", "NET/IB : No device found")
 _INTERFACE = re.compile(r"Bootstrap : Using (?:\[\d+\])?([\w.-]{1,40}:[^\s<]{1,80})")
 _CARDS = re.compile(r"NET/IB : Using ((?:\[\d+\]\S+\s*)+)")
+_CARD_NAME = re.compile(r"\[\d{1,4}\]([^:\s]{1,60})")
 _COMM = re.compile(r"comm (0x[0-9a-f]+) .*?rank (\d{1,15}) n[rR]anks (\d{1,15})(.*)")
 _BUS = re.compile(r"busId ([0-9a-f]+)")
 _LAYER = re.compile(r"\]([\w.-]{1,40}):\d{1,3}/(IB|RoCE)\b")
@@ -227,6 +228,7 @@ def _of_host(host: HostStatements, body: str, number: int) -> None:
     elif host.network is None and (match := _NETWORK.search(body)) is not None:
         host.network = (match[1], number)
     elif host.cards is None and (match := _CARDS.search(body)) is not None:
+        host.card_names = tuple(_CARD_NAME.findall(match[1]))
         host.cards = (str(len(match[1].split())), number)
         layers = dict(_LAYER.findall(match[1]))
         rarer = min(("IB", "RoCE"), key=list(layers.values()).count)

@@ -37,7 +37,10 @@ def host_log(hosts=4, *, version="2.21.5", network="IB", cards=8, gpudirect=True
     [
         ({"version": "2.19.3"}, "node02 runs NCCL 2.19.3; each of 3 other hosts runs NCCL 2.21.5"),
         ({"network": "Socket"}, "node02 uses the network Socket; each of 3 other hosts uses the network IB"),
-        ({"cards": 4}, "node02 lists 4 network cards; each of 3 other hosts lists 8 network cards"),
+        (
+            {"cards": 4},
+            "node02 lists 4 network cards (mlx5_4, mlx5_5, mlx5_6, mlx5_7 missing); each of 3 other hosts lists 8 network cards",
+        ),
         ({"gpudirect": False}, "node02 sends without GPUDirect RDMA; each of 3 other hosts sends with GPUDirect RDMA"),
     ],
 )
@@ -54,7 +57,7 @@ def test_two_hosts_that_differ_are_both_named(tmp_path):
     lines = host_log(3, other={"cards": 4}).splitlines()
     (tmp_path / "nccl.log").write_text("\n".join(line for line in lines if not line.startswith("node01")) + "\n")
     (text,) = [one.text for one in fc.diagnose(tmp_path / "nccl.log").findings if one.cause == "host_differs_cards"]
-    assert text == "node02 lists 4 network cards; node00 lists 8 network cards"
+    assert text == "node02 lists 4 network cards (mlx5_4, mlx5_5, mlx5_6, mlx5_7 missing); node00 lists 8 network cards"
 
 
 def test_worse_hosts_are_named_whatever_most_hosts_state(tmp_path):

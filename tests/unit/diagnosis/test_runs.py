@@ -85,3 +85,43 @@ def test_wrong_results_have_a_verdict_of_their_own(tmp_path):
     lines[-1] = lines[-1][:-1] + "7"
     log.write_text("\n".join(lines) + "\n")
     assert str(fc.diagnose(log).verdict).startswith("wrong results: 1 of 6 sizes have wrong results")
+
+
+def ring_times(hosts, gb_per_s):
+    """Return times in us of all_reduce with a bus bandwidth."""
+    ranks = 8 * hosts
+    return [(size, 2 * (ranks - 1) / ranks * size / gb_per_s / 1e3) for size in (2**30, 2**33)]
+
+
+@pytest.mark.parametrize(
+    ("few", "many", "rates", "is_slow"),
+    [(4, 16, (369, 259), True), (4, 16, (369, 340), False), (2, 16, (468, 259), False), (4, 8, (300, 369), False)],
+)
+def test_a_ring_of_more_nodes_is_compared_with_one_of_fewer(tmp_path, few, many, rates, is_slow):
+    logs = [
+        nccl_tests(tmp_path / f"{hosts}.log", ring_times(hosts, rate), ranks=8 * hosts, hosts=hosts)
+        for hosts, rate in zip((few, many), rates, strict=True)
+    ]
+    found = fc.diagnose(logs)
+    slow = [one for one in found.findings if one.cause == "slower_than_fewer_nodes"]
+    assert bool(slow) == is_slow
+    if is_slow:
+        assert str(found.verdict).startswith("possibly slower than expected: all_reduce of 8 GiB")
+        assert "369 GB/s on 4" in slow[0].text and "node04" in slow[0].remedy
+
+
+def test_the_missing_card_of_a_host_is_named(tmp_path):
+    log = nccl_tests(tmp_path / "run.log", FORECAST)
+    log.write_text(host_log(other={"cards": 7}) + log.read_text())
+    (finding,) = [one for one in fc.diagnose(log).findings if one.cause == "host_differs_cards"]
+    assert "node02 lists 7 network cards (mlx5_7 missing)" in finding.text
+
+
+@pytest.mark.parametrize(("factor", "verdict"), [(2.3, "possibly slower"), (4.5, "slower than expected")])
+def test_times_that_no_card_of_half_the_rate_explains_are_slow(tmp_path, factor, verdict):
+    log = nccl_tests(tmp_path / "run.log", [(size, time * factor) for size, time in FORECAST])
+    log.write_text(host_log() + log.read_text())
+    assert str(fc.diagnose(log).verdict).startswith(verdict)
+    # Without the list of cards, their number is assumed, too.
+    other = nccl_tests(tmp_path / "other.log", [(size, time * factor) for size, time in FORECAST])
+    assert str(fc.diagnose(other).verdict).startswith("possibly slower")
