@@ -38,7 +38,7 @@ _MOST_ENDPOINTS = 1 << 20
 
 @with_checked_types
 def graph(
-    pairs: Iterable[tuple[int | str, int | str]],
+    pairs: str | Iterable[tuple[int | str, int | str]],
     *,
     size: float | str | Sequence[float | str] = DEFAULT_SIZE,
     start_s: float | Sequence[float] = 0.0,
@@ -49,8 +49,9 @@ def graph(
 
     Parameters
     ----------
-    pairs : iterable of (int or str, int or str)
-        Source and target of each copy: indices into `PcieTree.endpoint_names`, or names of endpoints of `tree`.
+    pairs : iterable of (int or str, int or str), or str
+        Source and target of each copy: indices into `PcieTree.endpoint_names`, or names of endpoints of `tree`; or a
+        text such as ``"0>1 2>1"``.
     size : float, str or sequence, default '300 MiB'
         Size of each copy in bytes, or text with a unit; a sequence has one size per copy.
     start_s : float or sequence of float, default 0
@@ -74,12 +75,12 @@ def graph(
 
     Examples
     --------
-    >>> len(graph([(0, 1), (1, 4)]).source)
-    2
+    >>> len(graph([(0, 1), (1, 4)]).source), graph("0>1 1>4").target.tolist()
+    (2, [1, 4])
     >>> graph([("gpu0", "gpu1")], size=["64 MiB"], start_s=[0.001]).target.tolist()
     [1]
     """
-    numbered = _numbered(list(pairs), tree)
+    numbered = _numbered([*(pairs_of(pairs) if isinstance(pairs, str) else pairs)], tree)
     sizes = [size] if isinstance(size, str | float | int | Number) else list(size)
     starts = [start_s] if isinstance(start_s, float | int | Number) else list(start_s)
     for argument, values in (("size", sizes), ("start_s", starts)):

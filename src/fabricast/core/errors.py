@@ -51,6 +51,8 @@ class InputError(ValueError):
 
 #: Maximum lengths in characters: longer words of input files and longer messages are truncated.
 _LONGEST_WORD, _LONGEST_MESSAGE = 200, 1000
+#: Number of names above which an error lists only those that are similar.
+_MOST_NAMES = 40
 
 
 def _shown(message: str) -> str:
@@ -84,19 +86,24 @@ def near_names(name: str, known: Iterable[str]) -> str:
 
     The suggestion is empty if no known name is similar.
 
-    >>> near_names("max_mn", ["max_min", "literal"])
+    >>> near_names("Max_mn", ["max_min", "literal"])
     " (did you mean 'max_min'?)"
     """
-    near = difflib.get_close_matches(str(name)[:_LONGEST_WORD], list(known), n=3, cutoff=0.6)
+    by_letters = {one.lower(): one for one in known}
+    found = difflib.get_close_matches(str(name)[:_LONGEST_WORD].lower(), list(by_letters), n=3, cutoff=0.6)
+    near = [by_letters[one] for one in found]
     return f" (did you mean {' or '.join(map(repr, near))}?)" if near else ""
 
 
 def unknown_name(kind: str, name: str, known: Iterable[str], *, otherwise: str = "", **place: Any) -> InputError:
-    """Return the error for an unknown name, with similar known names.
+    """Return the error for an unknown name, with similar known names; of many names only with these.
 
     >>> print(unknown_name("routing", "directt", ["direct", "indirect"]))
     routing 'directt' is unknown (did you mean 'direct' or 'indirect'?), expected one of direct, indirect
     """
     names = list(map(str, known))
+    near = near_names(name, names)
+    if near and len(names) > _MOST_NAMES:
+        return InputError(f"{kind} '{name}' is unknown{near}", **place)
     expected = f"{', '.join(names)}{otherwise}"
-    return InputError(f"{kind} '{name}' is unknown{near_names(name, names)}, expected one of {expected}", **place)
+    return InputError(f"{kind} '{name}' is unknown{near}, expected one of {expected}", **place)

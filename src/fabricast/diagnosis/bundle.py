@@ -194,6 +194,9 @@ class Diagnosis:
 def diagnose_facts(facts: Facts, options: MachineOptions) -> Diagnosis:
     """Name the causes that files state, that measurements show, and that the model adds; see `Diagnosis`."""
     _check_any_usable(facts)
+    if options.gpu is not None:
+        # A misspelt model would be no expectation, without a word.
+        gpu_model(options.gpu)
     answers = Answers()
     answers.findings += [*nccl_problems(facts), *wrong_results(facts), *gpu_states(facts), *card_states(facts)]
     answers.findings += [*stated_causes(facts), *log_findings(facts), *slow_runs(facts), *switched_off_links(facts)]

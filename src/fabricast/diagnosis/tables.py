@@ -9,11 +9,13 @@ from dataclasses import replace
 import pandas as pd
 
 from fabricast.collectives.diagnosis import Cause, diagnose_collective, has_stock_driver
+from fabricast.collectives.evidence.pcie_reference import pcie_rates
 from fabricast.collectives.forecast import CollectiveForecast, forecast_prepared
 from fabricast.collectives.question import Question, prepare
 from fabricast.core.errors import InputError
 from fabricast.core.facts import Fact, Facts, Quantity
 from fabricast.core.findings import Finding
+from fabricast.core.number_text import size_text
 from fabricast.core.warnings import CodedWarning, WarningCode
 from fabricast.diagnosis.answers import Answers
 from fabricast.diagnosis.cluster_forecasts import cluster_forecast, compare_with_forecast, why_no_forecast
@@ -31,6 +33,9 @@ from fabricast.sources.nccl_tests import MOST_TABLES
 _OTHER_PROCESSOR = "Intel Xeon"
 #: Gain from which a cause explains times beyond the forecast, and size in bytes from which rates of host memory count.
 _EXPLAINS, _LARGE = 1.2, 2.0**20
+#: Size in bytes from which a table without a topology is compared with any machine with its GPUs, and the share of the
+#: slowest one below which it is probably slow.
+_LARGE_TABLE, _OF_LOWEST = 2.0**26, 0.5
 #: Causes that only the model knows, and which a user may leave as they are.
 PROPOSALS = (Cause.PROTOCOL_CHOICE, Cause.NO_GRAPH_FOUND, Cause.RING_ORDER, Cause.CHUNK_SIZE)
 
@@ -52,6 +57,7 @@ def compare_tables(machine: Machine | None, facts: Facts, answers: Answers) -> N
         except InputError as error:
             if fact.value.ranks != 1 and _compare_with_public(fact, facts, machine, answers):
                 continue
+            _compare_with_pcie(fact, answers)
             # Tables of several hosts, of other GPUs or over NVLink: the rest of the bundle is compared.
             text = f"{fact.place}: the table is not compared: {error.reason}"
             answers.warnings.append(CodedWarning(WarningCode.LOG_ROWS_EXCLUDED, text))
@@ -91,6 +97,27 @@ def _table_problem(fact: Fact) -> str:
         f"{fact.place}: the table is not compared: does not name its operation; add the line '# Collective test "
         f"starting: ...' of its program, or use 'fabricast collective --log {fact.place.path} --operation NAME'"
     )
+
+
+def _compare_with_pcie(fact: Fact, answers: Answers) -> None:
+    """Add what public machines with these GPUs over PCIe reach; without a topology, only half of it is doubtful."""
+    table: NcclTestsTable = fact.value
+    if table.hosts > 1 or table.operation is None or not table.gpus or not table.rows:
+        return
+    row = table.rows[-1]
+    others = pcie_rates(table.gpus[0], table.operation) if row.size_bytes >= _LARGE_TABLE else []
+    if not others:
+        return
+    others.sort(key=lambda one: one.gb_per_s)
+    rates = [f"{one.gb_per_s:.3g} GB/s ({one.gpus} GPUs, {one.path})" for one in others]
+    text = (
+        f"{table.operation} of {size_text(float(row.size_bytes))} reaches {row.bus_bytes_per_s / 1e9:.3g} GB/s of bus "
+        f"bandwidth; public machines with this GPU over PCIe: {', '.join(rates)}"
+    )
+    if row.bus_bytes_per_s / 1e9 < _OF_LOWEST * min(one.gb_per_s for one in others):
+        answers.doubtful.append(f"{text}; {LACKS_TOPOLOGY.replace('lacks', 'add')}")
+    else:
+        answers.notes.append(text)
 
 
 def _compare_with_public(fact: Fact, facts: Facts, machine: Machine | None, answers: Answers) -> bool:

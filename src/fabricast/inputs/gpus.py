@@ -90,5 +90,7 @@ def gpu_model(name: str, argument: str = "gpu") -> GpuModel:
     """
     model = _model_of(name)
     if model is None:
-        raise unknown_name(argument, name, [one.words for one in _models()])
+        # Cards of the GeForce and Ada series are listed by their number.
+        names = (f"rtx {one.words}" if one.words[0].isdigit() else one.words for one in _models())
+        raise unknown_name(argument, name, [one.upper() for one in names])
     return model

@@ -484,6 +484,23 @@ def _gpu_facts(text: Text, devices: Sequence[_PciDevice], program: str) -> Itera
             yield text.fact(Quantity.PAYLOAD, gpu.payload_bytes, gpu.line, program, subject=subject, unit="bytes")
 
 
+def _older_ports(text: Text, devices: Sequence[_PciDevice], program: str) -> Iterator[Fact]:
+    """Yield the note about GPUs below ports of an older generation, which bounds the rate of their links."""
+    kinds: dict[tuple[int, int], list[_PciDevice]] = {}
+    for port in (one for top in devices for one in top.walk()):
+        for below in port.children if port.port in _LINK_BELOW else ():
+            is_gpu = below.is_accelerator or below.is_display
+            if is_gpu and port.capability is not None and below.capability is not None:
+                generations = pcie_generation(below.capability[0]), pcie_generation(port.capability[0])
+                if generations[1] < generations[0]:
+                    kinds.setdefault(generations, []).append(below)
+    for (own, above), gpus in kinds.items():
+        who = f"{len(gpus)} GPUs" if len(gpus) > 1 else gpus[0].address
+        verb = "are" if len(gpus) > 1 else "is"
+        words = f"{who} of PCIe Gen{own} {verb} below a port of Gen{above} (LnkCap): slot, or setting of the BIOS"
+        yield text.fact(Quantity.NOTE, words, gpus[0].line, program)
+
+
 def _reading(text: Text, devices: Sequence[_PciDevice], program: str, notes: Sequence[CodedWarning] = ()) -> Reading:
     forest = _forest(devices, program)
     forest.warnings += notes
@@ -493,6 +510,7 @@ def _reading(text: Text, devices: Sequence[_PciDevice], program: str, notes: Seq
         if "(rev ff)" in device.text and (device.is_accelerator or device.is_display):
             state = "has fallen off the bus: it answers no more (rev ff)"
             facts.append(text.fact(Quantity.GPU_STATE, state, device.line, program, subject=(device.address,)))
+    facts += _older_ports(text, devices, program)
     if "<access denied>" in text.raw:
         note = "lspci ran without root, so that it lacks links and access control: repeat it as 'sudo lspci -vv'"
         facts.append(text.fact(Quantity.NOTE, note, 0, program))

@@ -49,6 +49,8 @@ _THROTTLES = ("HW Slowdown", "HW Thermal Slowdown", "HW Power Brake Slowdown", "
 #: Throttle reason, and note about it, which is usual under full load.
 _POWER_CAP = re.compile(r"\s+SW Power Cap\s+: Active\s*$")
 CAPPED = "the power limit reduces the clocks (SW Power Cap)"
+_TOTAL = re.compile(r"\s+Total\s+: (\d{1,9}) MiB")
+_SMALL_WINDOW_MIB = 256
 _NUMBER = re.compile(r"(\d{1,2})x?")
 _LATEST_GENERATION = 6
 _MOST_LISTED = 3
@@ -135,6 +137,7 @@ def _of_query(text: Text) -> Iterator[Fact]:
             section = line.strip()
     yield from _states(text)
     yield from _capped(text)
+    yield from _small_windows(text)
 
 
 def _states(text: Text) -> Iterator[Fact]:
@@ -183,6 +186,27 @@ def _capped(text: Text) -> Iterator[Fact]:
         gpus = f"{len(lines)} GPUs" if len(lines) > 1 else "a GPU"
         words = f"{CAPPED} of {gpus}, as usual under full load"
         yield text.fact(Quantity.NOTE, words, min(lines.values()), "nvidia-smi")
+
+
+def _small_windows(text: Text) -> Iterator[Fact]:
+    """Yield the note that the address space of GeForce cards (BAR1) is small, which modified drivers need.
+
+    Other cards copy directly without a large one.
+    """
+    section, lines = "", list[int]()
+    is_geforce = False
+    for number, line in text.lines(lambda line: "BAR1" in line or "Total" in line or "Product Name" in line):
+        if "Product Name" in line:
+            is_geforce = "GeForce" in line
+        section = line.strip() if ":" not in line else section
+        if section == "BAR1 Memory Usage" and (match := _TOTAL.match(line)) is not None:
+            lines += [number] if is_geforce and int(match[1]) <= _SMALL_WINDOW_MIB else []
+            section = ""
+    if lines:
+        count = f"{len(lines)} GPUs" if len(lines) > 1 else "a GPU"
+        words = f"BAR1 of {count} has {_SMALL_WINDOW_MIB} MiB (Resizable BAR is off), too little for drivers that are "
+        words += "modified for direct copies"
+        yield text.fact(Quantity.NOTE, words, lines[0], "nvidia-smi")
 
 
 @dataclass
