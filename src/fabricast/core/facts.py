@@ -73,7 +73,8 @@ class Quantity(StrEnum):
     GID = "address of a RoCE port"
     #: Bytes: largest packet (MTU) of an interface that is up; the subject is its name and its hardware address.
     PACKET_SIZE = "packet size of an interface"
-    #: Text: what a program states about its own run, or a single line about a machine. The subject is its kind.
+    #: Text: what a program states about its own run, or a single line about a machine. The subject is its kind, and
+    #: the remedy if this package has none.
     CAUSE = "stated cause"
     #: Text without consequence, which is printed.
     NOTE = "note"

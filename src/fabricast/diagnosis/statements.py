@@ -154,10 +154,18 @@ def stated_causes(facts: Facts) -> Iterator[Finding]:
             # Only network cards need locked memory, and this run did not fail without it.
             continue
         is_between = fact.subject[0] == "stopped" and fact.place.path in of_hosts
-        weight, remedy = _CAUSES["stopped between hosts" if is_between else fact.subject[0]]
+        weight, remedy = _weight_and_remedy(fact, is_between=is_between)
         text = f"{fact.host}: {fact.value}" if fact.host else fact.value
         cause = fact.subject[0].partition(" ")[0]
         yield Finding(cause, text, remedy, weight, origin=str(fact.place), host=fact.host)
+
+
+def _weight_and_remedy(fact: Fact, *, is_between: bool) -> tuple[float, str]:
+    """Return weight and remedy of a stated cause; a reader of another package states its remedy in the subject."""
+    kind = "stopped between hosts" if is_between else fact.subject[0]
+    if kind in _CAUSES:
+        return _CAUSES[kind]
+    return ACCESS, fact.subject[1] if len(fact.subject) > 1 else f"read the documentation of {fact.program}"
 
 
 def wrong_results(facts: Facts) -> Iterator[Finding]:

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from functools import cache
+from importlib.metadata import entry_points
+
+from fabricast.core.errors import InputError
 from fabricast.core.facts import Content
 from fabricast.sources import (
     bandwidth_test,
@@ -106,6 +110,33 @@ FORMATS: tuple[Format, ...] = (
     ibnetdiscover.FORMAT,
     *tables.FORMATS,
 )
+
+
+#: Group of entry points by which other packages add formats.
+ENTRY_POINTS = "fabricast.formats"
+
+
+@cache
+def all_formats() -> tuple[Format, ...]:
+    """Return the formats of this package, and those that other packages declare as entry points, which come last.
+
+    Raises
+    ------
+    InputError
+        If an entry point cannot be loaded or is no `Format`.
+    """
+    added = []
+    for point in entry_points(group=ENTRY_POINTS):
+        try:
+            found = point.load()
+        except Exception as error:
+            # A package of the user can raise anything.
+            reason = f"{type(error).__name__}: {error}"
+            raise InputError(f"entry point {point.name} = {point.value} cannot be loaded ({reason})") from error
+        if not isinstance(found, Format):
+            raise InputError(f"entry point {point.name} = {point.value} is {type(found).__name__}, expected a Format")
+        added.append(found)
+    return (*FORMATS, *added)
 
 
 def names_of(*contents: Content) -> str:

@@ -14,7 +14,7 @@ from fabricast.core.errors import InputError
 from fabricast.core.facts import Block, Content, Fact, Facts, Place, Quantity, SourceFile
 from fabricast.inputs.files import LARGEST_TEXT_BYTES, MOST_LINES, decoded
 from fabricast.pcie.topology.files import builtin_names, load_tree
-from fabricast.sources.formats import FORMATS, names_of
+from fabricast.sources.formats import all_formats, names_of
 from fabricast.sources.nearest_program import resembled_format, unused_output
 from fabricast.sources.tables import COPIES, columns_of, of_parquet, table_format
 from fabricast.sources.text import Format, Text
@@ -118,11 +118,14 @@ def _of_text(text: Text, table: Format) -> SourceFile:
         return SourceFile(text.path, is_empty=True)
     suffix = Path(text.path).suffix.lower()
     of_hosts = [
-        (one, part) for part in text.by_host.values() for one in FORMATS if one.is_per_host and one.recognises(part)
+        (one, part)
+        for part in text.by_host.values()
+        for one in all_formats()
+        if one.is_per_host and one.recognises(part)
     ]
     is_of_hosts = any(part.host for _, part in of_hosts)
     blocks = tuple(block for one, part in of_hosts if is_of_hosts for block in one.blocks(part))
-    recognised = [one for one in FORMATS if not (is_of_hosts and one.is_per_host) and one.recognises(text)]
+    recognised = [one for one in all_formats() if not (is_of_hosts and one.is_per_host) and one.recognises(text)]
     if suffix in (".yaml", ".yml"):
         # A file of this name is a topology, whatever else its notes quote.
         recognised = recognised[:1]
@@ -132,7 +135,7 @@ def _of_text(text: Text, table: Format) -> SourceFile:
     unused = unused_output(text) if not blocks else None
     if unused is not None:
         return SourceFile(text.path, problem=InputError(unused[1], path=text.path, line=unused[0]))
-    near = resembled_format(text, FORMATS) if not blocks else None
+    near = resembled_format(text, all_formats()) if not blocks else None
     return SourceFile(text.path, blocks, hint="" if near is None else str(near), reader=near.reader if near else "")
 
 
