@@ -209,6 +209,7 @@ rule plot_collectives:
                 "collective_time",
                 "collective_error",
                 "cluster_time",
+                "pair_rate",
             )
         },
     output:
