@@ -275,23 +275,22 @@ def _host_copies() -> str:
     names = ["gpu", "program", "size_bytes", "copies", "median_gb_per_s", "lowest_gb_per_s", "highest_gb_per_s"]
     rows = read_csv(published() / "host_copy_rates.csv", names, ("repetitions",))
     gpus = dict.fromkeys(row["gpu"] for row in rows)
-    copies = dict.fromkeys(row["copies"] for row in rows)
-    columns = [(gpu, kind) for gpu in gpus for kind in sorted(copies, reverse=True)]
-    rates: dict[tuple[float, str], dict[tuple[str, str], str]] = {}
+    rates: dict[tuple[float, str, str], dict[str, str]] = {}
     for row in rows:
         median, low, high = row["median_gb_per_s"], row["lowest_gb_per_s"], row["highest_gb_per_s"]
-        cells = rates.setdefault((row.number("size_bytes"), row["program"]), {})
+        cells = rates.setdefault((row.number("size_bytes"), row["program"], row["copies"]), {})
         median, low, high = (f"{float(rate):.3g}" for rate in (median, low, high))
-        cells[row["gpu"], row["copies"]] = median if low == high else f"{median} ({low}–{high})"
+        cells[row["gpu"]] = median if low == high else f"{median} ({low}–{high})"
     table = [
         (
             f"{size / 2**20:g} MiB" if size % 2**20 == 0 else f"{size / 1e6:g} MB",
             program,
-            *(rates[size, program].get(column) for column in columns),
+            copies,
+            *(rates[size, program, copies].get(gpu) for gpu in gpus),
         )
-        for size, program in sorted(rates)
+        for size, program, copies in sorted(rates)
     ]
-    return _markdown_table(["size", "program", *(f"{gpu}, {kind}" for gpu, kind in columns)], table)
+    return _markdown_table(["size", "program", "copies", *gpus], table)
 
 
 def _copy_errors() -> str:

@@ -72,7 +72,7 @@ def all_ranks() -> MPI.Intracomm:
     world: MPI.Intracomm = MPI.COMM_WORLD
     expected = int(os.environ.get(_RANKS, world.Get_size()))
     if world.Get_size() != expected:
-        library = MPI.Get_library_version().splitlines()[0].strip()
+        library = MPI.Get_library_version().partition(",")[0].splitlines()[0].strip()
         raise RuntimeError(
             f"mpi4py sees {world.Get_size()} of {expected} ranks: it uses {library}, "
             "and the launcher belongs to another MPI"

@@ -86,7 +86,7 @@ def test_start_up_times_of_measured_copies_are_as_the_warning_states():
     probes = rates[(rates["program"] == "fabricast probes") & (rates["copies"] != "both ways")]
     rate = probes.pivot_table(index="size_bytes", columns=["gpu", "copies"], values="median_gb_per_s")
     added = rate.max() / rate - 1
-    assert added.loc[2**20].dropna().between(0.10, 0.35).all() and added.loc[4 * 2**20].max() < 0.05
+    assert added.loc[2**20].dropna().between(0.10, 0.35).all() and added.loc[4 * 2**20].max() < 0.06
     text = str(fc.predict("one_gpu_gen5", [("H", 0)], size=2**20).attrs["warnings"])
     assert "10 to 35 % at 1 MiB" in text
 
