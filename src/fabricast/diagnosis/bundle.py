@@ -50,7 +50,14 @@ from fabricast.diagnosis.statements import (
     wrong_results,
 )
 from fabricast.diagnosis.tables import PROPOSALS, compare_tables
-from fabricast.diagnosis.topology import missing_links, of_topology, stated_links, with_unused_links
+from fabricast.diagnosis.topology import (
+    equal_topologies,
+    missing_links,
+    of_topology,
+    stated_links,
+    unequal_topologies,
+    with_unused_links,
+)
 from fabricast.diagnosis.verdict import POSSIBLE, Verdict, verdict_of
 from fabricast.diagnosis.weights import MINOR
 from fabricast.inputs.gpus import gpu_model, is_known_gpu
@@ -200,12 +207,12 @@ def diagnose_facts(facts: Facts, options: MachineOptions) -> Diagnosis:
     answers = Answers()
     answers.findings += [*nccl_problems(facts), *wrong_results(facts), *gpu_states(facts), *card_states(facts)]
     answers.findings += [*stated_causes(facts), *log_findings(facts), *slow_runs(facts), *switched_off_links(facts)]
-    answers.findings += [*unusable_addresses(facts), *unequal_packets(facts)]
+    answers.findings += [*unusable_addresses(facts), *unequal_packets(facts), *unequal_topologies(facts)]
     of_fabric, damaged_fabrics = fabric_findings(facts)
     answers.findings += mpi_problems(facts)
     answers.findings += [*slow_message_files(facts), *longer_than_larger(facts), *late_rendezvous(facts), *of_fabric]
     answers.within += agreement(facts)
-    answers.notes += alike_operations(facts)
+    answers.notes += [*alike_operations(facts), *equal_topologies(facts)]
     answers.notes += different_paths(facts)
     answers.findings += messages_over_tcp(facts)
     compare_with_ports(facts, answers)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from fabricast.collectives.diagnosis import STOCK_DRIVER, has_stock_driver
@@ -16,6 +17,7 @@ from fabricast.diagnosis.weights import ACCESS, LINK, MINOR
 from fabricast.inputs.pair_rates import SWITCHED
 from fabricast.machine.gpus import downgraded_links
 from fabricast.machine.machine import Machine
+from fabricast.pcie.topology.path_classes import ClassMatrix
 from fabricast.pcie.topology.tree import PcieTree
 
 #: End of a warning about a narrow link, which concerns forecasts only.
@@ -33,6 +35,11 @@ REMEDIES = {
     WarningCode.FILES_CONTRADICT: CONTRADICTING_FILES,
     WarningCode.GPU_MODELS_DIFFER: "use files of one machine",
 }
+_UNEQUAL_HOSTS = (
+    "compare both hosts: 'nvidia-smi nvlink -s', 'nvidia-smi -q' (fabric state), 'lspci -tv', and settings of the BIOS"
+)
+#: Class or links of each pair, by the names of both.
+_Cells = tuple[tuple[str, str], ...]
 #: Begin of the text of a narrow link.
 _THE_LINK = "the link of "
 #: Words of a narrow link that the port above explains, and the remedy.
@@ -41,6 +48,49 @@ _MINOR_CODES = (WarningCode.FILES_CONTRADICT, WarningCode.GPU_MODELS_DIFFER)
 _ACCESS_CODES = (WarningCode.NO_PEER_ACCESS, WarningCode.CARD_ON_OTHER_SOCKET)
 #: PCI address in the text of a warning.
 ADDRESS = re.compile(r"\b[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]\b")
+
+
+def unequal_topologies(facts: Facts) -> Iterator[Finding]:
+    """Yield hosts whose matrix differs from that of most hosts, with the first pair that differs."""
+    matrices = _matrices_of_hosts(facts)
+    counts = Counter(cells for _, cells in matrices.values())
+    if len(counts) < 2:
+        return
+    usual, most = counts.most_common(1)[0]
+    alike = [host for host, (_, cells) in matrices.items() if cells == usual]
+    who = f"{most} other hosts" if most > 1 else alike[0]
+    for host, (fact, cells) in matrices.items():
+        here, there = dict(cells), dict(usual)
+        differing = [pair for pair in {**there, **here} if here.get(pair) != there.get(pair)]
+        if differing:
+            first = differing[0]
+            more = f", and {len(differing) - 1} other pairs differ" if len(differing) > 1 else ""
+            text = f"{host}: {first} is {here.get(first, 'missing')}, on {who} {there.get(first, 'missing')}{more}"
+            yield Finding("host_differs_topology", text, _UNEQUAL_HOSTS, LINK, origin=str(fact.place), host=host)
+
+
+def equal_topologies(facts: Facts) -> Iterator[str]:
+    """Yield that all hosts have the same matrix."""
+    matrices = _matrices_of_hosts(facts)
+    if len(matrices) > 1 and len({cells for _, cells in matrices.values()}) == 1:
+        yield f"{next(iter(matrices.values()))[0].program} is the same on all {len(matrices)} hosts"
+
+
+def _matrices_of_hosts(facts: Facts) -> dict[str, tuple[Fact, _Cells]]:
+    """Return the matrix of each host that a text names."""
+    return {
+        fact.host: (fact, _cells(fact.value))
+        for fact in facts.of(Quantity.TOPOLOGY)
+        if fact.host and isinstance(fact.value, ClassMatrix)
+    }
+
+
+def _cells(matrix: ClassMatrix) -> _Cells:
+    """Return the class or links of each pair, by the names of both."""
+    short = {"NVLink": "NV"}.get(matrix.kind, matrix.kind)
+    words = {**matrix.classes, **{pair: f"{short}{count}" for pair, count in matrix.links.items()}}
+    names = matrix.names
+    return tuple(sorted((f"{names[one]}-{names[other]}", word) for (one, other), word in words.items() if one < other))
 
 
 def of_topology(machine: Machine, answers: Answers) -> Iterator[Finding]:

@@ -89,8 +89,12 @@ def _descriptions(facts: Facts, options: MachineOptions) -> tuple[list[Described
     """Return the trees of all descriptions, and why others have none."""
     described: list[Described] = []
     refused: list[InputError] = []
+    # Of several hosts, the first one is the machine; `unequal_topologies` compares the others with it.
+    hosts = [fact.host for fact in facts.of(Quantity.TOPOLOGY) if fact.host]
     for block in facts.blocks:
         for fact in block.of(Quantity.TOPOLOGY):
+            if fact.host and fact.host != hosts[0]:
+                continue
             try:
                 described.append(_described(block, fact, options))
             except InputError as error:

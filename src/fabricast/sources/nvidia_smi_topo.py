@@ -194,4 +194,5 @@ FORMAT = Format(
     _read,
     "nvidia_smi_topo.txt",
     versions="with and without network cards, affinities and `SOC` (old word for `SYS`)",
+    is_per_host=True,
 )

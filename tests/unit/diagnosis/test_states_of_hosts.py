@@ -271,3 +271,16 @@ def test_a_diagnosis_is_a_table_and_json(first, tmp_path):
     assert table.splitlines()[0] == "cause,text,host,device,file,line,remedy,gain" and table.count("\n") == 2
     healthy = first(by_pdsh(gpu1=IBSTAT.format(400), gpu2=IBSTAT.format(400)))
     assert healthy.table.empty and list(healthy.table.columns) == list(first(path.read_text()).table.columns)
+
+
+TOPO = "\tGPU0\tGPU1\tGPU2\tCPU Affinity\nGPU0\t X \tNV18\t{0}\t0-47\nGPU1\tNV18\t X \tNV18\t0-47\nGPU2\t{0}\tNV18\t X \t0-47\n"
+
+
+def test_matrices_of_several_hosts_are_compared(first):
+    same = {f"gpu{number}": TOPO.format("NV18") for number in range(3)}
+    found = first(by_pdsh(**same))
+    assert not found.findings and "nvidia-smi topo -m is the same on all 3 hosts" in found.notes
+    assert len(found.tree.accelerator_names) == 3
+    other = first(by_pdsh(**{**same, "gpu1": TOPO.format("NV16")}))
+    (finding,) = [one for one in other.findings if one.cause == "host_differs_topology"]
+    assert finding.text == "gpu1: GPU0-GPU2 is NV16, on 2 other hosts NV18" and finding.host == "gpu1"
