@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from html import escape
 from typing import Any
@@ -163,7 +164,7 @@ class Diagnosis:
                     "cause": one.cause,
                     "text": one.text,
                     "host": one.host,
-                    "device": one.device,
+                    "device": one.device or _device_of(one.text),
                     "file": file if has_line else one.origin,
                     "line": int(line) if has_line else 0,
                     "remedy": one.remedy,
@@ -196,6 +197,16 @@ class Diagnosis:
         possible = [one for one in self.findings if one.cause in POSSIBLE and one.gain <= MINOR]
         faults = [one for one in self.findings if one.cause not in PROPOSALS and one not in possible]
         return bool(self.damaged or any(one.cause != "no_direct_copies" or one.gain > MINOR for one in faults))
+
+
+#: GPU by number, or device by address.
+_DEVICE = re.compile(r"\bGPU \d{1,3}\b|\b[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]\b")
+
+
+def _device_of(text: str) -> str:
+    """Return the GPU or address with which a text begins, if it names one early; else nothing."""
+    match = _DEVICE.search(text[:40])
+    return match[0] if match is not None else ""
 
 
 def diagnose_facts(facts: Facts, options: MachineOptions) -> Diagnosis:

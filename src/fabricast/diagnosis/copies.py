@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from fabricast.core.errors import InputError
 from fabricast.core.facts import Content, Facts, Quantity
@@ -40,6 +42,7 @@ _SPECIFIC = (
     WarningCode.SLOW_BELOW_SWITCH,
     WarningCode.SLOW_BETWEEN_SOCKETS,
 )
+_SLOW_GPU = re.compile(r"GPU (\d{1,3})(?= reaches)")
 #: Share of the rate through host memory below which direct copies are slower.
 _AS_FAST = 0.95
 _REPEAT = "check 'lspci -vv' (LnkSta, ACSCtl) while the GPUs copy, and measure again"
@@ -59,6 +62,7 @@ def compare_matrices(facts: Facts, options: MachineOptions, answers: Answers) ->
     slow = list(slow_copies_without_topology(facts)) or list(slow_host_copies(facts))
     slow += late_copies(facts)
     slow += [one for one in slow_copies_by_file(facts) if one.origin not in {known.origin for known in slow}]
+    slow = [_with_gpu_address(one, facts) for one in slow]
     without_access = list(pairs_without_access(facts, options))
     answers.findings += [*slow, *without_access]
     if not without_access:
@@ -72,6 +76,16 @@ def compare_matrices(facts: Facts, options: MachineOptions, answers: Answers) ->
             answers.findings.append(below)
     if slow or rates:
         answers.compared += len(paths_of(facts, Content.COPIES))
+
+
+def _with_gpu_address(finding: Finding, facts: Facts) -> Finding:
+    """Return the finding about a slow GPU with its address, if its file has it: states of the GPU name addresses."""
+    match = _SLOW_GPU.match(finding.text)
+    blocks = (one for one in facts.blocks_of(Content.COPIES) if one.place.path == finding.origin.rpartition(":")[0])
+    address = next((one.addresses[match[1]] for one in blocks if match[1] in one.addresses), "") if match else ""
+    if match is None or not address:
+        return finding
+    return replace(finding, text=f"GPU {match[1]} ({address}){finding.text[match.end() :]}", device=f"GPU {match[1]}")
 
 
 def compare_copies(machine: Machine, facts: Facts, answers: Answers) -> None:

@@ -129,9 +129,9 @@ _CAUSES = {
         LINK,
         "bind the process to the processor of its GPU: numactl -N NODE -m NODE ('nvidia-smi topo -m' lists NUMA nodes)",
     ),
-    "access_control": (
-        ACCESS,
-        "disable ACS of switches (BIOS, or 'setpci' on ACSCtl), and of root ports where direct copies hang",
+    "possible_access_control": (
+        MINOR,
+        "add 'sudo lspci -vvv' in full, which names the ports; disable ACS of switches (BIOS, or 'setpci' on ACSCtl)",
     ),
     "narrow_link": (LINK, "reseat the card, or use another slot or riser; 'sudo lspci -vv' names the device"),
 }
@@ -147,7 +147,7 @@ def stated_causes(facts: Facts) -> Iterator[Finding]:
     access = {fact.subject: fact for fact in facts.of(Quantity.PEER_ACCESS)}
     has_direct_copies = not access or any(not fact.value for fact in access.values())
     for fact in facts.of(Quantity.CAUSE):
-        if fact.subject[0] == "access_control" and not has_direct_copies:
+        if fact.subject[0] == "possible_access_control" and not has_direct_copies:
             # The driver permits no direct copies, which access control would slow.
             continue
         if fact.subject[0] == "locked_memory" and (works or is_one_host):

@@ -15,6 +15,7 @@ from fabricast.diagnosis.answers import Answers
 from fabricast.diagnosis.measured import CONTRADICTING_FILES
 from fabricast.diagnosis.weights import ACCESS, LINK, MINOR
 from fabricast.inputs.pair_rates import SWITCHED
+from fabricast.machine.access import refused_links
 from fabricast.machine.gpus import downgraded_links
 from fabricast.machine.machine import Machine
 from fabricast.pcie.topology.path_classes import ClassMatrix
@@ -96,6 +97,7 @@ def _cells(matrix: ClassMatrix) -> _Cells:
 def of_topology(machine: Machine, answers: Answers) -> Iterator[Finding]:
     """Yield faults that the files of a topology state; what is no fault becomes a statement or a note."""
     answers.statements += _gpus_without_card(machine.tree)
+    yield from _links_without_access(machine)
     for warning in machine.tree.warnings:
         if warning.code is WarningCode.PEER_ACCESS_ASSUMED or (
             warning.code is WarningCode.NO_PEER_ACCESS and has_stock_driver(machine)
@@ -115,6 +117,23 @@ def of_topology(machine: Machine, answers: Answers) -> Iterator[Finding]:
             remedy = _OTHER_SLOT if PORT_ABOVE in warning.text else REMEDIES[warning.code]
             text = _with_number(machine.tree, warning.text).replace(_IN_FORECASTS, "")
             yield Finding(warning.code, text, remedy, weight, origin=origin)
+
+
+def _links_without_access(machine: Machine) -> Iterator[Finding]:
+    """Yield that pairs with direct links have no peer access, without which no copy uses the links."""
+    refused = refused_links(machine.tree, machine.facts)
+    if not refused:
+        return
+    pair, fact = next(iter(refused.items()))
+    pairs = {frozenset(one) for one in refused}
+    more = f" and {len(pairs) - 1} other pairs" if len(pairs) > 1 else ""
+    text = (
+        f"GPUs {' and '.join(pair)}{more} have {machine.tree.peer_link(*pair)}, but no peer access ({fact.value}): "
+        "their copies pass through host memory"
+    )
+    remedy = "check the bridge ('nvidia-smi nvlink -s'), the driver ('nvidia-smi topo -p2p n'), and the container or "
+    remedy += "virtual machine"
+    yield Finding("unused_links", text, remedy, ACCESS + 0.3, origin=str(fact.place))
 
 
 def missing_links(error: InputError) -> Finding:

@@ -39,6 +39,7 @@ POSSIBLE = (
     "below_interface_rate",
     "messages_over_tcp",
     "slower_than_fewer_nodes",
+    "possible_access_control",
 )
 #: Causes that files state, which no measurement shows.
 _OF_FILES = ("mpi_warning", "nccl_warning", "registered_memory", WarningCode.NO_PEER_ACCESS)
@@ -156,9 +157,13 @@ def _is_median(text: str) -> bool:
 
 
 def _is_certain(finding: Finding) -> bool:
-    """Return whether a file states that a GPU is slower than it can be, or a setting that excludes direct copies."""
+    """Return whether a file states that a GPU is slower than it can be, or what excludes direct copies."""
     is_setting = finding.cause == Cause.HOST_MEMORY_TRANSPORT and " is set" in finding.text
-    return finding.cause in ("gpu_throttled", COSTLY_SETTINGS) or " under load" in finding.text or is_setting
+    return (
+        finding.cause in ("gpu_throttled", "unused_links", COSTLY_SETTINGS)
+        or " under load" in finding.text
+        or is_setting
+    )
 
 
 def _is_measured(finding: Finding) -> bool:

@@ -125,3 +125,9 @@ def _granted_text(granted: Sequence[_Pair], stated: Mapping[_Pair, Fact]) -> Cod
         f"{len(granted)} pairs have peer access ({fact.place.path}), unlike with the unmodified driver of their model"
     )
     return CodedWarning(WarningCode.TOPOLOGY_NOTE, text)
+
+
+def refused_links(tree: PcieTree, facts: Facts) -> dict[_Pair, Fact]:
+    """Return the pairs of GPUs that direct links connect, and that have no peer access as a file states."""
+    stated = _stated(tree, facts, [])
+    return {pair: fact for pair, fact in stated.items() if fact.value and tree.peer_link(*pair) is not None}

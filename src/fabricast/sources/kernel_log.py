@@ -60,6 +60,11 @@ _IOMMU = re.compile(
     r"(?:(?P<one>[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]): AMD-Vi: .{0,80})?IO_PAGE_FAULT"
     r"(?: device=\[?(?P<other>(?:[0-9a-f]{4}:)?[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]))?"
 )
+#: Faults of the IOMMU of Intel: "DMAR: [DMA Write NO_PASID] Request device [41:00.0] fault addr 0x... ".
+_DMAR = re.compile(
+    r"DMAR: \[DMA [^\]]{4,30}\] Request device "
+    r"\[?(?P<one>(?:[0-9a-f]{4}:)?[0-9a-f]{2}:[0-9a-f]{2}\.[0-7])\]? .{0,30}fault addr"
+)
 #: Addresses of devices that the IOMMU translates.
 #: Linux prints the first also on machines without IOMMU, and one of the others only where it uses one.
 _TRANSLATED = "Default domain type: Translated"
@@ -100,6 +105,7 @@ _WORDS = (
     "Cable plugged",
     "Default domain type",
     "IO_PAGE_FAULT",
+    "DMAR: [DMA",
     "mlx5_core 0",
     ": Failed to register mr",
     ": async reg mr failed",
@@ -191,6 +197,10 @@ def _facts_of(text: Text, lines_read: list[tuple[int, str]]) -> list[Fact]:
         elif (match := _IOMMU.search(line)) is not None and (device := match["one"] or match["other"]):
             device = device if device.count(":") == 2 else f"0000:{device}"
             state = "the IOMMU refuses accesses (IO_PAGE_FAULT)"
+            found.setdefault((device, "iommu"), _fact(text, device, state, number))
+        elif (match := _DMAR.search(line)) is not None:
+            device = match["one"] if match["one"].count(":") == 2 else f"0000:{match['one']}"
+            state = "the IOMMU refuses accesses (DMAR fault, as IO_PAGE_FAULT of AMD)"
             found.setdefault((device, "iommu"), _fact(text, device, state, number))
         elif _TRANSLATED in line and _HAS_IOMMU.search(text.raw) is not None:
             found.setdefault(("", "iommu"), text.fact(Quantity.NOTE, _IOMMU_NOTE, number, "dmesg"))

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from fabricast.core.facts import Content, Fact, Quantity
+from fabricast.core.short_text import listed
 from fabricast.core.units import PCIE_WIDTHS, pcie_bytes_per_s, pcie_generation
 from fabricast.core.warnings import CodedWarning, WarningCode
 from fabricast.pcie.topology.devices import Device, DeviceForest
@@ -53,6 +54,7 @@ _FIELDS = (
     ("ACSCtl", _ACCESS),
     ("Express", _PORT),
 )
+_MOST_NAMES = 4
 #: Ports whose link leads to the devices below them; the link of other devices leads to the bridge above.
 _LINK_BELOW = ("Root Port", "Downstream Port")
 
@@ -501,6 +503,23 @@ def _older_ports(text: Text, devices: Sequence[_PciDevice], program: str) -> Ite
         yield text.fact(Quantity.NOTE, words, gpus[0].line, program)
 
 
+def _slow_links(text: Text, devices: Sequence[_PciDevice], program: str) -> Iterator[Fact]:
+    """Yield the note about GPUs whose links run at an older generation than both ends can, above that of idle GPUs."""
+    slow: dict[tuple[int, int], list[_PciDevice]] = {}
+    for port in (one for top in devices for one in top.walk()):
+        for gpu in port.children if port.port in _LINK_BELOW else ():
+            ends = [one.capability[0] for one in (port, gpu) if one.capability is not None]
+            is_gpu = gpu.is_accelerator or gpu.is_display
+            if is_gpu and len(ends) == 2 and gpu.status is not None and _SPEEDS[0] < gpu.status[0] < min(ends):
+                kind = pcie_generation(gpu.status[0]), pcie_generation(min(ends))
+                slow.setdefault(kind, []).append(gpu)
+    for (now, possible), gpus in slow.items():
+        names = listed([gpu.address for gpu in gpus], _MOST_NAMES)
+        verb = "runs" if len(gpus) == 1 else "run"
+        words = f"the link of {names} {verb} at Gen{now} of Gen{possible} (LnkSta), as idle GPUs do: read it under load"
+        yield text.fact(Quantity.NOTE, words, gpus[0].line, program)
+
+
 def _reading(text: Text, devices: Sequence[_PciDevice], program: str, notes: Sequence[CodedWarning] = ()) -> Reading:
     forest = _forest(devices, program)
     forest.warnings += notes
@@ -510,7 +529,7 @@ def _reading(text: Text, devices: Sequence[_PciDevice], program: str, notes: Seq
         if "(rev ff)" in device.text and (device.is_accelerator or device.is_display):
             state = "has fallen off the bus: it answers no more (rev ff)"
             facts.append(text.fact(Quantity.GPU_STATE, state, device.line, program, subject=(device.address,)))
-    facts += _older_ports(text, devices, program)
+    facts += [*_older_ports(text, devices, program), *_slow_links(text, devices, program)]
     if "<access denied>" in text.raw:
         note = "lspci ran without root, so that it lacks links and access control: repeat it as 'sudo lspci -vv'"
         facts.append(text.fact(Quantity.NOTE, note, 0, program))

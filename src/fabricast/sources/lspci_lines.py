@@ -50,7 +50,7 @@ def _access(text: Text) -> Iterator[Fact]:
             f"access control (ACSCtl ReqRedir+) is on at {len(redirecting)} of {len(states)} ports: if they are ports "
             "of switches, copies between GPUs or with network cards pass through the processor"
         )
-        yield text.fact(Quantity.CAUSE, words, redirecting[0], _PROGRAM, subject=("access_control",))
+        yield text.fact(Quantity.CAUSE, words, redirecting[0], _PROGRAM, subject=("possible_access_control",))
     elif states:
         words = f"access control (ACSCtl) redirects requests at none of {len(states)} ports"
         yield text.fact(Quantity.NOTE, words, states[0][0], _PROGRAM)

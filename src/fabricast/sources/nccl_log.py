@@ -19,7 +19,7 @@ _WARN = re.compile(rf"(?:(?:^|[\]\d:>|)])\s{{0,4}}NCCL |{_BEFORE_2_4})WARN (.*)"
 _CALL = re.compile(r"([\w/]{1,60}\.cc):\d{1,5} NCCL WARN (Cuda failure .*)")
 #: Errors of NCCL as its callers print them: nccl-tests and PyTorch.
 _ERROR = re.compile(
-    r"((?:Test )?(?:NCCL|CUDA) failure (?:\S{1,80}:\d|[\d'\"]|:).*"
+    r"((?:Test )?(?:NCCL|CUDA) failure (?:\S{1,80}:\d|[\d'\"]|:).*|RuntimeError: NCCL error: .*"
     r"|nccl(?:UnhandledCuda|System|Internal|Remote)Error\b.*"
     r"|(?:torch\.)?(?:cuda\.)?OutOfMemoryError.*|CUDA out of memory.*"
     r"|CUDA error: (?=peer mapping).*|CUDA_ERROR_TOO_MANY_PEERS.*"
@@ -110,6 +110,7 @@ _ALGORITHMS, _PROTOCOLS = ("tree", "ring"), ("ll", "ll128", "simple")
 #: Words of the errors that callers of NCCL print.
 _WORDS_OF_ERRORS = (
     "NCCL failure",
+    "NCCL error: ",
     "CUDA failure",
     "nccl",
     "Watchdog caught",

@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from statistics import median
 
+from fabricast.core.errors import InputError
 from fabricast.core.facts import Content, Fact, Quantity
 from fabricast.core.short_text import listed
 from fabricast.core.units import PCIE_WIDTHS
@@ -51,6 +53,9 @@ _POWER_CAP = re.compile(r"\s+SW Power Cap\s+: Active\s*$")
 CAPPED = "the power limit reduces the clocks (SW Power Cap)"
 _TOTAL = re.compile(r"\s+Total\s+: (\d{1,9}) MiB")
 _SMALL_WINDOW_MIB = 256
+_ATTACHED = re.compile(r"Attached GPUs\s+: (\d{1,3})")
+#: Share of the lines of other reports below which a report is cut.
+_CUT = 0.5
 _NUMBER = re.compile(r"(\d{1,2})x?")
 _LATEST_GENERATION = 6
 _MOST_LISTED = 3
@@ -82,7 +87,39 @@ def _read(text: Text) -> Iterator[Reading]:
     facts += [*_lost(text), *_unusable(text), *_nvlink_errors(text)]
     if not facts:
         raise text.error("has no GPU, expected output of 'nvidia-smi -q', 'nvidia-smi' or 'nvidia-smi -L'")
-    yield Reading(facts, program="nvidia-smi -q" if is_query else "nvidia-smi")
+    problems = list(_cut(text)) if is_query else []
+    facts += _left_out(text) if is_query else []
+    yield Reading(facts, problems, program="nvidia-smi -q" if is_query else "nvidia-smi")
+
+
+def _reports(text: Text) -> list[tuple[int, int]]:
+    """Return line and number of written lines of the report of each GPU."""
+    reports: list[tuple[int, int]] = []
+    for number, line in text.lines():
+        if _DEVICE.match(line):
+            reports.append((number, 0))
+        elif reports and line.strip():
+            reports[-1] = reports[-1][0], reports[-1][1] + 1
+    return reports
+
+
+def _cut(text: Text) -> Iterator[InputError]:
+    """Yield that the report of the last GPU ends early: it has few lines of those of the others."""
+    *others, last = _reports(text) or [(0, 0)]
+    if others and last[1] < _CUT * median(count for _, count in others):
+        yield text.error("the report of the last GPU ends before those of the others: the file is cut", last[0])
+
+
+def _left_out(text: Text) -> Iterator[Fact]:
+    """Yield the note that not all GPUs of the machine are reported, by a choice (-i) or since the file is cut."""
+    reports = len(_reports(text))
+    for number, line in text.lines(lambda line: "Attached GPUs" in line):
+        if (match := _ATTACHED.match(line)) is None:
+            continue
+        if reports < int(match[1]):
+            words = f"reports of {reports} of the {match[1]} attached GPUs"
+            yield text.fact(Quantity.NOTE, words, number, "nvidia-smi")
+        return
 
 
 def _lost(text: Text) -> Iterator[Fact]:
@@ -304,7 +341,11 @@ def _of_lines(text: Text) -> Iterator[Fact]:
     for line_number, line in text.lines():
         if (match := _TABLE.match(line)) is not None:
             last = int(match[1])
-            tables.setdefault(last, (line_number, match[2], short_address(match[3])))
+            # A name that the driver cannot read is that of the others, or unknown.
+            name = "" if match[2] == "ERR!" else match[2]
+            tables.setdefault(last, (line_number, name, short_address(match[3])))
+            if not name:
+                unreadable.setdefault(last, line_number)
         elif last >= 0 and last not in unreadable and _UNREADABLE.search(line):
             unreadable[last] = line_number
         elif last >= 0 and (match := _LIMIT.search(line)) is not None:
@@ -320,10 +361,11 @@ def _of_lines(text: Text) -> Iterator[Fact]:
     for place, (_, (line_number, name, address)) in enumerate(sorted((tables or names).items())):
         if address:
             yield _fact(text, Quantity.GPU_ADDRESS, address, line_number, str(place))
-        yield _fact(text, Quantity.GPU_MODEL, name, line_number, str(place))
+        if name:
+            yield _fact(text, Quantity.GPU_MODEL, name, line_number, str(place))
     places = {number: str(place) for place, number in enumerate(sorted(tables or names))}
     highest = max((limit for _, limit in limits.values()), default=0)
-    if len({found[1] for found in tables.values()}) == 1:
+    if len({found[1] for found in tables.values() if found[1]}) == 1:
         for number, (line_number, limit) in limits.items():
             if limit < highest:
                 state = f"power limit {limit} W of {highest} W"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from statistics import median
 from typing import NamedTuple
 
 from fabricast.core.facts import Content, Fact, Quantity
@@ -11,14 +12,11 @@ from fabricast.sources.text import Format, Reading, Text
 
 _PROGRAM = "nvidia-smi dmon"
 _HEADER = re.compile(r"^#\s{0,9}(?:Date\s+Time\s+|Time\s+)?gpu\s+(?!pid)\w")
-#: States by column, with what one sample above zero means; the driver counts errors since its start.
-_STATES = {
-    "tviol": "SW Thermal Slowdown or HW Thermal Slowdown is active (tviol)",
-    "dbecc": "uncorrectable ECC errors since the start of the driver (dbecc)",
-}
 _TRAFFIC = {"rxpci": "receives", "txpci": "sends"}
 #: Number of repeated PCIe packets from which they are no accident, as in the reader of 'nvidia-smi -q'.
 _MANY_REPLAYS = 100
+#: Share of the time in percent from which the power limit reduces clocks most of the time.
+_MOSTLY = 50
 
 
 class _Sample(NamedTuple):
@@ -48,49 +46,65 @@ def _samples(text: Text) -> Iterator[_Sample]:
 
 
 def _read(text: Text) -> Iterator[Reading]:
-    facts: dict[tuple[str, str], Fact] = {}
-    peaks: dict[tuple[str, str], _Sample] = {}
-    gpus = dict[str, int]()
+    of_gpus: dict[str, list[_Sample]] = {}
     for sample in _samples(text):
-        gpus.setdefault(sample.gpu, sample.line)
-        for name, state in _states(sample.values):
-            fact = text.fact(Quantity.GPU_STATE, state, sample.line, _PROGRAM, subject=(sample.gpu,))
-            facts.setdefault((sample.gpu, name), fact)
-        for name in _TRAFFIC:
-            highest = peaks.get((sample.gpu, name))
-            if sample.values.get(name, 0) > (0 if highest is None else highest.values[name]):
-                peaks[sample.gpu, name] = sample
-    if not gpus:
+        of_gpus.setdefault(sample.gpu, []).append(sample)
+    if not of_gpus:
         raise text.error("has no row of a GPU, expected output of 'nvidia-smi dmon'")
-    yield Reading([*facts.values(), *_traffic(text, peaks)] or [_idle(text, gpus)])
+    facts = [fact for samples in of_gpus.values() for fact in _states(text, samples)]
+    facts += [*_capped(text, of_gpus), *_traffic(text, of_gpus)]
+    yield Reading(facts or [_idle(text, of_gpus)])
 
 
-def _states(values: dict[str, float]) -> Iterator[tuple[str, str]]:
-    """Yield column and text of unhealthy states of a row."""
-    for name, state in _STATES.items():
-        if values.get(name, 0) > 0:
-            yield name, state if name != "dbecc" else f"{values[name]:.0f} {state}"
-    if values.get("pci", 0) >= _MANY_REPLAYS:
-        yield "pci", f"{values['pci']:.0f} PCIe replays since the start of the driver (pci)"
+def _states(text: Text, samples: list[_Sample]) -> Iterator[Fact]:
+    """Yield unhealthy states of a GPU: throttling in any row, and counters of the last one."""
+    first, last = samples[0], samples[-1]
+    subject = (last.gpu,)
+    hot = next((one for one in samples if one.values.get("tviol", 0) > 0), None)
+    if hot is not None:
+        state = "SW Thermal Slowdown or HW Thermal Slowdown is active (tviol)"
+        yield text.fact(Quantity.GPU_STATE, state, hot.line, _PROGRAM, subject=subject)
+    if errors := last.values.get("dbecc", 0):
+        state = f"{errors:.0f} uncorrectable ECC errors since the start of the driver (dbecc)"
+        yield text.fact(Quantity.GPU_STATE, state, last.line, _PROGRAM, subject=subject)
+    replays = last.values.get("pci", 0)
+    if replays >= _MANY_REPLAYS:
+        growth = replays - first.values.get("pci", 0)
+        more = f", {growth:.0f} of them since the first row" if growth > 0 else ", none of them in these rows"
+        state = f"{replays:.0f} PCIe replays since the start of the driver{more} (pci)"
+        yield text.fact(Quantity.GPU_STATE, state, last.line, _PROGRAM, subject=subject)
 
 
-def _traffic(text: Text, peaks: dict[tuple[str, str], _Sample]) -> Iterator[Fact]:
+def _capped(text: Text, of_gpus: dict[str, list[_Sample]]) -> Iterator[Fact]:
+    """Yield the note that the power limit reduces clocks most of the time."""
+    capped = [
+        max(samples, key=lambda one: one.values.get("pviol", 0))
+        for samples in of_gpus.values()
+        if median(one.values.get("pviol", 0) for one in samples) >= _MOSTLY
+    ]
+    if capped:
+        gpus = f"{len(capped)} GPUs" if len(capped) > 1 else "a GPU"
+        words = f"the power limit reduces the clocks of {gpus} most of the time (pviol), as usual under full load"
+        yield text.fact(Quantity.NOTE, words, capped[0].line, _PROGRAM)
+
+
+def _traffic(text: Text, of_gpus: dict[str, list[_Sample]]) -> Iterator[Fact]:
     """Yield the largest PCIe traffic of any GPU in each direction."""
+    every = [one for samples in of_gpus.values() for one in samples]
     for name, verb in _TRAFFIC.items():
-        of_name = [sample for (_, column), sample in peaks.items() if column == name]
-        if of_name:
-            top = max(of_name, key=lambda sample: sample.values[name])
+        top = max(every, key=lambda one: one.values.get(name, 0))
+        if top.values.get(name, 0) > 0:
             # dmon prints megabytes.
-            words = (
-                f"GPU {top.gpu} {verb} up to {top.values[name] / 1e3:.3g} GB/s over PCIe, the most of all GPUs ({name})"
-            )
+            rate = f"{top.values[name] / 1e3:.3g} GB/s"
+            words = f"GPU {top.gpu} {verb} up to {rate} over PCIe, the most of all GPUs ({name})"
             yield text.fact(Quantity.NOTE, words, top.line, _PROGRAM)
 
 
-def _idle(text: Text, gpus: dict[str, int]) -> Fact:
+def _idle(text: Text, of_gpus: dict[str, list[_Sample]]) -> Fact:
     """Return the note that no row has an unhealthy state."""
-    count = f"{len(gpus)} GPUs" if len(gpus) > 1 else "the GPU"
-    return text.fact(Quantity.NOTE, f"no throttling and no errors of {count}", min(gpus.values()), _PROGRAM)
+    count = f"{len(of_gpus)} GPUs" if len(of_gpus) > 1 else "the GPU"
+    line = min(samples[0].line for samples in of_gpus.values())
+    return text.fact(Quantity.NOTE, f"no throttling and no errors of {count}", line, _PROGRAM)
 
 
 FORMAT = Format(

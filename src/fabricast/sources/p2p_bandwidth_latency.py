@@ -95,7 +95,8 @@ def _stated(text: Text) -> Iterator[Fact]:
     pairs: set[tuple[str, str]] = set()
     for number, line in enumerate(text.clean_lines, start=1):
         if (device := _DEVICE.match(line)) is not None:
-            address = f"{device[5]}:{device[3]}:{device[4]}.0"
+            domain, bus, slot = (int(device[group], 16) for group in (5, 3, 4))
+            address = f"{domain:04x}:{bus:02x}:{slot:02x}.0"
             yield text.fact(Quantity.GPU_ADDRESS, address, number, _PROGRAM, subject=(device[1],))
             yield text.fact(Quantity.GPU_MODEL, device[2].strip(), number, _PROGRAM, subject=(device[1],))
         elif (access := _ACCESS.match(line)) is not None and (access[1], access[3]) not in pairs:

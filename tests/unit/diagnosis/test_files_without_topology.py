@@ -150,7 +150,7 @@ def test_a_fabric_that_is_not_ready_is_a_fault(first):
 
 def test_lines_of_lspci_after_grep_are_read(first):
     line = "\t\tACSCtl:\tSrcValid+ TransBlk- ReqRedir{} CmpltRedir+ UpstreamFwd+ EgressCtrl- DirectTrans-\n"
-    assert causes_of(first(line.format("+") + line.format("-"))) == ["access_control"]
+    assert causes_of(first(line.format("+") + line.format("-"))) == ["possible_access_control"]
     quiet = first(line.format("-") * 3)
     assert not quiet.findings and "redirects requests at none of 3 ports" in str(quiet.statements)
     link = "LnkCap: Port #0, Speed 16GT/s, Width x16, ASPM L1\nLnkSta: Speed {}GT/s (downgraded), Width x{}\n"

@@ -156,7 +156,7 @@ def test_gpus_are_matched_by_printed_pci_addresses(tmp_path):
     assert rates("0001") == as_printed, "another machine of the same model"
     (tmp_path / "p2p.txt").write_text(P2P.replace("pciBusID: 3b", "pciBusID: ff"))
     with pytest.raises(
-        InputError, match="GPU 0 of the measurements has the PCI address 0:ff:0.0, which 'flat4x2' does not have"
+        InputError, match="GPU 0 of the measurements has the PCI address 0000:ff:00.0, which 'flat4x2' does not have"
     ):
         rates("0000")
 
