@@ -64,6 +64,10 @@ class Quantity(StrEnum):
     NVLINKS = "active NVLinks"
     #: Text: state of a port of a network card, which is its subject.
     CARD_STATE = "state of a network card"
+    #: True for each port of a card, which is the subject, whatever its state.
+    PORT = "port of a network card"
+    #: Name and text of a value that the hosts of a cluster should have alike.
+    OF_HOST = "value of a host"
     #: Number in Gbit/s of an active port, which is the subject.
     PORT_RATE = "rate of a port"
     #: Number in Gbit/s of an Ethernet interface, which is the subject, and of a test over TCP.

@@ -17,6 +17,7 @@ from fabricast.core.warnings import CodedWarning, WarningCode
 from fabricast.diagnosis.answers import Answers, paths_of
 from fabricast.diagnosis.copies import compare_copies, compare_matrices
 from fabricast.diagnosis.fabric import fabric_findings
+from fabricast.diagnosis.hosts import different_values, missing_devices
 from fabricast.diagnosis.matrices import are_over_direct_links, names_model
 from fabricast.diagnosis.measured import without_refuted_links
 from fabricast.diagnosis.messages import (
@@ -59,7 +60,7 @@ from fabricast.diagnosis.topology import (
     unequal_topologies,
     with_unused_links,
 )
-from fabricast.diagnosis.verdict import POSSIBLE, Verdict, verdict_of
+from fabricast.diagnosis.verdict import CLEAN_STATES, POSSIBLE, Verdict, verdict_of
 from fabricast.diagnosis.weights import MINOR
 from fabricast.inputs.gpus import gpu_model, is_known_gpu
 from fabricast.machine.build import machine_from
@@ -218,6 +219,8 @@ def diagnose_facts(facts: Facts, options: MachineOptions) -> Diagnosis:
     answers = Answers()
     answers.findings += [*nccl_problems(facts), *wrong_results(facts), *gpu_states(facts), *card_states(facts)]
     answers.findings += [*stated_causes(facts), *log_findings(facts), *slow_runs(facts), *switched_off_links(facts)]
+    answers.findings += missing_devices(facts)
+    answers.notes += different_values(facts)
     answers.findings += [*unusable_addresses(facts), *unequal_packets(facts), *unequal_topologies(facts)]
     of_fabric, damaged_fabrics = fabric_findings(facts)
     answers.findings += mpi_problems(facts)
@@ -348,7 +351,7 @@ def _missing(facts: Facts, options: MachineOptions, error: InputError) -> str:
     if any(": Xid " in note for note in facts.values(Quantity.NOTE)):
         return "the files state errors of GPUs that programs cause, or whose meaning is not known here (Xid)"
     if not any(block.content not in (Content.GPUS, Content.STATES) for block in facts.blocks if block.facts):
-        return "the files state no fault of a device; measured copies or a log of nccl-tests show its rates"
+        return CLEAN_STATES
     logs = facts.values(Quantity.NCCL_RUN)
     if logs and any(log.nodes > 1 or log.network for log in logs):
         return "the log of NCCL states no fault, and has no measured times: add the table of nccl-tests"

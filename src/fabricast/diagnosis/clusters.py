@@ -36,6 +36,7 @@ LATENCY_REMEDY = (
 )
 #: Families whose nodes of eight GPUs have NVLink SHARP.
 _NVLS = ("H100", "H200", "B200", "B300")
+_NVLS_REMEDY = "NCCL 2.17 or newer, the fabric manager of the driver's version, no NCCL_ALGO"
 _NETWORK_OF_LOG = {"IB": "InfiniBand or RoCE", "Socket": "Ethernet"}
 
 
@@ -228,11 +229,13 @@ def _nvls(fact: Fact, found: Reference, family: str, log: NcclLog | None, sizes:
         text = f"{name} is set, so NVLink SHARP (NVLS) is not used: {reached:.3g} GB/s, {best:.3g} GB/s with it"
         remedy = f"unset {name.partition('=')[0]}"
         yield Finding("nvls_excluded", text, remedy, _SPECIFIC, origin=f"{fact.place.path}:{line or row.line}")
+    elif log is not None and "no NVLS" in log.lines:
+        text = f"NCCL states that NVLink SHARP (NVLS) is not available: {reached:.3g} GB/s, {best:.3g} GB/s with it"
+        yield Finding("nvls_unused", text, _NVLS_REMEDY, _SPECIFIC, origin=f"{fact.place.path}:{log.lines['no NVLS']}")
     elif reached > _RINGS * best:
         text = f"NVLink SHARP (NVLS) is probably not in use: {reached:.3g} GB/s is the rate of rings, {best:.3g} GB/s "
         text += "with it"
-        remedy = "NCCL 2.17 or newer, the fabric manager of the driver's version, no NCCL_ALGO; NCCL_DEBUG=INFO "
-        remedy += "NCCL_DEBUG_SUBSYS=INIT,NVLS states why"
+        remedy = f"{_NVLS_REMEDY}; NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,NVLS states why"
         yield Finding("nvls_unused", text, remedy, _SPECIFIC, origin=f"{fact.place.path}:{row.line}")
 
 

@@ -168,12 +168,13 @@ _KNOWN = (
         "ulimit -l unlimited (in containers --ulimit memlock=-1); for GPU memory load nvidia-peermem",
     ),
     KnownProblem(
-        r"vendor err 81|vendor_err 81|status=4\b.{0,80}vendor|[Cc]ompletion.{0,80}error 4\b",
+        r"vendor[ _]err[ =]81|status=(?:4\b|IBV_WC_LOC_PROT_ERR).{0,80}vendor|[Cc]ompletion.{0,80}error 4\b",
         "the network card cannot reach the memory of the GPU (error 4): access control (ACS) redirects its copies",
         "switch ACS off on the path between GPU and card; NCCL_NET_GDR_LEVEL=0 works but is slow, and confirms it",
     ),
     KnownProblem(
-        r"status=12|[Cc]ompletion.{0,80}error 12\b|vendor err 129|vendor_err 129|retry exceeded|transport retry",
+        r"status=(?:12|IBV_WC_RETRY_EXC)|[Cc]ompletion.{0,80}error 12\b|vendor[ _]err[ =]129|retry exceeded"
+        r"|transport retry",
         "the network lost messages (InfiniBand or RoCE retries exceeded)",
         "check cables, switches and the GID index (NCCL_IB_GID_INDEX), for RoCE also PFC and ECN; NCCL_IB_TIMEOUT=22 "
         "only hides it",
@@ -189,18 +190,18 @@ _KNOWN = (
         "for GPU memory load nvidia-peermem, in the version of the driver of the card; ulimit -l unlimited",
     ),
     KnownProblem(
-        r"(?:status=|[Cc]ompletion.{0,80}error )(?:9|10|11)\b|access violation work queue",
+        r"(?:status=|[Cc]ompletion.{0,80}error )(?:9|10|11)\b|status=IBV_WC_REM_|access violation work queue",
         "the other host refused an operation of the network card",
         "read the log of that host: memory that is not registered, a rank that ended, or other versions of NCCL",
     ),
     KnownProblem(
-        r"(?:status=|[Cc]ompletion.{0,80}error )5\b",
+        r"(?:status=|[Cc]ompletion.{0,80}error )5\b|status=IBV_WC_WR_FLUSH",
         "a network operation was cancelled after an earlier error",
         "the first other error in the logs of all ranks is the cause",
         is_consequence=True,
     ),
     KnownProblem(
-        r"(?:status=|[Cc]ompletion.{0,80}error )13\b",
+        r"(?:status=|[Cc]ompletion.{0,80}error )13\b|status=IBV_WC_RNR_RETRY",
         "the other host does not receive (RNR retries exceeded)",
         "read the log of that host: its rank waits, or ended",
     ),

@@ -86,7 +86,10 @@ def _ports_of_host(facts: Facts) -> int:
 
 
 def slow_ports(facts: Facts) -> Iterator[Fact]:
-    """Yield the state of active ports that are slower than most of their kind in the same file."""
+    """Yield the state of active ports that are slower than most of their kind in the same file.
+
+    A port that is as slow on most hosts is one for another purpose, such as storage.
+    """
     kinds: dict[tuple[str, ...], list[Fact]] = {}
     for fact in facts.of(Quantity.PORT_RATE):
         kinds.setdefault((fact.place.path, *fact.subject[1:]), []).append(fact)
@@ -95,8 +98,13 @@ def slow_ports(facts: Facts) -> Iterator[Fact]:
         # The highest of equally frequent rates.
         usual = max(rates, key=lambda rate: (rates[rate], rate))
         others = "most ports" if rates[usual] > 1 else "another port"
+        by_name: dict[str, Counter[float]] = {}
         for fact in same:
-            if fact.value < usual:
+            by_name.setdefault(fact.subject[0], Counter())[float(fact.value)] += 1
+        for fact in same:
+            of_name = by_name[fact.subject[0]]
+            is_of_all = of_name.total() > 1 and of_name.most_common(1)[0][0] == fact.value
+            if fact.value < usual and not is_of_all:
                 state = f"runs at {fact.value:g} Gbit/s, {others} at {usual:g} Gbit/s"
                 yield replace(fact, quantity=Quantity.CARD_STATE, value=state)
 

@@ -57,28 +57,37 @@ def _rates(runs: Sequence[Fact]) -> tuple[int, list[float]] | None:
 
 
 def _of_pairs(runs: Sequence[Fact]) -> Iterator[Finding]:
-    """Yield the host in all slow pairs and in no fast one."""
+    """Yield the host in all slow pairs and in no fast one, or the hosts of a slow pair of which one is slow."""
     found = _rates(runs) if len(runs) >= _FEWEST_PAIRS else None
     if found is None:
         return
     size, rates = found
     slow = [number for number, rate in enumerate(rates) if rate < _SLOW * max(rates)]
     fast = [number for number in range(len(runs)) if number not in slow]
-    if len(slow) < 2:
+    if not slow or len(slow) >= len(runs) - 1 > _FEWEST_PAIRS:
         return
-    suspects = set.intersection(*(set(runs[number].value.host_names) for number in slow))
-    suspects -= {host for number in fast for host in runs[number].value.host_names}
-    if len(suspects) != 1:
+    healthy = {host for number in fast for host in runs[number].value.host_names}
+    suspects = sorted(set.intersection(*(set(runs[number].value.host_names) for number in slow)) - healthy)
+    if not suspects or (len(suspects) > 1 and len(slow) > 1):
         return
-    (host,) = suspects
-    text = (
-        f"{host} is in all {len(slow)} slow pairs of hosts: {runs[slow[0]].value.operation} of {size_text(size)} "
-        f"reaches {_span([rates[number] for number in slow])} GB/s of bus bandwidth with it, "
-        f"{_span([rates[number] for number in fast])} GB/s in the {len(fast)} pairs without it"
-    )
-    remedy = f"check {host}: 'ibstat', 'dmesg', 'nvidia-smi -q', 'sudo lspci -vv' of its cards, and its environment"
     worst = min(slow, key=lambda number: rates[number])
-    yield Finding("slow_host", text, remedy, CONTRADICTION + 0.2, origin=str(runs[worst].place))
+    with_it = _span([rates[number] for number in slow])
+    without = _span([rates[number] for number in fast])
+    measured = f"{runs[worst].value.operation} of {size_text(size)} reaches {with_it} GB/s of bus bandwidth"
+    if len(suspects) > 1:
+        text = f"{' or '.join(suspects)} is slow: {measured} between them, {without} GB/s in {len(fast)} other pairs"
+        remedy = f"run each of {' and '.join(suspects)} with a host of a fast pair, which shows the slow one"
+    else:
+        (host,) = suspects
+        pairs = (
+            f"all {len(slow)} slow pairs of hosts"
+            if len(slow) > 1
+            else "the slow pair, and its other host in a fast one"
+        )
+        text = f"{host} is in {pairs}: {measured} with it, {without} GB/s in the {len(fast)} pairs without it"
+        remedy = f"check {host}: 'ibstat', 'dmesg', 'nvidia-smi -q', 'sudo lspci -vv' of its cards, and its environment"
+    host = suspects[0] if len(suspects) == 1 else ""
+    yield Finding("slow_host", text, remedy, CONTRADICTION + 0.2, origin=str(runs[worst].place), host=host)
 
 
 def _of_same_hosts(runs: Sequence[Fact]) -> Iterator[Finding]:

@@ -105,6 +105,10 @@ _CAUSES = {
         FIRST - 0.9,
         "if it hangs there, hosts may not reach each other: NCCL_SOCKET_IFNAME names the interface; check firewalls",
     ),
+    "unfinished": (
+        SYMPTOM - 0.05,
+        "run the next size alone (-b, -e) with NCCL_DEBUG=INFO: does it hang, and on which hosts",
+    ),
     "waiting_ranks": (
         FIRST - 0.005,
         "read the logs of both ranks before the timeout; TORCH_NCCL_TRACE_BUFFER_SIZE records the last operations",
@@ -346,7 +350,7 @@ def stated(facts: Facts) -> Iterator[str]:
             lines.setdefault(f"{table.ranks} ranks on {table.hosts} nodes", str(fact.place))
     for block in facts.blocks:
         if block.program == "nvidia-smi -q" and block.facts and not block.of(Quantity.GPU_STATE):
-            count = len({fact.subject for fact in block.facts if fact.subject})
+            count = len({fact.subject for fact in block.of(Quantity.GPU_ADDRESS)})
             is_capped = any(CAPPED in fact.value for fact in block.of(Quantity.NOTE))
             what = "errors" if is_capped else "errors or throttling"
             gpus = "1 GPU" if count == 1 else f"{count} GPUs"
@@ -389,6 +393,8 @@ def _run_text(log: NcclLog) -> str:
         parts.append(f"network {log.network}{' (TCP)' if log.network == 'Socket' else ''}")
     if "no verbs" in log.lines and not _is_of_one_host(log):
         parts.append("no InfiniBand or RoCE card usable")
+    if "no NVLS" in log.lines:
+        parts.append("no NVLink SHARP (NVLS multicast support is not available)")
     for name, value in list(log.environment.items())[:_MOST_SETTINGS]:
         is_off = value.upper() in SWITCHED_OFF.get(name, ()) and not any(log.uses_p2p.values())
         parts.append(f"{name}={value}" + (" (no direct copies between GPUs)" if is_off else ""))
@@ -494,7 +500,8 @@ def _unequal_hosts(facts: Facts) -> Iterator[Finding]:
                 " 1 network cards", " 1 network card"
             )
             (_, line), path = min(different.values(), key=lambda one: one[0][1])
-            yield Finding(f"host_differs_{name}", text, remedy, ACCESS + 0.1, origin=f"{path}:{line}")
+            where, on = f"{path}:{line}", ", ".join(different)
+            yield Finding(f"host_differs_{name}", text, remedy, ACCESS + 0.1, origin=where, host=on)
 
 
 def _missing_cards(hosts: _Hosts, different: Mapping[str, object], usual: str) -> str:

@@ -162,8 +162,9 @@ def stated_links(facts: Facts) -> Iterator[Finding]:
     """Yield narrow and old links that reports about GPUs state, if no file describes the topology."""
     for block in facts.blocks_of(Content.GPUS):
         for warning in downgraded_links(block):
-            text = warning.text.replace(_IN_FORECASTS, "")
-            yield Finding(warning.code, text, REMEDIES[warning.code], LINK, origin=_origin(facts, warning))
+            text = f"{block.host}: {warning.text}".removeprefix(": ").replace(_IN_FORECASTS, "")
+            origin = _origin(facts.where([block]), warning)
+            yield Finding(warning.code, text, REMEDIES[warning.code], LINK, origin=origin, host=block.host)
 
 
 def _has_only_staged_pairs(machine: Machine) -> bool:

@@ -41,6 +41,10 @@ POSSIBLE = (
     "slower_than_fewer_nodes",
     "possible_access_control",
 )
+#: Answer to files that only have states of devices.
+CLEAN_STATES = (
+    "rates are not measured; nccl-tests and copies of GPUs, or osu_bw and ib_write_bw between hosts, show them"
+)
 #: Causes that files state, which no measurement shows.
 _OF_FILES = ("mpi_warning", "nccl_warning", "registered_memory", WarningCode.NO_PEER_ACCESS)
 
@@ -55,6 +59,7 @@ class VerdictKind(StrEnum):
     WRONG = "wrong results"
     FAILED = "the run failed"
     STATED = "a fault is stated"
+    CLEAN = "no fault is stated"
     NOTHING = "nothing could be judged"
     UNSUPPORTED = "not supported"
 
@@ -89,6 +94,9 @@ def verdict_of(
             return Verdict(VerdictKind.WRONG, f"{first.text}{place}")
         if first.cause == "stopped":
             return Verdict(VerdictKind.NOTHING, f"{first.text}{place}")
+        if first.cause == "unfinished":
+            before = f"; measured before: {[*doubtful, *within][0]}" if doubtful or within else ""
+            return Verdict(VerdictKind.NOTHING, f"{first.text}{place}{before}")
         if first.gain > FIRST - 1:
             return Verdict(VerdictKind.FAILED, f"{first.text}{place}")
         if doubtful and first.gain >= ACCESS:
@@ -130,6 +138,8 @@ def verdict_of(
         more = f"; not compared: {others[0]}" if others else ""
         kind = VerdictKind.FASTER if FASTER in within[-1] else VerdictKind.WITHIN
         return Verdict(kind, f"{'; '.join(_shown(within))}{more}")
+    if missing == CLEAN_STATES and not damaged:
+        return Verdict(VerdictKind.CLEAN, CLEAN_STATES)
     if damaged or missing:
         return Verdict(VerdictKind.NOTHING, damaged[0] if damaged else missing)
     if uncompared:

@@ -13,6 +13,7 @@ from fabricast.sources.text import Format, Reading, Text
 _CARD = re.compile(r"^CA '([\w.-]{1,40})'")
 _PORT = re.compile(r"^\s+Port (\d{1,3}):")
 _FIELD = re.compile(r"^\s+(State|Physical state|Rate|Link layer): (.{1,60}?)\s*$")
+_FIRMWARE = re.compile(r"^\s+(?:Firmware version|fw_ver):\s+(\S{1,40})")
 #: Number of a card, which all its ports have; before the fields of its port.
 _IMAGE = re.compile(r"^\s+System image GUID: (0x[0-9a-f]{1,16})")
 #: Ports and fields of ibstatus, whose states have a number: "state:  4: ACTIVE".
@@ -138,6 +139,8 @@ def _read(text: Text) -> Iterator[Reading]:
         for port in ports
         if port.is_active and port.rate
     ]
+    rates += [text.fact(Quantity.PORT, True, port.line, "ibstat", subject=(port.name,)) for port in ports]
+    rates += _firmware(text)
     problems = [text.error(f"{port.name} lacks its state: the file is cut", port.line) for port in cut]
     words = _words(ports) + (", of those before the cut" if cut else "")
     yield Reading([text.fact(Quantity.NOTE, words, ports[0].line, "ibstat"), *_states(text, ports), *rates], problems)
@@ -159,6 +162,17 @@ def _states(text: Text, ports: list[_Port]) -> Iterator[Fact]:
         else:
             state = f"is {port.fields['State']}{f' ({physical})' if physical else ''}"
             yield text.fact(Quantity.CARD_STATE, state, port.line, "ibstat", subject=(port.name,))
+
+
+def _firmware(text: Text) -> Iterator[Fact]:
+    """Yield the version of the firmware of each card."""
+    card = ""
+    for number, line in text.lines():
+        if (match := _CARD.match(line) or _DEVINFO_CARD.match(line)) is not None:
+            card = match[1]
+        elif card and (match := _FIRMWARE.match(line)) is not None:
+            yield text.fact(Quantity.OF_HOST, (f"firmware of {card}", match[1]), number, "ibstat")
+            card = ""
 
 
 def _has_active_sibling(port: _Port, ports: list[_Port]) -> bool:

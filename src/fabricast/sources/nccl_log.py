@@ -34,7 +34,7 @@ _HOST = re.compile(r"^([\w.-]+):\d+:\d+ \[\d+\] ")
 _STATEMENT = re.compile(
     r"NCCL version|set by environment|_HCA set to|(?:Channel|Ring) \d|Selected [Pp]rovider|Pattern \d|n[rR]anks \d"
     r"|Bootstrap : Using|coll channels|Bytes ->|Could not find|P2P is disabled|Using network|NET/IB : |libibverbs"
-    r"|NET/Socket : Using|Init COMPLETE"
+    r"|NET/Socket : Using|Init COMPLETE|NVLS multicast support is not"
 )
 #: Variables of the command that a log begins with: "mpirun -x NCCL_ALGO=Ring", "export NCCL_ALGO=Ring".
 _COMMAND = re.compile(r"(?:^|[\s\"'`*])(NCCL_(?!DEBUG)[A-Z0-9_]{2,60})=[\"']?([^\s\"';$`*]{1,100})")
@@ -251,6 +251,8 @@ def _statement(
     elif (match := _PROVIDER.search(body)) is not None:
         log.provider = log.provider or match[1]
         log.lines.setdefault("provider", number)
+    elif "NVLS multicast support is not" in body:
+        log.lines.setdefault("no NVLS", number)
     elif body.startswith("NET/Socket : Using"):
         log.network = log.network or "Socket"
     elif any(words in body for words in _NO_VERBS):

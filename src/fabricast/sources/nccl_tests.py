@@ -45,6 +45,8 @@ _TOO_MANY = re.compile(r"Invalid number of GPUs: (\d{1,6}) requested but only (\
 _WRONG_LATER = "a table after those that are compared has wrong results"
 _WRONG = re.compile(r"Out of bounds values : [1-9]\d* FAILED")
 _COUNT = re.compile(r"[0-9]{1,15}")
+#: Size in bytes from which a table shows the rate of the links, also if it ends there.
+_LARGE_ENOUGH = 1 << 26
 _LARGEST = re.compile(r"\bmaxBytes (\d{1,15})")
 #: Line after the last row, and that of Slurm about a run that it ended.
 _AFTER_ROWS = re.compile(r"# ?(?:Out of bounds values|Avg bus bandwidth)")
@@ -241,7 +243,7 @@ def _alone(text: Text, heading: _Heading) -> Fact:
 
 
 def _unfinished(text: Text, heading: _Heading, rows: list[NcclTestsRow]) -> Fact | None:
-    """Return that a run ends before its largest size: a cause if Slurm ended it; else a note, files may be cut."""
+    """Return that a run ends before its largest size: a cause if Slurm ended it or large sizes are missing."""
     last = max((row.size_bytes for row in rows), default=0)
     # Sizes are multiples of the number of ranks.
     if heading.is_finished or not rows or 2 * last > heading.largest_bytes:
@@ -253,7 +255,9 @@ def _unfinished(text: Text, heading: _Heading, rows: list[NcclTestsRow]) -> Fact
             words = f"Slurm ended the run{reason} after {measured}: it was slow, or hangs at larger sizes"
             return text.fact(Quantity.CAUSE, words, number, "nccl-tests", subject=("stopped between hosts",))
     words = f"the table ends after {measured}: the run was stopped or hangs there, or the file is cut"
-    return text.fact(Quantity.NOTE, words, rows[-1].line, "nccl-tests")
+    if last >= _LARGE_ENOUGH:
+        return text.fact(Quantity.NOTE, words, rows[-1].line, "nccl-tests")
+    return text.fact(Quantity.CAUSE, words, rows[-1].line, "nccl-tests", subject=("unfinished",))
 
 
 def _stopped(text: Text) -> Fact:

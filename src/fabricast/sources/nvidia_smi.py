@@ -17,6 +17,8 @@ _ADDRESS = r"([0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-7])"
 _QUERY = "==NVSMI LOG=="
 # Lengths are bounded, so that a long line takes linear time.
 _TABLE = re.compile(rf"^\|\s+(\d{{1,3}})\s+(\S.{{0,60}}?)\s{{1,60}}(?:On|Off|N/A)\s*\|\s*{_ADDRESS}\s")
+#: Last cell of the first row of a GPU.
+_TABLE_ERRORS = re.compile(r"\|\s{1,40}(\d{1,9})\s{0,9}\|\s*$")
 #: The number of a GPU may be left out of what a user publishes.
 _LIST = re.compile(r"^GPU (\d{1,3}): (.{1,100}?) \(UUID: [^)]{0,60}\)?")
 #: First GPU of torch.utils.collect_env; lines "GPU 1: NVIDIA H100" follow.
@@ -53,6 +55,7 @@ _POWER_CAP = re.compile(r"\s+SW Power Cap\s+: Active\s*$")
 CAPPED = "the power limit reduces the clocks (SW Power Cap)"
 _TOTAL = re.compile(r"\s+Total\s+: (\d{1,9}) MiB")
 _SMALL_WINDOW_MIB = 256
+_DRIVER = re.compile(r"Driver Version\s{0,40}: (\d[\w.]{2,20})")
 _ATTACHED = re.compile(r"Attached GPUs\s+: (\d{1,3})")
 #: Share of the lines of other reports below which a report is cut.
 _CUT = 0.5
@@ -84,7 +87,7 @@ def _is_report(text: Text) -> bool:
 def _read(text: Text) -> Iterator[Reading]:
     is_query = _QUERY in text.raw
     facts = list(_of_query(text) if is_query else _of_lines(text))
-    facts += [*_lost(text), *_unusable(text), *_nvlink_errors(text)]
+    facts += [*_lost(text), *_unusable(text), *_nvlink_errors(text), *_driver(text)]
     if not facts:
         raise text.error("has no GPU, expected output of 'nvidia-smi -q', 'nvidia-smi' or 'nvidia-smi -L'")
     problems = list(_cut(text)) if is_query else []
@@ -128,6 +131,22 @@ def _lost(text: Text) -> Iterator[Fact]:
         if (match := _LOST.search(line)) is not None:
             state = "cannot be reached by the driver (fallen off the bus)"
             yield text.fact(Quantity.GPU_STATE, state, number, "nvidia-smi", subject=(short_address(match[1]),))
+
+
+def _driver(text: Text) -> Iterator[Fact]:
+    """Yield the version of the driver, and the number of GPUs with MIG, which hosts of a cluster have alike."""
+    divided, first, section = 0, 0, ""
+    for number, line in text.lines(lambda line: "Driver Version" in line or "M" in line or "Current" in line):
+        if (match := _DRIVER.search(line)) is not None:
+            yield text.fact(Quantity.OF_HOST, ("driver version", match[1]), number, "nvidia-smi")
+        elif ":" not in line:
+            section = line.strip()
+        elif section == "MIG Mode" and line.split() == ["Current", ":", "Enabled"]:
+            divided, first = divided + 1, first or number
+    if divided:
+        words = f"{divided} GPUs are" if divided > 1 else "a GPU is"
+        note = f"{words} divided (MIG): parts of a GPU copy directly to no other one"
+        yield text.fact(Quantity.NOTE, note, first, "nvidia-smi")
 
 
 def _unusable(text: Text) -> Iterator[Fact]:
@@ -204,6 +223,10 @@ def _states(text: Text) -> Iterator[Fact]:
         if name.startswith("Replays Since Reset") and value.isdigit() and 0 < int(value) < _MANY_REPLAYS:
             note = f"GPU {numbers[address]}: {value} PCIe replays since the last reset, fewer than {_MANY_REPLAYS}"
             yield text.fact(Quantity.NOTE, note, line_number, "nvidia-smi")
+        if titles[-1:] == ["Remapped Rows"] and name == "Uncorrectable Error" and value.isdigit() and int(value):
+            rows = f"{value} rows" if int(value) > 1 else "a row"
+            note = f"GPU {numbers[address]}: {rows} of its memory remapped after uncorrectable errors, no new fault"
+            yield text.fact(Quantity.NOTE, note, line_number, "nvidia-smi")
         for state, place in ((_state(titles, name, value, watts), line_number), (load.state, load.line)):
             if state and (address, state) not in known:
                 known.add((address, state))
@@ -265,7 +288,7 @@ class _Load:
                 self.current, self.line = int(value), line
         elif name == "Performance State":
             self.is_fast = value in _WORKING_STATES
-        elif name == "Gpu" and (match := re.fullmatch(r"(\d{1,3}) %", value)) is not None:
+        elif name in ("Gpu", "GPU") and (match := re.fullmatch(r"(\d{1,3}) %", value)) is not None:
             self.is_busy = int(match[1]) >= _AT_WORK
 
     @property
@@ -335,6 +358,7 @@ def _of_lines(text: Text) -> Iterator[Fact]:
     links: dict[int, dict[int, bool]] = {}
     lines: dict[int, int] = {}
     unreadable: dict[int, int] = {}
+    memory: dict[int, tuple[int, int]] = {}
     last = -1
     for line_number, gpu, model in _models_of_pytorch(text):
         names.setdefault(gpu, (line_number, model, ""))
@@ -346,6 +370,8 @@ def _of_lines(text: Text) -> Iterator[Fact]:
             tables.setdefault(last, (line_number, name, short_address(match[3])))
             if not name:
                 unreadable.setdefault(last, line_number)
+            if (errors := _TABLE_ERRORS.search(line)) is not None and int(errors[1]):
+                memory.setdefault(last, (line_number, int(errors[1])))
         elif last >= 0 and last not in unreadable and _UNREADABLE.search(line):
             unreadable[last] = line_number
         elif last >= 0 and (match := _LIMIT.search(line)) is not None:
@@ -370,6 +396,9 @@ def _of_lines(text: Text) -> Iterator[Fact]:
             if limit < highest:
                 state = f"power limit {limit} W of {highest} W"
                 yield _fact(text, Quantity.GPU_STATE, state, line_number, _named(number, tables or names))
+    for number, (line_number, count) in memory.items():
+        state = f"{count} uncorrectable ECC errors since the start of the driver (Volatile Uncorr. ECC)"
+        yield _fact(text, Quantity.GPU_STATE, state, line_number, _named(number, tables or names))
     for number, line_number in unreadable.items():
         state = "its driver cannot read its state (ERR!)"
         yield _fact(text, Quantity.GPU_STATE, state, line_number, _named(number, tables or names))

@@ -31,6 +31,7 @@ _NEVER = 1 << 80
 _NODE = re.compile(r'^Errors for (?:0x[0-9a-f]{1,16} )?"([^"]{1,80})"')
 _NODE_PORT = re.compile(r"^\s*GUID 0x[0-9a-f]{1,16} port (\d{1,4}|ALL): (\[.*)")
 _NODE_COUNTER = re.compile(r"\[(\w{4,40}) == (\d{1,20})\]")
+_SUMMARY = re.compile(r"^## Summary: (\d{1,9}) nodes checked, (\d{1,9}) bad nodes found")
 #: Counter of the time in which a port waited for room at the next one, and the count from which it is named.
 _WAITS, _MANY_WAITS = "PortXmitWait", 1_000_000
 _PORT = re.compile(r"# Port (?:extended )?counters: Lid (\d{1,6}) port (\d{1,3})")
@@ -115,7 +116,10 @@ def _counted(text: Text, program: str, port: str, counts: dict[str, int], line: 
 _PROGRAMS: dict[str, Callable[[Text], bool]] = {
     _PROGRAM: _is_mlxlink,
     "perfquery": lambda text: any(_COUNTER.match(line) for _, line in text.lines(lambda line: ":." in line)),
-    "ibqueryerrors": lambda text: "Errors for " in text.raw and any(_NODE.match(line) for _, line in text.lines()),
+    "ibqueryerrors": lambda text: (
+        ("Errors for " in text.raw or "bad nodes found" in text.raw)
+        and any(_NODE.match(line) or _SUMMARY.match(line) for _, line in text.lines())
+    ),
 }
 
 

@@ -125,3 +125,41 @@ def test_times_that_no_card_of_half_the_rate_explains_are_slow(tmp_path, factor,
     # Without the list of cards, their number is assumed, too.
     other = nccl_tests(tmp_path / "other.log", [(size, time * factor) for size, time in FORECAST])
     assert str(fc.diagnose(other).verdict).startswith("possibly slower")
+
+
+def test_the_hosts_of_one_slow_pair_are_named(tmp_path):
+    disjoint = [(f"hgx0{2 * number}", f"hgx0{2 * number + 1}") for number in range(4)]
+    logs = [pair_log(tmp_path / f"{a}.log", (a, b), 2.2 if a == "hgx04" else 1.0) for a, b in disjoint]
+    found = fc.diagnose(logs)
+    (finding,) = [one for one in found.findings if one.cause == "slow_host"]
+    assert finding.text.startswith("hgx04 or hgx05 is slow") and not finding.host
+    again = [*logs, pair_log(tmp_path / "more.log", ("hgx00", "hgx04"))]
+    (finding,) = [one for one in fc.diagnose(again).findings if one.cause == "slow_host"]
+    assert finding.host == "hgx05" and finding.text.startswith(
+        "hgx05 is in the slow pair, and its other host in a fast"
+    )
+
+
+def test_a_table_that_ends_early_is_no_agreement(tmp_path):
+    log = nccl_tests(tmp_path / "run.log", FORECAST[:2])
+    log.write_text("# nThread 1 nGpus 8 minBytes 8 maxBytes 8589934592 step: 2(factor)\n" + log.read_text())
+    found = fc.diagnose(log)
+    assert str(found.verdict).startswith("nothing could be judged: the table ends after 4 MiB of 8 GiB")
+    assert "measured before: all_reduce of 4 MiB" in str(found.verdict) and found.has_causes
+
+
+@pytest.mark.parametrize(
+    "status", ["status=IBV_WC_RETRY_EXC_ERR(12) opcode=IBV_WC_SEND(0) vendor_err=129", "status=12"]
+)
+def test_statuses_of_the_network_are_known_by_name_and_number(tmp_path, status):
+    line = f"n3:1:2 [0] transport/net_ib.cc:2078 NCCL WARN NET/IB: Got completion from peer 10.0.0.2<1> with {status}\n"
+    (tmp_path / "a.log").write_text(line)
+    assert "the network lost messages" in str(fc.diagnose(tmp_path / "a.log").verdict)
+
+
+def test_nccl_states_that_nvls_is_not_available(tmp_path):
+    log = nccl_tests(tmp_path / "run.log", [(2**30, 5100.0), (2**33, 40960.0)], ranks=8, hosts=1)
+    log.write_text("n1:1:2 [0] NCCL INFO NVLS multicast support is not available on dev 0\n" + log.read_text())
+    found = fc.diagnose(log)
+    assert found.findings[0].text.startswith("NCCL states that NVLink SHARP (NVLS) is not available: 3")
+    assert found.findings[0].origin.endswith(":1")

@@ -103,7 +103,10 @@ def test_a_run_that_slurm_ended_is_no_agreement(first):
     end = "\nslurmstepd: error: *** STEP 88123.0 ON n1 CANCELLED AT 2026-11-24T10:11:02 DUE TO TIME LIMIT ***\n"
     assert "Slurm ended the run (time limit) after 16 MiB of 8 GiB" in first(head + rows + end).findings[0].text
     cut = facts_of_text(head + rows)
-    assert any("the table ends after 16 MiB of 8 GiB" in note for note in cut.values(Quantity.NOTE))
+    assert any("the table ends after 16 MiB of 8 GiB" in cause for cause in cut.values(Quantity.CAUSE))
+    large = pasted_tests("all_reduce", 8, {1 << 28: 900.0}).splitlines()
+    rows = "\n".join(line for line in large if not line.startswith(("# Out of", "# Avg")))
+    assert any("the table ends after 256 MiB" in note for note in facts_of_text(head + rows).values(Quantity.NOTE))
     assert not any("the table ends" in note for note in facts_of_text(head + text).values(Quantity.NOTE))
 
 

@@ -284,3 +284,61 @@ def test_matrices_of_several_hosts_are_compared(first):
     other = first(by_pdsh(**{**same, "gpu1": TOPO.format("NV16")}))
     (finding,) = [one for one in other.findings if one.cause == "host_differs_topology"]
     assert finding.text == "gpu1: GPU0-GPU2 is NV16, on 2 other hosts NV18" and finding.host == "gpu1"
+
+
+def smi(*addresses, driver="570.86", errors=0):
+    """Return the table of nvidia-smi."""
+    head = f"| NVIDIA-SMI {driver}              Driver Version: {driver}      CUDA Version: 12.8     |\n"
+    rows = (
+        f"|   {number}  NVIDIA H100 80GB HBM3          On  |   00000000:{one}:00.0 Off |                  {errors} |\n"
+        for number, one in enumerate(addresses)
+    )
+    return head + "".join(rows)
+
+
+def of_hosts(**texts):
+    return "".join(f"{host}: {line}\n" for host, text in texts.items() for line in text.splitlines())
+
+
+def test_hosts_without_a_device_of_the_others_are_named(first):
+    same = {f"n{number}": smi("1b", "43") for number in range(3)}
+    assert not first(of_hosts(**same)).findings
+    found = first(of_hosts(**{**same, "n1": smi("1b", driver="550.54")}))
+    assert [(one.cause, one.host, one.text) for one in found.findings] == [
+        ("host_differs_gpus", "n1", "n1 lists 1 GPU; each of 2 other hosts 2")
+    ]
+    assert "driver version differs between hosts: 550.54 on n1, 570.86 on 2 other hosts" in found.notes
+    two = IBSTAT.format(400) + IBSTAT.format(400).replace("mlx5_0", "mlx5_1")
+    ports = first(of_hosts(n1=two, n2=IBSTAT.format(400), n3=two))
+    assert ports.findings[0].text == "n2 lacks mlx5_1 port 1, which each of 2 other hosts has"
+
+
+def test_ports_that_are_slow_on_all_hosts_are_for_another_purpose(first):
+    both = IBSTAT.format(400) + 2 * IBSTAT.format(400).replace("mlx5_0", "mlx5_1")
+    storage = IBSTAT.format(200).replace("mlx5_0", "mlx5_8")
+    assert not first(of_hosts(n1=both + storage, n2=both + storage)).findings
+    slow = both.replace("Rate: 400", "Rate: 200", 1)
+    found = first(of_hosts(n1=both + storage, n2=slow + storage, n3=both + storage))
+    assert [one.device for one in found.findings] == ["mlx5_0 port 1"]
+
+
+def test_errors_of_the_table_of_nvidia_smi_and_new_names_of_its_report(first):
+    found = first(smi("1b", "43", errors=4))
+    assert "4 uncorrectable ECC errors since the start of the driver (Volatile Uncorr. ECC)" in found.findings[0].text
+    report = (
+        "==============NVSMI LOG==============\nGPU 00000000:1B:00.0\n    Performance State                     : P0\n"
+        "    GPU Link Info\n        PCIe Generation\n            Max : 5\n            Current : 3\n"
+        "    Utilization\n        GPU                               : 99 %\n"
+        "    Remapped Rows\n        Uncorrectable Error               : 1\n"
+        "    MIG Mode\n        Current                           : Enabled\n"
+    )
+    found = first(report)
+    assert "its link runs at Gen3 of Gen5 under load" in found.findings[0].text
+    assert any("a row of its memory remapped" in one for one in found.statements)
+    assert any("a GPU is divided (MIG)" in one for one in found.statements)
+
+
+def test_files_of_states_without_a_fault_say_so(first):
+    assert str(first(IBSTAT.format(400)).verdict).startswith("no fault is stated: rates are not measured")
+    clean = "## Summary: 22 nodes checked, 0 bad nodes found\n##          64 ports checked, 0 ports have errors\n"
+    assert str(first(clean).verdict).startswith("no fault is stated")

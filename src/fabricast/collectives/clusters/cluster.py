@@ -36,6 +36,8 @@ _COLUMNS = (
 VERBS, SLINGSHOT, EFA, ETHERNET = "InfiniBand or RoCE", "Slingshot", "EFA", "Ethernet"
 NETWORKS = (VERBS, SLINGSHOT, EFA, ETHERNET)
 _CARDS = re.compile(r"(\d{1,3})\s*x\s*(\d{1,4}(?:\.\d+)?)")
+#: More cards of a node are a rate, as in 400x8.
+_MOST_CARDS = 128
 #: Direct links of pairs of cards with a bridge.
 BRIDGES = "bridges"
 #: Rates of cards in Gbit/s that a description may have.
@@ -231,6 +233,6 @@ def cards_of(text: str) -> tuple[int, float]:
     (8, 400.0)
     """
     found = _CARDS.fullmatch(text.strip().lower())
-    if found is None or int(found[1]) == 0 or float(found[2]) == 0:
+    if found is None or not 0 < int(found[1]) <= _MOST_CARDS or float(found[2]) == 0:
         raise InputError(f"is '{text}', expected cards of a node and Gbit/s of each, such as 8x400", argument="nic")
     return int(found[1]), float(found[2])
