@@ -17,6 +17,11 @@ from fabricast.machine.build import check_usable
 from fabricast.maxrate.measurements import read_measurements
 from fabricast.maxrate.message_times import MessageTime
 from fabricast.sources.reading import read
+from fabricast.sources.tables import columns_of
+from fabricast.sources.text import Text
+
+#: Beginning of a table in bytes, which has its header.
+_HEAD_BYTES = 1 << 16
 
 _COLUMNS = [
     "dataset",
@@ -237,3 +242,17 @@ def write_measurements(
 def _digest(file: SourceFile) -> str:
     """Return the digest of a file, which large tables have not yet."""
     return file.sha256 or hashlib.sha256(read_bytes(file.path)).hexdigest()
+
+
+def assumes_one_way(facts: Facts) -> bool:
+    """Return whether a table of messages has no column that states what its times are."""
+    blocks = [block for block in facts.blocks_of(Content.MESSAGES) if block.program.startswith("table")]
+    return any("convention" not in columns_of(Text(path, _head(path))) for path in {one.place.path for one in blocks})
+
+
+def _head(path: str) -> str:
+    """Return the beginning of a CSV file; of other input a header that states everything."""
+    if Path(path).suffix.lower() != ".csv" or not Path(path).is_file():
+        return "convention,"
+    with Path(path).open("rb") as file:
+        return file.read(_HEAD_BYTES).decode(errors="replace")

@@ -11,6 +11,7 @@ from fabricast.pcie.models.catalogue import MODELS
 
 #: Models that a user would choose.
 _CHOSEN = ("ports_and_engines", "endpoint_engines", "back_pressure", "congestion_factor", "max_min", "no_contention")
+_NOT_DISTINGUISHED = "these measurements do not distinguish the readings"
 _READING = "a reading of the SC16 paper, for comparison with its study"
 
 
@@ -41,7 +42,10 @@ def model_list(*, every: bool = False) -> list[ModelEntry]:
             entries[key] = ModelEntry((name,), titles[name], use, errors)
         else:
             entries[key] = before._replace(names=(*before.names, name), title=f"{before.title}; {titles[name]}")
-    return list(entries.values())
+    return [
+        one if len(one.names) == 1 or not one.errors else one._replace(errors=(*one.errors, _NOT_DISTINGUISHED))
+        for one in entries.values()
+    ]
 
 
 def _errors(name: str) -> tuple[str, ...]:

@@ -421,7 +421,16 @@ class Predictor:
         elif not is_contradicted:
             unprobed = [limit for limit, code in UNPROBED.items() if code in notes.assumptions]
             text = expected_error_text(self._method.name, set(notes.classes), unprobed, nominal)
+            if self._has_other_tau:
+                text += f", all with tau 0; with tau {self._parameters.tau:.4g} unknown"
         return CodedWarning(WarningCode.EXPECTED_ERROR, text)
+
+    @property
+    def _has_other_tau(self) -> bool:
+        """Whether a model has another tau than 0, with which the measured graphs were forecast."""
+        if self._method.is_engine_model or "tau" not in self._method.chosen.parameters:
+            return False
+        return bool(self._parameters.tau)
 
     def _graph_warnings(self, notes: Notes) -> Iterator[CodedWarning]:
         """Yield warnings about properties of the graphs that the model does not predict."""

@@ -20,7 +20,7 @@ from fabricast.api.maxrate import (
     largest_rates,
     records_of,
 )
-from fabricast.api.messages import datasets_of_facts, message_facts, netgauge_tables
+from fabricast.api.messages import assumes_one_way, datasets_of_facts, message_facts, netgauge_tables
 from fabricast.core.errors import InputError
 from fabricast.core.facts import Facts
 from fabricast.core.number_text import size_text
@@ -50,6 +50,8 @@ def fit_lines(files: Sequence[str], options: FitOptions) -> Iterator[str]:
     """Fit a model to every data set of some files and yield the lines to print."""
     facts = message_facts(files)
     fits = []
+    if assumes_one_way(facts):
+        yield "assumed: one-way times; a column convention of the table states others (round_trip, windowed)"
     for fit in _fits(facts, options):
         fits.append(fit)
         yield from _dataset_lines(fit, options)
@@ -88,7 +90,9 @@ def _joint_line(fits: Sequence[DatasetFit]) -> Iterator[str]:
         return
     cells, times = windowed[0].cells, windowed[0].times
     one = cells[:, 1] == 1
-    rate = min(_largest_protocol(cells[one], times[one])[0], LARGEST_RATIO * largest_rates(cells, times)[1])
+    overlap = windowed[0].windowed
+    of_protocol = _largest_protocol(cells[one], times[one])[0] if overlap is None else overlap.bytes_per_s
+    rate = min(of_protocol, LARGEST_RATIO * largest_rates(cells, times)[1])
     start = (latency[0].cells[:, 1] == 1) & (latency[0].cells[:, 0] == latency[0].cells[:, 0].min())
     found = LogGOPS(
         float(latency[0].times[start].min()) / CONVENTIONS[latency[0].convention],

@@ -28,6 +28,7 @@ from fabricast.diagnosis.messages import (
     has_unknown_pairs,
     late_rendezvous,
     longer_than_larger,
+    short_files,
     slow_message_files,
 )
 from fabricast.diagnosis.mpi_problems import mpi_notes, mpi_problems
@@ -77,8 +78,8 @@ _OF_OPTIONS = "--"
 _NO_DIRECT_COPIES = ("no_direct_copies", "no_peer_access")
 #: Programs that most users have; the documentation lists all.
 _EXAMPLES = (
-    "for example output of nvidia-smi topo -m, nvidia-smi -q, lspci -vv, dmesg, p2pBandwidthLatencyTest, nccl-tests or "
-    "NCCL_DEBUG=INFO"
+    "for example output of nvidia-smi topo -m, nvidia-smi -q, lspci -vv, dmesg, p2pBandwidthLatencyTest, nccl-tests, "
+    "NCCL_DEBUG=INFO, ibstat, osu_bw or mpirun"
 )
 #: Contents that say something without a topology.
 _WITHOUT_TOPOLOGY = (
@@ -225,8 +226,8 @@ def diagnose_facts(facts: Facts, options: MachineOptions) -> Diagnosis:
     of_fabric, damaged_fabrics = fabric_findings(facts)
     answers.findings += mpi_problems(facts)
     answers.findings += [*slow_message_files(facts), *longer_than_larger(facts), *late_rendezvous(facts), *of_fabric]
-    answers.within += agreement(facts)
-    answers.notes += [*alike_operations(facts), *equal_topologies(facts)]
+    answers.within += [*agreement(facts), *alike_operations(facts)]
+    answers.notes += [*equal_topologies(facts), *short_files(facts)]
     answers.notes += different_paths(facts)
     answers.findings += messages_over_tcp(facts)
     compare_with_ports(facts, answers)

@@ -67,15 +67,33 @@ def _tests(facts: Facts) -> list[_Times]:
         alone = fact.place.path if _lacks_pairs(fact) else ""
         test = (one.path, one.convention, one.processes, alone)
         tables = tests.setdefault(test, {})
-        name = names.setdefault((*test, fact.place.path), fact.place.path)
+        source = f"{fact.place.path} ({fact.host})" if fact.host else fact.place.path
+        name = names.setdefault((*test, source), source)
         if fact.program in _EACH_SIZE_ONCE and one.size_bytes in tables.get(name, {}):
             # Another table in the same file: all of them are named by their lines.
-            name = names[*test, fact.place.path] = str(fact.place)
-            if fact.place.path in tables:
-                first = tables.pop(fact.place.path)
+            name = names[*test, source] = str(fact.place)
+            if source in tables:
+                first = tables.pop(source)
                 tables[str(min(first.values(), key=lambda one: one.place.line).place)] = first
         tables.setdefault(name, {}).setdefault(one.size_bytes, fact)
-    return list(tests.values())
+    return [_without_short(files) for files in tests.values()]
+
+
+def _without_short(files: _Times) -> _Times:
+    """Return the files of a test without those that end at small sizes, if two others have large ones."""
+    whole = {name: of_file for name, of_file in files.items() if max(of_file) >= _LARGE}
+    return whole if len(whole) > 1 and not _is_operation(files) else files
+
+
+def short_files(facts: Facts) -> Iterator[str]:
+    """Yield files that end at small sizes, and are not compared with others of their test."""
+    compared = {fact.place.path for files in _tests(facts) for of_file in files.values() for fact in of_file.values()}
+    largest: dict[str, float] = {}
+    for fact in facts.of(Quantity.MESSAGE_TIME):
+        largest[fact.place.path] = max(largest.get(fact.place.path, 0.0), fact.value.size_bytes)
+    for path, size in largest.items():
+        if path not in compared:
+            yield f"{path} ends at {size_text(size)} and is not compared with the other files of its test"
 
 
 def _lacks_pairs(fact: Fact) -> bool:
@@ -138,16 +156,22 @@ def agreement(facts: Facts) -> Iterator[str]:
     """Yield the tests of several files that agree, with the largest difference at their largest size."""
     for files in _tests(facts):
         sizes = _common_sizes(files)
-        if not sizes or sizes[-1] < _LARGE or _is_operation(files):
+        if not sizes or _is_operation(files):
             continue
         ratios = _ratios(files, sizes)
         if max(one.max() for one in ratios.values()) <= _LATE and max(one[-1] for one in ratios.values()) <= _SLOW:
             test = _name_of(next(iter(files.values()))[sizes[-1]])
             spread = max(one[-1] for one in ratios.values()) - 1
+            more = ", their largest common size" if sizes[-1] < _LARGE and _has_rates(files) else ""
             yield (
                 f"{len(files)} {_kind(files)}s of {test} agree: {_in_rate(files, list(files), sizes[-1])} at "
-                f"{size_text(sizes[-1])}, within {100 * spread:.1f} %"
+                f"{size_text(sizes[-1])}{more}, within {100 * spread:.1f} %"
             )
+
+
+def _has_rates(files: _Times) -> bool:
+    """Return whether a file has large messages, which show the rate."""
+    return any(max(of_file) >= _LARGE for of_file in files.values())
 
 
 def alike_operations(facts: Facts) -> Iterator[str]:
@@ -231,6 +255,8 @@ def _finding(files: _Times, slow: Sequence[str], size: float, verb: str, weight:
 
 def _kind(files: _Times) -> str:
     """Return the word for what is compared."""
+    if all(next(iter(one.values())).host for one in files.values()):
+        return "host"
     return "table" if len({next(iter(one.values())).place.path for one in files.values()}) < len(files) else "file"
 
 

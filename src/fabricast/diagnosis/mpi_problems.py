@@ -88,6 +88,42 @@ _KNOWN = (
         "'ucx_info -cf' prints the variables and their values",
     ),
     KnownProblem(
+        r"allocate some locked memory|BTL failed to initialize while trying to",
+        "the network card gets no locked memory",
+        "ulimit -l unlimited: /etc/security/limits.conf (memlock), for Slurm also its daemon (LimitMEMLOCK=infinity)",
+        is_failure=False,
+    ),
+    KnownProblem(
+        r"oom[_-]kill|Out Of Memory|exited on signal 9\b|KILLED BY SIGNAL: 9\b|: Killed",
+        "a process was killed, usually because its host has too little memory",
+        "'dmesg' of the host (oom-kill), 'sacct -j JOB --format=MaxRSS'; more memory for the job, or fewer processes",
+    ),
+    KnownProblem(
+        r"exited on signal 11\b|KILLED BY SIGNAL: 11\b|Segmentation fault",
+        "a process crashed (segmentation fault)",
+        "the backtrace above names the library; for GPU buffers MPI needs CUDA support; check that all hosts load the "
+        "same versions",
+    ),
+    KnownProblem(
+        r"exited on signal|KILLED BY SIGNAL|Bus error|: Aborted", "a process was ended by a signal", _FIRST_ERROR
+    ),
+    KnownProblem(
+        r"CANCELLED AT",
+        "Slurm ended the job",
+        "if its time ran out, it was slow or hangs: the last line of each process shows where",
+    ),
+    KnownProblem(
+        r"PMI support",
+        "srun cannot start this Open MPI, which was built without Slurm's PMI",
+        "mpirun within the allocation, or 'srun --mpi=pmix' with an Open MPI that was built with PMIx",
+    ),
+    KnownProblem(
+        r"hfi_userinit",
+        "processes get no context of the Omni-Path card",
+        "fewer processes on a host, or PSM2_RANKS_PER_CONTEXT=2; 'opainfo' shows the card",
+    ),
+    KnownProblem(r"Exited with exit code", "a task ended with an error", _FIRST_ERROR, is_consequence=True),
+    KnownProblem(
         r"Port number \d+ state is Down",
         "a port of the network card is down",
         "check cable, switch and subnet manager ('ibstat'); -i names another port",

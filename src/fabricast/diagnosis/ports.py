@@ -27,8 +27,8 @@ _OVER_TCP = (
 #: Program whose messages always pass through a network card.
 _OVER_CARDS = "perftest"
 _BYTES_PER_GBIT = 1.25e8
-#: Rates of Ethernet in Gbit/s, and that of one stream of TCP, which a processor limits.
-_ETHERNET, _ONE_STREAM = (1, 2.5, 5, 10, 25, 40, 50, 100, 200), "20 to 40"
+#: Rates of Ethernet in Gbit/s, and those of one stream of TCP that a processor limits.
+_ETHERNET, _ONE_STREAM = (1, 2.5, 5, 10, 25, 40, 50, 100, 200), (15, 45)
 _MOST_NAMES = 4
 _REMEDY = (
     "check PCIe generation and width of the card ('sudo lspci -vv', LnkSta), the NUMA node of process and memory, the "
@@ -144,10 +144,11 @@ def compare_tcp_with_interfaces(facts: Facts, answers: Answers) -> None:
             continue
         slower = next((one for one in _ETHERNET if one < gbit_s and 0.9 * one <= fact.value <= one), None)
         is_single = "one stream" in fact.subject
+        low, high = _ONE_STREAM
         if slower is not None:
             text += f", as over a link of {slower:g} Gbit/s"
-        elif is_single:
-            text += f" (one stream; processors limit it to about {_ONE_STREAM} Gbit/s)"
+        if is_single and low <= fact.value <= high:
+            text += f"{' or' if slower is not None else ','} as one stream that a processor limits"
         remedy = "find the interface of the route ('ip route get ADDRESS') and the slowest link of the path"
         remedy += ", and test several streams (iperf3 -P 8)" if is_single else ""
         answers.findings.append(Finding("below_interface_rate", text, remedy, MINOR, origin=str(fact.place)))

@@ -107,7 +107,7 @@ _CAUSES = {
     ),
     "unfinished": (
         SYMPTOM - 0.05,
-        "run the next size alone (-b, -e) with NCCL_DEBUG=INFO: does it hang, and on which hosts",
+        "run only the next size (-b, -e) with NCCL_DEBUG=INFO: does it hang, and on which hosts",
     ),
     "waiting_ranks": (
         FIRST - 0.005,
@@ -116,6 +116,10 @@ _CAUSES = {
     "locked_memory": (
         ACCESS,
         "ulimit -l unlimited: /etc/security/limits.conf (memlock), in containers --ulimit memlock=-1",
+    ),
+    "shared_core": (
+        LINK,
+        "bind each process to cores of its own: --map-by core --bind-to core, and as many slots as cores on each host",
     ),
     "registered_memory": (
         ACCESS,

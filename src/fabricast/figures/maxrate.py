@@ -56,7 +56,7 @@ _SLIDE_SYSTEM, _ADJACENT = "Blue Waters", "bluewaters_irecv_1"
 
 def plot_rates(measurement: pd.DataFrame, fit: pd.DataFrame, dataset: str) -> Figure:
     """Draw measured and modelled node rates by process count."""
-    figure, (left, right) = plt.subplots(1, 2, figsize=(PAGE_WIDTH_IN, 3.7))
+    figure, (left, right) = plt.subplots(1, 2, figsize=(PAGE_WIDTH_IN, 4.2))
     rows = measurement[measurement["dataset"] == dataset]
     messages = CONVENTIONS[str(rows["convention"].iloc[0])]
     for size, colour, marker in zip(sorted(set(rows["size_bytes"]))[-3:], COLOURS, "os^", strict=False):
@@ -94,7 +94,7 @@ def plot_rates(measurement: pd.DataFrame, fit: pd.DataFrame, dataset: str) -> Fi
     left.set_xlabel("processes on the node")
     left.set_ylabel("node rate per direction (GB/s)")
     left.set_title(dataset_title(dataset))
-    legend_below(left)
+    legend_below(left, columns=1)
     for number, (label, part) in enumerate(measurement.groupby("dataset", sort=True)):
         # Five colours are reused with other line styles and markers.
         colour, again = (*COLOURS[:4], COLOURS[6])[number % 5], number // 5 % 3
@@ -114,7 +114,8 @@ def plot_rates(measurement: pd.DataFrame, fit: pd.DataFrame, dataset: str) -> Fi
     right.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     right.set_xlabel("processes on the node")
     right.set_ylabel("rate / largest rate, largest messages")
-    legend_below(right)
+    # Names of data sets are too long for two columns.
+    legend_below(right, columns=1)
     return figure
 
 

@@ -24,9 +24,10 @@ class WindowedFit(NamedTuple):
 
 
 def fit_windowed(size_bytes: NDArray[np.float64], time_s: NDArray[np.float64]) -> WindowedFit | None:
-    """Return gap and rate with the least squares of the log residuals; None for fewer than four sizes.
+    """Return gap and rate with the least absolute log residuals; None for fewer than four sizes.
 
-    The gap is the geometric mean of the times up to some size, the rate that of the sizes above it.
+    The gap is the median of the times up to some size, the rate that of the sizes above it, so that a change of the
+    protocol between them moves neither.
 
     >>> size = 2.0 ** np.arange(1, 21)
     >>> found = fit_windowed(size, np.maximum(2e-7, size / 24e9))
@@ -39,9 +40,9 @@ def fit_windowed(size_bytes: NDArray[np.float64], time_s: NDArray[np.float64]) -
         return None
     best: tuple[float, float, float] | None = None
     for place in range(1, size.size):
-        gap = float(np.exp(np.log(time[:place]).mean()))
-        rate = float(np.exp(np.log(size[place:] / time[place:]).mean()))
-        cost = float((np.log(np.maximum(gap, size / rate) / time) ** 2).sum())
+        gap = float(np.median(time[:place]))
+        rate = float(np.median(size[place:] / time[place:]))
+        cost = float(np.abs(np.log(np.maximum(gap, size / rate) / time)).sum())
         if best is None or cost < best[0]:
             best = cost, gap, rate
     assert best is not None

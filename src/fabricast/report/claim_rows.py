@@ -87,6 +87,8 @@ def _texts(row: dict[str, Any]) -> dict[str, str]:
     if spread and row.get("verdict") == "depends_on_reading":
         # No reading is preferred: one value would be arbitrary.
         shown, range_text = ends, f"over {row['readings']} readings"
+    if (share := row.get("share_of_draws")) is not None:
+        range_text = f"in {100 * share:.0f} % of draws of assumed values"
     return {
         "published": bound_text(row["relation"], row["low"], row["high"], row["unit"]),
         "shown": shown,

@@ -177,12 +177,11 @@ YOURS = {
         FROM here JOIN claim USING (claim) ORDER BY ALL""",
     "Warnings about your machine": """
         SELECT machine, code, text AS warning FROM machine_warning WHERE user_supplied ORDER BY machine, number""",
-    "Your functions and the models of the paper, against the packet simulator": """
+    "Your functions and the other models of your configuration, against the packet simulator": """
         SELECT split_part(subset, '.', 1) AS graph_set, replace(origin, 'packets.', '') AS hardware, model, n,
         printf('%.1f %%', 100 * share_within) AS within_the_tolerance,
         printf('%.1f %%', 100 * mean_absolute) AS mean_absolute_error
         FROM error_by_model WHERE study = 'pcie' AND kind = 'simulated' AND subset LIKE '%.validation'
-        AND (model LIKE '%:%' OR model IN ('congestion_factor', 'round_robin_upstream', 'back_pressure'))
         AND subset IN (SELECT subset FROM error_by_model WHERE model LIKE '%:%')
         ORDER BY graph_set, hardware, share_within DESC, model""",
     "Parameters calibrated on your machine, and their measurements": f"""

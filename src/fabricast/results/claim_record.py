@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -63,6 +63,8 @@ _VERDICTS = (
 )
 #: Values of smaller magnitude are rounding errors and are shown as 0.
 _ROUNDING = 1e-9
+#: Number of claims up to which source, reading, range and note are printed.
+_MOST_DETAILED = 3
 #: Relative difference of values of two runs that are equal.
 _SAME_VALUE = 1e-6
 #: Width of the column of names in a terminal, which folds long ones; elsewhere they are whole, for search.
@@ -255,10 +257,11 @@ def claim_text(
             escape(row["statement"]),
             bound_text(row["relation"], row["low"], row["high"], row["unit"]),
             observed,
-            f"[{style}]{VERDICT_WORDS[row['verdict']]}[/{style}]",
+            f"[{style}]{VERDICT_WORDS[row['verdict']]}[/{style}]\n{row['evidence'].replace('_', ' ')}",
             holds_text(row["readings"], row["holds_in"], row["share_of_draws"]),
         )
-    parts: list[Table | str] = [table, _verdict_table([(row["study"], row["verdict"]) for row in rows])]
+    parts: list[Table | str] = [table, *(_details(row) for row in rows if len(rows) <= _MOST_DETAILED)]
+    parts.append(_verdict_table([(row["study"], row["verdict"]) for row in rows]))
     parts.append(headline(((row["verdict"], row["evidence"]) for row in rows), study or ""))
     if verdict is None and name is None:
         targets = _finished_claims(
@@ -268,6 +271,19 @@ def claim_text(
         missed = [name for name, _, met, _ in targets if met is False]
         parts.append(targets_text(row[2:] for row in targets) + (f"; missed: {', '.join(missed)}" if missed else ""))
     return Group(*parts)
+
+
+def _details(row: Mapping[Any, Any]) -> str:
+    """Return source, reading, range and note of a claim, for few claims."""
+    low, high = row["observed_low"], row["observed_high"]
+    ends = [observed_text(one, row["unit"]) for one in (low, high) if one is not None]
+    parts = {
+        "source": row["source"],
+        "reading": row["primary_reading"],
+        "over all readings": " to ".join(ends) if low != high else "",
+        "note": row["note"],
+    }
+    return escape("\n".join([row["claim"], *(f"  {name}: {text}" for name, text in parts.items() if text)]))
 
 
 def holds_text(readings: int, holds: float | None, draws: float | None) -> str:

@@ -60,4 +60,5 @@ FORMAT = Format(
     "fabricast fit",
     re.compile(r"# Benchmarking "),
     versions="PingPong, Uniband, Biband",
+    is_per_host=True,
 )

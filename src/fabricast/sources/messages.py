@@ -21,10 +21,13 @@ _WORDS_BEHIND_NUMBERS = frozenset({"processes", "process", "bytes", "repetitions
 def message_reading(text: Text, program: str, times: Iterable[MessageTime | InputError]) -> Reading:
     """Return the times that a parser yields as facts, without those of empty messages."""
     reading = Reading(program=program)
+    cut = cut_row(text)
     try:
         for time in times:
             if isinstance(time, InputError):
                 reading.problems.append(_problem(text, program, time))
+            elif time.line == cut:
+                reading.problems.append(text.error("the file ends within this row, which is not used", cut))
             elif time.size_bytes != 0:
                 _check(time)
                 reading.facts.append(
@@ -39,6 +42,17 @@ def message_reading(text: Text, program: str, times: Iterable[MessageTime | Inpu
             else text.error(f"contains no measurements of {program}, expected at least one")
         )
     return reading
+
+
+def cut_row(text: Text) -> int | None:
+    """Return the last line if it ends within a number: without end of line, and with fewer decimals than before it."""
+    lines = [(number, line.split()) for number, line in text.lines() if line.strip()]
+    if text.raw.endswith("\n") or len(lines) < 2:
+        return None
+    (_, before), (number, last) = lines[-2:]
+    decimals = [len(words[-1].partition(".")[2]) for words in (before, last)]
+    is_row = all(re.fullmatch(_NUMBER, words[-1]) is not None for words in (before, last))
+    return number if is_row and (decimals[1] < decimals[0] or len(last) < len(before)) else None
 
 
 def wrong_rows(text: Text, program: str) -> list[Fact]:

@@ -37,6 +37,16 @@ _MESSAGES = (
         r"(?:\[c10d\]\s?.{0,40}?|Dist(?:Network|Store)Error: )"
         r"(The client socket has .+|The IPv\d network addresses of .+|.{0,40}timed out after .+)"
     ),
+    re.compile(r"mpirun noticed that (process rank \d{1,7} .{0,120}exited on signal \d.*)"),
+    re.compile(r"=\s{1,9}(KILLED BY SIGNAL: \d.*)"),
+    re.compile(r"slurmstepd: error: (Detected \d{1,9} oom[_-]kill event.*)"),
+    re.compile(r"slurmstepd: error: \*\*\* (?:STEP|JOB) .{0,80}(CANCELLED AT .+?) ?\*\*\*"),
+    re.compile(
+        r"srun: error: (\S{1,80}: tasks? .{1,80}: (?:Out Of Memory|Segmentation fault|Killed|Bus error|Aborted"
+        r"|Exited with exit code \d).*)"
+    ),
+    re.compile(r"(OMPI was not built with SLURM's PMI support)"),
+    re.compile(r"(hfi_userinit: .{0,80}failed.*)"),
     re.compile(r"(Unable to initialize any transports.*)"),
     re.compile(r"^\s*(GID: (?:00:){15}00)\s*$"),
     re.compile(r"(CQE ERROR.+|init failed for transport: IBGDA)"),
@@ -53,7 +63,8 @@ _BOX = re.compile(
     r"|.{0,20}Open MPI failed to TCP connect to a peer MPI process"
     r"|A process or daemon was unable to complete a TCP connection"
     r"|(?:ORTE|PRTE) has lost communication with a remote daemon"
-    r"|At least one pair of MPI processes are unable to reach each other)"
+    r"|At least one pair of MPI processes are unable to reach each other"
+    r"|The OpenFabrics \(openib\) BTL failed to initialize while trying to)"
 )
 #: Box about the transport of Open MPI before UCX, which is harmless: the cards are used by another one.
 _OLD_TRANSPORT = re.compile(
@@ -76,6 +87,8 @@ _BINDING = re.compile(
     r"\[([A-Za-z][\w.-]{0,200}):\d{1,10}\] (?:MCW rank|Rank) (\d{1,7}) bound to "
     r"(?:socket (\d{1,3})\[core|package\[(\d{1,3})\])"
 )
+_UNBOUND = re.compile(r"\[([A-Za-z][\w.-]{0,200}):\d{1,10}\] (?:MCW rank|Rank) (\d{1,7}) is not bound")
+_CORES = re.compile(r"(?:socket|package).{0,400}?(?=:? \[|$)")
 _DETAIL = re.compile(r"\s*(?:(?:Message|Error):\s+|Remote daemon: .{0,80}?(?=on node ))(\S.*)")
 _LOCAL_HOST = re.compile(r"\s*(?:Local host|Process 1 \(.{0,80}?\) is on host):\s+(\S+)")
 _BOX_ENDS = re.compile(r"-{40}")
@@ -86,7 +99,8 @@ _FATAL = re.compile(
     r"|unable to reliably start|has lost communication|fi_getinfo|OFI [\w ]{1,60}(?:\(\))? failed ?\("
     r"|Unable to initialize any transports|CmiAbortHelper|MPI_ERRORS_ARE_FATAL|An error occurred in MPI_|MPI_ABORT"
     r"|MPI_Abort|[Ff]atal error in|Primary job  ?terminated"
-    r"|exited on signal|[Cc]aught signal|unable to reach each other|Failed to create UCP worker|resolve UCX endpoint"
+    r"|exited on signal|KILLED BY SIGNAL|oom[_-]kill|CANCELLED AT|srun: error: \S{1,80}: task|PMI support|hfi_userinit"
+    r"|[Cc]aught signal|unable to reach each other|Failed to create UCP worker|resolve UCX endpoint"
 )
 #: Host in "[1548304905.378218] [host:4770 :0]", "[host:04770]" and "[host][[38971,1],2]".
 _HOST = re.compile(r"\[([A-Za-z][\w.-]{0,200})(?::\d{1,10}\s*(?::\d{1,10}\s*)?(?::\d{1,10})?\]|\]\[)")
@@ -141,12 +155,20 @@ _WORDS = (
     "Primary job",
     "signal",
     "----------",
+    "KILLED BY",
+    "oom",
+    "CANCELLED AT",
+    "srun: error",
+    "PMI support",
+    "hfi_userinit",
+    "not bound",
     " bound to ",
     "libfabric provider",
     "Network Summary",
     _PART_OF_MEMORY,
     "Registerable memory:",
 )
+_ENDED = "CANCELLED AT"
 _MOST_PROBLEMS = 20
 _MOST_BINDINGS = 4
 _LONGEST_PROBLEM = 400
@@ -169,7 +191,7 @@ def _is_log(text: Text) -> bool:
         return False
     if _NAMELESS in text.raw:
         return True
-    others = (_BINDING, _BOX, _OLD_TRANSPORT, _PROVIDER, _TIMEOUTS, _REGISTERED)
+    others = (_BINDING, _UNBOUND, _BOX, _OLD_TRANSPORT, _PROVIDER, _TIMEOUTS, _REGISTERED)
     return any(
         _message(line) is not None or any(one.search(line) for one in others) for _, line in text.lines(_may_be_error)
     )
@@ -208,7 +230,9 @@ def _errors(lines: list[tuple[int, str]]) -> Iterator[tuple[str, int, str | None
 
 
 def _read(text: Text) -> Iterator[Reading]:
-    lines = list(text.lines(_may_be_error))
+    # The reader of nccl-tests states how far a run came that Slurm ended.
+    is_of_nccl = "algbw" in text.raw
+    lines = [(number, line) for number, line in text.lines(_may_be_error) if not (is_of_nccl and _ENDED in line)]
     facts = list(_problems(text, lines))
     aborted = next((number for number, line in lines if _FATAL.search(line)), None)
     if facts and aborted is not None:
@@ -221,19 +245,32 @@ def _read(text: Text) -> Iterator[Reading]:
     if nameless is not None:
         facts.append(text.fact(Quantity.NOTE, _NAMELESS_NOTE, nameless, "torch.distributed"))
     facts += [*_of_network(text, lines), *_of_memory(text, lines)]
-    yield Reading(facts, line=min(fact.place.line for fact in facts))
+    yield Reading(facts, line=min((fact.place.line for fact in facts), default=0))
 
 
 def _bindings(text: Text, lines: list[tuple[int, str]]) -> Iterator[Fact]:
     """Yield the note to which sockets the ranks of each host are bound."""
     ranks: dict[tuple[str, str], list[int]] = {}
+    cores: dict[tuple[str, str], list[tuple[int, int]]] = {}
     first = 0
+    unbound = [(number, match) for number, line in lines if (match := _UNBOUND.search(line)) is not None]
+    if unbound:
+        number, match = unbound[0]
+        who = f"{len(unbound)} ranks are" if len(unbound) > 1 else f"rank {match[2]} of {match[1]} is"
+        words = f"{who} not bound: processes may move between sockets and cores (--bind-to core)"
+        yield text.fact(Quantity.NOTE, words, number, "Open MPI")
     for number, line in lines:
         if (match := _BINDING.search(line)) is not None:
             first = first or number
             ranks.setdefault((match[1], match[3] or match[4]), []).append(int(match[2]))
+            if (bound := _CORES.search(line)) is not None:
+                cores.setdefault((match[1], bound[0]), []).append((int(match[2]), number))
     if not ranks:
         return
+    for (host, place), same in cores.items():
+        if len(same) > 1 and place.count("core") == 1:
+            words = f"ranks {same[0][0]} and {same[1][0]} of {host} are bound to the same core ({place.rstrip(':')})"
+            yield text.fact(Quantity.CAUSE, words, same[1][1], "Open MPI", subject=("shared_core",))
     places = [f"{_ranks_text(numbers)} of {host} to socket {socket}" for (host, socket), numbers in ranks.items()]
     words = f"processes are bound: {listed(places, _MOST_BINDINGS)}"
     if len({socket for _, socket in ranks}) > 1 and all(len(numbers) == 1 for numbers in ranks.values()):

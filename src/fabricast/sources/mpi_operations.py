@@ -10,10 +10,12 @@ from fabricast.core.facts import Content, Fact, Kind, Quantity
 from fabricast.maxrate.measurements import LARGEST_BYTES, LONGEST_S
 from fabricast.maxrate.message_times import OPERATION, MessageTime
 from fabricast.sources import imb, osu
-from fabricast.sources.messages import numbers_of, wrong_rows
+from fabricast.sources.messages import cut_row, numbers_of, wrong_rows
 from fabricast.sources.text import Format, Reading, Text
 
 _OSU = re.compile(r"^\W{0,4}(?:OSU MPI[\w-]{0,12}[ _])(.{3,60}?) (?:latency )?test\b", re.IGNORECASE)
+#: Operation of a one-sided test: "OSU MPI_Get Latency Test".
+_ONE_SIDED = re.compile(r"OSU MPI_(\w{2,20})\b", re.IGNORECASE)
 _IMB = re.compile(r"#\s*Benchmarking\s+(\w{3,30})")
 _RANKS = re.compile(r"#\s*processes\s*=\s*(\d{1,7})")
 #: Number of the column of the mean time in us, by program; IMB prints a single time in the third of four columns.
@@ -35,7 +37,9 @@ class _Table:
 def _title(line: str) -> tuple[str, str] | None:
     """Return program and test that a heading names; an empty name for a test between processes."""
     if (match := _OSU.search(line)) is not None and "bandwidth" not in line.lower():
-        return "OSU", "" if osu.is_between_processes(line) else match[1]
+        one_sided = _ONE_SIDED.search(line)
+        name = match[1] if one_sided is None else one_sided[1].capitalize()
+        return "OSU", "" if osu.is_between_processes(line) else name
     if (match := _IMB.search(line)) is not None:
         return "IMB", "" if match[1].lower() in imb.BETWEEN_PROCESSES else match[1]
     return None
@@ -59,11 +63,14 @@ def _read(text: Text) -> Iterator[Reading]:
         elif table is not None and (values := numbers_of(line, number)) is not None:
             fact = _fact(text, table, number, values)
             table.facts += [fact] if fact is not None else []
+    cut = cut_row(text)
     for one in tables:
+        problems = [text.error("the file ends within this row, which is not used", cut)] if cut is not None else []
+        one.facts = [fact for fact in one.facts if fact.value.line != cut]
         words = f"{one.name} of {one.program}{f', {one.ranks} processes' if one.ranks else ''}"
         note = [] if one.facts else [text.fact(Quantity.NOTE, f"{words}: no row is printed", one.line, one.program)]
         wrong = wrong_rows(text, one.program) if one is tables[0] else []
-        yield Reading([*one.facts, *note, *wrong], program=one.program, line=one.line, text=words)
+        yield Reading([*one.facts, *note, *wrong], problems, program=one.program, line=one.line, text=words)
 
 
 def _fact(text: Text, table: _Table, number: int, values: list[float]) -> Fact | None:
@@ -84,4 +91,5 @@ FORMAT = Format(
     _read,
     "osu_allreduce.out",
     versions="mean times of tests that are not between two processes or pairs: files are compared",
+    is_per_host=True,
 )

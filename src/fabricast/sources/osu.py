@@ -80,4 +80,5 @@ FORMAT = Format(
     "fabricast fit",
     _TITLE,
     versions="5 to 7",
+    is_per_host=True,
 )

@@ -98,4 +98,5 @@ FORMAT = Format(
         r"#iterations|\bbytes\s+iterations\s|\b(?:RDMA_\w+|Send|Atomic\S*) .*(?:BW|Latency) Test|\bib_\w+_(?:lat|bw)\b"
     ),
     versions="4 to 6: `ib_write_lat`, `ib_send_lat`, `ib_write_bw`, `ib_send_bw`, `ib_read_bw`",
+    is_per_host=True,
 )

@@ -31,7 +31,7 @@ _NEVER = 1 << 80
 _NODE = re.compile(r'^Errors for (?:0x[0-9a-f]{1,16} )?"([^"]{1,80})"')
 _NODE_PORT = re.compile(r"^\s*GUID 0x[0-9a-f]{1,16} port (\d{1,4}|ALL): (\[.*)")
 _NODE_COUNTER = re.compile(r"\[(\w{4,40}) == (\d{1,20})\]")
-_SUMMARY = re.compile(r"^## Summary: (\d{1,9}) nodes checked, (\d{1,9}) bad nodes found")
+_SUMMARY = re.compile(r"^## Summary: (\d{1,9}) nodes checked, (\d{1,9}) bad nodes\b")
 #: Counter of the time in which a port waited for room at the next one, and the count from which it is named.
 _WAITS, _MANY_WAITS = "PortXmitWait", 1_000_000
 _PORT = re.compile(r"# Port (?:extended )?counters: Lid (\d{1,6}) port (\d{1,3})")
@@ -106,6 +106,10 @@ def _counted(text: Text, program: str, port: str, counts: dict[str, int], line: 
     if high:
         state = f"has counted errors since its counters were cleared: {listed(high, len(_MOST_COUNTS))}"
         yield text.fact(Quantity.CARD_STATE, state, line, program, subject=(port,))
+    low = [f"{name} {count}" for name, count in counts.items() if 0 < count < _MOST_COUNTS.get(name, 0)]
+    if low:
+        words = f"{port} has few errors, which are no fault by themselves: {listed(low, len(_MOST_COUNTS))}"
+        yield text.fact(Quantity.NOTE, words, line, program)
     waits = counts.get(_WAITS, 0)
     if waits >= _MANY_WAITS:
         words = f"{port} waited to send ({_WAITS} {waits:,}): the next ports had no free buffers"

@@ -198,6 +198,9 @@ class Format:
         """Yield the blocks of this format in a text; a damaged text is a block without facts."""
         try:
             for reading in self.read(text):
+                if self.content is Content.STATES and not (reading.facts or reading.problems or reading.text):
+                    # Without a fact, the output would be unknown.
+                    reading.facts.append(text.fact(Quantity.NOTE, f"no fault in {self.program}", 0, self.program))
                 first = min((fact.place.line for fact in reading.facts if fact.place.line), default=0)
                 yield Block(
                     reading.program or self.program,

@@ -52,3 +52,11 @@ def test_broken_packages_are_named(declare, tmp_path, text, reason):
     (tmp_path / "a.txt").write_text("GPU 0: NVIDIA L4 (UUID: GPU-1)\n")
     with pytest.raises(InputError, match=rf"entry point sinfo = site_tool:FORMAT .*{reason}"):
         fc.diagnose(tmp_path / "a.txt")
+
+
+def test_output_without_a_fault_is_no_error(declare, tmp_path):
+    (code,) = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
+    declare(code)
+    (tmp_path / "drained.txt").write_text("REASON               USER      TIMESTAMP           NODELIST\n")
+    found = fc.diagnose(tmp_path / "drained.txt")
+    assert str(found.verdict).startswith("no fault is stated") and "no fault in sinfo" in found.statements[0]

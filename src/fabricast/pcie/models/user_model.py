@@ -5,6 +5,7 @@ from __future__ import annotations
 import heapq
 import reprlib
 import sys
+import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib import import_module
@@ -85,7 +86,12 @@ class UserModel:
 
     def _checked(self, tree: PcieTree, graph: str, copies: list[tuple[str, str]]) -> list[float]:
         """Return the rates of running copies; a function that returns others is refused."""
-        returned = self.rates(tree, copies)
+        try:
+            returned = self.rates(tree, copies)
+        except Exception as error:
+            # A function of the user can raise anything.
+            text = f"'{self.name}' raised {type(error).__name__}: {error} for graph '{graph}'{_raised_at(error)}"
+            raise InputError(text, argument="model") from error
         try:
             rates = [float(rate) for rate in returned]
         except (TypeError, ValueError):
@@ -105,6 +111,13 @@ class UserModel:
         return rates
 
 
+def _raised_at(error: Exception) -> str:
+    """Return the last line of a file that an error passed."""
+    frames = traceback.extract_tb(error.__traceback__)
+    # The first frame is the call; a wrong number of arguments has no other one.
+    return f" ({Path(frames[-1].filename).name}:{frames[-1].lineno})" if len(frames) > 1 else ""
+
+
 def named_function(name: str) -> UserRates:
     """Return the function of a name such as ``my_models:fair``.
 
@@ -112,14 +125,18 @@ def named_function(name: str) -> UserRates:
     'add'
     """
     module, _, function = name.partition(":")
+    if not all(word.isidentifier() for word in (*module.split("."), function)):
+        raise InputError(f"'{name}' is no name of a function, expected module:function such as my_models:fair")
     folder = str(Path.cwd())
     if folder not in sys.path:  # programs that are not started by `python -m` do not search the working folder
         sys.path.append(folder)
     try:
         found = getattr(import_module(module), function)
-    except (ImportError, AttributeError, ValueError) as error:
+    except Exception as error:
+        # A module of the user can raise anything.
+        reason = f"{type(error).__name__}: {error}"
         raise InputError(
-            f"'{name}' cannot be imported ({error}), expected a function such as my_models:fair"
+            f"'{name}' cannot be imported ({reason}), expected a function such as my_models:fair"
         ) from error
     if not callable(found):
         raise InputError(f"'{name}' is no function, expected one such as my_models:fair")
