@@ -119,7 +119,7 @@ _CAUSES = {
     ),
     "shared_core": (
         LINK,
-        "bind each process to cores of its own: --map-by core --bind-to core, and as many slots as cores on each host",
+        "bind the processes to different cores: --map-by core --bind-to core, and as many slots as cores on each host",
     ),
     "registered_memory": (
         ACCESS,

@@ -121,7 +121,7 @@ _PROGRAMS: dict[str, Callable[[Text], bool]] = {
     _PROGRAM: _is_mlxlink,
     "perfquery": lambda text: any(_COUNTER.match(line) for _, line in text.lines(lambda line: ":." in line)),
     "ibqueryerrors": lambda text: (
-        ("Errors for " in text.raw or "bad nodes found" in text.raw)
+        ("Errors for " in text.raw or " bad nodes " in text.raw)
         and any(_NODE.match(line) or _SUMMARY.match(line) for _, line in text.lines())
     ),
 }
