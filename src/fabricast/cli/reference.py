@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -26,7 +27,7 @@ NETWORK = typer.Option(
 )
 RATE = typer.Option("--gbit-s", help="Network rate of a GPU in Gbit/s.", show_default=False)
 OUTPUT = typer.Option("--output", "-o", help="Write the table to this .csv file.", show_default=False)
-#: Sizes in bytes without the option.
+#: Sizes in bytes without the option; those of the machines themselves if most of these are not measured.
 _SIZES = [float(8 << (3 * power)) for power in range(11)]
 
 
@@ -46,7 +47,10 @@ def reference(
 
     check_output(output, ".csv")
     wanted = _SIZES if sizes is None else listed_sizes(sizes)
-    found = public_reference(gpu, operation, gpus=gpus, nodes=nodes, sizes=wanted, network=network, gbit_s=gbit_s)
+    of_class = partial(public_reference, gpu, operation, gpus=gpus, nodes=nodes, network=network, gbit_s=gbit_s)
+    found = of_class(sizes=wanted)
+    if sizes is None and found.measured_sizes and (found.table["machines"] == 0).mean() > 0.5:
+        found = of_class(sizes=found.measured_sizes)
     if output is not None:
         from fabricast.inputs.files import write_text
 

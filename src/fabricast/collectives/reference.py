@@ -193,6 +193,8 @@ class Reference:
         Faulty runs that are left out, and rates of single algorithms.
     fit : SizeFit or None
         Interpolation over all sizes of the class.
+    measured_sizes : tuple of float
+        Sizes in bytes that a machine measured.
     """
 
     words: str
@@ -205,6 +207,7 @@ class Reference:
     sources: tuple[str, ...]
     notes: tuple[str, ...]
     fit: SizeFit | None
+    measured_sizes: tuple[float, ...]
 
     def __post_init__(self) -> None:
         nearest = [f"no public machine is of the class asked for: {self.words} is the nearest one"]
@@ -308,7 +311,8 @@ def _reference(
     bus_bytes = bus_factor(operation, ranks) * healthy["size_bytes"].to_numpy(dtype=float)
     fit = fitted(bus_bytes, healthy["median_us"].to_numpy() * 1e-6) if len(healthy) > 3 else None
     sources = tuple(dict.fromkeys(str(_machines().loc[name, "sources"]) for name in unique))
-    return Reference(words, is_neighbour, operation, nodes, ranks, table, unique, sources, tuple(notes), fit)
+    measured = tuple(sorted({float(size) for size in healthy["size_bytes"]}))
+    return Reference(words, is_neighbour, operation, nodes, ranks, table, unique, sources, tuple(notes), fit, measured)
 
 
 def reference_table(

@@ -26,6 +26,7 @@ from fabricast.diagnosis.messages import (
     count_of_files,
     different_paths,
     has_unknown_pairs,
+    incomparable_tables,
     late_rendezvous,
     longer_than_larger,
     short_files,
@@ -227,7 +228,7 @@ def diagnose_facts(facts: Facts, options: MachineOptions) -> Diagnosis:
     answers.findings += mpi_problems(facts)
     answers.findings += [*slow_message_files(facts), *longer_than_larger(facts), *late_rendezvous(facts), *of_fabric]
     answers.within += [*agreement(facts), *alike_operations(facts)]
-    answers.notes += [*equal_topologies(facts), *short_files(facts)]
+    answers.notes += [*equal_topologies(facts), *short_files(facts), *incomparable_tables(facts)]
     answers.notes += different_paths(facts)
     answers.findings += messages_over_tcp(facts)
     compare_with_ports(facts, answers)

@@ -20,8 +20,8 @@ from fabricast.maxrate.message_times import OPERATION
 _SLOW, _LATE = 1.2, 1.3
 #: Ratio to the time of a larger size of the same operation above which a size is named.
 _LONGER = 2.0
-#: Size in bytes from which rates decide.
-_LARGE = 2.0**16
+#: Size in bytes from which rates decide, and from which those of files that end early show an agreement.
+_LARGE, _SHOWS_RATES = 2.0**16, 2.0**12
 _MOST_NAMES = 8
 #: Ratio of the times of small messages from which two files are of different paths, and difference in s of latencies
 #: that switches between hosts may explain.
@@ -96,6 +96,15 @@ def short_files(facts: Facts) -> Iterator[str]:
             yield f"{path} ends at {size_text(size)} and is not compared with the other files of its test"
 
 
+def incomparable_tables(facts: Facts) -> Iterator[str]:
+    """Yield the tests whose files share only small sizes, so that their rates are not compared."""
+    for files in _tests(facts):
+        if _shares_no_rate(files) and not _is_operation(files):
+            largest = size_text(_common_sizes(files)[-1])
+            test = _name_of(next(iter(next(iter(files.values())).values())))
+            yield f"the {_kind(files)}s of {test} share no size above {largest}: their rates are not compared"
+
+
 def _lacks_pairs(fact: Fact) -> bool:
     """Return whether a time is of several pairs whose number the program does not print."""
     return fact.quantity is Quantity.MESSAGE_TIME and fact.value.processes is None
@@ -156,7 +165,7 @@ def agreement(facts: Facts) -> Iterator[str]:
     """Yield the tests of several files that agree, with the largest difference at their largest size."""
     for files in _tests(facts):
         sizes = _common_sizes(files)
-        if not sizes or _is_operation(files):
+        if not sizes or _is_operation(files) or _shares_no_rate(files):
             continue
         ratios = _ratios(files, sizes)
         if max(one.max() for one in ratios.values()) <= _LATE and max(one[-1] for one in ratios.values()) <= _SLOW:
@@ -167,6 +176,12 @@ def agreement(facts: Facts) -> Iterator[str]:
                 f"{len(files)} {_kind(files)}s of {test} agree: {_in_rate(files, list(files), sizes[-1])} at "
                 f"{size_text(sizes[-1])}{more}, within {100 * spread:.1f} %"
             )
+
+
+def _shares_no_rate(files: _Times) -> bool:
+    """Return whether files of a test share only sizes that show no rate, although one of them shows it."""
+    sizes = _common_sizes(files)
+    return bool(sizes) and sizes[-1] < _SHOWS_RATES and _has_rates(files)
 
 
 def _has_rates(files: _Times) -> bool:

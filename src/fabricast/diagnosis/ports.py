@@ -22,7 +22,8 @@ _SLOW, _MOST = 0.8, 1.02
 _OF_TCP, _SMALL, _TCP_S = 0.25, 64.0, 8e-6
 _OVER_TCP = (
     "check that MPI uses the network cards: Open MPI with '--mca pml ucx' ('ompi_info | grep ucx'), Intel MPI with "
-    "I_MPI_OFI_PROVIDER=mlx, MPICH with FI_PROVIDER=verbs or ucx"
+    "I_MPI_OFI_PROVIDER=mlx, MPICH with FI_PROVIDER=verbs or ucx, UCX with UCX_TLS=rc,self,sm and the card in "
+    "UCX_NET_DEVICES"
 )
 #: Program whose messages always pass through a network card.
 _OVER_CARDS = "perftest"

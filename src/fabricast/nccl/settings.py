@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
@@ -40,6 +41,8 @@ _KNOWN = (
     "NCCL_MAX_CTAS",
 )
 _MOST_CHANNELS = 32
+#: Similarity from which a name is a misspelt one: NCCL_MIN_CHANNELS, and not NCCL_MIN_P2P_NCHANNELS.
+_MISSPELT = 0.92
 #: Words in the name of a processor, in the order in which they are searched.
 _CPU_WORDS = (
     ("epyc", Cpu.AMD),
@@ -126,7 +129,7 @@ def with_environment(settings: NcclSettings, environment: Mapping[str, str]) -> 
         if not name.startswith("NCCL_"):
             raise InputError(f"contains '{name}', expected variables of NCCL such as NCCL_P2P_LEVEL", argument="env")
         if name not in _KNOWN:
-            ignored.append(name)
+            ignored.append(f"{name}{_suggestion(name)}")
         elif name == "NCCL_P2P_LEVEL":
             if text.upper() not in _LEVELS:
                 raise InputError(f"sets {name} to '{text}', expected one of {', '.join(_LEVELS)}", argument="env")
@@ -154,6 +157,13 @@ def with_environment(settings: NcclSettings, environment: Mapping[str, str]) -> 
     if least is not None and most is not None and least > most:
         raise InputError(f"sets at least {least} and at most {most} channels, expected an ordered pair", argument="env")
     return found
+
+
+def _suggestion(name: str) -> str:
+    """Return the variable that a misspelt name probably means, as a question; empty for other variables."""
+    longer = [known for known in _KNOWN if name.startswith(known)]
+    near = longer or difflib.get_close_matches(name, _KNOWN, n=1, cutoff=_MISSPELT)
+    return f" (did you mean {near[0]}?)" if near else ""
 
 
 def _integer(name: str, text: str, low: int, high: int) -> int:

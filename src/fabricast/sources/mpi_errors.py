@@ -80,6 +80,8 @@ _OLD_TRANSPORT_NOTE = (
 #: Provider of libfabric that Intel MPI states, and those that send over TCP.
 _PROVIDER = re.compile(r"MPI startup\(\): libfabric provider: (\S{1,40})")
 _OVER_TCP = ("tcp", "sockets")
+#: Transports and devices of UCX for tagged messages between hosts.
+_UCX_LANES = re.compile(r"\binter-node cfg#\d{1,6} tag\(([^)]{1,400})\)")
 #: Summary of Cray MPICH about its network.
 _TIMEOUTS = re.compile(r"MPICH Slingshot Network Summary: ([1-9]\d{0,12}) network timeouts")
 #: Line of --report-bindings of Open MPI, before and since version 5.
@@ -164,6 +166,7 @@ _WORDS = (
     "not bound",
     " bound to ",
     "libfabric provider",
+    "inter-node cfg#",
     "Network Summary",
     _PART_OF_MEMORY,
     "Registerable memory:",
@@ -191,7 +194,7 @@ def _is_log(text: Text) -> bool:
         return False
     if _NAMELESS in text.raw:
         return True
-    others = (_BINDING, _UNBOUND, _BOX, _OLD_TRANSPORT, _PROVIDER, _TIMEOUTS, _REGISTERED)
+    others = (_BINDING, _UNBOUND, _BOX, _OLD_TRANSPORT, _PROVIDER, _UCX_LANES, _TIMEOUTS, _REGISTERED)
     return any(
         _message(line) is not None or any(one.search(line) for one in others) for _, line in text.lines(_may_be_error)
     )
@@ -292,7 +295,14 @@ def _of_memory(text: Text, lines: list[tuple[int, str]]) -> Iterator[Fact]:
 
 
 def _of_network(text: Text, lines: list[tuple[int, str]]) -> Iterator[Fact]:
-    """Yield the provider that Intel MPI uses, and the timeouts that Cray MPICH counts."""
+    """Yield the transports that UCX and Intel MPI use, and the timeouts that Cray MPICH counts."""
+    lanes = next(((number, match[1]) for number, line in lines if (match := _UCX_LANES.search(line)) is not None), None)
+    if lanes is not None:
+        number, used = lanes[0], list(dict.fromkeys(lanes[1].split()))
+        words = f"UCX sends between hosts by {listed(used, _MOST_BINDINGS)}"
+        yield text.fact(Quantity.NOTE, words, number, "UCX")
+        if all(one.startswith("tcp/") for one in used):
+            yield text.fact(Quantity.TCP, f"{words}: it sends over TCP", number, "UCX")
     for number, line in lines:
         if (match := _PROVIDER.search(line)) is not None:
             words = f"Intel MPI uses the provider {match[1]} of libfabric"

@@ -255,6 +255,13 @@ def test_invalid_variables_are_rejected(environment, message):
 
 def test_other_variables_are_listed():
     assert with_environment(NcclSettings(), {"NCCL_IB_DISABLE": "1"}).ignored == ("NCCL_IB_DISABLE",)
+    misspelt = {"NCCL_ALGOO": "Ring", "NCCL_PROTOCOL": "LL", "NCCL_MIN_CHANNELS": "4", "NCCL_MIN_P2P_NCHANNELS": "4"}
+    assert with_environment(NcclSettings(), misspelt).ignored == (
+        "NCCL_ALGOO (did you mean NCCL_ALGO?)",
+        "NCCL_PROTOCOL (did you mean NCCL_PROTO?)",
+        "NCCL_MIN_CHANNELS (did you mean NCCL_MIN_NCHANNELS?)",
+        "NCCL_MIN_P2P_NCHANNELS",
+    )
     assert with_environment(NcclSettings(), {"NCCL_PROTO": "^LL128"}).protocols == {Protocol.LL, Protocol.SIMPLE}
 
 

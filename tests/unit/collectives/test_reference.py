@@ -69,6 +69,13 @@ def test_neighbouring_classes_are_named_as_such():
         fc.reference("H100", gpus=1)
 
 
+def test_the_command_shows_the_measured_sizes_of_a_class_with_few():
+    printed = CliRunner().invoke(app, ["reference", "--gpu", "H100", "--nodes", "16"]).output.splitlines()
+    rows = printed[2 : next(number for number, line in enumerate(printed) if line.startswith("source"))]
+    sizes = fc.reference("H100", nodes=16, sizes=["1 GiB"]).measured_sizes
+    assert len(rows) == len(sizes) and not any(row.rstrip().endswith("-") for row in rows)
+
+
 def test_faulty_runs_are_marked_and_no_reference():
     found = fc.reference("MI300X", sizes=["8"])
     assert "azure-mi300x" not in found.machines and any("azure-mi300x" in note for note in found.notes)

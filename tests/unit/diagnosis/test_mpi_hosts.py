@@ -161,6 +161,14 @@ def test_files_that_end_early_hide_no_agreement(first):
     assert "at 16 KiB, their largest common size" in str(first(short, whole).verdict)
 
 
+def test_files_that_share_only_tiny_sizes_show_no_agreement(first):
+    whole = osu("MPI Bandwidth", RATES)
+    tiny = osu("MPI Bandwidth", {size: rate for size, rate in RATES.items() if size < 2**12})
+    found = first(tiny, whole)
+    assert "agree" not in str(found.verdict) and not str(found.verdict).startswith("within")
+    assert any("share no size above" in note and "rates are not compared" in note for note in found.notes)
+
+
 def test_tests_of_several_hosts_in_one_file_name_the_slow_host(first):
     slow = osu("MPI Bandwidth", {size: rate / 2 for size, rate in RATES.items()})
     texts = {"n01": osu("MPI Bandwidth", RATES), "n02": osu("MPI Bandwidth", RATES), "n03": slow}

@@ -179,6 +179,18 @@ def test_messages_over_tcp_beside_active_ports_are_a_cause(first):
     assert not first(latency(1.2, 24000.0), ports(1)).findings
 
 
+def test_transports_of_ucx_between_hosts_are_read(first):
+    line = "[1701292112.829711] [n1:162239:0]  ucp_worker.c:1855 UCX  INFO  0x100b240 inter-node cfg#3 tag({})\n"
+    over_tcp, over_card = line.format("tcp/eth0"), line.format("rc_mlx5/mlx5_0:1 rc_mlx5/mlx5_0:1")
+    assert causes_of(first(over_tcp, ports(1))) == ["messages_over_tcp"]
+    assert "UCX_NET_DEVICES" in first(over_tcp, ports(1)).findings[0].remedy
+    assert not first(over_tcp).findings
+    assert not first(over_card, ports(1)).findings
+    assert any(
+        "UCX sends between hosts by rc_mlx5/mlx5_0:1" in one for one in facts_of_text(over_card).values(Quantity.NOTE)
+    )
+
+
 def test_a_host_that_is_lost_is_named(first):
     text = (
         f"{'-' * 74}\nORTE has lost communication with a remote daemon.\n\n"

@@ -394,7 +394,7 @@ def _unreached(model: ClusterModel, own: NcclTestsTable | None) -> list[CodedWar
         error = float(np.median(np.abs(forecast_s / np.array([one.time_s for one in large]) - 1)))
         if error > _MISSES:
             text = (
-                f"the forecast, calibrated with two rows of the log, misses its rows from 1 MiB by {100 * error:.2g} % "
+                f"the forecast, calibrated with two rows of the log, misses its rows from 1 MiB by {100 * error:.0f} % "
                 "(median), which is its error here"
             )
             return [CodedWarning(WarningCode.EXPECTED_ERROR, text)]

@@ -81,4 +81,7 @@ def pcie_reference(gpu: str, gpus: int, operation: Operation | str, sizes: Seque
     sources = tuple(dict.fromkeys(case.source for case in cases))
     table = reference_table(list(groups.values()), sizes, operation, ranks)
     words = f"{ranks} x {gpu_of(cases[0].system)} over PCIe"
-    return Reference(words, ranks != gpus, operation, 1, ranks, table, tuple(groups), sources, tuple(notes), None)
+    measured = tuple(sorted({float(size) for case in cases for size in case.size_bytes}))
+    return Reference(
+        words, ranks != gpus, operation, 1, ranks, table, tuple(groups), sources, tuple(notes), None, measured
+    )

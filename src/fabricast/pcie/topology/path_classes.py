@@ -106,7 +106,7 @@ def _completed(matrix: ClassMatrix, warnings: list[CodedWarning]) -> dict[tuple[
         warnings.append(
             CodedWarning(
                 WarningCode.TOPOLOGY_NOTE,
-                f"{len(assumed)} pairs have direct links, so that their PCIe path is not printed (for example "
+                f"the PCIe path of pairs with direct links is not printed ({len(assumed)}, for example "
                 f"{assumed[0]}): it is assumed from NUMA nodes and other devices; 'lstopo --whole-io' prints it",
             )
         )
