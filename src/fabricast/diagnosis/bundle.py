@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from html import escape
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from fabricast.collectives.diagnosis import STOCK_DRIVER, has_stock_driver
@@ -63,7 +64,7 @@ from fabricast.diagnosis.topology import (
     with_unused_links,
 )
 from fabricast.diagnosis.verdict import CLEAN_STATES, POSSIBLE, Verdict, verdict_of
-from fabricast.diagnosis.weights import MINOR
+from fabricast.diagnosis.weights import MINOR, SYMPTOM
 from fabricast.inputs.gpus import gpu_model, is_known_gpu
 from fabricast.machine.build import machine_from
 from fabricast.machine.direct_links import MissingLinksError
@@ -154,9 +155,10 @@ class Diagnosis:
 
     @property
     def table(self) -> pd.DataFrame:
-        """Causes as a table: cause, text, host, device, file, line (0: none), remedy, and gain, which sorts them.
+        """Causes in their order: cause, text, host, device, file, line (0: none), remedy, gain.
 
-        Host and device are empty where the files name none.
+        Host and device are empty where the files name none. The gain is the forecast ratio of the time now to the time
+        after the remedy; NaN where nothing is forecast.
         """
         rows = []
         for one in self.findings:
@@ -171,7 +173,7 @@ class Diagnosis:
                     "file": file if has_line else one.origin,
                     "line": int(line) if has_line else 0,
                     "remedy": one.remedy,
-                    "gain": one.gain,
+                    "gain": one.gain if MINOR < one.gain < SYMPTOM else np.nan,
                 }
             )
         columns = ["cause", "text", "host", "device", "file", "line", "remedy", "gain"]
@@ -182,7 +184,7 @@ class Diagnosis:
         return {
             "verdict": self.verdict.kind.value,
             "text": self.verdict.text,
-            "causes": self.table.to_dict("records"),
+            "causes": self.table.replace({np.nan: None}).to_dict("records"),
             "further_causes": self.omitted,
             "statements": list(self.statements),
             "notes": list(self.notes),

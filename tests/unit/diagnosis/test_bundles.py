@@ -372,3 +372,12 @@ def test_findings_on_a_table_cite_the_row_of_the_graph_that_they_name(tmp_path):
     (tmp_path / "copies.csv").write_text("graph,communications,total_gb_per_s\n" + "\n".join(more) + "\n")
     found = fc.diagnose([tmp_path / "topo.txt", tmp_path / "copies.csv"], gpu="RTX 4090").findings
     assert all(one.origin == f"{tmp_path}/copies.csv:14" for one in found if "'g'" in one.text)
+
+
+def test_the_table_of_causes_has_a_gain_only_where_one_is_forecast():
+    found = fc.diagnose([DATA / "nvidia_smi_topo.txt", DATA / "nccl_tests.log"])
+    forecast = [one.gain for one in found.findings if 1 <= one.gain < 50]
+    gains = found.table["gain"]
+    assert gains.dropna().tolist() == forecast and forecast
+    assert [one["gain"] is None for one in found.as_dict()["causes"]] == gains.isna().tolist()
+    assert gains.isna().any()
