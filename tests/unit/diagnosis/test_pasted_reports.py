@@ -579,6 +579,19 @@ def test_ranks_of_pytorch_that_wait_at_different_operations(first):
     assert causes_of(first(groups.format(0, 1, 5) + groups.format(1, 2, 9))) == ["nccl_error"]
 
 
+def test_ranks_of_pytorch_with_an_earlier_last_operation_are_named():
+    watchdog = "[rank{0}]:[E1] [Rank {0}] Watchdog caught collective operation timeout: WorkNCCL(SeqNum={1}, OpType=BROADCAST)\n"
+    status = "[rank{0}]:[E1] [PG ID {1} PG GUID {1} Rank {2}] Timeout at NCCL work: {3}, last enqueued NCCL work: {4}, last completed NCCL work: 1\n"
+    dump = "[rank{0}]:[E1] [PG ID {1} PG GUID {1} Rank {0}] Received a dump signal. Last enqueued NCCL work: {2}, last completed: 1\n"
+    text = watchdog.format(5, 78) + status.format(5, 0, 5, 78, 79) + dump.format(3, 0, 77)
+    expected = "rank 5 waits at operation 78, and rank 3 states 77 as its last one"
+    assert any(expected in note for note in facts_of_text(text).values(Quantity.NOTE))
+    even = watchdog.format(5, 78) + status.format(5, 0, 5, 78, 79) + dump.format(3, 0, 78)
+    assert not any("waits at operation" in note for note in facts_of_text(even).values(Quantity.NOTE))
+    elsewhere = text + status.format(3, 2, 1, 9, 9)
+    assert not any("rank 3 states 77" in note for note in facts_of_text(elsewhere).values(Quantity.NOTE))
+
+
 def test_cards_of_infiniband_and_roce_together(first):
     log = "h{}:1:1 [0] NCCL INFO NET/IB : Using [0]mlx5_3:1/IB [1]mlx5_0:1/IB [2]mlx5_2:1/{} ; OOB eth0:10.0.0.1<0>\n"
     log += "h{}:1:1 [0] NCCL INFO Using network IB\n"
