@@ -14,6 +14,7 @@ from fabricast.collectives.diagnosis import STOCK_DRIVER, has_stock_driver
 from fabricast.core.errors import InputError
 from fabricast.core.facts import Content, Facts, Quantity
 from fabricast.core.findings import Finding
+from fabricast.core.short_text import listed
 from fabricast.core.warnings import CodedWarning, WarningCode
 from fabricast.diagnosis.answers import Answers, paths_of
 from fabricast.diagnosis.copies import compare_copies, compare_matrices
@@ -72,6 +73,7 @@ from fabricast.machine.machine import Machine
 from fabricast.machine.options import MachineOptions
 from fabricast.pcie.topology.tree import PcieTree
 
+_MOST_UNREAD = 3
 #: Maximum number of findings.
 MOST_FINDINGS = 10
 #: Beginning of the names of options, which state facts as files do.
@@ -355,11 +357,21 @@ def _missing(facts: Facts, options: MachineOptions, error: InputError) -> str:
     if any(": Xid " in note for note in facts.values(Quantity.NOTE)):
         return "the files state errors of GPUs that programs cause, or whose meaning is not known here (Xid)"
     if not any(block.content not in (Content.GPUS, Content.STATES) for block in facts.blocks if block.facts):
-        return CLEAN_STATES
+        return _unread(facts) or CLEAN_STATES
     logs = facts.values(Quantity.NCCL_RUN)
     if logs and any(log.nodes > 1 or log.network for log in logs):
         return "the log of NCCL states no fault, and has no measured times: add the table of nccl-tests"
     return str(error)
+
+
+def _unread(facts: Facts) -> str:
+    """Return that files or parts were not read, which may state a fault; empty if all were."""
+    unknown = [file.path for file in facts.files if not (file.is_empty or any(block.facts for block in file.blocks))]
+    if unknown:
+        return f"the files that were read state no fault of a device, and {listed(unknown, _MOST_UNREAD)} was not read"
+    if facts.problems:
+        return f"the parts that were read state no fault of a device: {facts.problems[0]}"
+    return ""
 
 
 def _are_within_gpus(facts: Facts) -> bool:

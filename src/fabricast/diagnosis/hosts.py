@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from typing import TypeVar
 
 from fabricast.core.facts import Content, Facts, Quantity
@@ -21,7 +21,7 @@ def missing_devices(facts: Facts) -> Iterator[Finding]:
     """Yield hosts that list fewer GPUs, or lack ports, than most hosts of the same text."""
     for gpus in _by_path_and_host(facts, Quantity.GPU_ADDRESS, Quantity.GPU_MODEL, Quantity.NVLINKS):
         counts = {host: len(names) for host, names in gpus.items()}
-        usual, most = _usual(counts)
+        usual, most = _usual(counts, size=int)
         for host, count in counts.items():
             if count < usual:
                 gpu = "GPU" if count == 1 else "GPUs"
@@ -29,7 +29,7 @@ def missing_devices(facts: Facts) -> Iterator[Finding]:
                 origin = _first_place(facts, host)
                 yield Finding("host_differs_gpus", text, _LOST_GPU, ACCESS + 0.1, origin=origin, host=host)
     for ports in _by_path_and_host(facts, Quantity.PORT):
-        usual_names, most = _usual({host: frozenset(names) for host, names in ports.items()})
+        usual_names, most = _usual({host: frozenset(names) for host, names in ports.items()}, size=len)
         for host, names in ports.items():
             lacking = sorted(usual_names - names)
             if lacking and names < usual_names:
@@ -70,9 +70,11 @@ def _by_path_and_host(facts: Facts, *quantities: Quantity) -> list[dict[str, set
     return [hosts for hosts in found.values() if len(hosts) > 1]
 
 
-def _usual(of_hosts: Mapping[str, _Value]) -> tuple[_Value, int]:
-    """Return the value of most hosts, and their number."""
-    return Counter(of_hosts.values()).most_common(1)[0]
+def _usual(of_hosts: Mapping[str, _Value], size: Callable[[_Value], int] = lambda _: 0) -> tuple[_Value, int]:
+    """Return the value of most hosts, and their number; the largest of equally frequent values."""
+    counts = Counter(of_hosts.values())
+    usual = max(counts, key=lambda value: (counts[value], size(value)))
+    return usual, counts[usual]
 
 
 def _others(hosts: Mapping[str, object], host: str, count: int) -> str:

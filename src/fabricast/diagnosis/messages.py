@@ -76,24 +76,29 @@ def _tests(facts: Facts) -> list[_Times]:
                 first = tables.pop(source)
                 tables[str(min(first.values(), key=lambda one: one.place.line).place)] = first
         tables.setdefault(name, {}).setdefault(one.size_bytes, fact)
-    return [_without_short(files) for files in tests.values()]
+    return list(tests.values())
 
 
 def _without_short(files: _Times) -> _Times:
-    """Return the files of a test without those that end at small sizes, if two others have large ones."""
+    """Return the files of a test whose rates are compared: not those that end early, if two others do not."""
     whole = {name: of_file for name, of_file in files.items() if max(of_file) >= _LARGE}
     return whole if len(whole) > 1 and not _is_operation(files) else files
 
 
 def short_files(facts: Facts) -> Iterator[str]:
     """Yield files that end at small sizes, and are not compared with others of their test."""
-    compared = {fact.place.path for files in _tests(facts) for of_file in files.values() for fact in of_file.values()}
+    compared = {
+        fact.place.path
+        for files in _tests(facts)
+        for of_file in _without_short(files).values()
+        for fact in of_file.values()
+    }
     largest: dict[str, float] = {}
     for fact in facts.of(Quantity.MESSAGE_TIME):
         largest[fact.place.path] = max(largest.get(fact.place.path, 0.0), fact.value.size_bytes)
     for path, size in largest.items():
         if path not in compared:
-            yield f"{path} ends at {size_text(size)} and is not compared with the other files of its test"
+            yield f"{path} ends at {size_text(size)} and its rate is not compared with the other files of its test"
 
 
 def incomparable_tables(facts: Facts) -> Iterator[str]:
@@ -117,7 +122,7 @@ def has_unknown_pairs(facts: Facts) -> bool:
 
 def different_paths(facts: Facts) -> Iterator[str]:
     """Yield the files of one test each of which is much faster at some sizes: those of different paths."""
-    for files in _tests(facts):
+    for files in map(_without_short, _tests(facts)):
         found = _crossing(files)
         if found is not None:
             small, large = found
@@ -141,14 +146,18 @@ def _crossing(files: _Times) -> tuple[str, str] | None:
 def slow_message_files(facts: Facts) -> Iterator[Finding]:
     """Yield the files whose messages are slower than the same test in the fastest other file."""
     for files in _tests(facts):
-        sizes = _common_sizes(files)
-        if not sizes or _crossing(files) is not None:
+        rated = _without_short(files)
+        if not _common_sizes(files) or _crossing(rated) is not None:
             continue
-        ratios = _ratios(files, sizes)
+        sizes = _common_sizes(rated)
         has_rates = sizes[-1] >= _LARGE and not _is_operation(files)
-        slow = [name for name in files if has_rates and ratios[name][-1] > _SLOW]
+        of_rate = _ratios(rated, sizes[-1:])
+        slow = [name for name in rated if has_rates and of_rate[name][-1] > _SLOW]
         if slow:
-            yield _finding(files, slow, sizes[-1], "reach", SYMPTOM + 1)
+            yield _finding(rated, slow, sizes[-1], "reach", SYMPTOM + 1)
+        # All sizes of files of equal length; the sizes that short files have, too.
+        sizes = _common_sizes(files)
+        ratios = _ratios(files, sizes)
         late = [name for name in files if name not in slow and (ratios[name] > _LATE).any()]
         if late:
             worst = max(late, key=lambda name: ratios[name].max())
@@ -163,9 +172,12 @@ def slow_message_files(facts: Facts) -> Iterator[Finding]:
 
 def agreement(facts: Facts) -> Iterator[str]:
     """Yield the tests of several files that agree, with the largest difference at their largest size."""
-    for files in _tests(facts):
-        sizes = _common_sizes(files)
+    for every in _tests(facts):
+        files = _without_short(every)
+        sizes, of_all = _common_sizes(files), _common_sizes(every)
         if not sizes or _is_operation(files) or _shares_no_rate(files):
+            continue
+        if of_all and max(one.max() for one in _ratios(every, of_all).values()) > _LATE:
             continue
         ratios = _ratios(files, sizes)
         if max(one.max() for one in ratios.values()) <= _LATE and max(one[-1] for one in ratios.values()) <= _SLOW:

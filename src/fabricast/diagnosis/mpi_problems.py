@@ -16,6 +16,10 @@ _INTERFACE = (
 )
 _FIRST_ERROR = "the first other error in the output of all processes is the cause; UCX_LOG_LEVEL=info prints more"
 _MOST_QUOTED = 300
+#: Slurm ends a step without a reason after one of its tasks failed.
+_CANCELLED = KnownProblem(
+    r"CANCELLED AT", "Slurm ended the job", "read the message of the task that ended first", is_consequence=True
+)
 #: The first expression that a message contains decides.
 _KNOWN = (
     KnownProblem(
@@ -94,24 +98,45 @@ _KNOWN = (
         is_failure=False,
     ),
     KnownProblem(
-        r"oom[_-]kill|Out Of Memory|exited on signal 9\b|KILLED BY SIGNAL: 9\b|: Killed",
-        "a process was killed, usually because its host has too little memory",
+        r"oom[_-]kill|Out Of Memory",
+        "a process was killed because its host or job has too little memory",
         "'dmesg' of the host (oom-kill), 'sacct -j JOB --format=MaxRSS'; more memory for the job, or fewer processes",
     ),
     KnownProblem(
-        r"exited on signal 11\b|KILLED BY SIGNAL: 11\b|Segmentation fault",
+        # Launchers end all processes in this way after the first that fails.
+        r"exited on signal 9\b|KILLED BY SIGNAL: 9\b|: Killed|\(signal 9\)|EXIT CODE: (?:9|137)\b",
+        "a process was killed (signal 9), by the launcher after another one failed, or since memory is short",
+        "read the first error of all processes; without one, 'dmesg' of the host (oom-kill) and 'sacct -j JOB "
+        "--format=MaxRSS'",
+        is_consequence=True,
+    ),
+    KnownProblem(
+        r"exited on signal 11\b|KILLED BY SIGNAL: 11\b|Caught signal 11\b|EXIT CODE: 139\b|Segmentation fault",
         "a process crashed (segmentation fault)",
         "the backtrace above names the library; for GPU buffers MPI needs CUDA support; check that all hosts load the "
         "same versions",
     ),
     KnownProblem(
-        r"exited on signal|KILLED BY SIGNAL|Bus error|: Aborted", "a process was ended by a signal", _FIRST_ERROR
+        r"exited on signal|KILLED BY SIGNAL|Caught signal|\(signal \d|^Signal: |Bus error|: Aborted",
+        "a process was ended by a signal",
+        _FIRST_ERROR,
     ),
     KnownProblem(
-        r"CANCELLED AT",
-        "Slurm ended the job",
-        "if its time ran out, it was slow or hangs: the last line of each process shows where",
+        r"Assertion failed in file",
+        "an assertion of the MPI library failed",
+        "search for file and line of the assertion in the issues of the library, and try its next version",
     ),
+    KnownProblem(
+        r"CANCELLED AT .{0,60}DUE TO TIME LIMIT",
+        "Slurm ended the job at its time limit",
+        "it was slow or hangs: the last line of each process shows where",
+    ),
+    KnownProblem(
+        r"CANCELLED AT .{0,60}DUE TO",
+        "Slurm ended the job",
+        "the message states why: 'sacct -j JOB' and 'scontrol show job JOB' print more",
+    ),
+    _CANCELLED,
     KnownProblem(
         r"PMI support",
         "srun cannot start this Open MPI, which was built without Slurm's PMI",
@@ -122,7 +147,7 @@ _KNOWN = (
         "processes get no context of the Omni-Path card",
         "fewer processes on a host, or PSM2_RANKS_PER_CONTEXT=2; 'opainfo' shows the card",
     ),
-    KnownProblem(r"Exited with exit code", "a task ended with an error", _FIRST_ERROR, is_consequence=True),
+    KnownProblem(r"Exited with exit code|EXIT CODE: ", "a task ended with an error", _FIRST_ERROR, is_consequence=True),
     KnownProblem(
         r"Port number \d+ state is Down",
         "a port of the network card is down",
@@ -252,8 +277,10 @@ def mpi_problems(facts: Facts) -> Iterator[Finding]:
         if not _is_survived(fact, aborted, results):
             problem = first_match(_KNOWN, fact.value)
             found.setdefault("" if problem is None else problem.meaning, (problem, fact))
-    is_explained = any(one is not None and not one.is_consequence for one, _ in found.values())
-    for number, (problem, fact) in enumerate(found.values(), start=1):
+    # Slurm ends the other tasks after the first that fails: that one is the cause.
+    ordered = sorted(found.values(), key=lambda one: one[0] is _CANCELLED)
+    is_explained = any(one is not None and not one.is_consequence for one, _ in ordered)
+    for number, (problem, fact) in enumerate(ordered, start=1):
         is_failure = fact.place.path in aborted and (problem is None or problem.is_failure)
         is_later = is_explained and (problem is None or problem.is_consequence)
         weight = FIRST - number / 100 - 0.5 * is_later if is_failure else MINOR if problem is None else ACCESS

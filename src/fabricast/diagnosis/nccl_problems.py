@@ -34,6 +34,22 @@ _KNOWN = (
         "NCCL_SHM_DISABLE=1 runs without it; check the limits of locked memory (ulimit -l) and the driver",
     ),
     KnownProblem(
+        r"attaching to shared memory segment.*No such file",
+        "a segment of shared memory of another rank is not there",
+        "the other rank ended, or runs in a container with another /dev/shm: share it (--ipc=host), or "
+        "NCCL_SHM_DISABLE=1; read the log of the rank that ended first",
+    ),
+    KnownProblem(
+        r"custom_all_reduce\.cuh(?!.*peer access)",
+        "the all-reduce of vLLM failed, which replaces that of NCCL",
+        "--disable-custom-all-reduce, or --enforce-eager; try the next version of vLLM",
+    ),
+    KnownProblem(
+        r"uncorrectable NVLink error",
+        "an NVLink of a GPU has an uncorrectable error",
+        "'sudo dmesg' names the GPU (Xid 74) and 'nvidia-smi nvlink -e' the link; reset the GPUs, or replace it",
+    ),
+    KnownProblem(
         r"shared memory segment", "a segment of shared memory cannot be created", f"often it is too small: {_SHM}"
     ),
     KnownProblem(
@@ -129,7 +145,7 @@ _KNOWN = (
     KnownProblem(r"failure 711|peer mapping resources", _TOO_MANY_PEERS, _FEWER_PEERS),
     KnownProblem(
         r"CUDA IPC handle|[cC]udaIpc\w+(?!.*out of memory)|peer access is not supported"
-        r"|mapping of buffer object failed|failure 217"
+        r"|mapping of buffer object failed|failure 217|cudaErrorMapBufferObjectFailed"
         r"|failure 205",
         "direct copies between GPUs cannot be set up",
         "test with NCCL_P2P_DISABLE=1; check the driver, the IOMMU and the size of BAR1 ('nvidia-smi -q -d MEMORY')",

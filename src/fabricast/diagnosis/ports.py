@@ -104,7 +104,7 @@ def slow_ports(facts: Facts) -> Iterator[Fact]:
             by_name.setdefault(fact.subject[0], Counter())[float(fact.value)] += 1
         for fact in same:
             of_name = by_name[fact.subject[0]]
-            is_of_all = of_name.total() > 1 and of_name.most_common(1)[0][0] == fact.value
+            is_of_all = of_name.total() > 1 and 2 * of_name[float(fact.value)] > of_name.total()
             if fact.value < usual and not is_of_all:
                 state = f"runs at {fact.value:g} Gbit/s, {others} at {usual:g} Gbit/s"
                 yield replace(fact, quantity=Quantity.CARD_STATE, value=state)

@@ -28,15 +28,17 @@ _AFTER_THROTTLING = "check cooling, power cables and power supply; 'nvidia-smi -
 _AFTER_CABLES = "check cable, transceiver and port of the switch ('ibstat', 'mlxlink -d DEVICE')"
 #: Advice for network cards by words of their state; that for cables otherwise.
 _AFTER_CARDS = {
-    "rx_discards": (
+    **dict.fromkeys(
+        ("rx_discards", "tx_discards", "PortXmitDiscards"),
         "read the counters again after an hour: errors of CRC and symbols are of cable or module, discards are of "
-        "congestion (flow control: PFC, ECN)"
+        "congestion (slow hosts behind this port; on Ethernet, flow control by PFC and ECN)",
     ),
     "counted errors": (
         "read the counters again after an hour ('perfquery -R' clears those of InfiniBand): if they grow, replace "
         "cable or module"
     ),
     "supports": "check cable, port of the switch and 'ethtool' on both sides (autonegotiation, forced speeds)",
+    "firmware or driver": "reset the card ('mlxfwreset') or reboot; update its firmware and driver",
     "of PCIe": "check slot, riser, bifurcation and the PCIe generation in the BIOS ('sudo lspci -vv', LnkSta)",
     "power": "check the power cables of the card, and the power limit of its slot in the BIOS",
     "Initializ": "no subnet manager has configured this port: check that one (opensm, or that of a switch) runs",
@@ -353,7 +355,7 @@ def stated(facts: Facts) -> Iterator[str]:
         if table.hosts > 1 and not any(log.ranks == table.ranks for log in facts.values(Quantity.NCCL_RUN)):
             lines.setdefault(f"{table.ranks} ranks on {table.hosts} nodes", str(fact.place))
     for block in facts.blocks:
-        if block.program == "nvidia-smi -q" and block.facts and not block.of(Quantity.GPU_STATE):
+        if block.program == "nvidia-smi -q" and block.facts and not block.of(Quantity.GPU_STATE) and not block.problems:
             count = len({fact.subject for fact in block.of(Quantity.GPU_ADDRESS)})
             is_capped = any(CAPPED in fact.value for fact in block.of(Quantity.NOTE))
             what = "errors" if is_capped else "errors or throttling"

@@ -55,9 +55,11 @@ def compare_tables(machine: Machine | None, facts: Facts, answers: Answers) -> N
                 raise InputError(_reason_of_table(fact, facts))
             found, assumed, within, doubtful = _of_collective(machine, fact)
         except InputError as error:
-            if fact.value.ranks != 1 and _compare_with_public(fact, facts, machine, answers):
-                continue
-            _compare_with_pcie(fact, answers)
+            # A rank by itself sends nothing to others.
+            if fact.value.ranks != 1:
+                if _compare_with_public(fact, facts, machine, answers):
+                    continue
+                _compare_with_pcie(fact, answers)
             # Tables of several hosts, of other GPUs or over NVLink: the rest of the bundle is compared.
             text = f"{fact.place}: the table is not compared: {error.reason}"
             answers.warnings.append(CodedWarning(WarningCode.LOG_ROWS_EXCLUDED, text))

@@ -65,10 +65,49 @@ _DMAR = re.compile(
     r"DMAR: \[DMA [^\]]{4,30}\] Request device "
     r"\[?(?P<one>(?:[0-9a-f]{4}:)?[0-9a-f]{2}:[0-9a-f]{2}\.[0-7])\]? .{0,30}fault addr"
 )
+#: Errors of the host: message, meaning, and what to do.
+_OF_HOST = (
+    (
+        re.compile(r"EDAC .{0,20}?\bUE\b.{0,80}|Uncorrected .{0,40}memory error.{0,40}"),
+        "an uncorrected error of memory",
+        "replace the memory module that the message names ('ras-mc-ctl --errors')",
+    ),
+    (
+        re.compile(
+            r"mce: \[Hardware Error\]: (?:CPU \d{1,4}: )?Machine [Cc]heck.{0,60}|Machine Check Exception.{0,60}"
+        ),
+        "a machine check of a processor",
+        "'ras-mc-ctl --errors' or 'mcelog' decode it; ask the vendor of the host",
+    ),
+    (
+        re.compile(r"(?:Memory cgroup out of memory|Out of memory): Killed process.{0,40}"),
+        "a process was ended for lack of memory",
+        "more memory for the job or container, or fewer processes on the host",
+    ),
+    (
+        re.compile(r"soft lockup.{0,60}|hard LOCKUP.{0,60}"),
+        "a processor hangs",
+        "the lines below this message name what it does; update kernel and drivers",
+    ),
+)
+#: Errors of network cards of NVIDIA that stop them.
+_CARD_HEALTH = re.compile(
+    rf"mlx5_core {_DEVICE}.{{0,80}}?(device's health compromised.{{0,60}}|[Hh]ealth recovery.{{0,40}}fail.{{0,40}}"
+    r"|Fatal error.{0,60}|firmware version check failed.{0,40}|timeout\. Will cause a leak of a command resource)"
+)
+#: Errors of GPUs of AMD.
+_AMD = re.compile(
+    r"amdgpu (?P<gpu>[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]):.{0,60}?"
+    r"(?P<words>Fatal error during GPU init|(?:GPU|VRAM) is lost.{0,40}"
+    r"|\d{1,9} new (?P<kind>uncorrectable|correctable) hardware errors detected in .{1,40}? block)"
+)
 #: Addresses of devices that the IOMMU translates.
 #: Linux prints the first also on machines without IOMMU, and one of the others only where it uses one.
 _TRANSLATED = "Default domain type: Translated"
-_HAS_IOMMU = re.compile(r"Adding to iommu group|DMAR: (?:IOMMU enabled|Intel\(R\) Virtualization)|AMD-Vi: |smmu")
+_HAS_IOMMU = re.compile(
+    r"Adding to iommu group|DMAR: (?:IOMMU enabled|Intel\(R\) Virtualization)|smmu"
+    r"|AMD-Vi: (?!AMD IOMMUv2 functionality not available)"
+)
 _IOMMU_NOTE = (
     "the IOMMU translates the addresses of devices, which slows direct copies on some boards: iommu=pt avoids it"
 )
@@ -89,6 +128,13 @@ _POWER = re.compile(rf"mlx5_core {_DEVICE}.{{0,40}}Detected insufficient power o
 #: Lines of all kernel logs.
 _KERNEL = re.compile(r"^(?:\[\s*\d+\.\d{6}\]|\w{3}\s+\d+ [\d:]{8} \S+ kernel:) ")
 _WORDS = (
+    "EDAC ",
+    "Uncorrected ",
+    "Machine Check",
+    "Machine check",
+    "ut of memory: Killed",
+    "soft lockup",
+    "hard LOCKUP",
     "PCIe Bus Error",
     "AER: Uncorrect",
     "AER: can't recover",
@@ -123,6 +169,8 @@ _CARD_DRIVER = re.compile(r"mlx\w+|bnxt_\w+|ice|irdma|efa|ionic")
 _UNCORRECTED = "uncorrected errors of its PCIe link"
 #: Number of corrected errors of a link from which they are no accident.
 _MANY = 5
+#: Number of corrected errors of a GPU of AMD from which they are no accident.
+_MANY_CORRECTED = 100
 #: Errors of programs, which say nothing about the machine.
 _OFF_THE_BUS = 79
 _OF_PROGRAMS = (13, 31, 32, 43, 45, 68, 69)
@@ -219,6 +267,7 @@ def _facts_of(text: Text, lines_read: list[tuple[int, str]]) -> list[Fact]:
             found.setdefault((device, code), _switch_error(text, device, match, number))
     lost = {device for device, kind in found if kind == _OFF_THE_BUS}
     facts = [*found.values(), *_unusable_gpus(text, lines_read, lost), *_ports(text, lines_read)]
+    facts += [*_of_amd(text, lines_read), *_of_cards(text, lines_read), *_of_host(text, lines_read)]
     for device, count in corrected.items():
         if 0 < count < _MANY:
             note = f"{device}: {count} corrected PCIe errors, fewer than {_MANY}, which is no fault by itself"
@@ -227,6 +276,40 @@ def _facts_of(text: Text, lines_read: list[tuple[int, str]]) -> list[Fact]:
             named = f" ({', '.join(list(kinds.get(device, {}))[:3])})" if device in kinds else ""
             facts.append(_fact(text, device, f"{count} corrected errors of its PCIe link{named}", lines[device]))
     return facts
+
+
+def _of_amd(text: Text, lines_read: list[tuple[int, str]]) -> Iterator[Fact]:
+    """Yield the first error of each kind of each GPU of AMD; few corrected errors are a note."""
+    known: set[tuple[str, str]] = set()
+    for number, line in lines_read:
+        if (match := _AMD.search(line)) is None or (match["gpu"], match["kind"] or match["words"]) in known:
+            continue
+        known.add((match["gpu"], match["kind"] or match["words"]))
+        if match["kind"] == "correctable" and int(match["words"].split()[0]) < _MANY_CORRECTED:
+            yield text.fact(Quantity.NOTE, f"{match['gpu']}: {match['words']}", number, "dmesg")
+        else:
+            yield _fact(text, match["gpu"], match["words"], number)
+
+
+def _of_cards(text: Text, lines_read: list[tuple[int, str]]) -> Iterator[Fact]:
+    """Yield the first error of each network card that stops it."""
+    found: dict[str, tuple[str, int]] = {}
+    for number, line in lines_read:
+        if (match := _CARD_HEALTH.search(line)) is not None:
+            found.setdefault(match[1], (match[2].strip(), number))
+    for device, (words, number) in found.items():
+        state = f"has a failure of its firmware or driver: {words}"
+        yield text.fact(Quantity.CARD_STATE, state, number, "dmesg", subject=(f"network card {device}",))
+
+
+def _of_host(text: Text, lines_read: list[tuple[int, str]]) -> Iterator[Fact]:
+    """Yield the first error of each kind of the host: memory, processors, lack of memory."""
+    for pattern, meaning, remedy in _OF_HOST:
+        for number, line in lines_read:
+            if (match := pattern.search(line)) is not None:
+                words = f'{meaning}: "{match[0].strip()}"'
+                yield text.fact(Quantity.CAUSE, words, number, "dmesg", subject=("host_error", remedy))
+                break
 
 
 def _unusable_gpus(text: Text, lines_read: list[tuple[int, str]], lost: set[str]) -> Iterator[Fact]:

@@ -37,7 +37,16 @@ _MESSAGES = (
         r"(?:\[c10d\]\s?.{0,40}?|Dist(?:Network|Store)Error: )"
         r"(The client socket has .+|The IPv\d network addresses of .+|.{0,40}timed out after .+)"
     ),
-    re.compile(r"mpirun noticed that (process rank \d{1,7} .{0,120}exited on signal \d.*)"),
+    re.compile(
+        r"(?:mpirun|mpiexec|orterun|prterun|prun) noticed that "
+        r"(process rank \d{1,7} .{0,160}exited on(?: signal \d.*|\s*$))"
+    ),
+    re.compile(r"(?<!Call to )\b(ibv_modify_qp failed .*)"),
+    re.compile(r"\] (Signal: [A-Z][\w ]{2,40} \(\d{1,2}\))"),
+    re.compile(r"\] (Caught signal \d.*)"),
+    re.compile(r"(Assertion failed in file \S{1,300} at line \d.*)"),
+    re.compile(r"(EXIT STRING: .{1,60}\(signal \d.*)"),
+    re.compile(r"^=\s{1,9}(EXIT CODE: [1-9]\d{0,4})\b"),
     re.compile(r"=\s{1,9}(KILLED BY SIGNAL: \d.*)"),
     re.compile(r"slurmstepd: error: (Detected \d{1,9} oom[_-]kill event.*)"),
     re.compile(r"slurmstepd: error: \*\*\* (?:STEP|JOB) .{0,80}(CANCELLED AT .+?) ?\*\*\*"),
@@ -91,6 +100,8 @@ _BINDING = re.compile(
 )
 _UNBOUND = re.compile(r"\[([A-Za-z][\w.-]{0,200}):\d{1,10}\] (?:MCW rank|Rank) (\d{1,7}) is not bound")
 _CORES = re.compile(r"(?:socket|package).{0,400}?(?=:? \[|$)")
+#: "core:0-15" and "core:0,2" of Open MPI 5.
+_SEVERAL_CORES = re.compile(r"core[:\[ ]\d{1,6}[-,]")
 _DETAIL = re.compile(r"\s*(?:(?:Message|Error):\s+|Remote daemon: .{0,80}?(?=on node ))(\S.*)")
 _LOCAL_HOST = re.compile(r"\s*(?:Local host|Process 1 \(.{0,80}?\) is on host):\s+(\S+)")
 _BOX_ENDS = re.compile(r"-{40}")
@@ -102,6 +113,7 @@ _FATAL = re.compile(
     r"|Unable to initialize any transports|CmiAbortHelper|MPI_ERRORS_ARE_FATAL|An error occurred in MPI_|MPI_ABORT"
     r"|MPI_Abort|[Ff]atal error in|Primary job  ?terminated"
     r"|exited on signal|KILLED BY SIGNAL|oom[_-]kill|CANCELLED AT|srun: error: \S{1,80}: task|PMI support|hfi_userinit"
+    r"|\] Signal: |Assertion failed in file|EXIT (?:STRING: .{1,60}\(signal|CODE: [1-9])|noticed that process rank"
     r"|[Cc]aught signal|unable to reach each other|Failed to create UCP worker|resolve UCX endpoint"
 )
 #: Host in "[1548304905.378218] [host:4770 :0]", "[host:04770]" and "[host][[38971,1],2]".
@@ -157,6 +169,12 @@ _WORDS = (
     "Primary job",
     "signal",
     "----------",
+    "Signal: ",
+    "Assertion failed in file",
+    "EXIT CODE:",
+    "EXIT STRING:",
+    "noticed that process rank",
+    "ibv_modify_qp failed",
     "KILLED BY",
     "oom",
     "CANCELLED AT",
@@ -172,6 +190,8 @@ _WORDS = (
     "Registerable memory:",
 )
 _ENDED = "CANCELLED AT"
+#: Row of nccl-tests: size, number of elements, type and operation.
+_ROW_OF_NCCL = re.compile(r"^\s{0,20}\d{1,20}\s+\d{1,20}\s+[a-z]\w{2,12}\s+[a-z]\w{1,12}\s", re.MULTILINE)
 _MOST_PROBLEMS = 20
 _MOST_BINDINGS = 4
 _LONGEST_PROBLEM = 400
@@ -215,6 +235,7 @@ def _errors(lines: list[tuple[int, str]]) -> Iterator[tuple[str, int, str | None
     """Yield message, line and host of each error; a box ends with its line, or with the text."""
     box, first, host = "", 0, None
     details: list[str] = []
+    after = dict(lines)
     for number, line in lines:
         if box and _BOX_ENDS.search(line):
             yield ": ".join([box, *details]), first, host
@@ -227,6 +248,9 @@ def _errors(lines: list[tuple[int, str]]) -> Iterator[tuple[str, int, str | None
             details.append(match[1].strip())
         elif (message := _message(line)) is not None:
             named = _HOST.search(line)
+            if message.endswith("exited on"):
+                # Open MPI breaks this line before the signal.
+                message += f" {after.get(number + 1, '').strip()}"
             yield message, number, None if named is None else named[1]
     if box:
         yield ": ".join([box, *details]), first, host
@@ -234,7 +258,7 @@ def _errors(lines: list[tuple[int, str]]) -> Iterator[tuple[str, int, str | None
 
 def _read(text: Text) -> Iterator[Reading]:
     # The reader of nccl-tests states how far a run came that Slurm ended.
-    is_of_nccl = "algbw" in text.raw
+    is_of_nccl = "algbw" in text.raw and _ROW_OF_NCCL.search(text.raw) is not None
     lines = [(number, line) for number, line in text.lines(_may_be_error) if not (is_of_nccl and _ENDED in line)]
     facts = list(_problems(text, lines))
     aborted = next((number for number, line in lines if _FATAL.search(line)), None)
@@ -262,8 +286,13 @@ def _bindings(text: Text, lines: list[tuple[int, str]]) -> Iterator[Fact]:
         who = f"{len(unbound)} ranks are" if len(unbound) > 1 else f"rank {match[2]} of {match[1]} is"
         words = f"{who} not bound: processes may move between sockets and cores (--bind-to core)"
         yield text.fact(Quantity.NOTE, words, number, "Open MPI")
+    seen: set[tuple[str, str]] = set()
     for number, line in lines:
         if (match := _BINDING.search(line)) is not None:
+            if (match[1], match[2]) in seen:
+                # A rank for the second time is of the next run.
+                break
+            seen.add((match[1], match[2]))
             first = first or number
             ranks.setdefault((match[1], match[3] or match[4]), []).append(int(match[2]))
             if (bound := _CORES.search(line)) is not None:
@@ -271,7 +300,7 @@ def _bindings(text: Text, lines: list[tuple[int, str]]) -> Iterator[Fact]:
     if not ranks:
         return
     for (host, place), same in cores.items():
-        if len(same) > 1 and place.count("core") == 1:
+        if len(same) > 1 and place.count("core") == 1 and _SEVERAL_CORES.search(place) is None:
             words = f"ranks {same[0][0]} and {same[1][0]} of {host} are bound to the same core ({place.rstrip(':')})"
             yield text.fact(Quantity.CAUSE, words, same[1][1], "Open MPI", subject=("shared_core",))
     places = [f"{_ranks_text(numbers)} of {host} to socket {socket}" for (host, socket), numbers in ranks.items()]

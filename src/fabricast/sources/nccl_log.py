@@ -22,7 +22,8 @@ _ERROR = re.compile(
     r"((?:Test )?(?:NCCL|CUDA) failure (?:\S{1,80}:\d|[\d'\"]|:).*|RuntimeError: NCCL error: .*"
     r"|nccl(?:UnhandledCuda|System|Internal|Remote)Error\b.*"
     r"|(?:torch\.)?(?:cuda\.)?OutOfMemoryError.*|CUDA out of memory.*"
-    r"|CUDA error: (?=peer mapping).*|CUDA_ERROR_TOO_MANY_PEERS.*"
+    r"|CUDA error: (?=peer mapping|uncorrectable NVLink).*|CUDA error at .{1,200}cudaDeviceEnablePeerAccess.*"
+    r"|Cuda error \S{0,200}custom_all_reduce\.cuh:\d.*|CUDA_ERROR_TOO_MANY_PEERS.*"
     r"|NET/OFI Couldn't .*|Last NCCL warning\(error\): (?!'none').*"
     r"|(?:HW Exception|Memory access fault) by GPU node-\d{1,3} \(Agent .*"
     r"|ncclInvalid(?:Usage|Argument)\b.*|Watchdog caught collective operation timeout.*"
@@ -130,6 +131,9 @@ _WORDS_OF_ERRORS = (
     "invalid device function",
     "Last NCCL warning",
     "peer mapping resources",
+    "uncorrectable NVLink",
+    "cudaDeviceEnablePeerAccess",
+    "custom_all_reduce.cuh:",
     "TOO_MANY_PEERS",
     "NET/OFI Couldn't",
     "HW Exception by GPU",

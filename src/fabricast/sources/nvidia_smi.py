@@ -95,13 +95,20 @@ def _read(text: Text) -> Iterator[Reading]:
     yield Reading(facts, problems, program="nvidia-smi -q" if is_query else "nvidia-smi")
 
 
+_ALL_INACTIVE = "all links are inActive"
+#: Models whose boards always connect the NVLinks, unlike cards with an optional bridge.
+_ALWAYS_LINKED = re.compile(r"SXM|HBM3|\bG?B[23]00\b|\bH200\b(?! NVL)|\bH20\b")
+#: Lines about processes, of which each GPU has another number.
+_PROCESS = re.compile(r"\s{6,}(?:GPU instance ID|Compute instance ID|Process ID|Type|Name|Used GPU Memory)\s{1,60}:")
+
+
 def _reports(text: Text) -> list[tuple[int, int]]:
     """Return line and number of written lines of the report of each GPU."""
     reports: list[tuple[int, int]] = []
     for number, line in text.lines():
         if _DEVICE.match(line):
             reports.append((number, 0))
-        elif reports and line.strip():
+        elif reports and line.strip() and _PROCESS.match(line) is None:
             reports[-1] = reports[-1][0], reports[-1][1] + 1
     return reports
 
@@ -359,6 +366,8 @@ def _of_lines(text: Text) -> Iterator[Fact]:
     lines: dict[int, int] = {}
     unreadable: dict[int, int] = {}
     memory: dict[int, tuple[int, int]] = {}
+    #: GPUs all of whose links are inactive, which the program does not list one by one.
+    dark: dict[int, int] = {}
     last = -1
     for line_number, gpu, model in _models_of_pytorch(text):
         names.setdefault(gpu, (line_number, model, ""))
@@ -380,6 +389,8 @@ def _of_lines(text: Text) -> Iterator[Fact]:
             links.setdefault(last, {}).setdefault(int(match[1]), match[2] != "<inactive>")
             if match[2] == "<inactive>":
                 lines.setdefault(last, line_number)
+        elif last >= 0 and _ALL_INACTIVE in line:
+            dark.setdefault(last, line_number)
         elif (match := _LIST.match(line)) is not None:
             last = int(match[1])
             names.setdefault(last, (line_number, match[2], ""))
@@ -405,6 +416,13 @@ def _of_lines(text: Text) -> Iterator[Fact]:
     for number, one in links.items():
         yield _fact(text, Quantity.NVLINKS, sum(one.values()), lines.get(number, 0), places[number])
     yield from _inactive_links(text, links, lines, tables or names)
+    for number, line_number in dark.items():
+        if links or _ALWAYS_LINKED.search((tables or names)[number][1]) is not None:
+            state = "all its NVLinks are inactive"
+            yield _fact(text, Quantity.GPU_STATE, state, line_number, _named(number, tables or names))
+        else:
+            note = f"GPU {number}: all its NVLinks are inactive, as without a bridge between cards"
+            yield text.fact(Quantity.NOTE, note, line_number, "nvidia-smi")
 
 
 def _models_of_pytorch(text: Text) -> Iterator[tuple[int, int, str]]:

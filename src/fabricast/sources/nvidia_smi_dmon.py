@@ -19,6 +19,11 @@ _MANY_REPLAYS = 100
 _MOSTLY = 50
 
 
+#: What columns with numbers show if they are 0.
+_SHOWN_BY = {"no throttling": {"tviol"}, "no errors": {"dbecc", "pci"}}
+_ALL_COLUMNS = "nvidia-smi dmon -s pucvet"
+
+
 class _Sample(NamedTuple):
     """Row of a GPU."""
 
@@ -64,9 +69,13 @@ def _states(text: Text, samples: list[_Sample]) -> Iterator[Fact]:
     if hot is not None:
         state = "SW Thermal Slowdown or HW Thermal Slowdown is active (tviol)"
         yield text.fact(Quantity.GPU_STATE, state, hot.line, _PROGRAM, subject=subject)
-    if errors := last.values.get("dbecc", 0):
-        state = f"{errors:.0f} uncorrectable ECC errors since the start of the driver (dbecc)"
+    errors = last.values.get("dbecc", 0)
+    if grown := errors - first.values.get("dbecc", errors):
+        state = f"{grown:.0f} uncorrectable ECC errors since the first row (dbecc)"
         yield text.fact(Quantity.GPU_STATE, state, last.line, _PROGRAM, subject=subject)
+    elif errors:
+        words = f"GPU {last.gpu} counts {errors:.0f} uncorrectable ECC errors in its life, none in these rows (dbecc)"
+        yield text.fact(Quantity.NOTE, words, last.line, _PROGRAM)
     replays = last.values.get("pci", 0)
     if replays >= _MANY_REPLAYS:
         growth = replays - first.values.get("pci", 0)
@@ -101,16 +110,21 @@ def _traffic(text: Text, of_gpus: dict[str, list[_Sample]]) -> Iterator[Fact]:
 
 
 def _idle(text: Text, of_gpus: dict[str, list[_Sample]]) -> Fact:
-    """Return the note that no row has an unhealthy state."""
+    """Return the note that no row has an unhealthy state, as far as the columns show it."""
     count = f"{len(of_gpus)} GPUs" if len(of_gpus) > 1 else "the GPU"
     line = min(samples[0].line for samples in of_gpus.values())
-    return text.fact(Quantity.NOTE, f"no throttling and no errors of {count}", line, _PROGRAM)
+    columns = {name for samples in of_gpus.values() for one in samples for name in one.values}
+    healthy = [words for words, names in _SHOWN_BY.items() if columns & names]
+    note = (
+        f"{' and '.join(healthy)} of {count}" if healthy else f"no column shows throttling or errors: '{_ALL_COLUMNS}'"
+    )
+    return text.fact(Quantity.NOTE, note, line, _PROGRAM)
 
 
 FORMAT = Format(
     _PROGRAM,
     Content.STATES,
-    "nvidia-smi dmon -s pucvet > dmon.txt",
+    f"{_ALL_COLUMNS} > dmon.txt",
     "# gpu pwr gtemp mtemp sm mem enc dec mclk pclk pviol tviol sbecc dbecc pci rxpci txpci",
     _is_output,
     _read,

@@ -32,6 +32,7 @@ _NODE = re.compile(r'^Errors for (?:0x[0-9a-f]{1,16} )?"([^"]{1,80})"')
 _NODE_PORT = re.compile(r"^\s*GUID 0x[0-9a-f]{1,16} port (\d{1,4}|ALL): (\[.*)")
 _NODE_COUNTER = re.compile(r"\[(\w{4,40}) == (\d{1,20})\]")
 _SUMMARY = re.compile(r"^## Summary: (\d{1,9}) nodes checked, (\d{1,9}) bad nodes\b")
+_PRINT_ALL = "diagnose the whole output of ibqueryerrors"
 #: Counter of the time in which a port waited for room at the next one, and the count from which it is named.
 _WAITS, _MANY_WAITS = "PortXmitWait", 1_000_000
 _PORT = re.compile(r"# Port (?:extended )?counters: Lid (\d{1,6}) port (\d{1,3})")
@@ -91,10 +92,14 @@ def _of_counters(text: Text) -> Iterator[Fact]:
 
 def _of_nodes(text: Text) -> Iterator[Fact]:
     """Yield ports of ibqueryerrors whose counters are high; the row of all ports of a switch repeats theirs."""
-    node = ""
+    node, nodes = "", set[str]()
     for number, line in text.lines():
-        if (match := _NODE.match(line)) is not None:
+        if (match := _SUMMARY.match(line)) is not None and int(match[2]) > len(nodes):
+            words = f"ibqueryerrors counts {match[2]} bad nodes, and the text lists {len(nodes)}: it is cut"
+            yield text.fact(Quantity.CAUSE, words, number, "ibqueryerrors", subject=("cut_counters", _PRINT_ALL))
+        elif (match := _NODE.match(line)) is not None:
             node = match[1]
+            nodes.add(node)
         elif node and (match := _NODE_PORT.match(line)) is not None and match[1] != "ALL":
             counts = {name: int(count) for name, count in _NODE_COUNTER.findall(match[2])}
             yield from _counted(text, "ibqueryerrors", f"{node} port {match[1]}", counts, number)

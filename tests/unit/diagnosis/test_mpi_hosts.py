@@ -157,7 +157,7 @@ def test_files_that_end_early_hide_no_agreement(first):
     short = osu("MPI Bandwidth", {size: rate for size, rate in RATES.items() if size < 2**16})
     found = first(short, whole, whole)
     assert "2 files of osu_bw agree: 23.9 GB/s at 4 MiB" in str(found.verdict)
-    assert any("ends at 16 KiB and is not compared" in note for note in found.notes)
+    assert any("ends at 16 KiB and its rate is not compared" in note for note in found.notes)
     assert "at 16 KiB, their largest common size" in str(first(short, whole).verdict)
 
 

@@ -86,7 +86,8 @@ def test_dmon_shows_throttling_errors_and_traffic(first):
     assert not found.findings
     assert any("GPU 0 receives up to 24.2 GB/s over PCIe" in line for line in found.statements)
     row = "    1    398     97   1410      1      2    250      -\n"
-    states = [fact.value for fact in facts_of_text(healthy + DMON + row).of(Quantity.GPU_STATE)]
+    before = "    1    398     97   1410      0      0    250      -\n"
+    states = [fact.value for fact in facts_of_text(healthy + DMON + before + row).of(Quantity.GPU_STATE)]
     assert [state.split(" (")[-1] for state in states] == ["tviol)", "dbecc)", "pci)"]
     assert "2 uncorrectable" in states[1] and "250 PCIe replays" in states[2]
     assert first(healthy + row).findings[0].text.startswith("GPU 1: ")

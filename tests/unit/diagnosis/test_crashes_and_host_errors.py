@@ -1,0 +1,158 @@
+"""Runs that crash, in the words of several launchers, and errors of hosts that no fault may hide."""
+
+import pytest
+
+from fabricast.core.facts import Quantity
+from fabricast.sources.reading import facts_of_text
+
+TABLE = "# OSU MPI Latency Test v7.3\n# Size  Latency (us)\n1  1.9\n8  1.9\n"
+CLEAN = "CA 'mlx5_0'\n\tCA type: MT4129\n\tPort 1:\n\t\tState: Active\n\t\tPhysical state: LinkUp\n\t\tRate: 400\n"
+BOOT = "[    0.000000] Linux version 6.8.0\n"
+
+
+@pytest.mark.parametrize(
+    "crash",
+    [
+        "prterun noticed that process rank 1 with PID 42 on node n2 exited on\nsignal 11 (Segmentation fault).\n",
+        "mpiexec noticed that process rank 1 with PID 42 on node n2 exited on signal 11 (Segmentation fault).\n",
+        "=   PID 12345 RUNNING AT node1\n=   EXIT CODE: 139\n",
+        "YOUR APPLICATION TERMINATED WITH THE EXIT STRING: Segmentation fault (signal 11)\n",
+        "[n1:1935046] *** Process received signal ***\n[n1:1935046] Signal: Segmentation fault (11)\n",
+        "[1638:0:1638] Caught signal 11 (Segmentation fault: invalid permissions for mapped object)\n",
+    ],
+)
+def test_crashes_of_several_launchers_are_named(first, crash):
+    for text in (crash, TABLE + crash):
+        verdict = str(first(text).verdict)
+        assert verdict.startswith("the run failed: a process crashed (segmentation fault)"), text
+
+
+def test_assertions_of_the_library_end_a_run(first):
+    line = "Assertion failed in file src/mpid/ch4/mpidig_pt2pt_callbacks.c at line 243: data_sz <= SIZE\n"
+    assert "an assertion of the MPI library failed" in str(first(TABLE + line).verdict)
+
+
+def test_processes_that_a_launcher_ends_are_no_cause(first):
+    crash = "=   KILLED BY SIGNAL: 11 (Segmentation fault)\n"
+    killed = "=   KILLED BY SIGNAL: 9 (Killed)\n"
+    assert "segmentation fault" in str(first(killed + crash).verdict)
+    assert "by the launcher after another one failed" in str(first(killed).verdict)
+    cancelled = "slurmstepd: error: *** STEP 7.0 ON n1 CANCELLED AT 2024-05-01T10:00:00{} ***\n"
+    task = "srun: error: n2: task 1: Exited with exit code 1\n"
+    assert "a task ended with an error" in str(first(cancelled.format("") + task).verdict)
+    assert "at its time limit" in str(first(task + cancelled.format(" DUE TO TIME LIMIT")).verdict)
+    head = "#  size  count  type  redop  root  time  algbw  busbw #wrong  time  algbw  busbw #wrong\n"
+    assert "at its time limit" in str(first(head + cancelled.format(" DUE TO TIME LIMIT")).verdict)
+    memory = (
+        "slurmstepd: error: Detected 1 oom_kill event in StepId=7.0. Some of the step tasks have been OOM Killed.\n"
+    )
+    assert "too little memory" in str(first(memory).verdict)
+
+
+def test_ranks_of_two_runs_and_ranges_of_cores_share_no_core():
+    old = "[n1:{0}] MCW rank {1} bound to socket 0[core {1}[hwt 0]]: [B/.]\n"
+    two_runs = old.format(1, 0) + old.format(1, 1) + old.format(2, 0) + old.format(2, 1)
+    new = "[n1:1] Rank {} bound to package[0][core:0-15]\n"
+    for text in (two_runs, new.format(0) + new.format(1)):
+        assert not facts_of_text(text).values(Quantity.CAUSE)
+    same = "[n1:1] Rank {} bound to package[0][core:3]\n"
+    assert "the same core" in facts_of_text(same.format(0) + same.format(1)).values(Quantity.CAUSE)[0]
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("mlx5_core 0000:41:00.0: poll_health:955:(pid 0): device's health compromised - reached miss count", "health"),
+        ("EDAC MC0: 1 UE memory read error on CPU_SrcID#0", "uncorrected error of memory"),
+        ("mce: [Hardware Error]: CPU 0: Machine Check Exception: 5 Bank 7", "machine check"),
+        ("Out of memory: Killed process 4242 (python) total-vm:1kB", "lack of memory"),
+        ("watchdog: BUG: soft lockup - CPU#3 stuck for 22s! [python:1]", "a processor hangs"),
+        ("amdgpu 0000:1b:00.0: amdgpu: Fatal error during GPU init", "Fatal error during GPU init"),
+        (
+            "amdgpu 0000:9d:00.0: {1}socket: 6, die: 1, 1533 new correctable hardware errors detected in xgmi_wafl block",
+            "1533 new correctable",
+        ),
+    ],
+)
+def test_errors_of_hosts_are_no_clean_state(first, line, words):
+    verdict = str(first(f"{BOOT}[  103.000000] {line}\n").verdict)
+    assert verdict.startswith("a fault is stated") and words in verdict
+
+
+def test_an_iommu_that_a_machine_lacks_translates_nothing():
+    lacks = "[    1.000000] AMD-Vi: AMD IOMMUv2 functionality not available on this system - This is not a bug.\n"
+    default = "[    1.100000] iommu: Default domain type: Translated\n"
+    assert not any("IOMMU" in note for note in facts_of_text(BOOT + default + lacks).values(Quantity.NOTE))
+
+
+def test_no_fault_is_stated_only_if_every_file_was_read(first):
+    assert str(first(CLEAN).verdict).startswith("no fault is stated")
+    found = first(CLEAN, "job 7 of user a\nGPU 3 of node7 is dead\n")
+    assert str(found.verdict).startswith("nothing could be judged") and "was not read" in str(found.verdict)
+
+
+def test_hosts_with_fewer_devices_are_named_wherever_they_stand(first):
+    gpus = "".join(f"{{}}: GPU {number}: NVIDIA H100 80GB HBM3 (UUID: GPU-{number})\n" for number in range(8))
+    few = "".join(gpus.splitlines(keepends=True)[:7])
+    for text in (
+        few.replace("{}", "n1") + gpus.replace("{}", "n2"),
+        gpus.replace("{}", "n1") + few.replace("{}", "n2"),
+    ):
+        assert "lists 7 GPUs" in str(first(text).verdict)
+
+
+def test_inactive_links_of_a_whole_gpu_are_a_fault_on_boards_with_nvlink(first):
+    listed = "GPU 2: NVIDIA {} (UUID: GPU-x)\nNVML: Unable to retrieve NVLink information as all links are inActive\n"
+    assert "all its NVLinks are inactive" in str(first(listed.format("B200")).verdict)
+    assert not first(listed.format("GeForce RTX 3090")).findings
+
+
+def test_columns_that_dmon_lacks_are_no_clean_state(first):
+    lacks = facts_of_text("# gpu pwr gtemp sm\n# Idx W C %\n 0 70 40 0\n").values(Quantity.NOTE)
+    assert "no column shows throttling or errors" in lacks[0]
+    rows = "# gpu pviol tviol sbecc dbecc pci\n# Idx % bool errs errs errs\n 0 0 0 0 {} 0\n 0 0 0 0 {} 0\n"
+    assert not first(rows.format(2, 2)).findings
+    assert "1 uncorrectable ECC errors since the first row" in str(first(rows.format(2, 3)).verdict)
+
+
+def test_datagrams_and_tables_of_one_rank_have_no_expectation(first):
+    udp = "[  5]   0.00-10.04  sec  1.25 MBytes  1.05 Mbits/sec  0.012 ms  0/906 (0%)  receiver\n"
+    assert not facts_of_text(udp).values(Quantity.TCP_RATE)
+    assert "over UDP" in facts_of_text(udp).values(Quantity.NOTE)[0]
+
+
+def test_lists_of_ports_that_are_cut_state_no_health(first):
+    cut = first("## Summary: 20 nodes checked, 3 bad nodes found\n")
+    assert "counts 3 bad nodes, and the text lists 0" in str(cut.verdict)
+    discards = 'Errors for "node7 HCA-1"\n   GUID 0x1 port 1: [PortXmitDiscards == 90000]\n'
+    assert "congestion" in first(discards).findings[0].remedy
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        (
+            "Failed: Cuda error /workspace/csrc/custom_all_reduce.cuh:455 'invalid argument'",
+            "the all-reduce of vLLM failed",
+        ),
+        ("RuntimeError: CUDA error: uncorrectable NVLink error detected during the execution", "uncorrectable error"),
+        (
+            (
+                "h:1:1 [1] misc/shmutils.cc:136 NCCL WARN Error while attaching to shared memory segment /dev/shm/nccl- "
+                "(size 0), error: No such file or directory (2)"
+            ),
+            "of another rank is not there",
+        ),
+        ("what():  ibv_modify_qp failed (errno 19) (Ib failure: No such device)", "cannot be set up"),
+    ],
+)
+def test_errors_of_libraries_are_named(first, line, words):
+    assert words in str(first(line + "\n").verdict)
+
+
+def test_latencies_of_files_that_end_early_are_compared(first):
+    rows = "".join(f"{1 << power}  {{0}}\n" for power in range(23))
+    head = "# OSU MPI Latency Test v7.3\n# Size  Latency (us)\n"
+    short = head + "".join(f"{1 << power}  60.0\n" for power in range(13))
+    found = first(head + rows.format(1.9), head + rows.format(1.95), short)
+    assert str(found.verdict).startswith("slower than expected") and "last 60 us" in str(found.verdict)
