@@ -427,6 +427,7 @@ FORMAT = Format(
     _is_log,
     _read,
     "dmesg.txt",
-    versions="also 'journalctl -k': PCIe errors (AER), errors of GPUs, NVLinks and NVSwitches (Xid, SXid)",
+    versions="also 'journalctl -k': PCIe errors (AER), errors of GPUs, NVLinks and NVSwitches (Xid, SXid), of network "
+    "cards, memory and processors",
     is_per_host=True,
 )
