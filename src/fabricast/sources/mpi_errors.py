@@ -352,6 +352,6 @@ FORMAT = Format(
     _is_log,
     _read,
     "mpi_errors.log",
-    versions="also of libfabric and perftest: connections, devices and memory that processes cannot use; crashes in the "
-    "words of mpirun, prterun, MPICH, Intel MPI and srun",
+    versions="also of libfabric and perftest: connections, devices and memory that processes cannot use; crashes "
+    "in the words of mpirun, prterun, MPICH, Intel MPI and srun",
 )
