@@ -27,6 +27,7 @@ from fabricast.diagnosis.messages import (
     alike_operations,
     count_of_files,
     different_paths,
+    falling_rates,
     has_unknown_pairs,
     incomparable_tables,
     late_rendezvous,
@@ -233,6 +234,7 @@ def diagnose_facts(facts: Facts, options: MachineOptions) -> Diagnosis:
     answers.findings += [*slow_message_files(facts), *longer_than_larger(facts), *late_rendezvous(facts), *of_fabric]
     answers.within += [*agreement(facts), *alike_operations(facts)]
     answers.notes += [*equal_topologies(facts), *short_files(facts), *incomparable_tables(facts)]
+    answers.notes += falling_rates(facts)
     answers.notes += different_paths(facts)
     answers.findings += messages_over_tcp(facts)
     compare_with_ports(facts, answers)

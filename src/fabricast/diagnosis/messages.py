@@ -23,6 +23,8 @@ _LONGER = 2.0
 #: Size in bytes from which rates decide, and from which those of files that end early show an agreement.
 _LARGE, _SHOWS_RATES = 2.0**16, 2.0**12
 _MOST_NAMES = 8
+#: Share of the highest rate of a file below which the rate of its largest messages is named.
+_FALLS = 0.5
 #: Ratio of the times of small messages from which two files are of different paths, and difference in s of latencies
 #: that switches between hosts may explain.
 _OTHER_PATH, _SWITCHES_S = 2.0, 0.6e-6
@@ -215,6 +217,24 @@ def alike_operations(facts: Facts) -> Iterator[str]:
                 f"{len(files)} {_kind(files)}s of {test} agree within {100 * (most - 1):.1f} %: {time} at "
                 f"{size_text(size)}"
             )
+
+
+def falling_rates(facts: Facts) -> Iterator[str]:
+    """Yield files whose largest messages have a small share of the highest rate of the same file."""
+    for files in _tests(facts):
+        for name, of_file in files.items():
+            sizes = sorted(of_file)
+            rates = np.array([size / of_file[size].value.time_s for size in sizes])
+            top = int(np.argmax(rates))
+            if rates[-1] < _FALLS * rates[top] and sizes[-1] >= _LARGE:
+                test = _name_of(of_file[sizes[top]])
+                of_size = " (size by time)" if _is_operation(files) else ""
+                high, low = (f"{rate / 1e9:.3g} GB/s" for rate in (rates[top], rates[-1]))
+                yield (
+                    f"the rate{each_way(of_file[sizes[top]]) or of_size} of {test} in {name} falls from {high} at {size_text(sizes[top])} to {low} at "
+                    f"{size_text(sizes[-1])}: within a host that is usual where buffers exceed a cache, between hosts "
+                    "packets are lost or memory is registered again"
+                )
 
 
 def longer_than_larger(facts: Facts) -> Iterator[Finding]:

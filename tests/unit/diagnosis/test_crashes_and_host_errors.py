@@ -150,6 +150,15 @@ def test_errors_of_libraries_are_named(first, line, words):
     assert words in str(first(line + "\n").verdict)
 
 
+def test_rates_that_fall_with_the_size_are_named(first):
+    head = "# OSU MPI Bandwidth Test v7.3\n# Size  Bandwidth (MB/s)\n"
+    rates = {1 << 18: 15660.0, 1 << 19: 17616.0, 1 << 20: 8107.0, 1 << 22: 2726.0}
+    found = first(head + "".join(f"{size}  {rate}\n" for size, rate in rates.items()))
+    assert any("falls from 17.6 GB/s at 512 KiB to 2.73 GB/s at 4 MiB" in note for note in found.notes)
+    steady = first(head + "".join(f"{size}  {max(rate, 9000.0)}\n" for size, rate in rates.items()))
+    assert not any("falls" in note for note in steady.notes)
+
+
 def test_latencies_of_files_that_end_early_are_compared(first):
     rows = "".join(f"{1 << power}  {{0}}\n" for power in range(23))
     head = "# OSU MPI Latency Test v7.3\n# Size  Latency (us)\n"
