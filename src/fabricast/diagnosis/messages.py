@@ -228,10 +228,10 @@ def falling_rates(facts: Facts) -> Iterator[str]:
             top = int(np.argmax(rates))
             if rates[-1] < _FALLS * rates[top] and sizes[-1] >= _LARGE:
                 test = _name_of(of_file[sizes[top]])
-                of_size = " (size by time)" if _is_operation(files) else ""
+                way = each_way(of_file[sizes[top]]) or (" (size by time)" if _is_operation(files) else "")
                 high, low = (f"{rate / 1e9:.3g} GB/s" for rate in (rates[top], rates[-1]))
                 yield (
-                    f"the rate{each_way(of_file[sizes[top]]) or of_size} of {test} in {name} falls from {high} at {size_text(sizes[top])} to {low} at "
+                    f"the rate{way} of {test} in {name} falls from {high} at {size_text(sizes[top])} to {low} at "
                     f"{size_text(sizes[-1])}: within a host that is usual where buffers exceed a cache, between hosts "
                     "packets are lost or memory is registered again"
                 )
