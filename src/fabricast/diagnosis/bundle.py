@@ -382,7 +382,9 @@ def _are_within_gpus(facts: Facts) -> bool:
     pairs = (Quantity.RATE, Quantity.STAGED_RATE, Quantity.STAGED_RATE_BOTH_WAYS, Quantity.COPY_ROWS)
     if not tables or any(facts.values(quantity) for quantity in pairs):
         return False
-    return all((table["row"] == table["column"]).all() for table in tables)
+    # Tables of host memory have one row of the host and one column of each GPU.
+    is_between = [table["test"].str.contains("host_to_device|device_to_host").any() for table in tables]
+    return not any(is_between) and all((table["row"] == table["column"]).all() for table in tables)
 
 
 def _lacks_access(machine: Machine) -> bool:

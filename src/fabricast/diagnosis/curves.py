@@ -72,23 +72,28 @@ def longer_sizes(
 def falling_rate(fact: Fact) -> Finding | None:
     """Return a finding for the first large size whose bus bandwidth is far below that of a smaller one.
 
-    Sizes that last longer than a larger one are left to `slower_than_larger`.
+    A later size with less than half of its bandwidth is named instead. Sizes that last longer than a larger one are
+    left to `slower_than_larger`.
     """
     table: NcclTestsTable = fact.value
-    best = None
-    for place, row in enumerate(table.rows[1:], start=2):
-        is_slow = best is not None and row.bus_bytes_per_s < _FALL * best.bus_bytes_per_s
+    best, fall = None, None
+    for place, row in enumerate(table.rows, start=1):
+        rate = row.bus_bytes_per_s
+        is_slow = best is not None and row.size_bytes >= _LARGE and rate < _FALL * best.bus_bytes_per_s
         is_longer = row.time_s > min((larger.time_s for larger in table.rows[place:]), default=np.inf)
-        if best is not None and is_slow and row.size_bytes >= _LARGE and not is_longer:
-            text = (
-                f"{table.operation}: bus bandwidth falls from {best.bus_bytes_per_s / 1e9:.3g} GB/s for "
-                f"{size_text(best.size_bytes)} to {row.bus_bytes_per_s / 1e9:.3g} GB/s for {size_text(row.size_bytes)}"
-            )
-            remedy = (
-                "run these sizes again; if it stays, compare NCCL_ALGO and NCCL_PROTO for them; between nodes, check "
-                "congestion (PFC and ECN of RoCE, counters of switches) and whether hops use GPUDirect RDMA"
-            )
-            return Finding("falling_rate", text, remedy, SYMPTOM - 0.1, origin=f"{fact.place.path}:{row.line}")
-        if best is None or row.bus_bytes_per_s > best.bus_bytes_per_s:
+        if best is not None and is_slow and not is_longer and (fall is None or rate < fall[1].bus_bytes_per_s / 2):
+            fall = best, row
+        if best is None or rate > best.bus_bytes_per_s:
             best = row
-    return None
+    if fall is None:
+        return None
+    high, low = fall
+    text = (
+        f"{table.operation}: bus bandwidth falls from {high.bus_bytes_per_s / 1e9:.3g} GB/s for "
+        f"{size_text(high.size_bytes)} to {low.bus_bytes_per_s / 1e9:.3g} GB/s for {size_text(low.size_bytes)}"
+    )
+    remedy = (
+        "run these sizes again; if it stays, compare NCCL_ALGO and NCCL_PROTO for them; between nodes, check "
+        "congestion (PFC and ECN of RoCE, counters of switches) and whether hops use GPUDirect RDMA"
+    )
+    return Finding("falling_rate", text, remedy, SYMPTOM - 0.1, origin=f"{fact.place.path}:{low.line}")

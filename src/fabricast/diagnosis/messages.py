@@ -149,9 +149,9 @@ def slow_message_files(facts: Facts) -> Iterator[Finding]:
     """Yield the files whose messages are slower than the same test in the fastest other file."""
     for files in _tests(facts):
         rated = _without_short(files)
-        if not _common_sizes(files) or _crossing(rated) is not None:
-            continue
         sizes = _common_sizes(rated)
+        if not sizes or _crossing(rated) is not None:
+            continue
         has_rates = sizes[-1] >= _LARGE and not _is_operation(files)
         of_rate = _ratios(rated, sizes[-1:])
         slow = [name for name in rated if has_rates and of_rate[name][-1] > _SLOW]
@@ -159,6 +159,8 @@ def slow_message_files(facts: Facts) -> Iterator[Finding]:
             yield _finding(rated, slow, sizes[-1], "reach", SYMPTOM + 1)
         # All sizes of files of equal length; the sizes that short files have, too.
         sizes = _common_sizes(files)
+        if not sizes:
+            files, sizes = rated, _common_sizes(rated)
         ratios = _ratios(files, sizes)
         late = [name for name in files if name not in slow and (ratios[name] > _LATE).any()]
         if late:

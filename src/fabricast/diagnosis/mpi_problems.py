@@ -111,6 +111,52 @@ _KNOWN = (
         is_consequence=True,
     ),
     KnownProblem(
+        r"[Ss]ignal 7\b|Bus error|exitcode: -7\b|return code = -7\b",
+        "a process was ended by a bus error: often /dev/shm is full or too small",
+        "docker run --shm-size=1g or --ipc=host; 'df -h /dev/shm' while it runs; delete segments of earlier runs",
+    ),
+    KnownProblem(
+        r"(?:exitcode: |return code = )-9\b",
+        "a process of the training was killed (signal 9), often because the host has too little memory",
+        "'dmesg' of the host (oom-kill); more memory for the job or container, fewer workers; read the first error of "
+        "the other ranks",
+        is_consequence=True,
+    ),
+    KnownProblem(
+        r"(?:exitcode: |return code = )-11\b",
+        "a process crashed (segmentation fault)",
+        "the lines above this message name the library; faulthandler (python -X faulthandler) prints where",
+    ),
+    KnownProblem(
+        r"(?:exitcode: |return code = )-?\d",
+        "a process of the training ended with an error",
+        "read the first error of all ranks; TORCHELASTIC_ERROR_FILE keeps it",
+        is_consequence=True,
+    ),
+    KnownProblem(
+        r"locally known IP",
+        "a process calls from another address than it states, as through NAT or a second interface",
+        "--mca btl_tcp_if_include and oob_tcp_if_include with the network that all hosts share; no address "
+        "translation between them",
+    ),
+    KnownProblem(
+        r"No PMIx server was reachable|singletons will be started",
+        "srun starts processes that do not know each other",
+        "'srun --mpi=pmix' with an Open MPI that was built with the PMIx of Slurm, or mpirun within the allocation",
+    ),
+    KnownProblem(
+        r"pmixp_",
+        "the PMIx plugin of Slurm failed",
+        "Slurm and MPI need the same version of PMIx ('srun --mpi=list'); read the log of slurmd on the named host",
+    ),
+    KnownProblem(
+        r"(?:exited on|BY|Caught) signal:? (?:1|2|15)\b|KILLED BY SIGNAL: (?:1|2|15)\b|\(signal (?:1|2|15)\)"
+        r"|Signal: (?:Terminated|Hangup|Interrupt)|EXIT CODE: (?:1|2|15|129|130|143)\b|: Terminated",
+        "a process was ended from outside or with an error code",
+        "read the first error of all processes; without one, who ended the job: a user, a time limit or the scheduler",
+        is_consequence=True,
+    ),
+    KnownProblem(
         r"exited on signal 11\b|KILLED BY SIGNAL: 11\b|Caught signal 11\b|EXIT CODE: 139\b|Segmentation fault",
         "a process crashed (segmentation fault)",
         "the backtrace above names the library; for GPU buffers MPI needs CUDA support; check that all hosts load the "
@@ -157,6 +203,12 @@ _KNOWN = (
         r"socket connection",
         "no server answers",
         "start the server first, with the same test and port (-p); check the firewall between the hosts",
+    ),
+    KnownProblem(
+        r"process_vm_readv.*Bad address",
+        "an address is no host memory that another process can read",
+        "for GPU buffers, MPI and UCX must support CUDA or ROCm ('ompi_info | grep -i cuda', 'ucx_info -d'); test with "
+        "UCX_TLS=^cma and UCX_MEMTYPE_CACHE=n",
     ),
     KnownProblem(
         r"process_vm_readv|errno ?= ?1\b",

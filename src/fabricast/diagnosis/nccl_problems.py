@@ -243,10 +243,17 @@ _KNOWN = (
         "check 'ibv_devinfo', the permissions of /dev/infiniband and NCCL_IB_HCA",
     ),
     KnownProblem(
-        r"Watchdog caught collective operation timeout",
+        r"Watchdog caught collective operation timeout|Timeout at NCCL work|Some NCCL operations have failed"
+        r"|watchdog got stuck",
         "a collective operation did not end in time",
         "one rank did not call it or ended: compare the last operation of all ranks (TORCH_NCCL_TRACE_BUFFER_SIZE); a "
         "longer timeout only helps where a rank is slow",
+        is_consequence=True,
+    ),
+    KnownProblem(
+        r"waitForInput: ",
+        "a rank waited for the others at the start (store of PyTorch), and at least one did not come",
+        "compare WORLD_SIZE and MASTER_ADDR of all ranks; read the log of a rank that did not start",
         is_consequence=True,
     ),
     KnownProblem(

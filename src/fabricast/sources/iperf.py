@@ -14,8 +14,9 @@ _ROW = re.compile(
     r"^\s*\[\s*(SUM|\d{1,4})\]\s+(\d{1,6}\.\d{1,4})\s*-\s*(\d{1,6}\.\d{1,4})\s+sec\s+([\d.]{1,12}) ([KMGT]?)Bytes\s+"
     r"([\d.]{1,12}) ([KMGT]?)bits/sec(?:\s+(\d{1,12}))?(.*)$"
 )
-#: Jitter and lost datagrams of a test over UDP.
-_DATAGRAMS = re.compile(r"bits/sec\s+[\d.]{1,12} ms\s+\d{1,12}/")
+#: Headers of a test over UDP, and the share of datagrams that were lost.
+_UDP = re.compile(r"Total Datagrams|bits/sec\s+[\d.]{1,12} ms\s+\d{1,12}/")
+_LOST = re.compile(r"\d/\s{0,12}\d{1,12} \(([\d.]{1,8})%\)")
 _BINARY = {"": 1.0, "K": 2.0**10, "M": 2.0**20, "G": 2.0**30, "T": 2.0**40}
 _DECIMAL = {"": 1.0, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
 #: Payload in bytes of a segment with the usual packets of 1,500 bytes; larger packets make fewer segments.
@@ -64,13 +65,15 @@ def _facts(text: Text, rows: list[tuple[int, re.Match[str]]]) -> Iterator[Fact]:
     named = [row for row in counted if "sender" in row[9]]
     summaries = named or [row for row in counted if _seconds(row) > _SUMMARY * _seconds(match)]
     again = sum(int(row[8]) for row in summaries[-1:] or counted)
-    is_udp = any(_DATAGRAMS.search(row[0]) is not None for _, row in rows)
-    words = f"iperf{' over UDP' if is_udp else ''}: {gbit_s:.3g} Gbit/s for {_seconds(match):g} s"
+    if _UDP.search(text.raw) is not None:
+        # The sender of UDP chooses the rate.
+        lost = max((float(one) for _, row in rows for one in _LOST.findall(row[0])), default=0.0)
+        words = f"iperf over UDP: {gbit_s:.3g} Gbit/s for {_seconds(match):g} s, {lost:g} % of the datagrams lost"
+        yield text.fact(Quantity.NOTE, words, number, _PROGRAM)
+        return
+    words = f"iperf: {gbit_s:.3g} Gbit/s for {_seconds(match):g} s"
     words += f", {again:,} segments of TCP sent again" if again else ""
     yield text.fact(Quantity.NOTE, words, number, _PROGRAM)
-    if is_udp:
-        # The sender of UDP chooses the rate.
-        return
     streams = "all streams" if match[1] == "SUM" else "one stream"
     yield text.fact(Quantity.TCP_RATE, gbit_s, number, _PROGRAM, subject=(streams,), unit="Gbit/s", kind=Kind.MEASURED)
     segments = float(match[4]) * _BINARY[match[5]] / _SEGMENT_BYTES

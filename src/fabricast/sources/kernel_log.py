@@ -11,7 +11,9 @@ from fabricast.sources.text import Format, Reading, Text
 
 _DEVICE = r"([0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7])"
 _PCIE_ERROR = re.compile(rf"{_DEVICE}: (?:AER: )?PCIe Bus Error: severity=([A-Za-z]+)")
-_AER = re.compile(rf"AER: Uncorrect\w+ .{{0,40}}?received(?: from)?:? {_DEVICE}|{_DEVICE}: AER: can't recover")
+_AER = re.compile(
+    rf"AER: (?:Multiple )?Uncorrect\w+ .{{0,40}}?received(?: from)?:? {_DEVICE}|{_DEVICE}: AER: can't recover"
+)
 _KIND = re.compile(rf"{_DEVICE}:(?: AER:)?\s+\[\s*\d+\]\s+(\w+)")
 #: Address and number; what a user publishes may lack the address.
 _XID = re.compile(r"(?<![\"'`])NVRM: Xid \((PCI:[^)\s]{0,40})\): (\d{1,4}),?\s*(.*)")
@@ -68,15 +70,14 @@ _DMAR = re.compile(
 #: Errors of the host: message, meaning, and what to do.
 _OF_HOST = (
     (
-        re.compile(r"EDAC .{0,20}?\bUE\b.{0,80}|Uncorrected .{0,40}memory error.{0,40}"),
+        re.compile(r"EDAC .{0,20}?\bUE\b.{0,80}"),
         "an uncorrected error of memory",
         "replace the memory module that the message names ('ras-mc-ctl --errors')",
     ),
     (
-        re.compile(
-            r"mce: \[Hardware Error\]: (?:CPU \d{1,4}: )?Machine [Cc]heck.{0,60}|Machine Check Exception.{0,60}"
-        ),
-        "a machine check of a processor",
+        # The status of an uncorrected error has bit 61 (UC); Linux prints the same line for corrected ones.
+        re.compile(r"Machine Check: \d{1,2} Bank \d{1,3}: [2367abef][0-9a-f]{15}\b|Machine Check Exception: .{0,60}"),
+        "a machine check of a processor that was not corrected",
         "'ras-mc-ctl --errors' or 'mcelog' decode it; ask the vendor of the host",
     ),
     (
@@ -90,16 +91,21 @@ _OF_HOST = (
         "the lines below this message name what it does; update kernel and drivers",
     ),
 )
+#: Words of these errors, which other programs may print: a text needs lines of the kernel, too.
+_WORDS_OF_HOST = ("EDAC ", "Machine Check", "ut of memory: Killed", "soft lockup", "hard LOCKUP")
 #: Errors of network cards of NVIDIA that stop them.
 _CARD_HEALTH = re.compile(
     rf"mlx5_core {_DEVICE}.{{0,80}}?(device's health compromised.{{0,60}}|[Hh]ealth recovery.{{0,40}}fail.{{0,40}}"
-    r"|Fatal error.{0,60}|firmware version check failed.{0,40}|timeout\. Will cause a leak of a command resource)"
+    r"|Fatal error.{0,60}|firmware version check failed.{0,40}|timeout\. Will cause a leak of a command resource"
+    r"|handle_hca_cap failed|mlx5_load_one failed.{0,40}|probe with driver mlx5_core failed.{0,30}"
+    r"|ALLOC_UAR.{0,60}limits exceeded)"
 )
 #: Errors of GPUs of AMD.
 _AMD = re.compile(
     r"amdgpu (?P<gpu>[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]):.{0,60}?"
     r"(?P<words>Fatal error during GPU init|(?:GPU|VRAM) is lost.{0,40}"
-    r"|\d{1,9} new (?P<kind>uncorrectable|correctable) hardware errors detected in .{1,40}? block)"
+    r"|uncorrectable hardware error ?\(.{1,40}?\) detected"
+    r"|\d{1,9} (?:new )?(?P<kind>uncorrectable|correctable) hardware errors detected in (?!total).{1,40}? block)"
 )
 #: Addresses of devices that the IOMMU translates.
 #: Linux prints the first also on machines without IOMMU, and one of the others only where it uses one.
@@ -128,15 +134,10 @@ _POWER = re.compile(rf"mlx5_core {_DEVICE}.{{0,40}}Detected insufficient power o
 #: Lines of all kernel logs.
 _KERNEL = re.compile(r"^(?:\[\s*\d+\.\d{6}\]|\w{3}\s+\d+ [\d:]{8} \S+ kernel:) ")
 _WORDS = (
-    "EDAC ",
-    "Uncorrected ",
-    "Machine Check",
-    "Machine check",
-    "ut of memory: Killed",
-    "soft lockup",
-    "hard LOCKUP",
+    *_WORDS_OF_HOST,
     "PCIe Bus Error",
     "AER: Uncorrect",
+    "AER: Multiple Uncorrect",
     "AER: can't recover",
     "NVRM: ",
     "Linux version ",
@@ -206,9 +207,10 @@ _XIDS = {
 
 
 def _is_log(text: Text) -> bool:
-    if any(word in text.raw for word in _WORDS if word not in (": [", "Linux version ")):
+    if any(word in text.raw for word in _WORDS if word not in (": [", "Linux version ", *_WORDS_OF_HOST)):
         return True
-    return "Linux version " in text.raw and any(_KERNEL.match(line) for line in text.raw[:4000].splitlines())
+    is_likely = any(word in text.raw for word in ("Linux version ", *_WORDS_OF_HOST))
+    return is_likely and any(_KERNEL.match(line) for line in text.raw[:4000].splitlines())
 
 
 def _read(text: Text) -> Iterator[Reading]:
@@ -266,8 +268,14 @@ def _facts_of(text: Text, lines_read: list[tuple[int, str]]) -> list[Fact]:
             device, code = f"{match[1].lower()}.0", int(match[2])
             found.setdefault((device, code), _switch_error(text, device, match, number))
     lost = {device for device, kind in found if kind == _OFF_THE_BUS}
-    facts = [*found.values(), *_unusable_gpus(text, lines_read, lost), *_ports(text, lines_read)]
-    facts += [*_of_amd(text, lines_read), *_of_cards(text, lines_read), *_of_host(text, lines_read)]
+    # A reset follows the error of the GPU.
+    facts = [
+        *_of_amd(text, lines_read),
+        *found.values(),
+        *_unusable_gpus(text, lines_read, lost),
+        *_ports(text, lines_read),
+    ]
+    facts += [*_of_cards(text, lines_read), *_of_host(text, lines_read)]
     for device, count in corrected.items():
         if 0 < count < _MANY:
             note = f"{device}: {count} corrected PCIe errors, fewer than {_MANY}, which is no fault by itself"
@@ -279,16 +287,19 @@ def _facts_of(text: Text, lines_read: list[tuple[int, str]]) -> list[Fact]:
 
 
 def _of_amd(text: Text, lines_read: list[tuple[int, str]]) -> Iterator[Fact]:
-    """Yield the first error of each kind of each GPU of AMD; few corrected errors are a note."""
-    known: set[tuple[str, str]] = set()
+    """Yield the largest error of each kind of each GPU of AMD; few corrected errors are a note."""
+    found: dict[tuple[str, str], tuple[int, re.Match[str], int]] = {}
     for number, line in lines_read:
-        if (match := _AMD.search(line)) is None or (match["gpu"], match["kind"] or match["words"]) in known:
-            continue
-        known.add((match["gpu"], match["kind"] or match["words"]))
-        if match["kind"] == "correctable" and int(match["words"].split()[0]) < _MANY_CORRECTED:
-            yield text.fact(Quantity.NOTE, f"{match['gpu']}: {match['words']}", number, "dmesg")
-        else:
-            yield _fact(text, match["gpu"], match["words"], number)
+        if (match := _AMD.search(line)) is not None:
+            count = int(match["words"].split()[0]) if match["kind"] else 1
+            error = match["gpu"], match["kind"] or match["words"]
+            if count > found.get(error, (0, match, 0))[0]:
+                found[error] = count, match, number
+    for (gpu, kind), (count, match, number) in found.items():
+        if kind == "correctable" and count < _MANY_CORRECTED:
+            yield text.fact(Quantity.NOTE, f"{gpu}: {match['words']}", number, "dmesg")
+        elif count:
+            yield _fact(text, gpu, f"error of the GPU: {match['words']} (amdgpu)", number)
 
 
 def _of_cards(text: Text, lines_read: list[tuple[int, str]]) -> Iterator[Fact]:

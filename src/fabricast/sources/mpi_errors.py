@@ -41,7 +41,12 @@ _MESSAGES = (
         r"(?:mpirun|mpiexec|orterun|prterun|prun) noticed that "
         r"(process rank \d{1,7} .{0,160}exited on(?: signal \d.*|\s*$))"
     ),
-    re.compile(r"(?<!Call to )\b(ibv_modify_qp failed .*)"),
+    re.compile(r"(?<!Call to )\b(ibv_modify_qp failed.*)"),
+    re.compile(r"\bfailed (\(exitcode: -?\d{1,3}\) local_rank: \d{1,6}.*)"),
+    re.compile(r"(exits with return code = -?[1-9]\d{0,2}\b)"),
+    re.compile(r"btl: tcp: (Match incoming connection .{1,160}failed.*)"),
+    re.compile(r"(No PMIx server was reachable.*)"),
+    re.compile(r"(pmixp_\w{1,40}\.c:\d{1,6} .{0,40}mpi/pmix: ERROR: .*)"),
     re.compile(r"\] (Signal: [A-Z][\w ]{2,40} \(\d{1,2}\))"),
     re.compile(r"\] (Caught signal \d.*)"),
     re.compile(r"(Assertion failed in file \S{1,300} at line \d.*)"),
@@ -114,6 +119,7 @@ _FATAL = re.compile(
     r"|MPI_Abort|[Ff]atal error in|Primary job  ?terminated"
     r"|exited on signal|KILLED BY SIGNAL|oom[_-]kill|CANCELLED AT|srun: error: \S{1,80}: task|PMI support|hfi_userinit"
     r"|\] Signal: |Assertion failed in file|EXIT (?:STRING: .{1,60}\(signal|CODE: [1-9])|noticed that process rank"
+    r"|\(exitcode: |exits with return code|locally known IP|No PMIx server was|pmixp_"
     r"|[Cc]aught signal|unable to reach each other|Failed to create UCP worker|resolve UCX endpoint"
 )
 #: Host in "[1548304905.378218] [host:4770 :0]", "[host:04770]" and "[host][[38971,1],2]".
@@ -174,6 +180,11 @@ _WORDS = (
     "EXIT CODE:",
     "EXIT STRING:",
     "noticed that process rank",
+    "(exitcode: ",
+    "exits with return code",
+    "btl: tcp: Match incoming",
+    "No PMIx server was",
+    "pmixp_",
     "ibv_modify_qp failed",
     "KILLED BY",
     "oom",

@@ -23,6 +23,8 @@ _ERROR = re.compile(
     r"|nccl(?:UnhandledCuda|System|Internal|Remote)Error\b.*"
     r"|(?:torch\.)?(?:cuda\.)?OutOfMemoryError.*|CUDA out of memory.*"
     r"|CUDA error: (?=peer mapping|uncorrectable NVLink).*|CUDA error at .{1,200}cudaDeviceEnablePeerAccess.*"
+    r"|Timeout at NCCL work: .*|Some NCCL operations have failed or timed out.*"
+    r"|ProcessGroupNCCL's watchdog got stuck .*|waitForInput: .{1,200}timed out.*"
     r"|Cuda error \S{0,200}custom_all_reduce\.cuh:\d.*|CUDA_ERROR_TOO_MANY_PEERS.*"
     r"|NET/OFI Couldn't .*|Last NCCL warning\(error\): (?!'none').*"
     r"|(?:HW Exception|Memory access fault) by GPU node-\d{1,3} \(Agent .*"
@@ -132,6 +134,10 @@ _WORDS_OF_ERRORS = (
     "Last NCCL warning",
     "peer mapping resources",
     "uncorrectable NVLink",
+    "Timeout at NCCL work",
+    "Some NCCL operations have failed",
+    "watchdog got stuck",
+    "waitForInput: ",
     "cudaDeviceEnablePeerAccess",
     "custom_all_reduce.cuh:",
     "TOO_MANY_PEERS",

@@ -97,7 +97,7 @@ def _read(text: Text) -> Iterator[Reading]:
 
 _ALL_INACTIVE = "all links are inActive"
 #: Models whose boards always connect the NVLinks, unlike cards with an optional bridge.
-_ALWAYS_LINKED = re.compile(r"SXM|HBM3|\bG?B[23]00\b|\bH200\b(?! NVL)|\bH20\b")
+_ALWAYS_LINKED = re.compile(r"SXM|H100 80GB HBM3|\bB[23]00\b|\bH200\b(?! NVL)|\bH20\b")
 #: Lines about processes, of which each GPU has another number.
 _PROCESS = re.compile(r"\s{6,}(?:GPU instance ID|Compute instance ID|Process ID|Type|Name|Used GPU Memory)\s{1,60}:")
 
@@ -416,12 +416,14 @@ def _of_lines(text: Text) -> Iterator[Fact]:
     for number, one in links.items():
         yield _fact(text, Quantity.NVLINKS, sum(one.values()), lines.get(number, 0), places[number])
     yield from _inactive_links(text, links, lines, tables or names)
+    boards = [number for number, found in (tables or names).items() if _ALWAYS_LINKED.search(found[1]) is not None]
     for number, line_number in dark.items():
-        if links or _ALWAYS_LINKED.search((tables or names)[number][1]) is not None:
+        # A machine with one such GPU may be virtual, and bridges connect some cards only.
+        if len(boards) > 1 and number in boards and "MIG" not in text.raw:
             state = "all its NVLinks are inactive"
             yield _fact(text, Quantity.GPU_STATE, state, line_number, _named(number, tables or names))
         else:
-            note = f"GPU {number}: all its NVLinks are inactive, as without a bridge between cards"
+            note = f"GPU {number}: all its NVLinks are inactive, as in a virtual machine or without a bridge"
             yield text.fact(Quantity.NOTE, note, line_number, "nvidia-smi")
 
 

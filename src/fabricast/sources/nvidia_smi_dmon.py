@@ -70,7 +70,8 @@ def _states(text: Text, samples: list[_Sample]) -> Iterator[Fact]:
         state = "SW Thermal Slowdown or HW Thermal Slowdown is active (tviol)"
         yield text.fact(Quantity.GPU_STATE, state, hot.line, _PROGRAM, subject=subject)
     errors = last.values.get("dbecc", 0)
-    if grown := errors - first.values.get("dbecc", errors):
+    grown = errors - first.values.get("dbecc", errors)
+    if grown > 0:
         state = f"{grown:.0f} uncorrectable ECC errors since the first row (dbecc)"
         yield text.fact(Quantity.GPU_STATE, state, last.line, _PROGRAM, subject=subject)
     elif errors:

@@ -92,14 +92,14 @@ def _of_counters(text: Text) -> Iterator[Fact]:
 
 def _of_nodes(text: Text) -> Iterator[Fact]:
     """Yield ports of ibqueryerrors whose counters are high; the row of all ports of a switch repeats theirs."""
-    node, nodes = "", set[str]()
+    node, nodes = "", 0
     for number, line in text.lines():
-        if (match := _SUMMARY.match(line)) is not None and int(match[2]) > len(nodes):
-            words = f"ibqueryerrors counts {match[2]} bad nodes, and the text lists {len(nodes)}: it is cut"
+        if (match := _SUMMARY.match(line)) is not None and int(match[2]) > nodes:
+            words = f"ibqueryerrors counts {match[2]} bad nodes, and the text lists {nodes}: it is cut"
             yield text.fact(Quantity.CAUSE, words, number, "ibqueryerrors", subject=("cut_counters", _PRINT_ALL))
         elif (match := _NODE.match(line)) is not None:
             node = match[1]
-            nodes.add(node)
+            nodes += 1
         elif node and (match := _NODE_PORT.match(line)) is not None and match[1] != "ALL":
             counts = {name: int(count) for name, count in _NODE_COUNTER.findall(match[2])}
             yield from _counted(text, "ibqueryerrors", f"{node} port {match[1]}", counts, number)

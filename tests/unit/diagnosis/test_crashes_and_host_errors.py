@@ -2,6 +2,7 @@
 
 import pytest
 
+from fabricast.core.errors import InputError
 from fabricast.core.facts import Quantity
 from fabricast.sources.reading import facts_of_text
 
@@ -30,6 +31,27 @@ def test_crashes_of_several_launchers_are_named(first, crash):
 def test_assertions_of_the_library_end_a_run(first):
     line = "Assertion failed in file src/mpid/ch4/mpidig_pt2pt_callbacks.c at line 243: data_sz <= SIZE\n"
     assert "an assertion of the MPI library failed" in str(first(TABLE + line).verdict)
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("ERROR:torch.distributed.elastic:failed (exitcode: -7) local_rank: 0 (pid: 1) of binary: python", "/dev/shm"),
+        ("[n1:1:0:1] Caught signal 7 (Bus error: nonexistent physical address)", "/dev/shm"),
+        ("[ERROR] [launch.py:324:sigkill_handler] ['python'] exits with return code = -9", "too little memory"),
+        ("[rank3]:[E1] [Rank 3] Timeout at NCCL work: 32, last enqueued NCCL work: 32", "did not end in time"),
+        ("[c10d] waitForInput: socket SocketImpl(fd=11) timed out after 900000ms", "did not come"),
+        ("btl: tcp: Match incoming connection from [[2,1],1] 44.1.0.4 with locally known IP 2.2.2.77 failed", "NAT"),
+        ("No PMIx server was reachable, but a PMI1/2 was detected.", "do not know each other"),
+        (
+            "[n1:17:0:17] cma_ep.c:88 process_vm_readv(pid=1 {0x1,6}-->{0x2,6}) returned -1: Bad address",
+            "no host memory",
+        ),
+    ],
+)
+def test_ends_of_trainings_and_launchers_are_named(first, line, words):
+    found = first(line + "\n")
+    assert words in str(found.verdict)
 
 
 def test_processes_that_a_launcher_ends_are_no_cause(first):
@@ -64,7 +86,12 @@ def test_ranks_of_two_runs_and_ranges_of_cores_share_no_core():
     [
         ("mlx5_core 0000:41:00.0: poll_health:955:(pid 0): device's health compromised - reached miss count", "health"),
         ("EDAC MC0: 1 UE memory read error on CPU_SrcID#0", "uncorrected error of memory"),
-        ("mce: [Hardware Error]: CPU 0: Machine Check Exception: 5 Bank 7", "machine check"),
+        ("mce: [Hardware Error]: CPU 0: Machine Check Exception: 5 Bank 7: be00000000800400", "not corrected"),
+        ("mlx5_core 0000:03:00.0: mlx5_load_one failed with error code -22", "mlx5_load_one failed"),
+        (
+            "amdgpu 0000:68:00.0: {1}uncorrectable hardware error(ERREVENT_ATHUB) detected!",
+            "uncorrectable hardware error",
+        ),
         ("Out of memory: Killed process 4242 (python) total-vm:1kB", "lack of memory"),
         ("watchdog: BUG: soft lockup - CPU#3 stuck for 22s! [python:1]", "a processor hangs"),
         ("amdgpu 0000:1b:00.0: amdgpu: Fatal error during GPU init", "Fatal error during GPU init"),
@@ -77,6 +104,17 @@ def test_ranks_of_two_runs_and_ranges_of_cores_share_no_core():
 def test_errors_of_hosts_are_no_clean_state(first, line, words):
     verdict = str(first(f"{BOOT}[  103.000000] {line}\n").verdict)
     assert verdict.startswith("a fault is stated") and words in verdict
+
+
+def test_corrected_errors_and_words_of_other_programs_are_no_fault(first):
+    corrected = "[ 9.000000] mce: [Hardware Error]: CPU 0: Machine Check: 0 Bank 9: 8c000041000800c0\n"
+    logged = "[ 9.000000] mce: [Hardware Error]: Machine check events logged\n[ 9.1] EDAC MC0: 1 CE on mc#0\n"
+    assert str(first(BOOT + corrected + logged).verdict).startswith("no fault is stated")
+    few = "[ 9.000000] amdgpu 0000:c1:00.0: 3 new correctable hardware errors detected in umc block\n"
+    assert str(first(BOOT + few).verdict).startswith("no fault is stated")
+    assert "50000 new" in str(first(BOOT + few + few.replace("3 new", "50000 new")).verdict)
+    with pytest.raises(InputError, match="no known program"):
+        first("MCE: 0 0 Machine Check exceptions\nEDAC mc1: 12 errors\n")
 
 
 def test_an_iommu_that_a_machine_lacks_translates_nothing():
@@ -102,9 +140,12 @@ def test_hosts_with_fewer_devices_are_named_wherever_they_stand(first):
 
 
 def test_inactive_links_of_a_whole_gpu_are_a_fault_on_boards_with_nvlink(first):
-    listed = "GPU 2: NVIDIA {} (UUID: GPU-x)\nNVML: Unable to retrieve NVLink information as all links are inActive\n"
-    assert "all its NVLinks are inactive" in str(first(listed.format("B200")).verdict)
-    assert not first(listed.format("GeForce RTX 3090")).findings
+    other = "GPU 1: NVIDIA {0} (UUID: GPU-w)\n\t Link 0: 53.125 GB/s\n"
+    dark = "GPU 2: NVIDIA {0} (UUID: GPU-x)\nNVML: Unable to retrieve NVLink information as all links are inActive\n"
+    assert "all its NVLinks are inactive" in str(first((other + dark).format("B200")).verdict)
+    # Bridges connect some cards only, and a machine with one GPU may be virtual.
+    assert not first((other + dark).format("RTX A6000")).findings
+    assert not first(dark.format("H100 80GB HBM3")).findings
 
 
 def test_columns_that_dmon_lacks_are_no_clean_state(first):
@@ -113,17 +154,26 @@ def test_columns_that_dmon_lacks_are_no_clean_state(first):
     rows = "# gpu pviol tviol sbecc dbecc pci\n# Idx % bool errs errs errs\n 0 0 0 0 {} 0\n 0 0 0 0 {} 0\n"
     assert not first(rows.format(2, 2)).findings
     assert "1 uncorrectable ECC errors since the first row" in str(first(rows.format(2, 3)).verdict)
+    assert not first(rows.format(3, 0)).findings
 
 
 def test_datagrams_and_tables_of_one_rank_have_no_expectation(first):
     udp = "[  5]   0.00-10.04  sec  1.25 MBytes  1.05 Mbits/sec  0.012 ms  0/906 (0%)  receiver\n"
     assert not facts_of_text(udp).values(Quantity.TCP_RATE)
     assert "over UDP" in facts_of_text(udp).values(Quantity.NOTE)[0]
+    lost = udp.replace("0/906 (0%)", "453/906 (50%)")
+    assert "50 % of the datagrams lost" in facts_of_text(lost).values(Quantity.NOTE)[0]
+    head = "[ ID] Interval           Transfer     Bitrate         Total Datagrams\n"
+    sender = head + "[  5]   0.00-1.00   sec   119 MBytes  1.00 Gbits/sec  86323\n"
+    assert not facts_of_text(sender).values(Quantity.CAUSE)
 
 
 def test_lists_of_ports_that_are_cut_state_no_health(first):
     cut = first("## Summary: 20 nodes checked, 3 bad nodes found\n")
     assert "counts 3 bad nodes, and the text lists 0" in str(cut.verdict)
+    named = 'Errors for "MT4123 ConnectX6"\n   GUID 0x1 port 1: [LinkDownedCounter == 9]\n'
+    whole = named + named.replace("0x1", "0x2") + "## Summary: 20 nodes checked, 2 bad nodes found\n"
+    assert all(one.cause != "cut_counters" for one in first(whole).findings)
     discards = 'Errors for "node7 HCA-1"\n   GUID 0x1 port 1: [PortXmitDiscards == 90000]\n'
     assert "congestion" in first(discards).findings[0].remedy
 
