@@ -21,14 +21,16 @@ _WORDS_BEHIND_NUMBERS = frozenset({"processes", "process", "bytes", "repetitions
 def message_reading(text: Text, program: str, times: Iterable[MessageTime | InputError]) -> Reading:
     """Return the times that a parser yields as facts, without those of empty messages."""
     reading = Reading(program=program)
-    cut = cut_row(text)
+    cut, empty = cut_row(text), None
     try:
         for time in times:
             if isinstance(time, InputError):
                 reading.problems.append(_problem(text, program, time))
             elif time.line == cut:
                 reading.problems.append(text.error("the file ends within this row, which is not used", cut))
-            elif time.size_bytes != 0:
+            elif time.size_bytes == 0:
+                empty = time.line
+            else:
                 _check(time)
                 reading.facts.append(
                     text.fact(Quantity.MESSAGE_TIME, time, time.line, program, unit="s", kind=Kind.MEASURED)
@@ -36,10 +38,11 @@ def message_reading(text: Text, program: str, times: Iterable[MessageTime | Inpu
     except InputError as error:
         raise _problem(text, program, error) from error
     if not reading.facts:
+        what = "only messages of 0 B" if empty else f"no measurements of {program}"
         raise (
             reading.problems[0]
             if reading.problems
-            else text.error(f"contains no measurements of {program}, expected at least one")
+            else text.error(f"contains {what}, expected at least one size above 0 B", empty)
         )
     return reading
 

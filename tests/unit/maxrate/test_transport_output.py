@@ -116,6 +116,7 @@ def test_perftest_is_read(tmp_path):
         (UCX_OLD.format(box=""), "line 6: has no test: old versions print 'latency' for every test"),
         ("ucx_perftest -t ucp_get\n" + UCX_BANDWIDTH, "test is 'ucp get', expected puts, active messages or tagged"),
         (UCX_LATENCY[: UCX_LATENCY.index("[thread")], "contains no measurements of ucx_perftest"),
+        ("# OSU MPI Latency Test v7.3\n# Size  Latency (us)\n0  2.79\n", "contains only messages of 0 B, expected"),
         (IB_LATENCY.replace("RDMA_Write", "RDMA_Read"), "test is 'RDMA_Read Latency', expected ib_write or ib_send"),
         (IB_BANDWIDTH.replace("MiB/sec", "packets"), "expected BW average in MB/sec, MiB/sec, Gb/sec"),
         (IB_BANDWIDTH.replace("25.43", "0.00"), "average bandwidth is 0, expected a positive number"),
