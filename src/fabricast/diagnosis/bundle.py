@@ -359,7 +359,9 @@ def _missing(facts: Facts, options: MachineOptions, error: InputError) -> str:
     if any(": Xid " in note for note in facts.values(Quantity.NOTE)):
         return "the files state errors of GPUs that programs cause, or whose meaning is not known here (Xid)"
     if not any(block.content not in (Content.GPUS, Content.STATES) for block in facts.blocks if block.facts):
-        return _unread(facts) or CLEAN_STATES
+        # Whether links that are down are a fault depends on the cards.
+        down = next((note for note in facts.values(Quantity.NOTE) if "states NVLinks" in note), "")
+        return down or _unread(facts) or CLEAN_STATES
     logs = facts.values(Quantity.NCCL_RUN)
     if logs and any(log.nodes > 1 or log.network for log in logs):
         return "the log of NCCL states no fault, and has no measured times: add the table of nccl-tests"

@@ -223,6 +223,12 @@ _KNOWN = (
         "of the card",
     ),
     KnownProblem(
+        r"OFI .{0,120}- CANCELED",
+        "an operation of the network was cancelled, as when the job is ended from outside",
+        "read the log of the scheduler and the first error of all processes",
+        is_consequence=True,
+    ),
+    KnownProblem(
         r"OFI .{0,60}failed",
         "an operation of the fabric library failed while the program ran",
         "FI_LOG_LEVEL=warn names the reason; on Slingshot, FI_CXI_RX_MATCH_MODE=hybrid if a list of receives is full",

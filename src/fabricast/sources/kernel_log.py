@@ -91,8 +91,12 @@ _OF_HOST = (
         "the lines below this message name what it does; update kernel and drivers",
     ),
 )
+#: Events of the firmware (APEI): their number, which counts since the start, the severity, and the device on PCIe.
+_EVENT = re.compile(
+    r"\{(\d{1,9})\}\[Hardware Error\]:\s+(?:event severity: (\w{1,20})|device_id: (" + _DEVICE[1:-1] + r"))"
+)
 #: Words of these errors, which other programs may print: a text needs lines of the kernel, too.
-_WORDS_OF_HOST = ("EDAC ", "Machine Check", "ut of memory: Killed", "soft lockup", "hard LOCKUP")
+_WORDS_OF_HOST = ("[Hardware Error]", "EDAC ", "Machine Check", "ut of memory: Killed", "soft lockup", "hard LOCKUP")
 #: Errors of network cards of NVIDIA that stop them.
 _CARD_HEALTH = re.compile(
     rf"mlx5_core {_DEVICE}.{{0,80}}?(device's health compromised.{{0,60}}|[Hh]ealth recovery.{{0,40}}fail.{{0,40}}"
@@ -267,6 +271,14 @@ def _facts_of(text: Text, lines_read: list[tuple[int, str]]) -> list[Fact]:
         elif (match := _SXID.search(line)) is not None:
             device, code = f"{match[1].lower()}.0", int(match[2])
             found.setdefault((device, code), _switch_error(text, device, match, number))
+    for device, (event, is_corrected, number) in _events(lines_read).items():
+        if is_corrected and event < _MANY:
+            note = f"{device}: corrected PCIe errors, event {event} of the firmware, which is no fault by itself"
+            found.setdefault((device, "link"), text.fact(Quantity.NOTE, note, number, "dmesg"))
+        else:
+            words = f"corrected errors of its PCIe link (event {event} of the firmware)"
+            state = words if is_corrected else _UNCORRECTED
+            found.setdefault((device, "link"), _fact(text, device, state, number))
     lost = {device for device, kind in found if kind == _OFF_THE_BUS}
     # A reset follows the error of the GPU.
     facts = [
@@ -284,6 +296,21 @@ def _facts_of(text: Text, lines_read: list[tuple[int, str]]) -> list[Fact]:
             named = f" ({', '.join(list(kinds.get(device, {}))[:3])})" if device in kinds else ""
             facts.append(_fact(text, device, f"{count} corrected errors of its PCIe link{named}", lines[device]))
     return facts
+
+
+def _events(lines_read: list[tuple[int, str]]) -> dict[str, tuple[int, bool, int]]:
+    """Return the last event of the firmware about each device on PCIe: number, whether all are corrected, line."""
+    found: dict[str, tuple[int, bool, int]] = {}
+    severity, event = "", 0
+    for number, line in lines_read:
+        if (match := _EVENT.search(line)) is None:
+            continue
+        if match[2] is not None:
+            severity, event = match[2], int(match[1])
+        elif severity:
+            _, is_corrected, first = found.get(match[3], (0, True, number))
+            found[match[3]] = event, is_corrected and severity in ("corrected", "info"), first
+    return found
 
 
 def _of_amd(text: Text, lines_read: list[tuple[int, str]]) -> Iterator[Fact]:

@@ -106,6 +106,18 @@ def test_errors_of_hosts_are_no_clean_state(first, line, words):
     assert verdict.startswith("a fault is stated") and words in verdict
 
 
+def test_events_of_the_firmware_name_their_device(first):
+    event = (
+        "[ 9.000000] {{{0}}}[Hardware Error]: Hardware error from APEI Generic Hardware Error Source: 512\n"
+        "[ 9.000001] {{{0}}}[Hardware Error]: event severity: {1}\n"
+        "[ 9.000002] {{{0}}}[Hardware Error]:   section_type: PCIe error\n"
+        "[ 9.000003] {{{0}}}[Hardware Error]:   device_id: 0000:20:03.1\n"
+    )
+    assert "corrected errors of its PCIe link (event 359" in str(first(event.format(359, "corrected")).verdict)
+    assert "uncorrected errors" in str(first(event.format(1, "recoverable")).verdict)
+    assert str(first(event.format(2, "corrected")).verdict).startswith("no fault is stated")
+
+
 def test_corrected_errors_and_words_of_other_programs_are_no_fault(first):
     corrected = "[ 9.000000] mce: [Hardware Error]: CPU 0: Machine Check: 0 Bank 9: 8c000041000800c0\n"
     logged = "[ 9.000000] mce: [Hardware Error]: Machine check events logged\n[ 9.1] EDAC MC0: 1 CE on mc#0\n"
