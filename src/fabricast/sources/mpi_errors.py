@@ -356,7 +356,7 @@ def _of_network(text: Text, lines: list[tuple[int, str]]) -> Iterator[Fact]:
 
 
 FORMAT = Format(
-    "MPI, UCX and gloo",
+    "MPI, UCX, gloo and launchers",
     Content.RUN_ERRORS,
     "mpirun -np 16 osu_allreduce > run.log 2>&1",
     "[1548304905.378218] [node1:4770 :0] ib_iface.c:690 UCX ERROR ibv_create_cq(cqe=4096) failed: Cannot allocate",
@@ -364,5 +364,5 @@ FORMAT = Format(
     _read,
     "mpi_errors.log",
     versions="also of libfabric and perftest: connections, devices and memory that processes cannot use; crashes "
-    "in the words of mpirun, prterun, MPICH, Intel MPI and srun",
+    "in the words of mpirun, prterun, MPICH, Intel MPI, srun, torchrun and DeepSpeed",
 )
