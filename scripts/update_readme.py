@@ -83,8 +83,8 @@ STUDIES = {
         ),
         "",
         (
-            "The talk states that MPI beats transfers that the GPU starts for large payloads; those from host memory are "
-            "not compared. This holds in {value} of random draws of the parameters that we assume."
+            "The talk states that MPI beats transfers that the GPU starts for large payloads; those from host memory "
+            "are not compared. This holds in {value} of random draws of the parameters that we assume."
         ),
     ),
     "percs": (

@@ -32,6 +32,7 @@ CALLS = {
     "load_machine": {"files": "storm8"},
     "load_topology": {"source": "storm8"},
     "map_ranks": {"pattern": "ring:16", "proposals": 10},
+    "map_tasks": {"pattern": "2D-64", "proposals": 10},
     "network_loads": {"pattern": "ring:16"},
     "predict_cluster": {"cluster": fc.load_cluster("hgx_h100", nodes=2, nic="8x400"), "copies": [(0, 8)], "size": 1e6},
     "predict": {"tree": TREE, "graphs": PAIRS, "size": 1e6, "bandwidth": 1e10},

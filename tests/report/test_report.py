@@ -6,6 +6,7 @@ import subprocess
 import sys
 import zipfile
 
+import duckdb
 import pandas as pd
 import pytest
 
@@ -265,7 +266,7 @@ def test_script_tags_in_names_are_escaped(browser, tmp_path):
     assert problems == []
 
 
-def test_printed_claims_fit_100_columns(finished):
+def test_printed_claims_have_whole_names_on_a_pipe(finished):
     command = [
         sys.executable,
         "-m",
@@ -276,5 +277,8 @@ def test_printed_claims_fit_100_columns(finished):
     ]
     lines = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
     rows = [line for line in lines if line.startswith("│")]
-    assert len(rows) > 100 and max(map(len, lines)) <= 100
+    assert len(rows) > 100 and max(map(len, lines)) <= 150
+    with duckdb.connect(str(finished / "results" / "fabricast.duckdb"), read_only=True) as connection:
+        names = [name for (name,) in connection.sql("SELECT claim FROM claim").fetchall()]
+    assert names and all(any(f"│ {name} " in row for row in rows) for name in names)
     assert all(row.endswith("│") for row in rows)

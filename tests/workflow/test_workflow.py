@@ -34,7 +34,7 @@ def test_run_creates_all_outputs(finished):
     for name in ("results/fabricast.duckdb", "results/run_config.yaml", "reports/report.html"):
         assert (finished / name).stat().st_size > 0
     figures = {path.name for path in (finished / "reports" / "figures").iterdir()}
-    assert len(figures) == 66
+    assert len(figures) == 67
     assert not list(finished.rglob("*.part*"))
 
 
@@ -58,7 +58,9 @@ def test_tables_contain_expected_values(finished):
             "SELECT split_part(origin, ' ', 1), count(*) FROM comparison WHERE kind = 'measured' "
             "AND model = 'congestion_factor' AND NOT within GROUP BY ALL ORDER BY ALL"
         )
-        assert misses == [("fabricast", 2), ("rtx6kpro", 2)], "large host copies of one GPU and all-to-all probes"
+        assert misses == [("fabricast", 4), ("rtx6kpro", 2)], (
+            "host copies of three GPUs both ways, and all-to-all probes"
+        )
         verdicts = dict(ask("SELECT claim, verdict::VARCHAR FROM claim"))
         assert verdicts["pcie_example_step_two"] == "reproduced"
         assert ask("SELECT met FROM target WHERE target = 'pcie_all_to_all_probes'") == [(False,)]
@@ -101,7 +103,7 @@ def test_run_opens_from_python(finished):
     assert set(run["claim"]["claim"]) | set(run["target"]["target"]) == {claim.claim for claim in claims}
     with run.connect() as connection:
         assert connection.table("study").filter("study = 'pcie'").fetchall()[0][0] == "pcie"
-    assert len(run.figures) == 66
+    assert len(run.figures) == 67
     assert run.figure("pcie.slowdown")._repr_svg_().startswith("<?xml")
     assert "reproduced" in run._repr_html_()
     with pytest.raises(fc.InputError, match="did you mean 'claim'"):

@@ -336,5 +336,5 @@ def plot_pair_rates(rates: pd.DataFrame) -> Figure:
     axes.set_yticks(range(len(order)), order)
     axes.set_ylim(-0.6, len(order) - 0.4)
     axes.set_xlabel("one copy (GB/s)")
-    axes.legend(ncols=2, loc="lower center", bbox_to_anchor=(0.35, 1.0), borderaxespad=0.2)
+    figure.legend(ncols=2, loc="outside upper center", columnspacing=0.8, handletextpad=0.3)
     return figure
