@@ -58,7 +58,7 @@ def test_report_is_small_and_paints_early(finished, browser):
     )
     for table in page.locator("table").all():
         rows = table.locator("tbody tr:visible").count()
-        assert rows <= 8 or table.locator("tbody tr").count() == rows <= 8, table.get_attribute("id")
+        assert rows <= 6 or table.locator("tbody tr").count() == rows <= 6, table.get_attribute("id")
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
@@ -111,7 +111,7 @@ def test_print_is_light_and_states_omitted_rows(finished, browser):
 def test_the_page_is_short_and_small(finished, browser):
     """At most 4 MB and about 12,000 px; fonts of other machines may differ by a few percent."""
     page, _ = open_report(finished, browser, viewport={"width": 1280, "height": 900})
-    # The statements of each paper are an open table of at most eight visible rows.
+    # The statements of each paper are an open table of at most six visible rows.
     assert page.evaluate("document.documentElement.scrollHeight") < 16_000
     assert (finished / "reports" / "report.html").stat().st_size < 4e6
 

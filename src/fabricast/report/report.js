@@ -23,7 +23,7 @@ const unpack = async () => {
 };
 
 // Tables: sortable by any column; rows beyond the first ones are shown on request.
-const SHOWN = 8;
+const SHOWN = 6;
 const cellKey = (row, column) => {
   const cell = row.cells[column];
   const value = cell.dataset.value;
