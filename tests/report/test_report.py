@@ -159,7 +159,7 @@ def test_claims_are_filtered_sorted_and_linked(finished, browser):
     assert visible.count() == 0, "the table is behind a fold"
     page.click("nav a[href='#claims']")
     visible.first.wait_for()
-    assert visible.count() == 8
+    assert visible.count() == 6
     assert page.inner_text("#found") == f"{total} claims"
     page.fill("#search", "random node")
     matches = page.locator("#claim-table tbody tr[data-filtered=false]").count()
