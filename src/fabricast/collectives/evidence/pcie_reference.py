@@ -42,8 +42,8 @@ def _rates(cases: Iterable[MeasuredCase]) -> list[PcieRate]:
 def pcie_rates(gpu: str, operation: Operation) -> list[PcieRate]:
     """Return the rates of the public machines with a model of GPU over PCIe, whatever their number of GPUs.
 
-    >>> {one.path for one in pcie_rates("NVIDIA GeForce RTX 4090", Operation.ALL_REDUCE)}
-    {'copies through host memory', 'direct copies'}
+    >>> sorted({one.path for one in pcie_rates("NVIDIA GeForce RTX 4090", Operation.ALL_REDUCE)})
+    ['copies through host memory', 'direct copies']
     """
     return _rates(_cases(gpu, operation))
 
