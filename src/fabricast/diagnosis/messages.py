@@ -157,7 +157,7 @@ def slow_message_files(facts: Facts) -> Iterator[Finding]:
         slow = [name for name in rated if has_rates and of_rate[name][-1] > _SLOW]
         if slow:
             yield _finding(rated, slow, sizes[-1], "reach", SYMPTOM + 1)
-        # All sizes of files of equal length; the sizes that short files have, too.
+        # Latencies of short files are compared, too, if they share a size with the others.
         sizes = _common_sizes(files)
         if not sizes:
             files, sizes = rated, _common_sizes(rated)

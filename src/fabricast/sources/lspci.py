@@ -486,16 +486,22 @@ def _gpu_facts(text: Text, devices: Sequence[_PciDevice], program: str) -> Itera
             yield text.fact(Quantity.PAYLOAD, gpu.payload_bytes, gpu.line, program, subject=subject, unit="bytes")
 
 
+def _gpus_at_ports(devices: Sequence[_PciDevice]) -> Iterator[tuple[_PciDevice, _PciDevice]]:
+    """Yield each port with a GPU below it."""
+    for port in (one for top in devices for one in top.walk()):
+        for below in port.children if port.port in _LINK_BELOW else ():
+            if below.is_accelerator or below.is_display:
+                yield port, below
+
+
 def _older_ports(text: Text, devices: Sequence[_PciDevice], program: str) -> Iterator[Fact]:
     """Yield the note about GPUs below ports of an older generation, which bounds the rate of their links."""
     kinds: dict[tuple[int, int], list[_PciDevice]] = {}
-    for port in (one for top in devices for one in top.walk()):
-        for below in port.children if port.port in _LINK_BELOW else ():
-            is_gpu = below.is_accelerator or below.is_display
-            if is_gpu and port.capability is not None and below.capability is not None:
-                generations = pcie_generation(below.capability[0]), pcie_generation(port.capability[0])
-                if generations[1] < generations[0]:
-                    kinds.setdefault(generations, []).append(below)
+    for port, gpu in _gpus_at_ports(devices):
+        if port.capability is not None and gpu.capability is not None:
+            generations = pcie_generation(gpu.capability[0]), pcie_generation(port.capability[0])
+            if generations[1] < generations[0]:
+                kinds.setdefault(generations, []).append(gpu)
     for (own, above), gpus in kinds.items():
         who = f"{len(gpus)} GPUs" if len(gpus) > 1 else gpus[0].address
         verb = "are" if len(gpus) > 1 else "is"
@@ -506,13 +512,11 @@ def _older_ports(text: Text, devices: Sequence[_PciDevice], program: str) -> Ite
 def _slow_links(text: Text, devices: Sequence[_PciDevice], program: str) -> Iterator[Fact]:
     """Yield the note about GPUs whose links run at an older generation than both ends can, above that of idle GPUs."""
     slow: dict[tuple[int, int], list[_PciDevice]] = {}
-    for port in (one for top in devices for one in top.walk()):
-        for gpu in port.children if port.port in _LINK_BELOW else ():
-            ends = [one.capability[0] for one in (port, gpu) if one.capability is not None]
-            is_gpu = gpu.is_accelerator or gpu.is_display
-            if is_gpu and len(ends) == 2 and gpu.status is not None and _SPEEDS[0] < gpu.status[0] < min(ends):
-                kind = pcie_generation(gpu.status[0]), pcie_generation(min(ends))
-                slow.setdefault(kind, []).append(gpu)
+    for port, gpu in _gpus_at_ports(devices):
+        ends = [one.capability[0] for one in (port, gpu) if one.capability is not None]
+        if len(ends) == 2 and gpu.status is not None and _SPEEDS[0] < gpu.status[0] < min(ends):
+            kind = pcie_generation(gpu.status[0]), pcie_generation(min(ends))
+            slow.setdefault(kind, []).append(gpu)
     for (now, possible), gpus in slow.items():
         names = listed([gpu.address for gpu in gpus], _MOST_NAMES)
         verb = "runs" if len(gpus) == 1 else "run"
