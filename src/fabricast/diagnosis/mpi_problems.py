@@ -150,7 +150,7 @@ _KNOWN = (
         "Slurm and MPI need the same version of PMIx ('srun --mpi=list'); read the log of slurmd on the named host",
     ),
     KnownProblem(
-        r"(?:exited on|BY|Caught) signal:? (?:1|2|15)\b|KILLED BY SIGNAL: (?:1|2|15)\b|\(signal (?:1|2|15)\)"
+        r"(?:exited on|Caught) signal (?:1|2|15)\b|KILLED BY SIGNAL: (?:1|2|15)\b|\(signal (?:1|2|15)\)"
         r"|Signal: (?:Terminated|Hangup|Interrupt)|EXIT CODE: (?:1|2|15|129|130|143)\b|: Terminated",
         "a process was ended from outside or with an error code",
         "read the first error of all processes; without one, who ended the job: a user, a time limit or the scheduler",
@@ -163,7 +163,7 @@ _KNOWN = (
         "same versions",
     ),
     KnownProblem(
-        r"exited on signal|KILLED BY SIGNAL|Caught signal|\(signal \d|^Signal: |Bus error|: Aborted",
+        r"exited on signal|KILLED BY SIGNAL|Caught signal|\(signal \d|^Signal: |: Aborted",
         "a process was ended by a signal",
         _FIRST_ERROR,
     ),
