@@ -275,28 +275,37 @@ def machines() -> str:
     }
     between_nodes = {row["pattern"]: row.number("median") for row in recorded_errors_of_copies()}
     messages = between_nodes["MPI messages of 1 to 4 MiB of several processes"]
-    copied = f"{between_nodes['all-to-all of 32 MiB and more']:.1%} (all-to-all), {messages:.1%} (MPI), in sample"
+    copied = f"{between_nodes['all-to-all of 32 MiB and more']:.1%} all-to-all, {messages:.1%} MPI messages, in sample"
     sends = between_nodes["NCCL's sendrecv of 32 MiB and more"]
-    switched = "GPUs behind PCIe switches or root ports (workstations, RTX, L40S, A100 PCIe)"
-    of_copies = (
-        f"{copies[FEW_COPIES]:.1%} of measured copies ({copies[MANY_COPIES]:.1%} if a GPU has many, in sample); not "
-        f"measured: {nominal['direct copies']:.1%} direct, {nominal['staged copies']:.1%} through host memory"
-    )
     infiniband = (
-        f"{clusters['InfiniBand or RoCE']:.1%} from 1 MiB, up to {_most_nodes()} nodes (NCCL's estimate: "
-        f"{estimates['InfiniBand or RoCE']:.1%})"
+        f"{clusters['InfiniBand or RoCE']:.1%} up to {_most_nodes()} nodes (NCCL's estimate: "
+        f"{estimates['InfiniBand or RoCE']:.1%}); with Slingshot {clusters['Slingshot']:.1%} up to 64 nodes"
     )
-    both, bound = "copies, NCCL collectives", "unknown: the time is a lower bound"
+    bound = "unknown: the time is a lower bound"
     between = "copies at nominal rates; collectives between public measurements"
     rows = [
-        (switched, both, f"{of_copies}; all_reduce of 64 MiB: {_all_reduce()}"),
-        ("one node with NVLink or NVSwitch (HGX, DGX, GH200)", both, f"{clusters['one node']:.1%} from 1 MiB"),
         (
-            "several nodes with InfiniBand or RoCE (`collective --node hgx_h100 --nodes 4 --nic 8x400`, `predict`)",
-            "NCCL collectives, copies between nodes",
-            f"{infiniband}; copies {copied}, {sends:.0%} (NCCL's sendrecv)",
+            "GPUs behind PCIe switches or root ports (workstations, RTX, L40S, A100 PCIe), pairs measured",
+            "copies that run together",
+            f"{copies[FEW_COPIES]:.1%} ({copies[MANY_COPIES]:.1%} if a GPU has many, in sample)",
         ),
-        ("several nodes with Slingshot", "NCCL collectives", f"{clusters['Slingshot']:.1%} from 1 MiB, up to 64 nodes"),
+        ("the same machines, pairs measured", "all_reduce of 64 MiB", _all_reduce()),
+        (
+            "the same machines, nothing measured",
+            "one copy",
+            f"{nominal['direct copies']:.1%} direct, {nominal['staged copies']:.1%} through host memory",
+        ),
+        (
+            "one node with NVLink or NVSwitch (HGX, DGX, GH200)",
+            "copies; NCCL collectives from 1 MiB",
+            f"copies {copies['direct links']:.1%} (one machine); collectives {clusters['one node']:.1%}",
+        ),
+        (
+            "several nodes with InfiniBand or RoCE (`--node hgx_h100 --nodes 4 --nic 8x400`)",
+            "NCCL collectives from 1 MiB",
+            infiniband,
+        ),
+        ("the same nodes", "copies between nodes", f"{copied}; {sends:.0%} for NCCL's sendrecv"),
         ("MI300X and others with xGMI; nodes over TCP", between, "unknown"),
         ("fat trees, dragonflies, two-level networks", "link loads, order of hosts", bound),
     ]

@@ -57,7 +57,7 @@ def _rates(runs: Sequence[Fact]) -> tuple[int, list[float]] | None:
 
 
 def _of_pairs(runs: Sequence[Fact]) -> Iterator[Finding]:
-    """Yield the host in all slow pairs and in no fast one, or the hosts of a slow pair of which one is slow."""
+    """Yield the host in all slow pairs and in no fast one, or both hosts of the only slow pair."""
     found = _rates(runs) if len(runs) >= _FEWEST_PAIRS else None
     if found is None:
         return

@@ -46,7 +46,7 @@ def load_facts(paths: Sequence[Path | str], *contents: Content) -> Facts:
 
 
 def check_usable(facts: Facts, *contents: Content) -> None:
-    """Raise an error about the first file of which nothing can be used."""
+    """Raise an error about the first file without usable content."""
     for file in facts.files:
         problem = _problem(file, contents)
         if problem is not None:

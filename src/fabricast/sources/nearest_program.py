@@ -51,7 +51,7 @@ def unused_output(text: Text) -> tuple[int, str] | None:
             return number, f"has no output of {match[1] or match[2]}, which was not found"
         program = next((name for name, start in _UNUSED.items() if start.match(line)), "")
         if program:
-            return number, f"is output of {program}, of which nothing is used"
+            return number, f"is output of {program}, which is not used"
     return None
 
 

@@ -98,7 +98,7 @@ def _read(text: Text) -> Iterator[Reading]:
 _ALL_INACTIVE = "all links are inActive"
 #: Models whose boards always connect the NVLinks, unlike cards with an optional bridge.
 _ALWAYS_LINKED = re.compile(r"SXM|H100 80GB HBM3|\bB[23]00\b|\bH200\b(?! NVL)|\bH20\b")
-#: Lines about processes, of which each GPU has another number.
+#: Lines about processes; their number differs between GPUs.
 _PROCESS = re.compile(r"\s{6,}(?:GPU instance ID|Compute instance ID|Process ID|Type|Name|Used GPU Memory)\s{1,60}:")
 
 
