@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
 import numpy as np
 from numpy.typing import NDArray
 
+from fabricast.pcie.engines.ports import new_sets
 from fabricast.pcie.graphs.congestion_graphs import CongestionGraphs
 from fabricast.pcie.graphs.programs import CopyProgram
 from fabricast.pcie.graphs.rates import CopyTimes, Rates
@@ -13,8 +17,18 @@ from fabricast.pcie.topology.paths import link_labels, reverse_links
 from fabricast.pcie.topology.tree import PcieTree
 from fabricast.runtime.threads import over_blocks
 
-#: Graphs of a block; each thread evaluates one block at a time.
-_BLOCK = 512
+if TYPE_CHECKING:
+    from fabricast.pcie.engines.kernels.ports import KnownSets
+
+#: Maximum number of sets of copies that each thread keeps, of their words, and of the copies of such a set.
+_MOST_SETS, _MOST_WORDS, _MOST_COPIES = 1 << 18, 1 << 22, 8
+
+
+def sets_of(tree: PcieTree) -> KnownSets:
+    """Return memory for known sets of copies between the endpoints of a tree."""
+    pairs = tree.routes.endpoints**2
+    sets = max(min(_MOST_SETS, _MOST_WORDS * 64 // pairs), 1)
+    return new_sets(pairs, most_sets=sets, most_copies=_MOST_COPIES)
 
 
 def graph_times(
@@ -24,12 +38,13 @@ def graph_times(
     rates: Rates,
     *,
     explain: bool = False,
-    threads: int = 1,
+    sets: Sequence[KnownSets] = (),
 ) -> CopyTimes:
     """Predict the completion times of all copies with ports and engines.
 
     It is `fabricast.pcie.engines.forecast.copy_times` for many graphs with one deterministic program, rates without
-    path classes, and no shared limits.
+    path classes, and no shared limits. Each of `sets` (see `sets_of`) belongs to one thread: it has the known sets of
+    copies of former calls with the same tree and rates.
 
     >>> from fabricast.pcie.graphs.congestion_graphs import from_pairs
     >>> from fabricast.pcie.graphs.programs import PROGRAMS
@@ -72,11 +87,15 @@ def graph_times(
     end_s = np.empty(graphs.source.size)
     bottleneck = np.zeros(graphs.source.size if explain else 0, dtype=np.int64)
     caused_by = bottleneck.copy()
+    of_threads = sets or [sets_of(tree)]
+    block = max(-(-len(graphs) // len(of_threads)), 1)
     over_blocks(
-        lambda first, last: run_graphs(first, last, arrays, rules, end_s, bottleneck, caused_by),
+        lambda first, last: run_graphs(
+            first, last, arrays, rules, of_threads[first // block], end_s, bottleneck, caused_by
+        ),
         len(graphs),
-        threads=threads,
-        block=_BLOCK if threads > 1 else max(len(graphs), 1),
+        threads=len(of_threads),
+        block=block,
     )
     labels = np.array([*link_labels(tree), ""], dtype=object)
     return CopyTimes(end_s, end_s, end_s, _texts(labels, bottleneck), _texts(labels, caused_by))

@@ -337,10 +337,7 @@ class _Runs:
             waits = Explanation(no_waits, np.zeros(0, dtype=np.int64))
         else:
             waits = explanation.arrays(order)
-        if self.sharing == "ports":
-            ports = new_ports(self.tree, links, self.order, self.rates, keep_sets=explanation is None)
-        else:
-            ports = no_ports(self.tree)
+        ports = new_ports(self.tree, links, self.order, self.rates) if self.sharing == "ports" else no_ports(self.tree)
         runs, endpoints = range(draws if program.is_random else 1), self.tree.routes.endpoints
         ends_s = [
             run_program(links, executed, endpoints, self.pausing[order], seed + draw, ports, waits) for draw in runs

@@ -14,11 +14,23 @@ from fabricast.pcie.topology.tree import PcieTree
 
 if TYPE_CHECKING:
     from fabricast.pcie.engines.kernels.links import Links
-    from fabricast.pcie.engines.kernels.ports import Ports
+    from fabricast.pcie.engines.kernels.ports import KnownSets, Ports
 
 
 #: Maximum number of sets of copies, and of their rates, that are kept.
 _MOST_SETS, _MOST_RATES = 1 << 12, 1 << 21
+
+
+def new_sets(bits: int, *, most_sets: int, most_copies: int) -> KnownSets:
+    """Return memory for some sets of up to `most_copies` copies with different bits."""
+    from fabricast.pcie.engines.kernels.ports import KnownSets
+
+    return KnownSets(
+        np.zeros((most_sets + 1, (bits + 63) // 64 + 1), dtype=np.uint64),
+        np.zeros((most_sets, most_copies)),
+        np.zeros((most_sets, most_copies), dtype=np.int32),
+        np.zeros((most_sets, most_copies), dtype=np.int32),
+    )
 
 
 def link_order(names: LinkNames, links: int, tree: PcieTree) -> NDArray[np.int64]:
@@ -57,7 +69,7 @@ def reordered(links: Links, order: NDArray[np.int64]) -> Links:
     )
 
 
-def new_ports(tree: PcieTree, links: Links, order: NDArray[np.int64], rates: Rates, *, keep_sets: bool) -> Ports:
+def new_ports(tree: PcieTree, links: Links, order: NDArray[np.int64], rates: Rates) -> Ports:
     """Return the arguments of the port model for some flows.
 
     Shapes: order (links,).
@@ -85,7 +97,6 @@ def new_ports(tree: PcieTree, links: Links, order: NDArray[np.int64], rates: Rat
     memory.copies.pair[:] = np.arange(memory.copies.pair.size)
     memory.copies.crossing[:] = 0
     memory.copies.longest[:] = 0
-    sets = int(min(_MOST_SETS, max(_MOST_RATES // flows, 2))) if keep_sets else 1
     return Ports(
         network,
         rates.one_way_bytes_per_s,
@@ -93,8 +104,8 @@ def new_ports(tree: PcieTree, links: Links, order: NDArray[np.int64], rates: Rat
         rates.crossing_cost,
         memory,
         np.zeros(count),
-        np.zeros((sets + 1 if keep_sets else 1, (flows + 63) // 64 + 1), dtype=np.uint64),
-        np.zeros((sets, flows)),
+        np.arange(flows),
+        new_sets(flows, most_sets=int(min(_MOST_SETS, max(_MOST_RATES // flows, 2))), most_copies=flows),
     )
 
 
@@ -106,6 +117,5 @@ def no_ports(tree: PcieTree) -> Ports:
 
     empty, flags, floats = np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.bool_), np.zeros(0)
     network = Network(tree.routes.endpoints, empty, empty, flags, floats, flags, flags, 0)
-    return Ports(
-        network, 0.0, 1.0, 1.0, new_memory(0, 0, 0), floats, np.zeros((1, 1), dtype=np.uint64), np.zeros((1, 0))
-    )
+    sets = new_sets(0, most_sets=1, most_copies=0)
+    return Ports(network, 0.0, 1.0, 1.0, new_memory(0, 0, 0), floats, empty, sets)

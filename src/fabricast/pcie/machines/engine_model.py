@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from fabricast.core.errors import InputError, PeerLinkError
 from fabricast.core.warnings import WarningCode
 from fabricast.inputs.pair_rates import assumed_link_share
-from fabricast.pcie.engines.batch import graph_times
+from fabricast.pcie.engines.batch import graph_times, sets_of
 from fabricast.pcie.engines.forecast import Sharing, copy_times, isolated_rate
 from fabricast.pcie.engines.links import SharedLimit
 from fabricast.pcie.graphs.congestion_graphs import MOST_COPIES, CongestionGraphs
@@ -32,6 +32,9 @@ from fabricast.pcie.topology.memory import UNLIMITED, with_host_memory
 from fabricast.pcie.topology.parts import PeerLink, direct_rates
 from fabricast.pcie.topology.paths import CopyClass, copy_class_of
 from fabricast.pcie.topology.tree import PcieTree
+
+if TYPE_CHECKING:
+    from fabricast.pcie.engines.kernels.ports import KnownSets
 
 PORTS_AND_ENGINES, ENDPOINT_ENGINES = "ports_and_engines", "endpoint_engines"
 #: Titles of the models by name.
@@ -146,6 +149,8 @@ class EngineModel:
         self._direct = direct_rates(links)
         self._trees: dict[tuple[float, ...], PcieTree] = {}
         self._alone: dict[tuple[int, int], float] = {}
+        #: Sets of copies whose rates are known, by thread.
+        self._sets: list[KnownSets] = []
 
     def times(
         self,
@@ -158,7 +163,11 @@ class EngineModel:
         """Return the completion times of the copies of some graphs; machines without other limits use threads."""
         program = self._common_program(graphs)
         if program is not None:
-            times = graph_times(self.tree, graphs, program, self.rates, explain=explain, threads=threads)
+            while len(self._sets) < threads:
+                self._sets.append(sets_of(self.tree))
+            times = graph_times(
+                self.tree, graphs, program, self.rates, explain=explain, sets=self._sets[: max(threads, 1)]
+            )
             return EngineTimes(times, self._default_program(graphs))
         found = []
         for number in range(len(graphs)):

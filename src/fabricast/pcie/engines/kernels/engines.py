@@ -24,8 +24,8 @@ from numpy.typing import NDArray
 
 from fabricast.pcie.engines.kernels.links import Links
 from fabricast.pcie.engines.kernels.max_min import Sharing, max_min_rates, new_sharing
-from fabricast.pcie.engines.kernels.ports import Ports, record_waits, shared_rates
-from fabricast.pcie.models.kernels.bottlenecks import Waits
+from fabricast.pcie.engines.kernels.ports import Ports, shared_rates
+from fabricast.pcie.models.kernels.bottlenecks import Waits, add_waits
 from fabricast.runtime.compilation import allocation_free, njit
 
 _DONE = 1e-12
@@ -175,7 +175,6 @@ def _add_waits(
     now: float,
     following: float,
     acting: int,
-    links: Links,
     program: Program,
     state: _State,
     sharing: Sharing,
@@ -184,7 +183,7 @@ def _add_waits(
 ) -> None:
     """Add an interval to the waiting time of each flow with an issued copy."""
     if ports.bytes_per_s > 0.0:
-        record_waits(acting, following - now, links, ports, explanation.waits)
+        add_waits(acting, following - now, ports.memory, explanation.waits)
     else:
         for flow in state.acting[:acting]:
             explanation.waits.limited_s[flow, sharing.bottleneck[flow]] += following - now
@@ -239,13 +238,13 @@ def _run(
             state.acting[acting] = flow
             acting += 1
         if ports.bytes_per_s > 0.0:
-            shared_rates(state.acting, acting, links, ports, state.rate)
+            shared_rates(state.acting, acting, links, ports, explanation.queue.size > 0, state.rate)
         else:
             max_min_rates(links, sharing, state.acting, acting, state.rate)
         for flow in state.acting[:acting]:
             following = min(following, now + state.remaining[flow] / state.rate[flow])
         if explanation.queue.size > 0:
-            _add_waits(now, following, acting, links, program, state, sharing, ports, explanation)
+            _add_waits(now, following, acting, program, state, sharing, ports, explanation)
         for flow in state.acting[:acting]:
             state.remaining[flow] -= state.rate[flow] * (following - now)
             if state.remaining[flow] <= _DONE * program.size[flow] + state.rate[flow] * 1e-15 * following:

@@ -4,7 +4,8 @@ The rates are those of the back-pressure model (`fabricast.pcie.models.kernels.b
 depends on the reverse direction: a link loses `duplex_cost` bytes per byte of load of the reverse link. The model is
 evaluated with a damped load of the reverse direction until the capacities settle.
 
-Repeated programs run the same sets of copies again and again, so the rates of each set are kept in a table.
+Repeated programs, and many graphs on one tree, run the same sets of copies again and again, so the rates and
+bottlenecks of each set are kept in a table. They depend on the set only: its copies are sorted before.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from numpy.typing import NDArray
 
 from fabricast.pcie.engines.kernels.links import Links
 from fabricast.pcie.models.kernels.back_pressure import back_pressure
-from fabricast.pcie.models.kernels.bottlenecks import BY_INPUT_PORT, Waits, record_bottlenecks
+from fabricast.pcie.models.kernels.bottlenecks import BY_INPUT_PORT, find_bottlenecks
 from fabricast.pcie.models.kernels.models import Network, find_users
 from fabricast.pcie.models.kernels.working_memory import Memory
 from fabricast.runtime.compilation import allocation_free
@@ -28,13 +29,27 @@ _MOST_ROUNDS, _SETTLED = 12, 1e-6
 _UNLIMITED = 1000.0
 #: Number of places in which the rates of a set of copies may be kept.
 _PLACES = 8
+#: Last word of a kept set: its rates are known, or its rates and bottlenecks.
+_RATES, _BOTTLENECKS = 1, 2
+
+
+class KnownSets(NamedTuple):
+    """Rates and bottlenecks of sets of copies that were computed before.
+
+    The first axis is the place of a set: its copies as bits followed by a mark in `keys`, whose last row is working
+    memory; rate relative to the reference rate, link and cause of each copy in ascending order of bits.
+    """
+
+    keys: NDArray[np.uint64]
+    rho: NDArray[np.float64]
+    limiting: NDArray[np.int32]
+    cause: NDArray[np.int32]
 
 
 class Ports(NamedTuple):
     """Arrays of the port model: network, reference rate in bytes/s, packets, working memory and known sets.
 
-    The first axis of `keys` and `rates` is the place of a set: its copies as bits followed by a mark, and the rate of
-    each copy. The last row of `keys` is working memory. The pair of each copy in `memory` is its number.
+    The pair of each copy in `memory` is its number. Copies with equal `bit` have the same route.
     """
 
     network: Network
@@ -43,8 +58,8 @@ class Ports(NamedTuple):
     piece_cost: float
     memory: Memory
     load: NDArray[np.float64]
-    keys: NDArray[np.uint64]
-    rates: NDArray[np.float64]
+    bit: NDArray[np.int64]
+    sets: KnownSets
 
 
 @allocation_free
@@ -76,11 +91,9 @@ def _has_reverse_traffic(links: Links, memory: Memory) -> bool:
 
 
 @allocation_free
-def _port_rates(acting: NDArray[np.int64], count: int, links: Links, ports: Ports) -> None:
+def _port_rates(count: int, links: Links, ports: Ports) -> None:
     """Compute the rates of the running copies in `memory.copies.rho`, relative to the reference rate."""
     memory = ports.memory
-    for place in range(count):
-        memory.copies.active[place] = acting[place]
     find_users(count, ports.network, True, memory)
     weight = 1.0 / (1.0 + links.duplex_cost)
     ports.load[:] = 0.0
@@ -93,66 +106,92 @@ def _port_rates(acting: NDArray[np.int64], count: int, links: Links, ports: Port
         for link in range(links.capacity.size):
             ports.load[link] *= 1.0 - weight
         for place in range(count):
-            flow = acting[place]
+            flow = memory.copies.active[place]
             for hop in range(links.offset[flow], links.offset[flow + 1]):
                 ports.load[links.link[hop]] += weight * memory.copies.rho[flow]
 
 
 @allocation_free
-def _place_of_set(acting: NDArray[np.int64], count: int, ports: Ports) -> int:
-    """Return the place of the set of running copies, or the place to keep it; its last word marks a kept set.
+def _sort_copies(acting: NDArray[np.int64], count: int, ports: Ports) -> None:
+    """Fill the running copies of the working memory in ascending order of their bits."""
+    active = ports.memory.copies.active
+    for place in range(count):
+        flow, before = acting[place], place
+        while before > 0 and ports.bit[active[before - 1]] > ports.bit[flow]:
+            active[before] = active[before - 1]
+            before -= 1
+        active[before] = flow
+
+
+@allocation_free
+def _place_of_set(count: int, ports: Ports) -> int:
+    """Return the place of the set of running copies, or the place to keep it; -1 if it cannot be kept.
 
     The set is stored there as bits unless it is kept already.
     """
-    words = ports.keys.shape[1] - 1
-    size = ports.keys.shape[0] - 1
+    keys = ports.sets.keys
+    words, size = keys.shape[1] - 1, keys.shape[0] - 1
+    if count > ports.sets.rho.shape[1]:
+        return -1
     for word in range(words):
-        ports.keys[size, word] = 0
+        keys[size, word] = 0
     for place in range(count):
-        ports.keys[size, acting[place] >> 6] |= np.uint64(1) << np.uint64(acting[place] & 63)
+        bit = ports.bit[ports.memory.copies.active[place]]
+        if place > 0 and bit == ports.bit[ports.memory.copies.active[place - 1]]:
+            return -1
+        keys[size, bit >> 6] |= np.uint64(1) << np.uint64(bit & 63)
     mixed = np.uint64(1469598103934665603)
     for word in range(words):
-        mixed = (mixed ^ ports.keys[size, word]) * np.uint64(1099511628211)
-        mixed ^= mixed >> np.uint64(29)
+        # Every bit of a word affects the low bits, which select the place.
+        mixed = (mixed ^ keys[size, word]) * np.uint64(18397679294719823053)
+        mixed ^= mixed >> np.uint64(33)
+        mixed *= np.uint64(14181476777654086739)
+        mixed ^= mixed >> np.uint64(33)
     first = np.int64(mixed % np.uint64(size))
     slot = first
     for step in range(_PLACES):
         slot = (first + step) % size
-        same = ports.keys[slot, words] == 1
+        same = keys[slot, words] > 0
         for word in range(words):
-            same = same and ports.keys[slot, word] == ports.keys[size, word]
+            same = same and keys[slot, word] == keys[size, word]
         if same:
             return slot
-        if ports.keys[slot, words] == 0:
+        if keys[slot, words] == 0:
             break
     else:
         slot = first
     for word in range(words):
-        ports.keys[slot, word] = ports.keys[size, word]
-    ports.keys[slot, words] = 0
+        keys[slot, word] = keys[size, word]
+    keys[slot, words] = 0
     return slot
 
 
 @allocation_free
-def shared_rates(acting: NDArray[np.int64], count: int, links: Links, ports: Ports, rate: NDArray[np.float64]) -> None:
-    """Fill the rates of the running copies in bytes/s.
-
-    The table provides the rates of known sets. A table with a single place is not used.
-    """
-    is_kept = ports.keys.shape[0] > 1
-    slot = _place_of_set(acting, count, ports) if is_kept else 0
-    words = ports.keys.shape[1] - 1
-    if not is_kept or ports.keys[slot, words] == 0:
-        _port_rates(acting, count, links, ports)
+def shared_rates(
+    acting: NDArray[np.int64], count: int, links: Links, ports: Ports, explains: bool, rate: NDArray[np.float64]
+) -> None:
+    """Fill the rates of the running copies in bytes/s and, if `explains`, their bottlenecks in the working memory."""
+    copies, sets = ports.memory.copies, ports.sets
+    _sort_copies(acting, count, ports)
+    slot = _place_of_set(count, ports)
+    mark = sets.keys.shape[1] - 1
+    needed = _BOTTLENECKS if explains else _RATES
+    if slot >= 0 and sets.keys[slot, mark] >= needed:
         for place in range(count):
-            ports.rates[slot, acting[place]] = ports.memory.copies.rho[acting[place]] * ports.bytes_per_s
-        if is_kept:
-            ports.keys[slot, words] = 1
+            flow = copies.active[place]
+            rate[flow] = sets.rho[slot, place] * ports.bytes_per_s
+            copies.limiting[flow] = sets.limiting[slot, place]
+            copies.cause[flow] = sets.cause[slot, place]
+        return
+    _port_rates(count, links, ports)
+    if explains:
+        find_bottlenecks(count, BY_INPUT_PORT, 0.0, ports.network, ports.memory)
     for place in range(count):
-        rate[acting[place]] = ports.rates[slot, acting[place]]
-
-
-@allocation_free
-def record_waits(count: int, step: float, links: Links, ports: Ports, waits: Waits) -> None:
-    """Add the duration of an interval to the link at which each running copy waits; after `port_rates`."""
-    record_bottlenecks(count, step, BY_INPUT_PORT, 0.0, ports.network, ports.memory, waits)
+        flow = copies.active[place]
+        rate[flow] = copies.rho[flow] * ports.bytes_per_s
+        if slot >= 0:
+            sets.rho[slot, place] = copies.rho[flow]
+            sets.limiting[slot, place] = copies.limiting[flow]
+            sets.cause[slot, place] = copies.cause[flow]
+    if slot >= 0:
+        sets.keys[slot, mark] = needed

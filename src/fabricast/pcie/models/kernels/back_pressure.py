@@ -65,6 +65,26 @@ def _share_link(link, asking, memory):
 
 
 @allocation_free(forceinline=True)
+def _push_single(link, backlog, piece_payload, piece_cost, memory):
+    """Push the packets of the only user of a link forward: `_push_forward` without arbitration."""
+    entry = memory.users.entry[link, 0]
+    rate = backlog if entry < 0 else memory.flows.rate[entry, memory.users.place[link, 0]]
+    pieces = memory.users.in_pieces[link, 0] == 1
+    packets = rate / piece_payload if pieces else rate
+    payload = rate / packets
+    cost = (rate * piece_cost if pieces else rate) / packets
+    share = min(rate, max(memory.links.capacity[link], 0.0) / cost * payload)
+    share = min(share, max(memory.links.limit[link], 0.0))
+    memory.groups.port[0] = entry
+    memory.users.group[link, 0] = 0
+    memory.flows.demand[link, 0] = rate
+    memory.flows.payload[link, 0] = payload
+    memory.flows.cost[link, 0] = cost
+    memory.flows.rate[link, 0] = share
+    memory.links.group_count[link] = 1
+
+
+@allocation_free(forceinline=True)
 def _push_forward(link, backlog, piece_payload, piece_cost, memory):
     """Arbitrate a link among the packets that arrive at it; fill the rates behind it."""
     count = 0
@@ -143,7 +163,9 @@ def back_pressure(active_count, link_count, piece_payload, piece_cost, memory):
         backlog = max(backlog, memory.links.capacity[link])
     for rounds in range(_MOST_ROUNDS):
         for link in range(link_count):
-            if memory.links.user_count[link] > 0:
+            if memory.links.user_count[link] == 1:
+                _push_single(link, backlog, piece_payload, piece_cost, memory)
+            elif memory.links.user_count[link] > 1:
                 _push_forward(link, backlog, piece_payload, piece_cost, memory)
         change = 0.0
         for link in range(link_count - 1, -1, -1):

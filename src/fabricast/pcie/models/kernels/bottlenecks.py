@@ -207,8 +207,8 @@ def _find_causes(active_count, diverging, network, memory):
 
 
 @allocation_free
-def record_bottlenecks(active_count, step, sharing, tau, network, memory, waits):
-    """Add the time of a phase to the link of its route at which each copy waits."""
+def find_bottlenecks(active_count, sharing, tau, network, memory):
+    """Find the link of its route at which each running copy waits, and the cause of the wait; -1 for none."""
     for a in range(active_count):
         memory.copies.limiting[np.uint32(memory.copies.active[a])] = -1
         memory.copies.cause[np.uint32(memory.copies.active[a])] = -1
@@ -221,6 +221,13 @@ def record_bottlenecks(active_count, step, sharing, tau, network, memory, waits)
         c = np.uint32(memory.copies.active[a])
         if memory.copies.limiting[c] < 0:
             memory.copies.limiting[c] = _fullest(c, network, memory)
+
+
+@allocation_free
+def add_waits(active_count, step, memory, waits):
+    """Add the time of a phase to the link at which each copy waits."""
+    for a in range(active_count):
+        c = np.uint32(memory.copies.active[a])
         link = np.uint32(memory.copies.limiting[c])
         if memory.copies.cause[c] >= 0:
             if waits.blocked_s[c, link] == 0.0:

@@ -11,7 +11,8 @@ from fabricast.pcie.models.kernels.bottlenecks import (
     BY_COPY,
     BY_INPUT_PORT,
     Waits,
-    record_bottlenecks,
+    add_waits,
+    find_bottlenecks,
     store_bottlenecks,
 )
 from fabricast.pcie.models.kernels.congestion import congestion_factors
@@ -320,7 +321,8 @@ def evaluate_graphs(first_graph, last_graph, graphs, network, rule, results):
             phase += 1
             if explained:
                 lasting = step if step < np.inf else 1.0
-                record_bottlenecks(active_count, lasting, sharing, rule.tau, network, memory, waits)
+                find_bottlenecks(active_count, sharing, rule.tau, network, memory)
+                add_waits(active_count, lasting, memory, waits)
             if rule.first_phase_only:
                 break
             if step == np.inf:
