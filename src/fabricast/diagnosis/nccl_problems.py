@@ -8,6 +8,7 @@ from fabricast.diagnosis.known_problem import KnownProblem, first_match
 CARD_FAILED = "an operation of the network card failed"
 OFI_REFUSED = "the OFI plugin refuses EFA, since libfabric does not reach the memory of GPUs"
 OFI_FAILED = "libfabric cannot open its device or an endpoint"
+UNFINISHED = "a collective operation did not end in time"
 NO_VERBS = "NCCL finds no InfiniBand or RoCE card and uses TCP"
 
 _TOO_MANY_PEERS = "a process uses more GPUs with direct copies than CUDA permits (8 peers of a GPU)"
@@ -245,7 +246,7 @@ _KNOWN = (
     KnownProblem(
         r"Watchdog caught collective operation timeout|Timeout at NCCL work|Some NCCL operations have failed"
         r"|watchdog got stuck",
-        "a collective operation did not end in time",
+        UNFINISHED,
         "one rank did not call it or ended: compare the last operation of all ranks (TORCH_NCCL_TRACE_BUFFER_SIZE); a "
         "longer timeout only helps where a rank is slow",
         is_consequence=True,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
@@ -12,7 +13,7 @@ from fabricast.core.number_text import duration_text, size_text
 from fabricast.core.short_text import listed
 from fabricast.diagnosis.answers import Answers
 from fabricast.diagnosis.messages import each_way
-from fabricast.diagnosis.weights import ACCESS, MINOR, SYMPTOM
+from fabricast.diagnosis.weights import ACCESS, FIRST, MINOR, SYMPTOM
 
 #: Size in bytes from which a test reaches the rate of a port.
 _LARGE = 2.0**16
@@ -28,6 +29,8 @@ _OVER_TCP = (
 #: Program whose messages always pass through a network card.
 _OVER_CARDS = "perftest"
 _BYTES_PER_GBIT = 1.25e8
+#: Messages of NCCL that an unusable address explains.
+_OF_ADDRESS = re.compile(r"ibv_modify_qp|GID|status=12|vendor[ _]err[ =]129|retry exceeded")
 #: Rates of Ethernet in Gbit/s, and those of one stream of TCP that a processor limits.
 _ETHERNET, _ONE_STREAM = (1, 2.5, 5, 10, 25, 40, 50, 100, 200), (15, 45)
 _MOST_NAMES = 4
@@ -156,7 +159,8 @@ def compare_tcp_with_interfaces(facts: Facts, answers: Answers) -> None:
 
 
 def unusable_addresses(facts: Facts) -> Iterator[Finding]:
-    """Yield a setting that chooses an address of RoCE ports that other hosts cannot reach."""
+    """Yield a setting that chooses an address of RoCE ports that other hosts cannot reach, and ports without one."""
+    yield from _ports_without_address(facts)
     for run in facts.of(Quantity.NCCL_RUN):
         index = run.value.environment.get("NCCL_IB_GID_INDEX")
         cards = run.value.environment.get("NCCL_IB_HCA", "").lstrip("=").split(",")
@@ -166,20 +170,45 @@ def unusable_addresses(facts: Facts) -> Iterator[Finding]:
             if any(fact.subject[0].startswith(card.split(":")[0]) for card in cards)
         ]
         bad = [fact for fact in used if fact.subject[1] == index and fact.value]
-        if bad:
-            port = bad[0].subject[0]
-            good = [fact.subject[1] for fact in facts.of(Quantity.GID) if fact.subject[0] == port and not fact.value]
-            text = f"NCCL_IB_GID_INDEX={index} selects an address of {port} that is {bad[0].value}"
-            remedy = (
-                f"NCCL_IB_GID_INDEX={good[-1]}"
-                if good
-                else "configure an IPv4 address of the port; 'show_gids' lists its index"
+        if index is None or not used or (not bad and any(fact.subject[1] == index for fact in used)):
+            continue
+        first = [*bad, *used][0]
+        port = first.subject[0]
+        of_port = [fact for fact in facts.of(Quantity.GID) if fact.subject[0] == port and fact.host == first.host]
+        good = [fact.subject[1] for fact in of_port if not fact.value]
+        text = f"NCCL_IB_GID_INDEX={index} selects an address of {port} that is {first.value}"
+        if not bad:
+            text = f"NCCL_IB_GID_INDEX={index} selects no address of {port}, whose indexes are "
+            text += f"{of_port[0].subject[1]} to {of_port[-1].subject[1]}"
+        remedy = (
+            f"NCCL_IB_GID_INDEX={good[-1]}"
+            if good
+            else "configure an IPv4 address of the port; 'show_gids' lists its index"
+        )
+        # RoCE v1 and link-local addresses serve hosts of one subnet.
+        has_failed = any(facts.of(Quantity.NCCL_PROBLEM)) or any(facts.of(Quantity.CAUSE))
+        weight = ACCESS + 0.2 if has_failed else MINOR
+        if any(_OF_ADDRESS.search(message) for message in facts.values(Quantity.NCCL_PROBLEM)):
+            # It explains the message.
+            weight = FIRST - 0.005
+        yield Finding("unusable_address", text, remedy, weight, origin=str(first.place))
+        return
+
+
+def _ports_without_address(facts: Facts) -> Iterator[Finding]:
+    """Yield ports without an address that other hosts can reach, where the same port of other hosts has one."""
+    ports: dict[tuple[str, str], dict[str, list[Fact]]] = {}
+    for fact in facts.of(Quantity.GID):
+        ports.setdefault((fact.place.path, fact.subject[0]), {}).setdefault(fact.host, []).append(fact)
+    for (_, port), hosts in ports.items():
+        lacking = {host: found[0] for host, found in hosts.items() if all(fact.value for fact in found)}
+        others = len(hosts) - len(lacking)
+        for host, fact in lacking.items() if others > len(lacking) else ():
+            text = (
+                f"{host} {port} has no RoCE v2 address that other hosts can reach, on {others} other hosts it has one"
             )
-            # RoCE v1 and link-local addresses serve hosts of one subnet.
-            has_failed = any(facts.of(Quantity.NCCL_PROBLEM)) or any(facts.of(Quantity.CAUSE))
-            weight = ACCESS + 0.2 if has_failed else MINOR
-            yield Finding("unusable_address", text, remedy, weight, origin=str(bad[0].place))
-            return
+            remedy = "configure the IPv4 address of this port as on the other hosts ('ip -brief address')"
+            yield Finding("network_port", text, remedy, ACCESS, origin=str(fact.place), host=host, device=port)
 
 
 def unequal_packets(facts: Facts) -> Iterator[Finding]:

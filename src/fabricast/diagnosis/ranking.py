@@ -10,8 +10,9 @@ from fabricast.collectives.diagnosis import Cause
 from fabricast.core.findings import Finding
 from fabricast.core.short_text import listed
 from fabricast.core.warnings import WarningCode
+from fabricast.diagnosis.nccl_problems import UNFINISHED
 from fabricast.diagnosis.topology import ADDRESS, PORT_ABOVE
-from fabricast.diagnosis.weights import ACCESS, CONTRADICTION, SYMPTOM
+from fabricast.diagnosis.weights import ACCESS, CONTRADICTION, FIRST, SYMPTOM
 
 #: Causes that state one fact, the most certain one first.
 _SAME_FACT = (
@@ -19,6 +20,9 @@ _SAME_FACT = (
     (WarningCode.SLOW_ENDPOINT, "below_public_machines", WarningCode.SLOW_COPIES, WarningCode.IMPLAUSIBLE_RATE),
     ("network_in_host", Cause.HOST_MEMORY_RATE),
 )
+#: Causes from the reports of several ranks, and states of devices after which no operation ends.
+_OF_RANKS = ("waiting_ranks", "silent_ranks", "all_ranks_wait")
+_STOPPED = ("fallen off the bus", "IO_PAGE_FAULT")
 _MOST_NAMES = 8
 _OF_BOARD = "several at once: check bifurcation and PCIe generation in the BIOS, and the slots that the board shares"
 #: Causes about devices, which may have the same address on several hosts.
@@ -77,6 +81,12 @@ def _explained(findings: Sequence[Finding]) -> list[Finding]:
     if any(finding.cause in ("nccl_error", "mpi_error") for finding in findings):
         # The run failed: it does not hang, and its transport is no reason.
         findings = [one for one in findings if one.cause not in ("stopped", "no_direct_copies")]
+    if any(finding.cause in _OF_RANKS for finding in findings):
+        # The reports of all ranks name more than each of them.
+        findings = [one for one in findings if UNFINISHED not in one.text]
+    if any(FIRST - 1 < finding.gain < FIRST for finding in findings):
+        # The run failed after a device stopped, which the messages of its ranks do not state.
+        findings = [replace(one, gain=FIRST - 0.001) if _has_stopped(one) else one for one in findings]
     if any(finding.cause != "stopped" and finding.gain >= ACCESS for finding in findings):
         # What a file states may be why the run stopped.
         findings = [replace(one, gain=SYMPTOM) if one.cause == "stopped" else one for one in findings]
@@ -97,6 +107,11 @@ def _explained(findings: Sequence[Finding]) -> list[Finding]:
         "below_public_machines",
     )
     return [replace(one, gain=SYMPTOM) if one.cause in slow else one for one in findings]
+
+
+def _has_stopped(finding: Finding) -> bool:
+    """Return whether a fault of a device ends the operations of a run: others may be older than the run."""
+    return finding.cause == "gpu_errors" and any(words in finding.text for words in _STOPPED)
 
 
 def _with_leading_states(findings: Sequence[Finding]) -> list[Finding]:

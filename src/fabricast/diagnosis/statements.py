@@ -115,6 +115,17 @@ _CAUSES = {
         FIRST - 0.005,
         "read the logs of both ranks before the timeout; TORCH_NCCL_TRACE_BUFFER_SIZE records the last operations",
     ),
+    "silent_ranks": (
+        FIRST - 0.45,
+        "read the log of that rank and the kernel log of its host ('dmesg': Xid, out of memory) before the timeout",
+    ),
+    "all_ranks_wait": (
+        FIRST - 0.45,
+        (
+            "on one host, test with NCCL_P2P_DISABLE=1, and look for IO_PAGE_FAULT and Xid in 'dmesg' (IOMMU, access "
+            "control); between hosts, check the network with nccl-tests"
+        ),
+    ),
     "locked_memory": (
         ACCESS,
         "ulimit -l unlimited: /etc/security/limits.conf (memlock), in containers --ulimit memlock=-1",
@@ -211,7 +222,6 @@ def nccl_problems(facts: Facts) -> Iterator[Finding]:
         found.setdefault("" if problem is None else problem.meaning, (problem, fact))
     found = {meaning: (_as_warning(one, fact, facts), fact) for meaning, (one, fact) in found.items()}
     failures = [one for one, _ in found.values() if one is not None and one.is_failure]
-    causes = [one for one in failures if not one.is_consequence]
     for number, (problem, fact) in enumerate(found.values(), start=1):
         quoted = shortened(fact.value, _MOST_QUOTED)
         if problem is None:
@@ -222,8 +232,7 @@ def nccl_problems(facts: Facts) -> Iterator[Finding]:
         weight = ACCESS
         if problem.is_failure:
             # The first message of a log is the cause of those after it; consequences follow.
-            is_later = problem.is_consequence and bool(causes)
-            weight = FIRST - number / 100 - 0.5 * is_later
+            weight = FIRST - number / 100 - 0.5 * problem.is_consequence
         cause = "nccl_error" if problem.is_failure else "nccl_warning"
         host = f" ({fact.subject[0]})" if fact.subject else ""
         yield Finding(cause, f'{problem.meaning}{host}: "{quoted}"', problem.remedy, weight, origin=str(fact.place))
@@ -295,9 +304,17 @@ def _gpu_state(block: Block, value: str, same: list[Fact]) -> Finding:
 
 
 def card_states(facts: Facts) -> Iterator[Finding]:
-    """Yield ports of network cards that are down or slow."""
-    for fact in [*facts.of(Quantity.CARD_STATE), *slow_ports(facts)]:
+    """Yield ports of network cards that are down or slow; those that are so on all hosts of a file come last."""
+    states = [*facts.of(Quantity.CARD_STATE), *slow_ports(facts)]
+    hosts = {(fact.place.path, fact.host) for fact in facts.of(Quantity.PORT)}
+    of_file = Counter(path for path, _ in hosts)
+    equal = Counter((fact.place.path, fact.subject, fact.value) for fact in states)
+    for fact in states:
         is_down = fact.value.startswith("is ")
+        is_of_all = equal[fact.place.path, fact.subject, fact.value] >= max(of_file[fact.place.path], 2)
+        if is_of_all and "Disabled" in fact.value:
+            # A setting of all hosts.
+            continue
         remedy = next((text for word, text in _AFTER_CARDS.items() if word in fact.value), _AFTER_CABLES)
         if is_down and remedy == _AFTER_CABLES:
             remedy += "; a port that no job should use may stay down"
@@ -305,7 +322,7 @@ def card_states(facts: Facts) -> Iterator[Finding]:
             "network_port",
             f"{_start(fact)}{fact.subject[0]} {fact.value}",
             remedy,
-            ACCESS if is_down else LINK,
+            MINOR if is_of_all else ACCESS if is_down else LINK,
             origin=str(fact.place),
             host=fact.host,
             device=fact.subject[0],

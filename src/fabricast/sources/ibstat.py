@@ -152,8 +152,9 @@ def _states(text: Text, ports: list[_Port]) -> Iterator[Fact]:
         if port.is_active:
             continue
         layer, physical = port.fields.get("Link layer", ""), port.fields.get("Physical state", "")
-        is_unused = physical == "Disabled" and layer == "Ethernet" and any(one.is_active for one in ports)
-        if is_unused and not port.has_rate:
+        # Nodes with InfiniBand have Ethernet for other purposes; 'rdma link' states Ethernet only.
+        is_unused = physical == "Disabled" and layer == "Ethernet" and any(_is_main(one, port) for one in ports)
+        if is_unused:
             note = f"{port.name} is Down and disabled, as unused ports of Ethernet are"
             yield text.fact(Quantity.NOTE, note, port.line, "ibstat")
         elif physical == "Disabled" and _has_active_sibling(port, ports):
@@ -162,6 +163,11 @@ def _states(text: Text, ports: list[_Port]) -> Iterator[Fact]:
         else:
             state = f"is {port.fields['State']}{f' ({physical})' if physical else ''}"
             yield text.fact(Quantity.CARD_STATE, state, port.line, "ibstat", subject=(port.name,))
+
+
+def _is_main(one: _Port, port: _Port) -> bool:
+    """Return whether an active port shows that a disabled port of Ethernet is not the one of the jobs."""
+    return one.is_active and (not port.has_rate or one.fields.get("Link layer") == "InfiniBand")
 
 
 def _firmware(text: Text) -> Iterator[Fact]:

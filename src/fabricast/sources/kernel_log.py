@@ -178,6 +178,7 @@ _MANY = 5
 _MANY_CORRECTED = 100
 #: Errors of programs, which say nothing about the machine.
 _OFF_THE_BUS = 79
+_RECOVERY = 154
 _OF_PROGRAMS = (13, 31, 32, 43, 45, 68, 69)
 _LONGEST_NOTE = 100
 #: Number of losses of a link since the start of the kernel that no restart of hosts and switches explains.
@@ -441,6 +442,7 @@ def _gpu_error(text: Text, device: str, code: int, words: str, line: int) -> Fac
     if code in _XIDS:
         return _fact(text, device, f"{_XIDS[code]} (Xid {code})", line)
     kind = "an error of a program" if code in _OF_PROGRAMS else "whose meaning is not known here"
+    kind = "the recovery that the GPU needs after its error" if code == _RECOVERY else kind
     note = f"{device}: Xid {code}, {kind}: {words[:_LONGEST_NOTE]}"
     return text.fact(Quantity.NOTE, note, line, "dmesg")
 

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from fabricast.core.facts import Content, Fact, Quantity
 from fabricast.nccl.records import HostStatements, LoggedChoice, NcclLog
 from fabricast.nccl.system import PathType
+from fabricast.sources.pytorch_watchdog import stopped_ranks
 from fabricast.sources.text import Format, Reading, Text
 
 #: Before 2.4, lines do not name NCCL: "node1:7:9 [0] include/socket.h:360 WARN Call to connect failed".
@@ -93,18 +94,6 @@ _ENV = re.compile(r"(NCCL_\w+) set (?:by environment )?to (\S+?)\.?$")
 _BARE_ENV = "set by environment to"
 _FALLBACK = re.compile(r"Could not find a path for pattern (\d{1,15})")
 _DISABLED = re.compile(r"P2P is disabled between (?:NVLINK )?connected GPUs (\d{1,15}) and (\d{1,15})")
-#: Rank, process group and operation of PyTorch's watchdog.
-_WATCHDOG = re.compile(
-    r"\[Rank (\d{1,6})\]\s?(?:\[?PG (?:ID |GUID )?([^\s\]]{1,40})[^\n]{0,80}?)?\s?Watchdog caught[^\n]{0,80}?"
-    r"SeqNum=(\d{1,12})"
-)
-#: Process group and rank of PyTorch, the operation at which it waits (not in all messages), and its last one.
-_LAST_WORK = re.compile(
-    r"\[PG (?:ID \S{1,40} PG )?(?:ID |GUID )?([^\s\]]{1,80}) Rank (\d{1,6})\]"
-    r"(?:[^\n]{0,120}? at (?:NCCL )?work(?: sequence id)?: (\d{1,12}))?[^\n]{0,240}?"
-    r"[Ll]ast enqueued (?:NCCL )?work: (-?\d{1,12})"
-)
-_RANK_OF_JOB = re.compile(r"\[rank(\d{1,6})\]:")
 _UNEXPLAINED = re.compile(r"failure \S{1,80}:\d{1,6}$")
 #: Last of the retries that NCCL states as information.
 _LAST_RETRY = re.compile(r"((?:connect|socket\w{1,40}).{0,80}, retrying \((\d{1,4})/\2\))")
@@ -364,64 +353,13 @@ def _problems(text: Text) -> Iterator[Fact]:
             yield text.fact(Quantity.NCCL_PROBLEM, message[:_LONGEST_PROBLEM], number, "NCCL", subject=subject)
 
 
-def _waiting_ranks(text: Text) -> Iterator[Fact]:
-    """Yield the cause that ranks of PyTorch wait at different operations of one process group."""
-    waits: dict[str, dict[int, tuple[int, int]]] = {}
-    for number, line in text.lines(lambda line: "Watchdog caught" in line):
-        if "Watchdog caught" in line and (match := _WATCHDOG.search(line)) is not None:
-            group = waits.setdefault(match[2] or "", {})
-            group[int(match[1])] = min(group.get(int(match[1]), (1 << 62, 0)), (int(match[3]), number))
-    for group in waits.values():
-        low, high = (choose((*found, rank) for rank, found in group.items()) for choose in (min, max))
-        if low[0] < high[0]:
-            words = (
-                f"rank {low[2]} waits at operation {low[0]:,}, rank {high[2]} at {high[0]:,} (SeqNum): one of them "
-                "stopped, or left out a call"
-            )
-            yield text.fact(Quantity.CAUSE, words, low[1], "NCCL", subject=("waiting_ranks",))
-            return
-
-
-def _late_ranks(text: Text) -> Iterator[Fact]:
-    """Yield the note that a rank of PyTorch states an earlier last operation than that at which others wait."""
-    waits: dict[str, tuple[int, int]] = {}
-    waiting_ranks: set[int] = set()
-    last: dict[str, dict[int, tuple[int, int]]] = {}
-    for number, line in text.lines(lambda line: "ast enqueued" in line):
-        if (match := _LAST_WORK.search(line)) is None:
-            continue
-        # Groups number their ranks themselves; the prefix of a line names the rank of the job.
-        prefix = _RANK_OF_JOB.search(line)
-        group, rank, work = match[1], int(prefix[1] if prefix is not None else match[2]), int(match[4])
-        last.setdefault(group, {}).setdefault(rank, (work, number))
-        # A rank waits at an operation that it enqueued itself.
-        if match[3] is not None and int(match[3]) <= work:
-            waits[group] = min(waits.get(group, (1 << 62, 0)), (int(match[3]), rank))
-            waiting_ranks.add(rank)
-    for group, (operation, waiting) in waits.items():
-        # A rank that waits in another group is delayed by that one.
-        late = {
-            rank: found for rank, found in last[group].items() if found[0] < operation and rank not in waiting_ranks
-        }
-        if late:
-            rank = min(late)
-            count = f" ({len(late)} ranks in all)" if len(late) > 1 else ""
-            words = (
-                f"rank {waiting} waits at operation {operation:,}, and rank {rank}{count} states {late[rank][0]:,} as "
-                f"its last one (process group {group}): look at the program of rank {rank} first"
-            )
-            yield text.fact(Quantity.NOTE, words, late[rank][1], "PyTorch")
-            return
-
-
 def _read(text: Text) -> Iterator[Reading]:
     log = _log(text)
     first = next((number for number, line in text.lines(lambda line: "NCCL" in line) if _INFO.search(line)), 0)
     facts = [
         text.fact(Quantity.NCCL_RUN, log, first or log.lines.get("version", 0), "NCCL"),
         *_problems(text),
-        *_waiting_ranks(text),
-        *_late_ranks(text),
+        *stopped_ranks(text, log.ranks),
         *_without_effect(text),
     ]
     yield Reading(facts, line=first, text=str(log))

@@ -416,15 +416,23 @@ def _of_lines(text: Text) -> Iterator[Fact]:
     for number, one in links.items():
         yield _fact(text, Quantity.NVLINKS, sum(one.values()), lines.get(number, 0), places[number])
     yield from _inactive_links(text, links, lines, tables or names)
-    boards = [number for number, found in (tables or names).items() if _ALWAYS_LINKED.search(found[1]) is not None]
+    linked = _always_linked(text, tables or names)
     for number, line_number in dark.items():
-        # A machine with one such GPU may be virtual, and bridges connect some cards only.
-        if len(boards) > 1 and number in boards and "MIG" not in text.raw:
+        if number in linked:
             state = "all its NVLinks are inactive"
             yield _fact(text, Quantity.GPU_STATE, state, line_number, _named(number, tables or names))
         else:
             note = f"GPU {number}: all its NVLinks are inactive, as in a virtual machine or without a bridge"
             yield text.fact(Quantity.NOTE, note, line_number, "nvidia-smi")
+
+
+def _always_linked(text: Text, gpus: dict[int, tuple[int, str, str]]) -> list[int]:
+    """Return the GPUs whose boards always connect the NVLinks.
+
+    A machine with one such GPU may be virtual, bridges connect some cards only, and instances (MIG) have no links.
+    """
+    boards = [number for number, found in gpus.items() if _ALWAYS_LINKED.search(found[1]) is not None]
+    return boards if len(boards) > 1 and "MIG" not in text.raw else []
 
 
 def _models_of_pytorch(text: Text) -> Iterator[tuple[int, int, str]]:
@@ -451,6 +459,7 @@ def _inactive_links(
     A list may be cut, so that only links that it states as inactive count.
     """
     most = max((sum(one.values()) for one in links.values()), default=0)
+    linked = _always_linked(text, gpus)
     for number, one in links.items():
         inactive = [str(link) for link, is_active in one.items() if not is_active]
         if not inactive:
@@ -458,7 +467,8 @@ def _inactive_links(
         which = f"NVLink{'s' if len(inactive) > 1 else ''} {', '.join(inactive)}"
         which = f"all {len(one)} NVLinks" if len(inactive) == len(one) > 1 else which
         words = f"{which} inactive, {sum(one.values())} of {len(one)} links work"
-        if sum(one.values()) < most or "SXM" in gpus[number][1]:
+        is_dark = number in linked and len(inactive) == len(one) > 1
+        if sum(one.values()) < most or "SXM" in gpus[number][1] or is_dark:
             state = f"{words}, on other GPUs {most}" if sum(one.values()) < most else words
             yield _fact(text, Quantity.GPU_STATE, state, lines[number], _named(number, gpus))
         else:

@@ -65,15 +65,21 @@ def _of_link(text: Text) -> Iterator[Fact]:
     best = max((name for name in names if name in _SPEEDS), key=_SPEEDS.index, default="")
     now = next((name for name in reversed(_SPEEDS) if speed[0].removeprefix("IB-").startswith(name)), "")
     state, physical = fields.get("State", nothing), fields.get("Physical state", nothing)[0]
+    advice = fields.get("Recommendation", nothing)
+    is_healthy = not advice[0] or advice[0].startswith(_HEALTHY)
     if state[0] not in ("Active", "N/A", ""):
         words = f"is {state[0]}{f' ({physical})' if physical else ''}"
         yield text.fact(Quantity.CARD_STATE, words, state[1], _PROGRAM, subject=("a port",))
     elif now and best and _SPEEDS.index(now) < _SPEEDS.index(best):
         words = f"runs at {now}, {best} is enabled"
         yield text.fact(Quantity.CARD_STATE, words, speed[1], _PROGRAM, subject=("a port",))
-    advice = fields.get("Recommendation", nothing)
-    if advice[0] and not advice[0].startswith(_HEALTHY):
-        yield text.fact(Quantity.NOTE, f'mlxlink recommends: "{advice[0]}"', advice[1], _PROGRAM)
+    elif not is_healthy and state[0] == "Active":
+        rate = fields.get("Effective Physical BER", nothing)[0]
+        words = f'works with a fault: "{advice[0]}"{f", bit error rate {rate}" if rate else ""}'
+        yield text.fact(Quantity.CARD_STATE, words, advice[1], _PROGRAM, subject=("a port",))
+        return
+    if not is_healthy:
+        yield text.fact(Quantity.NOTE, f'mlxlink states: "{advice[0]}"', advice[1], _PROGRAM)
 
 
 def _of_counters(text: Text) -> Iterator[Fact]:

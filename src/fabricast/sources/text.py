@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -11,24 +11,10 @@ from fabricast.core.errors import InputError
 from fabricast.core.facts import Block, Content, Fact, Kind, Place, Quantity
 from fabricast.inputs.files import decoded
 from fabricast.inputs.log_lines import clean_lines
+from fabricast.sources.host_lines import lines_by_host
 
-#: Lines of pdsh and clush: a host and what it printed. Names without a digit may be words of a program, except in front
-#: of the time of a kernel log.
-_OF_HOST = re.compile(
-    r"((?=[A-Za-z_.-]{0,60}\d)(?!\d{1,9}:)[A-Za-z0-9][\w.-]{0,60}|[A-Za-z][\w.-]{0,60}(?=: \[\s{0,9}\d{1,9}\.\d{6}\]))"
-    r":(?: |(?=\t)|$)(.*)"
-)
-#: Share of the lines that name their host from which a text is of hosts, and length of its first part in characters,
-#: which decides first.
-_OF_HOSTS, _HEAD = 0.5, 1 << 16
 #: Largest text in characters whose clean lines are kept; larger logs are read line by line.
 _LARGEST_KEPT = 16_000_000
-
-
-def _are_of_hosts(lines: Sequence[str]) -> bool:
-    """Return whether most lines name their host."""
-    written = [line for line in lines if line.strip()]
-    return bool(written) and sum(_OF_HOST.match(line) is not None for line in written) >= _OF_HOSTS * len(written)
 
 
 @dataclass(frozen=True)
@@ -78,18 +64,8 @@ class Text:
 
     @cached_property
     def by_host(self) -> dict[str, Text]:
-        """Text of each host, and under an empty name of other lines; no text unless most lines name their host."""
-        if len(self.raw) > _LARGEST_KEPT or not _are_of_hosts(self.raw[:_HEAD].split("\n")):
-            return {}
-        hosts: dict[str, list[tuple[int, str]]] = {"": []}
-        for number, line in enumerate(self.raw.split("\n"), start=1):
-            match = _OF_HOST.match(line)
-            host, words = ("", line) if match is None else (match[1], match[2])
-            hosts.setdefault(host, []).append((number, words))
-        others = sum(bool(line.strip()) for _, line in hosts[""])
-        named = sum(map(len, hosts.values())) - len(hosts[""])
-        if named < _OF_HOSTS * (named + others):
-            return {}
+        """Text of each host, and under an empty name of other lines; no text unless most lines belong to a host."""
+        hosts = lines_by_host(self.raw) if len(self.raw) <= _LARGEST_KEPT else {}
         return {
             host: Text(
                 self.path, "\n".join(line for _, line in lines), numbers=tuple(number for number, _ in lines), host=host

@@ -92,15 +92,18 @@ def _completed(matrix: ClassMatrix, warnings: list[CodedWarning]) -> dict[tuple[
     for one, other in itertools.combinations(range(count), 2):
         if (one, other) in ranks:
             continue
-        # A third device bounds the class from above; without one, the NUMA nodes decide.
-        bounds = [
-            max(ranks[one, third], ranks[third, other])
+        # A third device bounds the class from above, and states it if its own classes differ; without one, the NUMA
+        # nodes decide.
+        thirds = [
+            (ranks[one, third], ranks[third, other])
             for third in range(count)
             if (one, third) in ranks and (third, other) in ranks
         ]
+        bounds = [max(classes) for classes in thirds]
+        is_stated = any(near != far for near, far in thirds)
         nodes = [matrix.numa_nodes[end] if end < len(matrix.numa_nodes) else None for end in (one, other)]
         by_node = _NODE if nodes[0] is not None and nodes[0] == nodes[1] else _SYS
-        ranks[one, other] = ranks[other, one] = min([by_node, *bounds])
+        ranks[one, other] = ranks[other, one] = min(bounds if is_stated else [by_node, *bounds])
         assumed.append(f"{matrix.names[one]}-{matrix.names[other]}")
     if assumed:
         warnings.append(

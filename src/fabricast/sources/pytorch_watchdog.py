@@ -1,0 +1,96 @@
+"""Reports of PyTorch's watchdog: which rank of a job stopped, and whether all ranks wait in one operation."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from fabricast.core.facts import Fact, Quantity
+from fabricast.core.short_text import listed
+from fabricast.sources.text import Text
+
+#: Rank, process group and operation of a report.
+_REPORT = re.compile(
+    r"\[Rank (\d{1,6})\]\s?(?:\[?PG (?:ID |GUID )?([^\s\]]{1,40})[^\n]{0,80}?)?\s?Watchdog caught[^\n]{0,80}?"
+    r"SeqNum=(\d{1,12})"
+)
+#: Process group and rank of PyTorch, the operation at which it waits (not in all messages), and its last one.
+_LAST_WORK = re.compile(
+    r"\[PG (?:ID \S{1,40} PG )?(?:ID |GUID )?([^\s\]]{1,80}) Rank (\d{1,6})\]"
+    r"(?:[^\n]{0,120}? at (?:NCCL )?work(?: sequence id)?: (\d{1,12}))?[^\n]{0,240}?"
+    r"[Ll]ast enqueued (?:NCCL )?work: (-?\d{1,12})"
+)
+_RANK_OF_JOB = re.compile(r"\[rank(\d{1,6})\]:")
+#: Share of the ranks of a group above which one that does not report is an exception, and number of names.
+_MOST, _MOST_NAMES = 0.7, 8
+#: Operation and line of each rank.
+Reports = dict[int, tuple[int, int]]
+
+
+def stopped_ranks(text: Text, ranks: int | None) -> Iterator[Fact]:
+    """Yield what the reports of the ranks of a process group say together; `ranks` is their number, if it is known."""
+    groups: dict[str, Reports] = {}
+    for number, line in text.lines(lambda line: "Watchdog caught" in line):
+        if "Watchdog caught" in line and (match := _REPORT.search(line)) is not None:
+            group = groups.setdefault(match[2] or "", {})
+            group[int(match[1])] = min(group.get(int(match[1]), (1 << 62, 0)), (int(match[3]), number))
+    for group in groups.values():
+        cause = _cause(group, ranks)
+        if cause is not None:
+            kind, words = cause
+            yield text.fact(Quantity.CAUSE, words, min(group.values())[1], "NCCL", subject=(kind,))
+            return
+    yield from _late_ranks(text)
+
+
+def _cause(group: Reports, ranks: int | None) -> tuple[str, str] | None:
+    """Return kind and words of the cause that the reports of a group show."""
+    low, high = (choose((*found, rank) for rank, found in group.items()) for choose in (min, max))
+    if low[0] < high[0]:
+        words = f"rank {low[2]} waits at operation {low[0]:,}, rank {high[2]} at {high[0]:,} (SeqNum)"
+        return "waiting_ranks", f"{words}: one of them stopped, or left out a call"
+    # Ranks after the last one that reports are unknown without the number of ranks.
+    total = max(group) + 1 if ranks is None or ranks <= max(group) else ranks
+    silent = sorted(set(range(total)) - group.keys())
+    if silent and len(group) >= max(_MOST * total, 2):
+        names = f"rank{'s' if len(silent) > 1 else ''} {listed(list(map(str, silent)), _MOST_NAMES)}"
+        do = "do" if len(silent) > 1 else "does"
+        return (
+            "silent_ranks",
+            f"{len(group)} of {total} ranks report that operation {low[0]:,} did not end; {names} {do} not",
+        )
+    if not silent and ranks == total > 1:
+        return "all_ranks_wait", f"all {total} ranks wait in the same operation {low[0]:,}: its data do not arrive"
+    return None
+
+
+def _late_ranks(text: Text) -> Iterator[Fact]:
+    """Yield the note that a rank states an earlier last operation than that at which others wait."""
+    waits: dict[str, tuple[int, int]] = {}
+    waiting_ranks: set[int] = set()
+    last: dict[str, Reports] = {}
+    for number, line in text.lines(lambda line: "ast enqueued" in line):
+        if (match := _LAST_WORK.search(line)) is None:
+            continue
+        # Groups number their ranks themselves; the prefix of a line names the rank of the job.
+        prefix = _RANK_OF_JOB.search(line)
+        group, rank, work = match[1], int(prefix[1] if prefix is not None else match[2]), int(match[4])
+        last.setdefault(group, {}).setdefault(rank, (work, number))
+        # A rank waits at an operation that it enqueued itself.
+        if match[3] is not None and int(match[3]) <= work:
+            waits[group] = min(waits.get(group, (1 << 62, 0)), (int(match[3]), rank))
+            waiting_ranks.add(rank)
+    for group, (operation, waiting) in waits.items():
+        # A rank that waits in another group is delayed by that one.
+        late = {
+            rank: found for rank, found in last[group].items() if found[0] < operation and rank not in waiting_ranks
+        }
+        if late:
+            rank = min(late)
+            count = f" ({len(late)} ranks in all)" if len(late) > 1 else ""
+            words = (
+                f"rank {waiting} waits at operation {operation:,}, and rank {rank}{count} states {late[rank][0]:,} as "
+                f"its last one (process group {group}): look at the program of rank {rank} first"
+            )
+            yield text.fact(Quantity.NOTE, words, late[rank][1], "PyTorch")
+            return

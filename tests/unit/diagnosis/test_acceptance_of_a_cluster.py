@@ -1,0 +1,159 @@
+"""First answers that an operator of a cluster tried: output of several hosts, and runs in which a rank stopped."""
+
+import re
+
+import pytest
+
+import fabricast as fc
+from fabricast.sources.host_lines import lines_by_host
+
+PORT = (
+    "CA '{0}'\n\tCA type: MT4129\n\tPort 1:\n\t\tState: {1}\n\t\tPhysical state: {2}\n\t\tRate: {3}\n"
+    "\t\tLink layer: {4}\n"
+)
+ETHERNET = PORT.format("mlx5_9", "Down", "Disabled", 40, "Ethernet")
+RULE = 16 * "-"
+WATCHDOG = (
+    "[rank{0}]:[E ProcessGroupNCCL.cpp:616] [Rank {0}] Watchdog caught collective operation timeout: "
+    "WorkNCCL(SeqNum=54, OpType=ALLREDUCE, Timeout(ms)=600000) ran for 600061 milliseconds before timing out.\n"
+)
+RANK = "trx:1:1 [{0}] NCCL INFO comm 0x1 rank {0} nranks 4 cudaDev {0} busId {0}1000 commId 0x2 - Init START\n"
+OFF_THE_BUS = "[ 5521.1] NVRM: Xid (PCI:0000:41:00): 79, pid=1, name=python, GPU has fallen off the bus.\n"
+
+
+def ports(*rates):
+    return "".join(
+        PORT.format(f"mlx5_{number}", "Active", "LinkUp", rate, "InfiniBand") for number, rate in enumerate(rates)
+    )
+
+
+def titled(**hosts):
+    return "".join(f"{RULE}\n{name}\n{RULE}\n{text}" for name, text in hosts.items())
+
+
+def by_task(*texts):
+    return "".join(f"{task}: {line}\n" for task, text in enumerate(texts) for line in text.splitlines())
+
+
+def test_titles_of_dshbak_and_clush_name_several_hosts():
+    text = f"$ pdsh\n{RULE}\nn[01,03-04]\n{RULE}\na\nb\n{RULE}\nn02 (1)\n{RULE}\nc\n"
+    assert lines_by_host(text) == {
+        "": [(1, "$ pdsh")],
+        **{f"n{number}": [(5, "a"), (6, "b")] for number in ("01", "03", "04")},
+        "n02": [(10, "c"), (11, "")],
+    }
+    assert not lines_by_host(f"{RULE}\nSummary\n{RULE}\na\n") and not lines_by_host(f"{RULE}\nn[03-01]\n{RULE}\na\n")
+    assert set(lines_by_host(f"{RULE}\nn[001-900]\n{RULE}\na\n")) == {"", "n[001-900]"}
+
+
+def test_labels_of_srun_are_tasks_if_all_lines_have_them():
+    assert lines_by_host("0: a\n0: b\n0: c\n1: a\n1: \n1: c\n")["task 1"] == [(4, "a"), (5, ""), (6, "c")]
+    assert not lines_by_host("0: a\n0: b\n0: c\n") and not lines_by_host("0: a\n1: b\n2: c\n")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        titled(hgx01=ports(400, 400), hgx02=ports(400, 200), hgx03=ports(400, 400)),
+        titled(**{"hgx[01,03]": ports(400, 400), "hgx02": ports(400, 200)}),
+        by_task(ports(400, 400), ports(400, 200), ports(400, 400)),
+    ],
+)
+def test_a_slow_port_is_found_in_every_form_of_output_of_several_hosts(first, text):
+    (found,) = first(text).findings
+    assert re.match(r"(hgx02|task 1) mlx5_1 port 1 runs at 200 Gbit/s, most ports at 400", found.text)
+    assert found.host in ("hgx02", "task 1")
+
+
+def test_disabled_ports_of_ethernet_are_no_fault_of_nodes_with_infiniband(first):
+    healthy = ports(400, 400) + ETHERNET
+    assert not first(titled(hgx01=healthy, hgx02=healthy)).findings
+    broken = healthy.replace("LinkUp", "Polling", 1).replace("Active", "Down", 1)
+    assert [one.device for one in first(titled(hgx01=healthy, hgx02=broken)).findings] == ["mlx5_0 port 1"]
+    # Where all ports are Ethernet, one that other hosts use is a fault, and one that all hosts disable is a setting.
+    roce = healthy.replace("InfiniBand", "Ethernet")
+    assert not first(titled(hgx01=roce, hgx02=roce)).findings
+    used = roce.replace("Down", "Active").replace("Disabled", "LinkUp")
+    assert [one.host for one in first(titled(hgx01=used, hgx02=roce, hgx03=used)).findings] == ["hgx02"]
+
+
+@pytest.mark.parametrize("host", ["", "n1: "])
+def test_inactive_nvlinks_of_all_boards_are_a_fault(first, host):
+    gpu = "GPU {}: NVIDIA {} (UUID: GPU-{})\n\t Link 0: <inactive>\n\t Link 1: <inactive>\n"
+    gpus = "".join(gpu.format(number, "H100 80GB HBM3", number) for number in range(2))
+    text = "".join(f"{host}{line}\n" for line in gpus.splitlines())
+    assert "GPUs 0, 1: all 2 NVLinks inactive" in first(text).findings[0].text
+    assert not first(text.replace("H100 80GB HBM3", "RTX A6000")).findings
+
+
+def test_the_rank_that_does_not_report_is_named_after_the_device_that_it_lost(first):
+    log = "".join(map(RANK.format, range(4))) + "".join(WATCHDOG.format(rank) for rank in (0, 1, 3))
+    found = first(log)
+    assert [one.cause for one in found.findings] == ["silent_ranks"]
+    assert "3 of 4 ranks report that operation 54 did not end; rank 2 does not" in str(found.verdict)
+    found = first(log, OFF_THE_BUS)
+    assert [one.cause for one in found.findings] == ["gpu_errors", "silent_ranks"]
+    assert str(found.verdict).startswith("the run failed: 0000:41:00.0: has fallen off the bus")
+    assert str(first(OFF_THE_BUS).verdict).startswith("a fault is stated")
+    # An error of a rank is the cause of what the others report.
+    found = first(log + "trx:1:2 [2] include/alloc.h:9 NCCL WARN Cuda failure 'uncorrectable ECC error encountered'\n")
+    assert [one.cause for one in found.findings] == ["nccl_error", "silent_ranks"]
+
+
+def test_ranks_that_all_wait_in_one_operation_called_it(first):
+    log = "".join(map(RANK.format, range(4))) + "".join(map(WATCHDOG.format, range(4)))
+    (found,) = first(log).findings
+    assert found.cause == "all_ranks_wait" and "NCCL_P2P_DISABLE=1" in found.remedy
+    # Without the number of ranks, the last one may be silent.
+    (found,) = first("".join(map(WATCHDOG.format, range(4)))).findings
+    assert found.cause == "nccl_error"
+
+
+def test_a_cable_with_bit_errors_is_a_fault_of_a_working_port(first):
+    text = (
+        "State                              : Active\nPhysical state                     : LinkUp\n"
+        "Speed                              : IB-NDR\nEnabled Link Speed                 : 0x000000fe (NDR,HDR)\n"
+        "Recommendation                     : {}\nEffective Physical BER             : 2E-09\n"
+    )
+    found = first(text.format("Bad signal integrity"))
+    assert 'works with a fault: "Bad signal integrity", bit error rate 2E-09' in found.findings[0].text
+    assert not first(text.format("No issue was observed")).findings
+
+
+GIDS = (
+    "mlx5_0  1  0  fe80:0000:0000:0000:a288:c2ff:fe03:0100                v2  eth0\n"
+    "mlx5_0  1  3  0000:0000:0000:0000:0000:ffff:0a0c:00{0} 10.12.0.{0}    v2  eth0\n"
+)
+SETTING = "hgx01:1:1 [0] NCCL INFO NCCL_IB_GID_INDEX set by environment to {}.\n"
+LOST = (
+    "hgx01:1:1 [0] transport/net_ib.cc:9 NCCL WARN NET/IB : Got completion from peer 10.20.0.11<4> with status=12 "
+    "opcode=0 len=0 vendor err 129 (Send)\n"
+)
+
+
+def test_an_index_without_a_usable_address_explains_lost_messages(first):
+    for index, words in ((0, "that is link-local"), (5, "whose indexes are 0 to 3")):
+        found = first(SETTING.format(index) + LOST, GIDS.format("15"))
+        assert [one.cause for one in found.findings] == ["unusable_address", "nccl_error"]
+        assert words in found.findings[0].text and found.findings[0].remedy == "NCCL_IB_GID_INDEX=3"
+    assert [one.cause for one in first(SETTING.format(3) + LOST, GIDS.format("15")).findings] == ["nccl_error"]
+
+
+def test_a_port_without_an_address_that_the_other_hosts_have_is_named(first):
+    rows = GIDS.format("15").splitlines(keepends=True)
+    (found,) = first(titled(n01="".join(rows), n02=rows[0], n03="".join(rows))).findings
+    assert found.host == "n02" and "mlx5_0 port 1 has no RoCE v2 address" in found.text
+    assert not first(titled(n01=rows[0], n02=rows[0])).findings
+
+
+def test_a_topology_whose_cards_are_far_from_gpus_of_the_same_node_is_read(tmp_path):
+    row = "GPU{0}\t{1}\t0-55\t0\tN/A\n"
+    text = (
+        "\tGPU0\tGPU1\tNIC0\tNIC1\tCPU Affinity\tNUMA Affinity\tGPU NUMA ID\n"
+        + row.format(0, " X \tNV18\tPIX\tSYS")
+        + row.format(1, "NV18\t X \tSYS\tPIX")
+        + "NIC0\tPIX\tSYS\t X \tSYS\nNIC1\tSYS\tPIX\tSYS\t X \n"
+        + "\nNIC Legend:\n\n  NIC0: mlx5_0\n  NIC1: mlx5_1\n"
+    )
+    (tmp_path / "topo.txt").write_text(text)
+    assert fc.load_machine(tmp_path / "topo.txt", gpu="H100").tree.accelerator_names == ("0", "1")
