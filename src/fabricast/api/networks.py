@@ -15,8 +15,9 @@ from fabricast.core.arguments import with_checked_types
 from fabricast.core.errors import InputError, unknown_name
 from fabricast.core.quantities import check_count, check_seed, to_bytes
 from fabricast.inputs.files import exists
+from fabricast.inputs.host_names import is_host_name
 from fabricast.networks.descriptions import default_network, switch_network
-from fabricast.networks.launcher_files import is_host_name, read_hosts, write_rank_files
+from fabricast.networks.launcher_files import read_hosts, write_rank_files
 from fabricast.networks.loads import ROUTINGS, end_point_pairs, link_loads
 from fabricast.networks.mapping import HostSearch, fastest_hosts, has_equal_ports, search_hosts
 from fabricast.networks.network import SwitchNetwork

@@ -8,9 +8,10 @@ from pathlib import Path
 
 from fabricast.core.errors import InputError
 from fabricast.inputs.files import exists, read_text
+from fabricast.inputs.host_names import is_host_name
 from fabricast.inputs.log_lines import clean_text
 from fabricast.networks.generators import dragonfly, fat_tree
-from fabricast.networks.launcher_files import is_host_name, is_slurm_topology, slurm_switches
+from fabricast.networks.launcher_files import is_slurm_topology, slurm_switches
 from fabricast.networks.network import Cable, SwitchNetwork, network_of_cables
 
 #: Rate of one port in bytes/s without another statement: 200 Gbit/s (HDR InfiniBand). [assumed]

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from fabricast.core.errors import InputError
-from fabricast.networks.launcher_files import node_names
+from fabricast.inputs.host_names import node_names
 
 #: Lines of pdsh and clush: a host and what it printed. Names without a digit may be words of a program, except in front
 #: of the time of a kernel log.

@@ -96,7 +96,7 @@ def test_the_rank_that_does_not_report_is_named_after_the_device_that_it_lost(fi
     assert str(found.verdict).startswith("the run failed: 0000:41:00.0: has fallen off the bus")
     assert str(first(OFF_THE_BUS).verdict).startswith("a fault is stated")
     # An error of a rank is the cause of what the others report.
-    found = first(log + "trx:1:2 [2] include/alloc.h:9 NCCL WARN Cuda failure 'uncorrectable ECC error encountered'\n")
+    found = first(log + "trx:1:2 [2] misc/shmutils.cc:9 NCCL WARN Error: failed to extend /dev/shm/nccl-a to 9 bytes\n")
     assert [one.cause for one in found.findings] == ["nccl_error", "silent_ranks"]
 
 

@@ -7,7 +7,8 @@ from typer.testing import CliRunner
 
 from fabricast.cli.main import app
 from fabricast.core.errors import InputError
-from fabricast.networks.launcher_files import node_names, read_hosts
+from fabricast.inputs.host_names import node_names
+from fabricast.networks.launcher_files import read_hosts
 from fabricast.networks.matrices import read_matrix
 
 NAMES = [f"node{number:02}" for number in range(1, 9)]
