@@ -607,10 +607,12 @@ def _between_nodes(log: NcclLog, place: Callable[..., str], *, is_one_host: bool
             ACCESS,
             origin=place("NCCL_IB_DISABLE", "no verbs", "NET"),
         )
-    yield from _selected_cards(log, place)
+    selected = list(_selected_cards(log, place))
+    yield from selected
     yield from _mixed_cards(log, place)
     shared = _shared_cards(log)
-    if shared:
+    # With fewer cards than GPUs, some share one.
+    if shared and not selected:
         card, ranks, line = shared
         yield Finding(
             "shared_network_card",
@@ -674,14 +676,33 @@ def _selected_cards(log: NcclLog, place: Callable[..., str]) -> Iterator[Finding
     selected = log.environment.get("NCCL_IB_HCA", "")
     if log.nodes < 2 or log.cards is None or not selected or log.cards >= per_node:
         return
+    text = (
+        f"NCCL_IB_HCA={selected} leaves {log.cards} network card{'s' if log.cards > 1 else ''} for the {per_node} GPUs"
+    )
     yield Finding(
         "few_network_cards",
-        f"NCCL_IB_HCA={selected} leaves {log.cards} network card{'s' if log.cards > 1 else ''} for the {per_node} GPUs "
-        "of a node",
+        f"{text} of a node{_about_names(log, selected)}",
         "if the node has more cards of this network, unset NCCL_IB_HCA or list all of them",
         ACCESS,
         origin=place("cards"),
     )
+
+
+def _about_names(log: NcclLog, selected: str) -> str:
+    """Return what a selection of cards says about single names: that no card has it, or that it is a prefix."""
+    names = [name.partition(":")[0] for name in selected.lstrip("^=").split(",")]
+    used = {name for host in log.hosts.values() for name in host.card_names}
+    unknown = [name for name in names if not any(one.startswith(name) for one in used)]
+    if unknown and used and not selected.startswith("^"):
+        return f"; none of its cards is {listed(unknown, _MOST_SETTINGS)}"
+    if "=" in selected:
+        return ""
+    if selected.startswith("^"):
+        # The cards that it leaves out are not printed; a node has rarely more than 19.
+        wide = next((name for name in names if re.search(r"\D1$", name)), "")
+        return f"; names are prefixes: {wide} also excludes {wide}0, '^={wide}' is exact" if wide else ""
+    longer = next(((name, one) for name in names for one in sorted(used - set(names)) if one.startswith(name)), None)
+    return "" if longer is None else f"; names are prefixes: {longer[0]} matches {longer[1]}, '={longer[0]}' is exact"
 
 
 def _mixed_cards(log: NcclLog, place: Callable[..., str]) -> Iterator[Finding]:

@@ -157,3 +157,25 @@ def test_a_topology_whose_cards_are_far_from_gpus_of_the_same_node_is_read(tmp_p
     )
     (tmp_path / "topo.txt").write_text(text)
     assert fc.load_machine(tmp_path / "topo.txt", gpu="H100").tree.accelerator_names == ("0", "1")
+
+
+@pytest.mark.parametrize(
+    ("selected", "words"),
+    [
+        ("mlx5_1", "; names are prefixes: mlx5_1 matches mlx5_10, '=mlx5_1' is exact"),
+        ("^mlx5_1", "; names are prefixes: mlx5_1 also excludes mlx5_10, '^=mlx5_1' is exact"),
+        ("^mlx5_2", ""),
+        ("=mlx5_1,mlx5_12", "; none of its cards is mlx5_12"),
+    ],
+)
+def test_names_of_cards_that_are_prefixes_or_of_no_card_are_named(first, selected, words):
+    used = "[0]mlx5_1:1/IB [1]mlx5_10:1/IB" if selected == "mlx5_1" else "[0]mlx5_1:1/IB"
+    lines = [
+        "{0}:1:1 [0] NCCL INFO NCCL_IB_HCA set to " + selected,
+        "{0}:1:1 [0] NCCL INFO NET/IB : Using " + used + " [RO]; OOB eth0:10.0.0.1<0>",
+        "{0}:1:1 [0] NCCL INFO comm 0x1 rank {1} nranks 16 cudaDev 0 busId 1000 commId 0x2 - Init START",
+        "{0}:1:1 [0] NCCL INFO Channel 00/0 : 7[7] -> 8[0] [send] via NET/IB/0/GDRDMA",
+    ]
+    found = first("".join(f"{line.format(host, rank)}\n" for host, rank in (("n1", 0), ("n2", 8)) for line in lines))
+    text = next(one.text for one in found.findings if one.cause == "few_network_cards")
+    assert text.partition(" of a node")[2] == words
