@@ -19,7 +19,14 @@ from fabricast.nccl.records import NcclLog
 #: Identifier of a cause.
 COSTLY_SETTINGS = "costly_settings"
 #: Variables whose cost a forecast states, and others that may slow an operation.
-FORECAST_SETTINGS = ("NCCL_ALGO", "NCCL_PROTO", "NCCL_BUFFSIZE", "NCCL_MAX_NCHANNELS", "NCCL_MAX_CTAS")
+FORECAST_SETTINGS = (
+    "NCCL_ALGO",
+    "NCCL_PROTO",
+    "NCCL_BUFFSIZE",
+    "NCCL_MAX_NCHANNELS",
+    "NCCL_MAX_CTAS",
+    "NCCL_NVLS_ENABLE",
+)
 _OTHERS = (
     "NCCL_NTHREADS",
     "NCCL_MAX_NCHANNELS",
