@@ -420,10 +420,18 @@ class Predictor:
             text = unmeasured_error_text(self._method.name, set(notes.classes), nominal)
         elif not is_contradicted:
             unprobed = [limit for limit, code in UNPROBED.items() if code in notes.assumptions]
-            text = expected_error_text(self._method.name, set(notes.classes), unprobed, nominal)
-            if self._has_other_tau:
+            is_measured = self._machine.is_measured or self._bandwidth_tag == "measured"
+            text = expected_error_text(
+                self._method.name, set(notes.classes), unprobed, nominal, is_measured=is_measured
+            )
+            if self._has_other_tau and is_measured:
                 text += f", all with tau 0; with tau {self._parameters.tau:.4g} unknown"
         return CodedWarning(WarningCode.EXPECTED_ERROR, text)
+
+    @property
+    def _bandwidth_tag(self) -> str:
+        """Provenance of the bandwidth of a single copy."""
+        return next(row.tag for row in self._machine.parameters.rows if row.name == "bandwidth")
 
     @property
     def _has_other_tau(self) -> bool:

@@ -17,7 +17,7 @@ from fabricast.figures.maxrate import MODEL_COLOURS, fitted_parameters, node_rat
 from fabricast.figures.percs_cases import plain_cases
 from fabricast.figures.style import COLUMN_WIDTH_IN, size_name
 from fabricast.maxrate.datasets import dataset_title
-from fabricast.maxrate.models import CONVENTIONS, predict_time
+from fabricast.maxrate.models import predict_time
 from fabricast.percs.mappings import MAPPING_TITLES
 
 _HEIGHT_IN = 2.2
@@ -86,7 +86,6 @@ def maxrate_card(measurement: pd.DataFrame, fit: pd.DataFrame, dataset: str) -> 
     size_rows = rows[rows["size_bytes"] == size].sort_values("processes")
     figure, axes = plt.subplots(figsize=(COLUMN_WIDTH_IN, _HEIGHT_IN))
     processes = np.linspace(1, float(size_rows["processes"].max()), 100)
-    messages = CONVENTIONS[str(size_rows["convention"].iloc[0])]
     rate = node_rate_gb_per_s(size_rows)
     axes.plot(
         processes,
@@ -97,11 +96,11 @@ def maxrate_card(measurement: pd.DataFrame, fit: pd.DataFrame, dataset: str) -> 
     )
     values = fitted_parameters(fit, dataset, "maxrate", "large")
     time = predict_time("maxrate", values, np.full(100, size), processes)
-    axes.plot(processes, messages * processes * size / time / 1e9, color=MODEL_COLOURS["maxrate"], label="max-rate")
+    axes.plot(processes, processes * size / time / 1e9, color=MODEL_COLOURS["maxrate"], label="max-rate")
     axes.plot(size_rows["processes"], rate, "o", color="black", markersize=4, label="measured")
     axes.set_ylim(0, 1.35 * float(rate.max()))
     axes.set_xlabel("processes sending concurrently")
-    axes.set_ylabel("node rate per direction in GB/s", fontsize=7)
+    axes.set_ylabel("bytes sent by a node / time (GB/s)", fontsize=7)
     axes.set_title(f"{dataset_title(dataset)}, {size_name(size)}", fontsize=7)
     figure.legend(ncols=3, loc="outside upper center", columnspacing=1.0, handlelength=1.4)
     return figure

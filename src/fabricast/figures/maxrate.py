@@ -18,7 +18,7 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator
 from fabricast.figures.colours import COLOURS
 from fabricast.figures.style import PAGE_WIDTH_IN, legend_below, size_name
 from fabricast.maxrate.datasets import dataset_title
-from fabricast.maxrate.models import CONVENTIONS, FORMS, MODEL_TITLES, SINGLE_FORMS, SLIDE_PARAMETERS, predict_time
+from fabricast.maxrate.models import FORMS, MODEL_TITLES, SINGLE_FORMS, SLIDE_PARAMETERS, predict_time
 
 _CHOSEN = "overload_protocols"
 #: One colour per model in all figures.
@@ -45,9 +45,11 @@ def fitted_parameters(fit: pd.DataFrame, dataset: str, model: str, protocol: str
 
 
 def node_rate_gb_per_s(rows: pd.DataFrame) -> pd.Series:
-    """Return the node rate in one direction in GB/s for rows of maxrate_measurement."""
-    messages = rows["convention"].map(CONVENTIONS)
-    return messages * rows["processes"] * rows["size_bytes"] / rows["time_s"] / 1e9
+    """Return the bytes that a node sends, divided by the measured time, in GB/s for rows of maxrate_measurement.
+
+    Within a round trip, as many bytes return: unsynchronised pairs use both directions at once, each at this mean rate.
+    """
+    return rows["processes"] * rows["size_bytes"] / rows["time_s"] / 1e9
 
 
 #: Machine of the slides, and the data set of two nodes at the same router, one reading of "adjacent node".
@@ -58,7 +60,6 @@ def plot_rates(measurement: pd.DataFrame, fit: pd.DataFrame, dataset: str) -> Fi
     """Draw measured and modelled node rates by process count."""
     figure, (left, right) = plt.subplots(1, 2, figsize=(PAGE_WIDTH_IN, 4.2))
     rows = measurement[measurement["dataset"] == dataset]
-    messages = CONVENTIONS[str(rows["convention"].iloc[0])]
     for size, colour, marker in zip(sorted(set(rows["size_bytes"]))[-3:], COLOURS, "os^", strict=False):
         size_rows = rows[rows["size_bytes"] == size].sort_values("processes")
         left.plot(
@@ -75,7 +76,7 @@ def plot_rates(measurement: pd.DataFrame, fit: pd.DataFrame, dataset: str) -> Fi
         time = predict_time(name, fitted_parameters(fit, dataset, name, "large"), np.full(120, largest), processes)
         left.plot(
             processes,
-            messages * processes * largest / time / 1e9,
+            processes * largest / time / 1e9,
             color="black",
             linestyle=style,
             linewidth=1,
@@ -84,15 +85,14 @@ def plot_rates(measurement: pd.DataFrame, fit: pd.DataFrame, dataset: str) -> Fi
     top = float(node_rate_gb_per_s(rows).max())
     stated = fit[(fit["dataset"] == dataset) & (fit["model"] == "slides")]["r_n"]
     if not stated.empty and np.isfinite(stated.iloc[0]):
-        # The slides count the bytes of one message per round trip.
-        value = messages * float(stated.iloc[0]) / 1e9
-        words = f"slides: {stated.iloc[0] / 1e9:.3g} GB/s per round trip = {value:.3g} per direction"
+        value = float(stated.iloc[0]) / 1e9
+        words = f"slides: {value:.3g} GB/s"
         left.axhline(value, color=COLOURS[3], linestyle=(0, (1, 1)), linewidth=1.2, label=words)
         top = max(top, value)
     left.set_ylim(0, 1.15 * top)
     left.xaxis.set_major_locator(MaxNLocator(integer=True))
     left.set_xlabel("processes on the node")
-    left.set_ylabel("node rate per direction (GB/s)")
+    left.set_ylabel("bytes sent by a node / time (GB/s)")
     left.set_title(dataset_title(dataset))
     legend_below(left, columns=1)
     for number, (label, part) in enumerate(measurement.groupby("dataset", sort=True)):
@@ -323,16 +323,14 @@ def plot_time_curves(measurement: pd.DataFrame, prediction: pd.DataFrame, datase
     return figure
 
 
-def plot_parameter_intervals(fit: pd.DataFrame, measurement: pd.DataFrame, parameter: pd.DataFrame) -> Figure:
+def plot_parameter_intervals(fit: pd.DataFrame, parameter: pd.DataFrame) -> Figure:
     """Draw the rates of the refined model with their 95 % intervals, and those of the slides for Blue Waters."""
     of_slides = parameter[parameter["system"] == "blue_waters.slides"].set_index("name")["value"]
     rows = fit[(fit["model"] == "refined") & (fit["protocol"] == "large")].sort_values("dataset", ascending=False)
     figure, axes = plt.subplots(1, 3, figsize=(PAGE_WIDTH_IN, 2.6), sharey=True)
-    conventions = dict(zip(measurement["dataset"], measurement["convention"], strict=True))
     titles = {"r_n": "node (r_n)", "r_b": "first process (r_b)", "r_i": "next process (r_i)"}
     for panel, (name, title) in zip(axes, titles.items(), strict=True):
         for y, (_, row) in enumerate(rows.iterrows()):
-            scale = 1e-9 * CONVENTIONS[conventions[row["dataset"]]]
             if name not in list(row["identifiable"]):
                 panel.text(
                     0.03,
@@ -345,14 +343,14 @@ def plot_parameter_intervals(fit: pd.DataFrame, measurement: pd.DataFrame, param
                 )
                 continue
             if row["dataset"].startswith("bluewaters"):
-                panel.plot(scale * of_slides[name], y, "|", color="black", markersize=10, zorder=3)
-            ends = [scale * row[f"{name}_low"], scale * row[f"{name}_high"]]
+                panel.plot(1e-9 * of_slides[name], y, "|", color="black", markersize=10, zorder=3)
+            ends = [1e-9 * row[f"{name}_low"], 1e-9 * row[f"{name}_high"]]
             panel.plot(ends, [y, y], color=COLOURS[0], linewidth=1.2)
-            panel.plot(scale * row[name], y, "o", color=COLOURS[0], markersize=3.5)
+            panel.plot(1e-9 * row[name], y, "o", color=COLOURS[0], markersize=3.5)
         panel.set_xscale("log")
         panel.set_xlim(0.3, 100)
         panel.set_title(title, fontsize=8)
-        panel.set_xlabel("GB/s per direction")
+        panel.set_xlabel("bytes sent / time (GB/s)")
     axes[0].set_yticks(range(len(rows)), map(dataset_title, rows["dataset"]))
     fitted = Line2D([], [], color=COLOURS[0], marker="o", markersize=3.5, label="fitted rate with 95 % interval")
     slides = Line2D(

@@ -66,16 +66,15 @@ KEY_TABLES = {
             printf('%.1f %%', 100 * p90_error) AS p90_error,
             printf('%.1f %%', 100 * unseen_median_error) AS unseen_median_error, breakpoints AS breakpoints_bytes
             FROM maxrate_fit WHERE chosen ORDER BY dataset""",
-        "Rates of the refined model in one direction, messages of at least 8 KiB (half of them for round trips)": """
+        "Rates of the refined model, messages of at least 8 KiB (bytes in one direction per measured time)": """
             SELECT dataset, c.convention AS measured_times,
-            CASE WHEN list_contains(identifiable, 'r_n') THEN printf('%.3g', ways * r_n / 1e9) ELSE 'not determined' END
-              AS node_one_way_gb_per_s,
-            CASE WHEN list_contains(identifiable, 'r_b') THEN printf('%.3g', ways * r_b / 1e9) ELSE 'not determined' END
-              AS first_one_way_gb_per_s,
-            CASE WHEN list_contains(identifiable, 'r_i') THEN printf('%.3g', ways * r_i / 1e9) ELSE 'not determined' END
-              AS next_one_way_gb_per_s
-            FROM maxrate_fit JOIN (SELECT dataset, any_value(convention) AS convention,
-              CASE any_value(convention) WHEN 'round_trip' THEN 2 ELSE 1 END AS ways
+            CASE WHEN list_contains(identifiable, 'r_n') THEN printf('%.3g', r_n / 1e9) ELSE 'not determined' END
+              AS node_gb_per_s,
+            CASE WHEN list_contains(identifiable, 'r_b') THEN printf('%.3g', r_b / 1e9) ELSE 'not determined' END
+              AS first_process_gb_per_s,
+            CASE WHEN list_contains(identifiable, 'r_i') THEN printf('%.3g', r_i / 1e9) ELSE 'not determined' END
+              AS next_process_gb_per_s
+            FROM maxrate_fit JOIN (SELECT dataset, any_value(convention) AS convention
               FROM maxrate_measurement GROUP BY dataset) AS c USING (dataset)
             WHERE model = 'refined' AND protocol = 'large' ORDER BY dataset""",
     },

@@ -108,11 +108,14 @@ def test_default_model_has_the_smallest_errors():
         ([("H", 0)], "host copies"),
     ],
 )
-def test_every_forecast_has_the_expected_error_of_its_class(copies, expected):
-    times = fc.predict("storm8", copies)
-    (note,) = [warning for warning in times.attrs["warnings"] if warning.code is WarningCode.EXPECTED_ERROR]
-    assert expected in note.text and "ports_and_engines" in note.text
-    assert "measured graphs within 15 %" in note.text
+def test_the_expected_error_of_a_class_is_stated_for_measured_machines(copies, expected, measured_machine):
+    for machine, words in ((measured_machine, "measured graphs within 15 %"), ("storm8", "unknown, no copies of this")):
+        times = fc.predict(machine, copies)
+        (note,) = [warning for warning in times.attrs["warnings"] if warning.code is WarningCode.EXPECTED_ERROR]
+        assert expected in note.text and "ports_and_engines" in note.text and words in note.text
+    # A rate by option is no measurement.
+    times = fc.predict("storm8", copies, bandwidth="1 GB/s", tau=0.4)
+    assert any("unknown, no copies of this machine" in str(one) for one in times.attrs["warnings"])
 
 
 def test_class_of_copies_between_sockets_and_over_direct_links():

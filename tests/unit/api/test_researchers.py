@@ -45,9 +45,9 @@ def test_a_valid_description_without_measurements_is_called_valid(tmp_path):
         fc.validate_machine("storm8")
 
 
-@pytest.mark.parametrize(("tau", "is_known"), [(0.0, True), (0.2, False), (None, False)])
-def test_errors_of_models_with_a_penalty_are_stated_for_the_measured_one(tau, is_known):
-    times = fc.predict("storm8", [(0, 2), (1, 4)], model="literal", tau=tau)
+@pytest.mark.parametrize(("tau", "is_known"), [(0.0, True), (0.2, False), (None, True)])
+def test_errors_of_models_with_a_penalty_are_stated_for_the_measured_one(tau, is_known, measured_machine):
+    times = fc.predict(measured_machine, [(0, 2), (1, 4)], model="literal", tau=tau)
     (text,) = [str(one) for one in times.attrs["warnings"] if "expected error" in str(one)]
     assert ("unknown" not in text) == is_known and "median 2.2 %" in text
 

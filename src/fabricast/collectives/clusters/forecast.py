@@ -402,7 +402,7 @@ def _unreached(model: ClusterModel, own: NcclTestsTable | None) -> list[CodedWar
         return []
     text = (
         f"the calibrated forecast of {size_text(float(row.size_bytes))} is {ratio:.2f} times the measured time, which "
-        "is its error here: NCCL probably makes another choice there"
+        "is its error here: NCCL probably makes another choice there, or the log was measured with other cards"
     )
     return [CodedWarning(WarningCode.EXPECTED_ERROR, text)]
 

@@ -28,9 +28,9 @@ FIGURES = (
         "rates",
         "Rate of a node",
         lambda read, values: plots.plot_rates(read("maxrate_measurement"), read("maxrate_fit"), _shown(read, values)),
-        "Node rate for large messages in one direction, measured (points) and modelled (lines). The slides state bytes "
-        "per time of a round trip: the same rate in each direction. Right: all data sets, relative to their largest "
-        "rate. Pairs that are not synchronised fill both directions of the card and exceed the rate of one.",
+        "Bytes of large messages that a node sends, divided by the time, measured (points) and modelled (lines). The "
+        "time is that of a round trip, as on the slides, where the benchmark measures one: as many bytes return within "
+        "it. Right: all data sets, relative to their largest rate.",
     ),
     Entry(
         "model_errors",
@@ -89,11 +89,9 @@ FIGURES = (
     Entry(
         "parameter_intervals",
         "Confidence intervals of the rates",
-        lambda read, values: plots.plot_parameter_intervals(
-            read("maxrate_fit"), read("maxrate_measurement"), read("parameter")
-        ),
-        "Rates per direction of the refined model for messages of 8 KiB and more, with 95 % intervals (the wider of "
-        "profile likelihood and bootstrap). The slides print rates of one round trip, which are doubled here. The "
+        lambda read, values: plots.plot_parameter_intervals(read("maxrate_fit"), read("parameter")),
+        "Rates of the refined model for messages of 8 KiB and more, with 95 % intervals (the wider of profile "
+        "likelihood and bootstrap): bytes in one direction per time, as on the slides. The "
         "max-rate form, with one parameter less, may determine rates that are not determined here.",
     ),
     Entry(

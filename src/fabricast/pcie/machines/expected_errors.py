@@ -133,11 +133,17 @@ def _between_sockets(tree: PcieTree) -> np.ndarray:
 
 
 def expected_error_text(
-    model: str, classes: set[str], unprobed: Collection[str] = (), nominal_links: Collection[str] = ()
+    model: str,
+    classes: set[str],
+    unprobed: Collection[str] = (),
+    nominal_links: Collection[str] = (),
+    *,
+    is_measured: bool = True,
 ) -> str:
     """Return the expected error of a model for some classes of graphs in one line.
 
-    `nominal_links` are the kinds of direct links whose rates were not measured.
+    `nominal_links` are the kinds of direct links whose rates were not measured. The errors over the tree are those of
+    machines with measured copies; for others, they are unknown.
 
     >>> expected_error_text("congestion_factor", {"host copies"})
     'expected error of congestion_factor: host copies: unknown, no public measurements'
@@ -150,8 +156,8 @@ def expected_error_text(
         parts.append(f"without measurements: {_nominal_text(nominal_links)}")
         replaced.add(DIRECT_LINKS)
     for name in sorted(classes - replaced):
-        error = expected_errors().get((name, model))
-        measured = "unknown, no public measurements"
+        error = expected_errors().get((name, model)) if is_measured or name == DIRECT_LINKS else None
+        measured = f"unknown, no {'public measurements' if is_measured else 'copies of this machine are measured'}"
         if error is not None:
             measured = f"median {100 * error.median:.1f} %, {100 * error.within_band:.0f} % of {error.graphs} measured"
             measured += " graphs within 15 %"

@@ -73,14 +73,18 @@ def _push_single(link, backlog, piece_payload, piece_cost, memory):
     packets = rate / piece_payload if pieces else rate
     payload = rate / packets
     cost = (rate * piece_cost if pieces else rate) / packets
-    share = min(rate, max(memory.links.capacity[link], 0.0) / cost * payload)
-    share = min(share, max(memory.links.limit[link], 0.0))
+    # In the order of operations of `_share_round_robin`, so that the last digits are equal.
+    most = max(memory.links.capacity[link], 0.0) / cost * payload
+    share = rate if rate <= most * (1.0 + TINY) else most
+    if share > memory.links.limit[link]:
+        most = max(memory.links.limit[link], 0.0) / payload * payload
+        share = rate if rate <= most * (1.0 + TINY) else most
     memory.groups.port[0] = entry
     memory.users.group[link, 0] = 0
     memory.flows.demand[link, 0] = rate
     memory.flows.payload[link, 0] = payload
     memory.flows.cost[link, 0] = cost
-    memory.flows.rate[link, 0] = share
+    memory.flows.rate[link, 0] = rate * (share / rate)
     memory.links.group_count[link] = 1
 
 
