@@ -32,6 +32,7 @@ from fabricast.diagnosis.messages import (
     incomparable_tables,
     late_rendezvous,
     longer_than_larger,
+    messages_within_hosts,
     short_files,
     slow_message_files,
 )
@@ -235,7 +236,7 @@ def diagnose_facts(facts: Facts, options: MachineOptions) -> Diagnosis:
     answers.within += [*agreement(facts), *alike_operations(facts)]
     answers.notes += [*equal_topologies(facts), *short_files(facts), *incomparable_tables(facts)]
     answers.notes += falling_rates(facts)
-    answers.notes += different_paths(facts)
+    answers.notes += [*different_paths(facts), *messages_within_hosts(facts)]
     answers.findings += messages_over_tcp(facts)
     compare_with_ports(facts, answers)
     compare_tcp_with_interfaces(facts, answers)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +13,7 @@ from fabricast.core.facts import Facts, Quantity
 from fabricast.core.findings import Finding
 from fabricast.core.short_text import listed
 from fabricast.diagnosis.weights import LINK
-from fabricast.networks.descriptions import switch_network
+from fabricast.networks.descriptions import ListedCable, listed_cables, switch_network
 from fabricast.networks.network import SwitchNetwork
 
 _PROGRAM = "ibnetdiscover"
@@ -34,12 +34,11 @@ def fabric_findings(facts: Facts) -> tuple[list[Finding], list[str]]:
             continue
         path = fact.value[0]
         try:
-            network = switch_network(path)
+            network, cables = switch_network(path), listed_cables(path)
         except InputError as error:
             damaged.append(str(error))
             continue
-        for cause, text in (*_slow_ports(network), *_slow_cables(network), *_missing_cables(network)):
-            found.append(Finding(cause, text, _REMEDY, LINK, origin=path))
+        found += [*_slow_cables(cables, path), *_missing_cables(network, path)]
     return found, damaged
 
 
@@ -53,32 +52,24 @@ def _gbit_s(bytes_per_s: float) -> str:
     return f"{bytes_per_s * 8 / 1e9:.3g} Gbit/s"
 
 
-def _slow_ports(network: SwitchNetwork) -> Iterator[tuple[str, str]]:
-    links = network.neighbour.size
-    rate = network.capacity[links::2]
-    usual = _usual(rate)
-    if usual is None:
-        return
-    slow = np.flatnonzero(rate < usual)
-    for one in np.unique(rate[slow]):
-        names = [network.link_name(links + 2 * int(port)) for port in slow if rate[port] == one]
-        text = f"{listed(names, _MOST_NAMES)}: {_gbit_s(float(one))}, most ports of hosts {_gbit_s(usual)}"
-        yield "slow_network_port", text
-
-
-def _slow_cables(network: SwitchNetwork) -> Iterator[tuple[str, str]]:
-    rate = network.capacity[: network.neighbour.size]
-    usual = _usual(rate) if rate.size else None
-    if usual is None:
-        return
-    source = np.repeat(np.arange(len(network.switches)), np.diff(network.begin))
-    slow = [int(link) for link in np.flatnonzero(rate < usual) if source[link] < network.neighbour[link]]
-    for one in sorted({float(rate[link]) for link in slow}):
-        names = [network.link_name(link).replace(" to ", " - ") for link in slow if rate[link] == one]
-        yield (
-            "slow_network_cable",
-            f"{listed(names, _MOST_NAMES)}: {_gbit_s(one)}, most cables between switches {_gbit_s(usual)}",
-        )
+def _slow_cables(cables: Sequence[ListedCable], path: str) -> Iterator[Finding]:
+    """Yield ports of hosts, and cables between switches, that are slower than most of their kind."""
+    between = [one for one in cables if one.first.kind == one.second.kind == "S"]
+    hosts = [one for one in cables if one.first.kind != one.second.kind]
+    for cause, same, usual_words in (
+        ("slow_network_port", hosts, "most ports of hosts"),
+        ("slow_network_cable", between, "most cables between switches"),
+    ):
+        usual = _usual(np.array([one.bytes_per_s for one in same])) if same else None
+        slow = [one for one in same if usual is not None and one.bytes_per_s < usual]
+        for rate in sorted({one.bytes_per_s for one in slow}):
+            alike = [one for one in slow if one.bytes_per_s == rate]
+            words = listed([one.words for one in alike], _MOST_NAMES)
+            text = f"{words}: {_gbit_s(rate)}, {usual_words} {_gbit_s(usual or 0.0)}"
+            hosts_of = {end.host for one in alike for end in one[:2] if end.host}
+            host = hosts_of.pop() if len(hosts_of) == 1 else ""
+            device = alike[0].words if len(alike) == 1 else ""
+            yield Finding(cause, text, _REMEDY, LINK, origin=f"{path}:{alike[0].line}", host=host, device=device)
 
 
 def _unconnected(network: SwitchNetwork, pairs: Counter[tuple[int, int]]) -> list[tuple[int, int]]:
@@ -95,7 +86,7 @@ def _unconnected(network: SwitchNetwork, pairs: Counter[tuple[int, int]]) -> lis
     ]
 
 
-def _missing_cables(network: SwitchNetwork) -> Iterator[tuple[str, str]]:
+def _missing_cables(network: SwitchNetwork, path: str) -> Iterator[Finding]:
     """Yield pairs of switches with fewer parallel cables than most pairs, also without any."""
     source = np.repeat(np.arange(len(network.switches)), np.diff(network.begin))
     pairs = Counter((int(one), int(other)) for one, other in zip(source, network.neighbour, strict=True) if one < other)
@@ -109,7 +100,5 @@ def _missing_cables(network: SwitchNetwork) -> Iterator[tuple[str, str]]:
         if count < usual
     ]
     if fewer:
-        yield (
-            "missing_network_cable",
-            f"{listed(fewer, _MOST_NAMES)}: fewer cables than most pairs of switches have ({usual:g})",
-        )
+        text = f"{listed(fewer, _MOST_NAMES)}: fewer cables than most pairs of switches have ({usual:g})"
+        yield Finding("missing_network_cable", text, _REMEDY, LINK, origin=path)

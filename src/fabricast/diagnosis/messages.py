@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
@@ -15,6 +16,7 @@ from fabricast.core.short_text import listed
 from fabricast.diagnosis.curves import longer_sizes
 from fabricast.diagnosis.weights import CONTRADICTION, MINOR, SYMPTOM
 from fabricast.maxrate.message_times import OPERATION
+from fabricast.maxrate.models import CONVENTIONS
 
 #: Ratios of times to the shortest of all files above which a file is slow: of the largest messages, and of others.
 _SLOW, _LATE = 1.2, 1.3
@@ -31,6 +33,8 @@ _OTHER_PATH, _SWITCHES_S = 2.0, 0.6e-6
 _DISTANCE = "count the switches between these hosts, each of which costs 0.1 to 0.3 us"
 #: Number of sizes from which protocols are searched, and of sizes that each has.
 _FEWEST_SIZES, _FEWEST_OF_PROTOCOL = 8, 3
+#: Largest size in bytes of small messages, and one-way time in s below which no network is.
+_SMALL, _WITHIN_HOST_S = 64.0, 0.5e-6
 _CHECK_FILE = (
     "compare the hosts of these files: rate and width of ports ('ibstat', 'lspci -vv'), binding of processes to the "
     "socket of the card, power saving"
@@ -42,6 +46,8 @@ _CHECK_ALGORITHM = (
 )
 #: Remedy, before the size of a threshold.
 LATE_SWITCH_REMEDY = "lower the threshold of the protocol (UCX_RNDV_THRESH, I_MPI_EAGER_THRESHOLD) to"
+#: Words of the names of files that may be hosts, and least number of files whose names are compared.
+_WORD, _FEWEST_NAMES = re.compile(r"[A-Za-z]+-?\d+"), 2
 #: Programs that print each size once in a table.
 _EACH_SIZE_ONCE = ("OSU", "perftest", "IMB")
 #: Programs of OSU of one pair and of several.
@@ -78,7 +84,37 @@ def _tests(facts: Facts) -> list[_Times]:
                 first = tables.pop(source)
                 tables[str(min(first.values(), key=lambda one: one.place.line).place)] = first
         tables.setdefault(name, {}).setdefault(one.size_bytes, fact)
-    return list(tests.values())
+    return [_between_hosts(files) for files in tests.values()]
+
+
+def _between_hosts(files: _Times) -> _Times:
+    """Return the files of a test without those whose messages stay within a host, unless all do."""
+    return {name: of_file for name, of_file in files.items() if not _is_within_host(of_file)} or files
+
+
+def _is_within_host(of_file: Mapping[float, Fact]) -> bool:
+    """Return whether the latency of a file is below that of any network."""
+    first = of_file[min(of_file)].value
+    return (
+        first.convention in ("one_way", "round_trip")
+        and first.size_bytes <= _SMALL
+        and first.processes in (None, 1)
+        and first.time_s < _WITHIN_HOST_S * CONVENTIONS[first.convention]
+    )
+
+
+def messages_within_hosts(facts: Facts) -> Iterator[str]:
+    """Yield the files whose messages are too short for a network."""
+    smallest: dict[str, Fact] = {}
+    for fact in facts.of(Quantity.MESSAGE_TIME):
+        known = smallest.setdefault(fact.place.path, fact)
+        smallest[fact.place.path] = min(known, fact, key=lambda one: float(one.value.size_bytes))
+    for path, fact in smallest.items():
+        if _is_within_host({fact.value.size_bytes: fact}):
+            yield (
+                f"{path}: messages of {size_text(fact.value.size_bytes)} last {duration_text(fact.value.time_s)}, as "
+                "between processes of one host, and not over a network"
+            )
 
 
 def _without_short(files: _Times) -> _Times:
@@ -294,12 +330,22 @@ def _finding(files: _Times, slow: Sequence[str], size: float, verb: str, weight:
         f"{text(files, shown, size)}, in the other {which} "
         f"{text(files, others, size)}"
     )
+    words += _of_names(slow, [name for name in files if name not in slow])
     cause = "slow_messages" if text is _in_rate else "late_messages"
     remedy = _CHECK_FILE
     if _kind(files) == "table":
         # Tables of one file are often different tests: within a node and between nodes, before and after a change.
         remedy, weight = _CHECK_TABLE, MINOR
     return Finding(cause, words, remedy, weight, origin=str(files[worst][size].place))
+
+
+def _of_names(slow: Sequence[str], others: Sequence[str]) -> str:
+    """Return which word, such as a host, the names of all slow files have, and none of the others."""
+    if len(slow) < _FEWEST_NAMES or len(others) < _FEWEST_NAMES:
+        return ""
+    words = [set(_WORD.findall(name)) for name in slow]
+    common = set.intersection(*words) - {word for name in others for word in _WORD.findall(name)}
+    return f"; the names of all slow files, and of no other, have {listed(sorted(common), 2)}" if common else ""
 
 
 def _kind(files: _Times) -> str:

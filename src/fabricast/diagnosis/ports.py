@@ -26,6 +26,12 @@ _OVER_TCP = (
     "I_MPI_OFI_PROVIDER=mlx, MPICH with FI_PROVIDER=verbs or ucx, UCX with UCX_TLS=rc,self,sm and the card in "
     "UCX_NET_DEVICES"
 )
+#: Time in s of a small message that TCP within a cluster rarely exceeds, and what delays it more.
+_SLOWEST_TCP_S = 200e-6
+_SLOWER_THAN_TCP = (
+    "check that each process has its own core (binding, no other job), the network that the library uses, lost packets "
+    "and the distance between the hosts"
+)
 #: Program whose messages always pass through a network card.
 _OVER_CARDS = "perftest"
 _BYTES_PER_GBIT = 1.25e8
@@ -69,11 +75,7 @@ def compare_with_ports(facts: Facts, answers: Answers) -> None:
             answers.findings.append(Finding("below_port_rate", text, remedy, MINOR, origin=str(fact.place)))
     late = [fact for fact in facts.of(Quantity.MESSAGE_TIME) if _is_late(fact)]
     if late and (gbit_s := _rate_of(facts, first := min(late, key=lambda fact: fact.value.size_bytes))):
-        text = (
-            f"messages of {first.value.path} of {size_text(first.value.size_bytes)} last "
-            f"{duration_text(first.value.time_s)}, as over TCP; network cards of {gbit_s:g} Gbit/s need 1 to 3 us"
-        )
-        answers.findings.append(Finding("messages_over_tcp", text, _OVER_TCP, MINOR, origin=str(first.place)))
+        answers.findings.append(_late_messages(first, f"of {gbit_s:g} Gbit/s"))
 
 
 def _rate_of(facts: Facts, message: Fact) -> float:
@@ -122,14 +124,28 @@ def _is_late(fact: Fact) -> bool:
 
 
 def messages_over_tcp(facts: Facts) -> Iterator[Finding]:
-    """Yield that a library states to send over TCP although the host has active ports, or its messages are late."""
+    """Yield that a library states to send over TCP, or that small messages are as late, without ports to compare."""
     has_ports = any(facts.of(Quantity.PORT_RATE))
     late = next((fact for fact in facts.of(Quantity.MESSAGE_TIME) if _is_late(fact)), None)
-    for fact in facts.of(Quantity.TCP) if has_ports or late is not None else ():
+    stated = next(facts.of(Quantity.TCP), None)
+    if stated is not None and (has_ports or any(facts.of(Quantity.MESSAGE_TIME))):
         more = "" if has_ports or late is None else f", {duration_text(late.value.time_s)} for a small message"
+        more += "" if has_ports else "; that is slow where the hosts have InfiniBand or RoCE"
         weight = ACCESS if has_ports else MINOR
-        yield Finding("messages_over_tcp", f"{fact.value}{more}", _OVER_TCP, weight, origin=str(fact.place))
-        return
+        yield Finding("messages_over_tcp", f"{stated.value}{more}", _OVER_TCP, weight, origin=str(stated.place))
+    elif late is not None and not has_ports:
+        yield _late_messages(late, "with InfiniBand or RoCE")
+
+
+def _late_messages(fact: Fact, cards: str) -> Finding:
+    """Return the finding that a small message lasts as long as over TCP, or longer."""
+    is_tcp = fact.value.time_s < _SLOWEST_TCP_S
+    text = (
+        f"messages of {fact.value.path} of {size_text(fact.value.size_bytes)} last {duration_text(fact.value.time_s)}, "
+        f"{'as' if is_tcp else 'longer than'} over TCP; network cards {cards} need 1 to 3 us"
+    )
+    remedy = _OVER_TCP if is_tcp else _SLOWER_THAN_TCP
+    return Finding("messages_over_tcp", text, remedy, MINOR, origin=str(fact.place))
 
 
 def compare_tcp_with_interfaces(facts: Facts, answers: Answers) -> None:

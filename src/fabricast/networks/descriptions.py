@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 from fabricast.core.errors import InputError
 from fabricast.inputs.files import exists, read_text
@@ -170,22 +171,22 @@ def _of_discovery(path: Path, text: str) -> SwitchNetwork:
     cables: dict[frozenset[tuple[str, int]], tuple[str, str, str, float]] = {}
     described: dict[str, str] = {}
     peers: dict[tuple[str, int], frozenset[tuple[str, int]]] = {}
-    for kind, guid, port, other_kind, other, other_port, names, rate in _cables_of(path, text):
-        ends = frozenset(((guid, port), (other, other_port)))
+    for cable in _cables_of(path, text):
+        one, other = cable.first, cable.second
+        ends = frozenset(((one.guid, one.port), (other.guid, other.port)))
         for end in ends:
-            if kind == other_kind == "S" and peers.setdefault(end, ends) != ends:
+            if one.kind == other.kind == "S" and peers.setdefault(end, ends) != ends:
                 raise InputError(f"port {end[1]} of switch {end[0]} has two cables, expected one", path=path)
-        if any("Aggregation Node" in name for name in names):
+        if any("Aggregation Node" in end.name for end in (one, other)):
             # SHARP: a port within a switch, no host.
             continue
-        for one, one_kind, name in ((guid, kind, names[0]), (other, other_kind, names[1])):
-            if one_kind == "S":
-                switches.setdefault(one, name or one)
-            else:
-                described.setdefault(one, name)
-        if ends not in cables and (kind, other_kind) != ("H", "H"):
-            first, second = (guid, other) if kind == "S" else (other, guid)
-            cables[ends] = (first, second, "S" if kind == other_kind else "H", rate)
+        for end_of in (one, other):
+            (switches if end_of.kind == "S" else described).setdefault(
+                end_of.guid, end_of.name or (end_of.guid if end_of.kind == "S" else "")
+            )
+        if ends not in cables and (one.kind, other.kind) != ("H", "H"):
+            first, second = (one.guid, other.guid) if one.kind == "S" else (other.guid, one.guid)
+            cables[ends] = (first, second, "S" if one.kind == other.kind else "H", cable.bytes_per_s)
     host_of = {guid: _host_name(guid, name) for guid, name in described.items()}
     hosts = list(dict.fromkeys(host_of[other] for _, other, kind, _ in cables.values() if kind == "H"))
     number = {guid: place for place, guid in enumerate(switches)}
@@ -231,11 +232,52 @@ def _unique(names: list[str]) -> list[str]:
     return unique
 
 
-_Cable = tuple[str, str, int, str, str, int, tuple[str, str], float]
+class CableEnd(NamedTuple):
+    """End of a cable: whether it is a switch ('S') or a host ('H'), its identifier, port and description."""
+
+    kind: str
+    guid: str
+    port: int
+    name: str
+
+    @property
+    def host(self) -> str:
+        """Host of a card; empty for a switch and a card without the name of its host."""
+        name = _host_name(self.guid, self.name) if self.kind == "H" else ""
+        return "" if name.startswith("card-") else name
+
+    @property
+    def words(self) -> str:
+        """Name with the port; a card without the name of its host by its identifier."""
+        name = self.name if self.kind == "S" or self.host else f"card-{self.guid}"
+        return f"{name or self.guid} port {self.port}"
 
 
-def _cables_of(path: Path, text: str) -> Iterator[_Cable]:
-    """Yield kind, identifier and port of both ends of each cable, their descriptions, and the rate."""
+class ListedCable(NamedTuple):
+    """Cable in the output of ibnetdiscover."""
+
+    first: CableEnd
+    second: CableEnd
+    bytes_per_s: float
+    line: int
+
+    @property
+    def words(self) -> str:
+        """Both ends with their ports, a host by its card."""
+        return f"{self.first.words} - {self.second.words}"
+
+
+def listed_cables(path: Path | str) -> list[ListedCable]:
+    """Return the cables that the output of ibnetdiscover lists, each once."""
+    text = clean_text(read_text(Path(path), strict=True))
+    cables: dict[frozenset[tuple[str, int]], ListedCable] = {}
+    for cable in _cables_of(Path(path), text):
+        cables.setdefault(frozenset((end.guid, end.port) for end in cable[:2]), cable)
+    return list(cables.values())
+
+
+def _cables_of(path: Path, text: str) -> Iterator[ListedCable]:
+    """Yield each cable of each end that the text lists."""
     kind = guid = name = ""
     ports: set[int] = set()
     blocks, named = set[str](), dict[str, str]()
@@ -244,7 +286,8 @@ def _cables_of(path: Path, text: str) -> Iterator[_Cable]:
             ends = ["S" if word == "SW" else "H" for word in (found[1], found[6])]
             rate = _rate(path, number, found[4], found[5])
             # The report has the GUID of the port, which differs between the ports of a card.
-            yield ends[0], found[3], int(found[2]), ends[1], found[8], int(found[7]), (found[9], found[10]), rate
+            first = CableEnd(ends[0], found[3], int(found[2]), found[9])
+            yield ListedCable(first, CableEnd(ends[1], found[8], int(found[7]), found[10]), rate, number)
         elif (found := _SWITCH.match(line)) is not None:
             kind, guid, name, ports = "S", found[1].lower(), found[2], set()
             blocks.add(guid)
@@ -263,7 +306,8 @@ def _cables_of(path: Path, text: str) -> Iterator[_Cable]:
             other = "S" if found[2] == "S" else "H"
             if other == "S":
                 named.setdefault(found[3].lower(), found[5])
-            yield kind, guid, int(found[1]), other, found[3].lower(), int(found[4]), (name, found[5]), rate
+            first = CableEnd(kind, guid, int(found[1]), name)
+            yield ListedCable(first, CableEnd(other, found[3].lower(), int(found[4]), found[5]), rate, number)
     # Blocks of cards only repeat the ports of switches.
     missing = next((one for one in named if one not in blocks), None) if blocks else None
     if missing is not None:

@@ -91,8 +91,16 @@ def fabric(path, *, slow_host=False, slow_cable=False, missing=False):
 @pytest.mark.parametrize(
     ("fault", "cause", "text"),
     [
-        ("slow_host", "slow_network_port", "n5 to leaf1: 100 Gbit/s, most ports of hosts 200 Gbit/s"),
-        ("slow_cable", "slow_network_cable", "leaf0 - spine1: 100 Gbit/s, most cables between switches 200 Gbit/s"),
+        (
+            "slow_host",
+            "slow_network_port",
+            "leaf1 port 2 - n5 mlx5_0 port 1: 100 Gbit/s, most ports of hosts 200 Gbit/s",
+        ),
+        (
+            "slow_cable",
+            "slow_network_cable",
+            "leaf0 port 7 - spine1 port 1: 100 Gbit/s, most cables between switches 200 Gbit/s",
+        ),
         ("missing", "missing_network_cable", "spine1 - leaf1 (1): fewer cables than most pairs of switches have (2)"),
     ],
 )

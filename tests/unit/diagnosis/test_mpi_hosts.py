@@ -191,3 +191,54 @@ def test_ranks_without_a_place_and_on_one_core_are_named(first):
 def test_low_counters_are_listed(first):
     text = "# Port counters: Lid 28 port 1\nPortRcvErrors:...................77\nSymbolErrorCounter:..............0\n"
     assert any("PortRcvErrors 77" in one for one in first(text).statements)
+
+
+def latencies(*times):
+    rows = "".join(f"{2**power} {time}\n" for power, time in enumerate(times))
+    return f"# OSU MPI Latency Test v5.8\n# Size          Latency (us)\n{rows}"
+
+
+NETWORK = latencies(1.6, 1.61, 1.62, 1.63, 1.7, 1.8, 1.9)
+
+
+def test_a_run_within_a_host_does_not_accuse_the_runs_between_hosts(first):
+    found = first(latencies(0.24, 0.24, 0.25, 0.25, 0.26, 0.26, 0.27), NETWORK, NETWORK)
+    assert not found.findings and "2 files of osu_latency agree" in str(found.verdict)
+    assert any("1 B last 0.24 us, as between processes of one host" in note for note in found.notes)
+    slow = latencies(*[3.0 * 1.6] * 7)
+    found = first(latencies(0.24, 0.24, 0.25, 0.25, 0.26, 0.26, 0.27), NETWORK, slow)
+    assert [one.cause for one in found.findings] == ["late_messages"] and "2.txt: messages" in found.findings[0].text
+
+
+@pytest.mark.parametrize(("time", "words"), [(21.6, ", as over TCP"), (2700.0, ", longer than over TCP"), (1.6, "")])
+def test_late_small_messages_are_named_without_a_file_of_ports(first, time, words):
+    found = first(latencies(*[time] * 7))
+    assert [one.cause for one in found.findings] == (["messages_over_tcp"] if words else [])
+    assert not words or (words in str(found.verdict) and str(found.verdict).startswith("possibly slower"))
+
+
+def test_the_word_that_all_names_of_slow_files_share_is_named(causes):
+    table = "# OSU MPI Bandwidth Test v5.8\n# Size      Bandwidth (MB/s)\n65536 {}\n4194304 {}\n"
+    pairs = [(1, 2), (1, 3), (2, 3), (1, 5), (2, 5)]
+    files = {f"bw_n0{one}_n0{other}.out": table.format(*[13000 if other == 5 else 24000] * 2) for one, other in pairs}
+    text = causes(files)["slow_messages"].text
+    assert text.endswith("; the names of all slow files, and of no other, have n05")
+    files = {
+        name: table.format(*[13000 if name.endswith("n05.out") and "n01" in name else 24000] * 2) for name in files
+    }
+    assert "the names of all slow files" not in causes(files)["slow_messages"].text
+
+
+def test_ports_and_lines_of_slow_cables_are_named(first):
+    spine = '[{0}]\t"S-b0"[{0}]\t\t# "spine" lid 50 4x{1}\n'
+    hosts = "".join(f'[{n}]\t"H-{n}"[1]({n}) \t\t# "cn{n} mlx5_0" lid {n} 4xHDR\n' for n in range(1, 4))
+    text = (
+        'Switch\t41 "S-a0"\t\t# "leaf" enhanced port 0 lid 1 lmc 0\n'
+        + hosts
+        + "".join(spine.format(port, "FDR" if port == 22 else "HDR") for port in (21, 22, 23))
+        + 'Switch\t41 "S-b0"\t\t# "spine" enhanced port 0 lid 50 lmc 0\n'
+        + "".join(f'[{n}]\t"S-a0"[{n}]\t\t# "leaf" lid 1 4x{"FDR" if n == 22 else "HDR"}\n' for n in (21, 22, 23))
+    )
+    (found,) = first(text).findings
+    assert found.text.startswith("leaf port 22 - spine port 22: 54.6 Gbit/s") and found.origin.endswith(":6")
+    assert found.device == "leaf port 22 - spine port 22"
