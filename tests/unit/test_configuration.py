@@ -108,6 +108,11 @@ def test_functions_of_users_need_graphs_that_evaluate_them():
         configuration.checked_config(values)
     values["pcie"]["graph_sets"]["lab"]["validation_graphs"] = 5
     assert "mine:rates" in configuration.checked_config(values).pcie.models
+    # Sets of the study do not count where the user has sets, which alone run.
+    values["pcie"]["graph_sets"]["own"] = {"topology": "lab.yaml", "graphs_file": "graphs.csv"}
+    with pytest.raises(InputError, match="which only graph sets with validation_graphs evaluate"):
+        configuration.checked_config(values)
+    del values["pcie"]["graph_sets"]["own"]
     for name, message in (
         ("ports_and_engines", "is a model of measured machines"),
         ("mine.rates", "'mine.rates' is unknown, expected one of"),

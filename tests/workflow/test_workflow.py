@@ -233,6 +233,8 @@ def test_your_validation_graphs_get_what_the_study_has(tmp_path):
     run = fc.open_run(folder / "results" / "mine")
     bands = run.sql("SELECT DISTINCT model FROM error_band WHERE kind = 'simulated'")["model"]
     assert {"congestion_factor", "back_pressure", "halves:rates"} <= set(bands)
+    compared = run.sql("SELECT DISTINCT model FROM comparison WHERE study = 'pcie'")["model"]
+    assert set(compared) == {"congestion_factor", "round_robin_upstream", "back_pressure", "halves:rates"}
     names = [f"your_machine.mine.{name}" for name in ("error_by_size", "error_distribution", "link_loads", "slowdown")]
     assert list(run.figures) == names
     assert "halves:rates" in run.figure("your_machine.mine.slowdown").path.read_text()

@@ -155,17 +155,17 @@ def _within_measured(fit: DatasetFit) -> DatasetFit:
 
     Overlapping messages hide their start-up time, which the forms add: rates that make up for it are too high.
     """
-    limits = {count: LARGEST_RATIO * rate for count, rate in largest_rates(fit.cells, fit.times).items()}
+    limits = largest_rates(fit.cells, fit.times)
     parameters, intervals = dict(fit.regressor.parameters_), dict(fit.intervals)
     for name, most in (("r_n", max(limits.values())), ("r_b", limits.get(1)), ("r_c", _rate_of_one(limits))):
-        if most is not None and parameters.get(name, 0.0) > most:
+        if most is not None and parameters.get(name, 0.0) > LARGEST_RATIO * most:
             parameters[name] = most
             known = intervals[name]
             intervals[name] = None if known is None else (min(known[0], most), most)
     regressor = copy(fit.regressor)
     regressor.parameters_ = parameters
     for part in fit.protocols.regressors_ if fit.protocols is not None else ():
-        part.parameters_["r_c"] = min(part.parameters_["r_c"], max(limits.values()))
+        part.parameters_["r_c"] = within_largest(part.parameters_["r_c"], max(limits.values()))
     return replace(fit, regressor=regressor, intervals=intervals)
 
 
@@ -173,6 +173,11 @@ def largest_rates(cells: NDArray[np.float64], times: NDArray[np.float64]) -> dic
     """Return the largest measured aggregate rate in bytes/s by number of processes."""
     rates = cells[:, 0] * cells[:, 1] / times
     return {int(count): float(rates[cells[:, 1] == count].max()) for count in np.unique(cells[:, 1])}
+
+
+def within_largest(rate: float, largest: float) -> float:
+    """Return a rate, or the largest measured one if the rate is more than a little above it."""
+    return largest if rate > LARGEST_RATIO * largest else rate
 
 
 def _rate_of_one(limits: Mapping[int, float]) -> float:

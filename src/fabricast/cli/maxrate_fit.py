@@ -19,6 +19,7 @@ from fabricast.api.maxrate import (
     fit_datasets,
     largest_rates,
     records_of,
+    within_largest,
 )
 from fabricast.api.messages import assumes_one_way, datasets_of_facts, message_facts, netgauge_tables
 from fabricast.core.errors import InputError
@@ -92,7 +93,7 @@ def _joint_line(fits: Sequence[DatasetFit]) -> Iterator[str]:
     one = cells[:, 1] == 1
     overlap = windowed[0].windowed
     of_protocol = _largest_protocol(cells[one], times[one])[0] if overlap is None else overlap.bytes_per_s
-    rate = min(of_protocol, LARGEST_RATIO * largest_rates(cells, times)[1])
+    rate = within_largest(of_protocol, largest_rates(cells, times)[1])
     start = (latency[0].cells[:, 1] == 1) & (latency[0].cells[:, 0] == latency[0].cells[:, 0].min())
     found = LogGOPS(
         float(latency[0].times[start].min()) / CONVENTIONS[latency[0].convention],
@@ -147,7 +148,8 @@ def _dataset_lines(fit: DatasetFit, options: FitOptions) -> Iterator[str]:
     rates = _rates_together(fit, counts, options) if missing or is_of_several else {}
     for count, (value, interval) in rates.items():
         who = f"{count} processes together" if count > 1 else "1 process (isolated)"
-        yield f"  {who}, long messages: {_with_interval(value, interval, 1e-9, 'GB/s')}"
+        what = "long messages" if _is_of_long(value, count, cells, times) else "messages of any size"
+        yield f"  {who}, {what}: {_with_interval(value, interval, 1e-9, 'GB/s')}"
     if convention == "windowed" and counts[-1] > 1:
         yield _message_rate(cells, times)
     advice_of = {name: _ADVICE[name].removeprefix("a single process, or " if 1 in rates else "") for name in missing}
@@ -180,6 +182,12 @@ def _dataset_lines(fit: DatasetFit, options: FitOptions) -> Iterator[str]:
     yield from _export_lines(fit, rates)
 
 
+def _is_of_long(rate: float, count: int, cells: NDArray[np.float64], times: NDArray[np.float64]) -> bool:
+    """Return whether a rate is not that of a small size that happens to be the fastest one."""
+    rates = np.where(cells[:, 1] == count, cells[:, 0] * cells[:, 1] / times, 0.0)
+    return bool(rate != rates.max() or cells[int(np.argmax(rates)), 0] >= RATE_BYTES)
+
+
 def _fastest_line(fit: DatasetFit, cells: NDArray[np.float64], times: NDArray[np.float64]) -> Iterator[str]:
     """Yield the fastest size of one process, if no line of the fit is so fast."""
     if fit.convention == "windowed" or (cells[:, 1] != 1).any() or fit.model != "postal":
@@ -208,8 +216,13 @@ def _misfit_reason(fit: DatasetFit, cells: NDArray[np.float64], times: NDArray[n
     rates = dict(zip(cells[of_size, 1], cells[of_size, 1] / times[of_size], strict=True))
     counts = sorted(rates)
     is_limited = len(counts) > 1 and rates[counts[-1]] < rates[counts[-2]] * (counts[-1] / counts[-2]) ** _HARDLY_MORE
-    if fit.convention != "windowed" or not is_limited:
+    if fit.convention != "windowed":
         return "fit protocols by themselves (--smallest-bytes, --largest-bytes)"
+    if not is_limited:
+        return (
+            "messages of a window overlap, so that their time is not the sum of start-up and transfer: "
+            "'--smallest-bytes 16384' fits the rates"
+        )
     # Above this size the bytes take longer than the messages; twice that size, rounded up, has little of both.
     limit = max(rates.values())
     node = max(float((cells[:, 0] * cells[:, 1] / times).max()), 1.0)
@@ -262,7 +275,10 @@ def _smallest_lines(
     else:
         yield f"  latency at {smallest}, {who}: {time[0] * 1e6:.4g} us; s is the start of the fitted protocol"
     # The first sizes of a run are often slow, and fitted protocols name their changes.
-    falls = np.flatnonzero((time[1:] < time[:-1] * (1 - _FALL)) & (size[1:] >= _FIRST_FALL) & (not has_protocols))
+    # A fall within the scatter of small messages, whose times are alike, is noise.
+    small = time[size <= _FIRST_FALL]
+    least = max(_FALL, 1.5 * (1 - float(small.min() / small.max()))) if small.size else _FALL
+    falls = np.flatnonzero((time[1:] < time[:-1] * (1 - least)) & (size[1:] >= _FIRST_FALL) & (not has_protocols))
     for place in falls[:2]:
         yield (
             f"  the time falls from {time[place] * 1e6:.4g} us at {size_text(float(size[place]))} to "
@@ -298,7 +314,9 @@ def _with_interval(value: float, interval: tuple[float, float] | None, scale: fl
         return "not determined by these data"
     if interval[0] == interval[1]:
         return f"{value * scale:.5g} {unit} (the largest measured rate)"
-    return f"{value * scale:.5g} {unit} ({interval[0] * scale:.5g} to {interval[1] * scale:.5g})"
+    # Rates above all measured ones are replaced by the largest.
+    most = ", the largest measured rate" if value == interval[1] else ""
+    return f"{value * scale:.5g} {unit} ({interval[0] * scale:.5g} to {interval[1] * scale:.5g}{most})"
 
 
 _Rates = dict[int, tuple[float, tuple[float, float] | None]]
@@ -322,9 +340,10 @@ def _rates_together(fit: DatasetFit, counts: NDArray[np.int64], options: FitOpti
         found = parameter_intervals(
             postal, all_bytes[large], times[selected][large], draws=options.draws, generator=generator
         )
-        interval, most = found["r_c"], limits.get(count, np.inf) * LARGEST_RATIO
-        within = None if interval is None else (min(interval[0], most), min(interval[1], most))
-        rates[count] = (min(rate, most), within)
+        interval, most = found["r_c"], limits.get(count, np.inf)
+        if rate > LARGEST_RATIO * most:
+            rate, interval = most, None if interval is None else (min(interval[0], most), most)
+        rates[count] = (rate, interval)
     return rates
 
 

@@ -255,7 +255,9 @@ class PcieConfig(Section):
         if self.hardware and missing:
             raise ValueError(f"models lacks {', '.join(missing)}, which simulated hardware needs; or set hardware: []")
         own = [name for name in self.models if ":" in name]
-        if own and not any(entry.validation_graphs for entry in self.graph_sets.values()):
+        # Where the user has graph sets, those of the study do not count: a run without targets leaves them out.
+        sets = [entry for entry in self.graph_sets.values() if entry.is_yours] or list(self.graph_sets.values())
+        if own and not any(entry.validation_graphs for entry in sets):
             raise ValueError(
                 f"models has {', '.join(own)}, which only graph sets with validation_graphs evaluate: set it for one"
             )

@@ -35,6 +35,8 @@ _DISTANCE = "count the switches between these hosts, each of which costs 0.1 to 
 _FEWEST_SIZES, _FEWEST_OF_PROTOCOL = 8, 3
 #: Largest size in bytes of small messages, and one-way time in s below which no network is.
 _SMALL, _WITHIN_HOST_S = 64.0, 0.5e-6
+#: Ratio of times from which a larger size shows another protocol, and the smallest size in bytes of such a change.
+_FASTER, _SMALLEST_OF_PROTOCOLS = 1.25, 256.0
 _CHECK_FILE = (
     "compare the hosts of these files: rate and width of ports ('ibstat', 'lspci -vv'), binding of processes to the "
     "socket of the card, power saving"
@@ -388,7 +390,7 @@ def late_rendezvous(facts: Facts) -> Iterator[Finding]:
     """Yield files whose messages would be faster with the protocol of larger ones."""
     for files in _tests(facts):
         for of_file in files.values():
-            finding = _late_rendezvous(of_file)
+            finding = _late_rendezvous(of_file) or _longer_in_window(of_file)
             if finding is not None:
                 yield finding
                 return
@@ -414,3 +416,22 @@ def _late_rendezvous(of_file: Mapping[float, Fact]) -> Finding | None:
     )
     remedy = f"{LATE_SWITCH_REMEDY} {size_text(found.from_bytes)}"
     return Finding("late_rendezvous", text, remedy, CONTRADICTION - 1, origin=str(of_file[found.to_bytes].place))
+
+
+def _longer_in_window(of_file: Mapping[float, Fact]) -> Finding | None:
+    """Return the finding that a size of overlapping messages lasts longer than a larger one of another protocol."""
+    sizes = sorted(size for size in of_file if size >= _SMALLEST_OF_PROTOCOLS)
+    if not sizes or of_file[sizes[0]].value.convention != "windowed":
+        return None
+    times = [of_file[size].value.time_s for size in sizes]
+    factor, place = max(((times[n] / times[n + 1], n) for n in range(len(sizes) - 1)), default=(0.0, 0))
+    # Noise of one size is no protocol: the next larger size is not slower, either.
+    if factor < _FASTER or place + 2 >= len(sizes) or times[place + 2] > 2 * _FASTER * times[place + 1]:
+        return None
+    size, next_size = (size_text(one) for one in sizes[place : place + 2])
+    text = (
+        f"messages of {_name_of(of_file[sizes[place]])} of {size} last {duration_text(times[place])}, those of "
+        f"{next_size} {duration_text(times[place + 1])} with another protocol, which begins too late"
+    )
+    place_of = of_file[sizes[place]].place
+    return Finding("late_rendezvous", text, f"{LATE_SWITCH_REMEDY} {size}", CONTRADICTION - 1, origin=str(place_of))

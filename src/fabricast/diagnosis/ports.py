@@ -29,8 +29,8 @@ _OVER_TCP = (
 #: Time in s of a small message that TCP within a cluster rarely exceeds, and what delays it more.
 _SLOWEST_TCP_S = 200e-6
 _SLOWER_THAN_TCP = (
-    "check that each process has its own core (binding, no other job), the network that the library uses, lost packets "
-    "and the distance between the hosts"
+    "check that each process has a core to itself (binding, no other job), the network that the library uses, lost "
+    "packets and the distance between the hosts"
 )
 #: Program whose messages always pass through a network card.
 _OVER_CARDS = "perftest"

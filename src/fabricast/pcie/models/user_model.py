@@ -136,7 +136,7 @@ def named_function(name: str) -> UserRates:
         # A module of the user can raise anything.
         reason = f"{type(error).__name__}: {error}"
         raise InputError(
-            f"'{name}' cannot be imported ({reason}), expected a function such as my_models:fair"
+            f"'{name}' cannot be imported ({reason}), expected a function such as my_models:fair in the working folder"
         ) from error
     if not callable(found):
         raise InputError(f"'{name}' is no function, expected one such as my_models:fair")

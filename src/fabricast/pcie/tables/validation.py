@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import itertools
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -93,7 +93,7 @@ def validate_models(
     communication: pd.DataFrame,
     reference: pd.DataFrame,
     parameter: pd.DataFrame,
-    models: Iterable[str],
+    models: Sequence[str],
     *,
     tolerance: float,
     resamples: int,
@@ -150,7 +150,7 @@ def _validate_alike(
     communication: pd.DataFrame,
     reference: pd.DataFrame,
     parameter: pd.DataFrame,
-    models: Iterable[str],
+    models: Sequence[str],
     *,
     texts: dict[str, pd.CategoricalDtype],
     design: NDArray[np.bool_],
@@ -185,6 +185,8 @@ def _validate_alike(
         "feature": [],
     }
     errors: list[_Errors] = []
+    # Each copy is kept for the models that explain the study, and for functions of the user.
+    compared = [*VALIDATED, *(name for name in models if ":" in name)]
     for origin, rows in reference.groupby("origin", sort=True):
         values = parameter[parameter["system"] == f"{tree.name}.{origin}"].set_index("name")["value"]
         keywords = {"tau": values.get("tau", 0.0), "crossing_cost": values.get("crossing_cost", 1.0)}
@@ -203,10 +205,10 @@ def _validate_alike(
             if name in VALIDATED and origin == explained:
                 learnt = explain_errors(features, error)
                 parts["feature"].append(learnt.assign(subset=f"{set_name}.all", **common))
-            if name in VALIDATED:
+            if name in compared:
                 parts["comparison"].append(
                     identifiers.assign(
-                        model=pd.Series(name, index=identifiers.index, dtype=pd.CategoricalDtype(list(VALIDATED))),
+                        model=pd.Series(name, index=identifiers.index, dtype=pd.CategoricalDtype(compared)),
                         predicted=predicted,
                         reference=simulated,
                         reference_low=rows["low"].to_numpy(),
