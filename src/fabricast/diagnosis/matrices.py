@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,6 +21,7 @@ from fabricast.inputs.pair_rates import BOTH_WAYS, ONE_WAY, is_old_geforce, pcie
 from fabricast.machine.gpus import link_of_text
 from fabricast.machine.options import MachineOptions
 from fabricast.pcie.topology.memory import HOST
+from fabricast.pcie.topology.path_classes import ClassMatrix
 
 _AMD = re.compile(r"Radeon|Instinct|\bAMD\b|\bMI\d{2,3}")
 
@@ -40,8 +41,8 @@ _EQUAL = 0.03
 _FASTEST_GENERATION = 6
 #: Remedy of direct copies that are slower than those through host memory.
 CHECK_ACCESS = (
-    "test with NCCL_P2P_DISABLE=1, then boot with iommu=pt or without IOMMU, and disable ACS of switches ('sudo lspci "
-    "-vvv | grep ACSCtl')"
+    "test with NCCL_P2P_DISABLE=1, then boot with iommu=pt or without IOMMU, and disable ACS of switches and "
+    "root ports ('sudo lspci -vvv | grep ACSCtl')"
 )
 _CHECK_LINK = "compare LnkSta with LnkCap in 'sudo lspci -vv' while the GPUs copy; add 'nvidia-smi topo -m'"
 
@@ -101,12 +102,29 @@ def slow_pairs(kind: str, rates: _Rates, class_of: Callable[[tuple[str, str]], s
         rest = (
             f"the other {len(others)} {f'of path class {name} ' if name else ''}at least {min(others) / 1e9:.3g} GB/s"
         )
+        reach = f"{of_class[worst].bytes_per_s / 1e9:.3g} GB/s"
+        end = _common_end(slow, of_class)
+        if end is not None:
+            text = (
+                f"GPU {end[0]} {end[1]} {reach} in all its {kind}, {rest}: its link or its memory is slow in this way"
+            )
+            yield Finding(WarningCode.SLOW_ENDPOINT, text, _CHECK_LINK, CONTRADICTION, origin=of_class[worst].place)
+            continue
         text = (
-            f"{kind} {listed(['>'.join(pair) for pair in slow], _MOST_PAIRS)} reach "
-            f"{of_class[worst].bytes_per_s / 1e9:.3g} GB/s, {rest}: their path is slow, not their links"
+            f"{kind} {listed(['>'.join(pair) for pair in slow], _MOST_PAIRS)} reach {reach}, {rest}: their path is "
+            "slow, not their links"
         )
         remedy = CHECK_ACCESS if kind.startswith("direct") else _REPEAT_PAIRS
         yield Finding("slow_pair", text, remedy, CONTRADICTION, origin=of_class[worst].place)
+
+
+def _common_end(slow: Sequence[tuple[str, str]], rates: _Rates) -> tuple[str, str] | None:
+    """Return the GPU that is the source, or the target, of all slow pairs and of no other, and what it does."""
+    for place, verb in ((0, "sends"), (1, "receives")):
+        gpu = slow[0][place]
+        if len(slow) > 1 and {pair for pair in rates if pair[place] == gpu} == set(slow):
+            return gpu, verb
+    return None
 
 
 def late_copies(facts: Facts) -> Iterator[Finding]:
@@ -167,6 +185,18 @@ def slow_host_copies(facts: Facts) -> Iterator[Finding]:
         best = max((one.bytes_per_s for one in of_gpu.values()), default=0.0)
         usual = best if len(of_gpu) == 2 else usual
         found = [gpu for gpu, one in of_gpu.items() if one.bytes_per_s < _SLOW_GPU * usual]
+        others = [one.bytes_per_s for gpu, one in of_gpu.items() if gpu not in found]
+        usual = float(np.median(others)) if others else usual
+        node = _node_of(found, of_gpu, facts)
+        if node is not None:
+            rates = [of_gpu[gpu].bytes_per_s / 1e9 for gpu in found]
+            text = (
+                f"GPUs {', '.join(found)} of NUMA node {node} copy {min(rates):.3g} to {max(rates):.3g} GB/s {words} "
+                f"host memory, those of other nodes {usual / 1e9:.3g} GB/s: the memory is that of another processor"
+            )
+            remedy = f"bind the process and its memory to this node: numactl -N {node} -m {node}"
+            yield Finding(WarningCode.SLOW_ENDPOINT, text, remedy, CONTRADICTION, origin=of_gpu[found[0]].place)
+            return
         for gpu in found:
             text = (
                 f"GPU {gpu} copies {of_gpu[gpu].bytes_per_s / 1e9:.3g} GB/s {words} host memory, other GPUs "
@@ -175,6 +205,19 @@ def slow_host_copies(facts: Facts) -> Iterator[Finding]:
             yield Finding(WarningCode.SLOW_ENDPOINT, text, _CHECK_LINK, CONTRADICTION, origin=of_gpu[gpu].place)
         if found:
             return
+
+
+def _node_of(slow: Sequence[str], gpus: Iterable[str], facts: Facts) -> int | None:
+    """Return the NUMA node that has exactly the slow GPUs, if a topology of the same GPUs states the nodes."""
+    for matrix in facts.values(Quantity.TOPOLOGY):
+        if not isinstance(matrix, ClassMatrix) or len(list(gpus)) != matrix.gpus or len(slow) < 2:
+            continue
+        nodes = {str(gpu): node for gpu, node in enumerate(matrix.numa_nodes[: matrix.gpus])}
+        of_slow = {nodes.get(gpu) for gpu in slow}
+        node = of_slow.pop() if len(of_slow) == 1 else None
+        if node is not None and {gpu for gpu, one in nodes.items() if one == node} == set(slow):
+            return node
+    return None
 
 
 def rates_without_topology(facts: Facts, options: MachineOptions) -> Iterator[ComparedRate]:

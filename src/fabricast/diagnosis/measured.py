@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -78,24 +78,25 @@ def compared_rates(machine: Machine) -> Iterator[ComparedRate]:
     # Copies between NUMA nodes are slower on many processors.
     near = [graph for graph in direct if tree.path_class(*graph.flows[0]) != "SYS"] or direct
     if direct and raw is not None:
-        rate = float(np.median([graph.total_bytes_per_s for graph in near]))
-        yield ComparedRate("direct copies", rate, raw, pcie_share(generation), direct[0].path, link, generation)
+        capacities = _capacities(tree, [graph.flows[0] for graph in near])
+        widest = max(capacities.values())
+        rate = float(np.median([graph.total_bytes_per_s for graph in near if capacities[graph.flows[0]] == widest]))
+        yield ComparedRate(
+            "direct copies", rate, raw * widest, pcie_share(generation), direct[0].path, link, generation
+        )
     through = machine.staged_bytes_per_s | {
         graph.flows[0]: graph.total_bytes_per_s for graph in singles if graph.flows[0] in staged
     }
-    # Pairs with a narrower link are slower, which is another cause.
-    widths = {
-        pair: narrowest_link(tree, [(tree.endpoint_number[pair[0]], tree.endpoint_number[pair[1]])]) for pair in through
-    }
-    widest = max(widths.values(), default=1.0)
-    through = {pair: rate for pair, rate in through.items() if widths[pair] == widest}
+    capacities = _capacities(tree, through)
+    widest = max(capacities.values(), default=1.0)
+    through = {pair: rate for pair, rate in through.items() if capacities[pair] == widest}
     if through and raw is not None:
         rates = StagedRates(machine)
         share = staged_share(generation, ONE_WAY, old_geforce=rates.is_old_geforce, gpus=len(tree.accelerator_names))
         fact = next(iter(machine.measured.staged.values()), None)
         place = fact.place.path if fact is not None else singles[0].path
         yield ComparedRate(
-            "copies through host memory", float(np.median(list(through.values()))), raw, share, place, link
+            "copies through host memory", float(np.median(list(through.values()))), raw * widest, share, place, link
         )
     host = [graph for graph in machine.graphs if len(graph.flows) == 1 and is_host(machine.with_memory, graph.flows)]
     of_link = link if generation is not None else f"NVLink-C2C of {(raw or 0) / 1e9:.3g} GB/s"
@@ -119,6 +120,15 @@ def compared_rates(machine: Machine) -> Iterator[ComparedRate]:
             words = f"{kind} of {rate / 1e9:.3g} GB/s"
             both = "" if direction == ONE_WAY else ", both ways together,"
             yield ComparedRate(f"copies over {kind}{both}", reached, rate, share, known[0].path, words)
+
+
+def _capacities(tree: PcieTree, pairs: Iterable[tuple[str, str]]) -> dict[tuple[str, str], float]:
+    """Return the capacity of the narrowest link of each pair, relative to the link of the topology.
+
+    Pairs with a narrower link are slower, which is another cause.
+    """
+    number = tree.endpoint_number
+    return {pair: narrowest_link(tree, [(number[pair[0]], number[pair[1]])]) for pair in pairs}
 
 
 def _is_both_ways(graph: MeasuredGraph) -> bool:

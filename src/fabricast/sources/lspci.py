@@ -520,8 +520,24 @@ def _slow_links(text: Text, devices: Sequence[_PciDevice], program: str) -> Iter
     for (now, possible), gpus in slow.items():
         names = listed([gpu.address for gpu in gpus], _MOST_NAMES)
         verb = "runs" if len(gpus) == 1 else "run"
-        words = f"the link of {names} {verb} at Gen{now} of Gen{possible} (LnkSta), as idle GPUs do: read it under load"
+        # Idle GPUs mostly use Gen1.
+        words = (
+            f"the link of {names} {verb} at Gen{now} of Gen{possible} (LnkSta), as with a setting of the BIOS or a "
+            "riser, and sometimes of idle GPUs: read it under load"
+        )
         yield text.fact(Quantity.NOTE, words, gpus[0].line, program)
+
+
+def _redirecting_ports(text: Text, devices: Sequence[_PciDevice], program: str) -> Iterator[Fact]:
+    """Yield the note about root ports above GPUs with access control."""
+    ports = [port for port, _ in _gpus_at_ports(devices) if port.redirects and port.port == "Root Port"]
+    if len(ports) > 1:
+        names = listed([port.address for port in ports], _MOST_NAMES)
+        words = (
+            f"access control (ACSCtl ReqRedir+) is on at the root ports {names} of GPUs, and sends direct copies "
+            "through the IOMMU where it is on: switch both off if direct copies hang or are slow"
+        )
+        yield text.fact(Quantity.NOTE, words, ports[0].line, program)
 
 
 def _reading(text: Text, devices: Sequence[_PciDevice], program: str, notes: Sequence[CodedWarning] = ()) -> Reading:
@@ -533,7 +549,8 @@ def _reading(text: Text, devices: Sequence[_PciDevice], program: str, notes: Seq
         if "(rev ff)" in device.text and (device.is_accelerator or device.is_display):
             state = "has fallen off the bus: it answers no more (rev ff)"
             facts.append(text.fact(Quantity.GPU_STATE, state, device.line, program, subject=(device.address,)))
-    facts += [*_older_ports(text, devices, program), *_slow_links(text, devices, program)]
+    for notes_of in (_older_ports, _slow_links, _redirecting_ports):
+        facts += notes_of(text, devices, program)
     if "<access denied>" in text.raw:
         note = "lspci ran without root, so that it lacks links and access control: repeat it as 'sudo lspci -vv'"
         facts.append(text.fact(Quantity.NOTE, note, 0, program))

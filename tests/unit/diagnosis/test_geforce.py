@@ -112,7 +112,7 @@ def test_a_cut_report_and_missing_gpus_are_named(first):
 
 def test_slow_links_of_lspci_are_notes(first):
     notes = facts_of_text(LSPCI.format(port=16)).values(Quantity.NOTE)
-    assert any("0000:01:00.0 runs at Gen3 of Gen4 (LnkSta), as idle GPUs do" in note for note in notes)
+    assert any("0000:01:00.0 runs at Gen3 of Gen4 (LnkSta), as with a setting of the BIOS" in note for note in notes)
     idle = LSPCI.format(port=16).replace("LnkSta:\tSpeed 8GT/s", "LnkSta:\tSpeed 2.5GT/s")
     assert not any("LnkSta" in note for note in facts_of_text(idle).values(Quantity.NOTE))
 
@@ -129,3 +129,74 @@ def test_the_narrow_link_of_a_slow_gpu_precedes_it_without_a_topology(first):
     found = first(head + peer_test(rates), query)
     assert [one.cause for one in found.findings][:2] == ["downgraded_link", "slow_endpoint"]
     assert found.table["device"].tolist()[:2] == ["0000:41:00.0", "GPU 1"]
+
+
+NVBANDWIDTH = (
+    "nvbandwidth Version: v0.5\n\nDevice 0: NVIDIA L40S\nDevice 1: NVIDIA L40S\nDevice 2: NVIDIA L40S\n"
+    "Device 3: NVIDIA L40S\n\nRunning device_to_host_memcpy_ce.\nmemcpy CE CPU(row) <- GPU(column) bandwidth (GB/s)\n"
+    "           0         1         2         3\n 0     {}\n\nSUM device_to_host_memcpy_ce 80.2\n"
+)
+NODES = (
+    "\tGPU0\tGPU1\tGPU2\tGPU3\tCPU Affinity\tNUMA Affinity\n"
+    "GPU0\t X \tNODE\tSYS\tSYS\t0-15\t0\nGPU1\tNODE\t X \tSYS\tSYS\t0-15\t0\n"
+    "GPU2\tSYS\tSYS\t X \tNODE\t16-31\t1\nGPU3\tSYS\tSYS\tNODE\t X \t16-31\t1\n"
+)
+
+
+def test_slow_host_copies_of_all_gpus_of_a_node_are_those_of_the_memory(first):
+    rates = NVBANDWIDTH.format("26.3   26.2   13.9   13.8")
+    (found,) = [one for one in first(rates, NODES).findings if one.cause == "slow_endpoint"]
+    assert found.text.startswith("GPUs 2, 3 of NUMA node 1 copy 13.8 to 13.9 GB/s to host memory, those of other nodes")
+    assert "26.2 GB/s" in found.text and "numactl -N 1 -m 1" in found.remedy
+    # GPUs of both nodes, and a file without nodes.
+    for texts in ((NVBANDWIDTH.format("26.3   13.9   26.2   13.8"), NODES), (rates,)):
+        found = [one.text for one in first(*texts).findings if one.cause == "slow_endpoint"]
+        assert len(found) == 2 and all("other GPUs 26.2 GB/s" in text for text in found)
+
+
+def test_a_gpu_that_is_slow_in_one_way_is_named(first):
+    rates = {(one, other): 3.1 if one == 2 else 20.5 for one in range(4) for other in range(4) if one != other}
+    rows = "".join(
+        f"     {one} " + " ".join(f"{900.0 if one == other else rates[one, other]:6.2f}" for other in range(4)) + "\n"
+        for one in range(4)
+    )
+    text = (
+        "[P2P (Peer-to-Peer) GPU Bandwidth Latency Test]\n"
+        + "".join(
+            f"Device: {gpu}, NVIDIA L40S, pciBusID: {gpu + 1}, pciDeviceID: 0, pciDomainID:0\n" for gpu in range(4)
+        )
+        + "Unidirectional P2P=Disabled Bandwidth Matrix (GB/s)\n   D\\D     0      1      2      3 \n"
+        + rows
+    )
+    found = first(text).findings[0]
+    assert found.cause == "slow_endpoint" and found.text.startswith("GPU 2 sends 3.1 GB/s in all its copies")
+    (found,) = [one for one in first(text.replace("3.10", "20.5", 2)).findings if "path is slow" in one.text]
+    assert found.cause == "slow_pair"
+
+
+def test_half_links_of_a_written_topology_are_compared_with_half_the_rate(tmp_path, first):
+    topology = (
+        "name: board\ntag: assumed\nsource: mine\nlink_bytes_per_s: 31507692307.69231\nstaged: all\nvertices:\n"
+        "  - {name: RC, kind: root_complex}\n"
+    ) + "".join(
+        f'  - {{name: "{gpu}", kind: endpoint, parent: RC, generation: 4, width: 8, capacity: 0.5}}\n'
+        for gpu in range(4)
+    )
+    (tmp_path / "board.yaml").write_text(topology)
+    (tmp_path / "p2p.txt").write_text(peer_test([[900.0 if a == b else 12.3 for a in range(4)] for b in range(4)]))
+    found = fc.diagnose([tmp_path / "board.yaml", tmp_path / "p2p.txt"])
+    assert not found.findings and "8.35 to 14 GB/s expected from" in str(found.verdict)
+
+
+def test_access_control_of_root_ports_is_stated(first):
+    port = (
+        "{0}0:01.1 PCI bridge: AMD Starship GPP Bridge\n\tBus: primary={0}0, secondary={0}1, subordinate={0}1\n"
+        "\tCapabilities: [58] Express (v2) Root Port (Slot+), MSI 00\n"
+        "\t\tACSCtl:\tSrcValid+ TransBlk- ReqRedir{1} CmpltRedir+ UpstreamFwd+ EgressCtrl- DirectTrans-\n\n"
+        "{0}1:00.0 VGA compatible controller: NVIDIA Corporation AD102 [GeForce RTX 4090] (rev a1)\n"
+        "\tCapabilities: [78] Express (v2) Legacy Endpoint, MSI 00\n\n"
+    )
+    words = "access control (ACSCtl ReqRedir+) is on at the root ports"
+    for sign, is_stated in (("+", True), ("-", False)):
+        found = first("".join(port.format(bus, sign) for bus in (0, 2)))
+        assert any(words in note for note in found.statements) == is_stated and not found.findings

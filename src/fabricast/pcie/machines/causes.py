@@ -14,6 +14,7 @@ from fabricast.pcie.graphs.rates import Rates
 from fabricast.pcie.machines.group_rates import copies_over, slow_link_warnings
 from fabricast.pcie.measurements.measured_graph import MeasuredGraph
 from fabricast.pcie.topology.memory import HOST
+from fabricast.pcie.topology.paths import narrowest_link
 from fabricast.pcie.topology.tree import PcieTree, single_copy_rate_of
 
 #: Relative error above which a graph deviates from its forecast.
@@ -100,9 +101,13 @@ def _slow_direction(isolated: dict[tuple[str, str], float]) -> Iterator[CodedWar
 
 def _slow_everywhere(tree: PcieTree, isolated: dict[tuple[str, str], float]) -> Iterator[CodedWarning]:
     """Report copies between GPUs that are all far slower than the links of the topology."""
-    rates = [rate for flow, rate in isolated.items() if HOST not in flow and tree.peer_link(*flow) is None]
-    links = single_copy_rate_of(tree)
-    if links is None or len(rates) < 2 or max(rates) >= _SLOW * links:
+    over_tree = {flow: rate for flow, rate in isolated.items() if HOST not in flow and tree.peer_link(*flow) is None}
+    rates, links = list(over_tree.values()), single_copy_rate_of(tree)
+    if links is None or len(rates) < 2:
+        return
+    number = tree.endpoint_number
+    links *= max(narrowest_link(tree, [(number[source], number[target])]) for source, target in over_tree)
+    if max(rates) >= _SLOW * links:
         return
     yield CodedWarning(
         WarningCode.SLOW_COPIES,
