@@ -84,7 +84,7 @@ def diagnose_collective(forecast: CollectiveForecast) -> list[Finding]:
         _faster,
     )
     found = [finding for rule in rules for finding in rule(case)]
-    return sorted(found, key=lambda finding: -finding.gain)
+    return sorted(found, key=lambda finding: -finding.rank)
 
 
 def has_stock_driver(machine: Machine) -> bool:

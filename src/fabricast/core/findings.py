@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
+
+#: Weights of findings without a forecast gain: at most the first, or at least the second.
+MINOR_WEIGHT, LEAST_WEIGHT = 0.5, 49.0
 
 
 @dataclass(frozen=True)
@@ -17,10 +21,10 @@ class Finding:
         Evidence and effect, in one or two sentences.
     remedy : str
         Command or setting that changes or determines the cause.
-    gain : float
-        Rank: findings are sorted by it. For a change that the model forecasts, the ratio of the time now to the time
-        after it (1 if the change only determines the cause); for what files state or measurements show, a weight of
-        the kind of cause, 50 to 100, and no ratio.
+    rank : float
+        Findings are sorted by it. For a change that the model forecasts, the ratio of the time now to the time after it
+        (1 if the change only determines the cause); for what files state or measurements show, a weight of the kind of
+        cause.
     sizes : tuple of float, optional
         Range of sizes of collective operations that it affects, in bytes.
     origin : str
@@ -32,8 +36,17 @@ class Finding:
     cause: str
     text: str
     remedy: str
-    gain: float
+    rank: float
     sizes: tuple[float, float] | None = None
     origin: str = ""
     host: str = ""
     device: str = ""
+
+    def __post_init__(self) -> None:
+        """Make the cause a plain text: the identifiers of several enumerations."""
+        object.__setattr__(self, "cause", str(self.cause))
+
+    @property
+    def gain(self) -> float:
+        """Ratio of the time now to the time after the change, if a model forecasts it; else NaN."""
+        return self.rank if MINOR_WEIGHT < self.rank < LEAST_WEIGHT else math.nan

@@ -67,7 +67,7 @@ from fabricast.diagnosis.topology import (
     with_unused_links,
 )
 from fabricast.diagnosis.verdict import CLEAN_STATES, POSSIBLE, Verdict, verdict_of
-from fabricast.diagnosis.weights import MINOR, SYMPTOM
+from fabricast.diagnosis.weights import MINOR
 from fabricast.inputs.gpus import gpu_model, is_known_gpu
 from fabricast.machine.build import machine_from
 from fabricast.machine.direct_links import MissingLinksError
@@ -177,7 +177,7 @@ class Diagnosis:
                     "file": file if has_line else one.origin,
                     "line": int(line) if has_line else 0,
                     "remedy": one.remedy,
-                    "gain": one.gain if MINOR < one.gain < SYMPTOM else np.nan,
+                    "gain": one.gain,
                 }
             )
         columns = ["cause", "text", "host", "device", "file", "line", "remedy", "gain"]
@@ -203,9 +203,9 @@ class Diagnosis:
         Other choices of NCCL that the model prefers are proposals; hops through host memory by themselves are no fault,
         nor are messages that another path may explain.
         """
-        possible = [one for one in self.findings if one.cause in POSSIBLE and one.gain <= MINOR]
+        possible = [one for one in self.findings if one.cause in POSSIBLE and one.rank <= MINOR]
         faults = [one for one in self.findings if one.cause not in PROPOSALS and one not in possible]
-        return bool(self.damaged or any(one.cause != "no_direct_copies" or one.gain > MINOR for one in faults))
+        return bool(self.damaged or any(one.cause != "no_direct_copies" or one.rank > MINOR for one in faults))
 
 
 #: GPU by number, or device by address.

@@ -209,7 +209,7 @@ def slow_message_files(facts: Facts) -> Iterator[Finding]:
             # Hops delay single messages, and not the many in flight of a window.
             is_single = next(iter(files[worst].values())).value.convention != "windowed"
             is_distance = not slow and is_single and max(times) - min(times) < _SWITCHES_S and not _is_operation(files)
-            yield replace(found, remedy=f"{_DISTANCE}; {found.remedy}", gain=MINOR) if is_distance else found
+            yield replace(found, remedy=f"{_DISTANCE}; {found.remedy}", rank=MINOR) if is_distance else found
 
 
 def agreement(facts: Facts) -> Iterator[str]:

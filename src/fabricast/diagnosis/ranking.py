@@ -35,7 +35,7 @@ _STATES = ("gpu_errors", WarningCode.DOWNGRADED_LINK)
 
 def ranked(findings: Sequence[Finding]) -> list[Finding]:
     """Return findings in the order of their weights."""
-    return sorted(_with_leading_states(_explained(_grouped(_unique(findings)))), key=lambda one: -one.gain)
+    return sorted(_with_leading_states(_explained(_grouped(_unique(findings)))), key=lambda one: -one.rank)
 
 
 def _grouped(findings: Sequence[Finding]) -> list[Finding]:
@@ -70,7 +70,7 @@ def _unique(findings: Sequence[Finding]) -> list[Finding]:
             continue
         path = finding.origin.rpartition(":")[0] if finding.cause in _OF_DEVICES else ""
         key = (finding.cause, finding.text, path)
-        if key not in kept or kept[key].gain < finding.gain:
+        if key not in kept or kept[key].rank < finding.rank:
             kept[key] = finding
     return list(kept.values())
 
@@ -84,19 +84,19 @@ def _explained(findings: Sequence[Finding]) -> list[Finding]:
     if any(finding.cause in _OF_RANKS for finding in findings):
         # The reports of all ranks name more than each of them.
         findings = [one for one in findings if UNFINISHED not in one.text]
-    if any(FIRST - 1 < finding.gain < FIRST for finding in findings):
+    if any(FIRST - 1 < finding.rank < FIRST for finding in findings):
         # The run failed after a device stopped, which the messages of its ranks do not state.
-        findings = [replace(one, gain=FIRST - 0.001) if _has_stopped(one) else one for one in findings]
-    if any(finding.cause != "stopped" and finding.gain >= ACCESS for finding in findings):
+        findings = [replace(one, rank=FIRST - 0.001) if _has_stopped(one) else one for one in findings]
+    if any(finding.cause != "stopped" and finding.rank >= ACCESS for finding in findings):
         # What a file states may be why the run stopped.
-        findings = [replace(one, gain=SYMPTOM) if one.cause == "stopped" else one for one in findings]
+        findings = [replace(one, rank=SYMPTOM) if one.cause == "stopped" else one for one in findings]
     if WarningCode.SLOWER_THAN_STAGED in causes:
         # Host memory is the faster path here.
         findings = [one for one in findings if one.cause != Cause.HOST_MEMORY_TRANSPORT]
     if WarningCode.DOWNGRADED_LINK in causes:
         # A narrow link of one GPU makes its copies differ from those of its class.
         code = WarningCode.CALIBRATION_CONTRADICTED
-        findings = [replace(one, gain=SYMPTOM) if one.cause == code else one for one in findings]
+        findings = [replace(one, rank=SYMPTOM) if one.cause == code else one for one in findings]
     if WarningCode.ACCESS_CONTROL not in causes:
         return list(findings)
     slow = (
@@ -106,7 +106,7 @@ def _explained(findings: Sequence[Finding]) -> list[Finding]:
         WarningCode.CALIBRATION_CONTRADICTED,
         "below_public_machines",
     )
-    return [replace(one, gain=SYMPTOM) if one.cause in slow else one for one in findings]
+    return [replace(one, rank=SYMPTOM) if one.cause in slow else one for one in findings]
 
 
 def _has_stopped(finding: Finding) -> bool:
@@ -116,10 +116,10 @@ def _has_stopped(finding: Finding) -> bool:
 
 def _with_leading_states(findings: Sequence[Finding]) -> list[Finding]:
     """Return findings; a stated fault of a device precedes the slow copies of the same device, which it explains."""
-    slow = {found for one in findings if one.gain >= CONTRADICTION - 0.1 for found in ADDRESS.findall(one.text)}
+    slow = {found for one in findings if one.rank >= CONTRADICTION - 0.1 for found in ADDRESS.findall(one.text)}
     return [
-        replace(one, gain=CONTRADICTION + 0.05)
-        if one.cause in _STATES and slow & set(ADDRESS.findall(one.text)) and one.gain < CONTRADICTION
+        replace(one, rank=CONTRADICTION + 0.05)
+        if one.cause in _STATES and slow & set(ADDRESS.findall(one.text)) and one.rank < CONTRADICTION
         else one
         for one in findings
     ]

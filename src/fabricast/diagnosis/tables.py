@@ -214,7 +214,7 @@ def _of_collective(
             return [], forecast.warnings, [], [text]
     if not is_slower:
         # The machine does what is expected of it: only changes with a forecast gain are findings.
-        found = [one for one in found if one.gain > 1]
+        found = [one for one in found if one.rank > 1]
     costly = list(_settings_of_collective(machine, fact, run))
     if costly:
         # Their choices follow from the settings.
@@ -232,9 +232,9 @@ def _of_collective(
 def _behind_causes(found: Sequence[Finding]) -> list[Finding]:
     """Return findings; times beyond the forecast come after a setting that explains a large part of them."""
     causes = [one for one in found if one.cause not in (*PROPOSALS, Cause.SLOWER_THAN_FORECAST)]
-    if any(one.gain > _EXPLAINS for one in causes):
-        found = [replace(one, gain=1.0) if one.cause == Cause.SLOWER_THAN_FORECAST else one for one in found]
-    return sorted(found, key=lambda one: -one.gain)
+    if any(one.rank > _EXPLAINS for one in causes):
+        found = [replace(one, rank=1.0) if one.cause == Cause.SLOWER_THAN_FORECAST else one for one in found]
+    return sorted(found, key=lambda one: -one.rank)
 
 
 def _may_be_host_memory(forecast: CollectiveForecast, found: Sequence[Finding]) -> bool:

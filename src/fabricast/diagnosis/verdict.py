@@ -97,9 +97,9 @@ def verdict_of(
         if first.cause == "unfinished":
             before = f"; measured before: {[*doubtful, *within][0]}" if doubtful or within else ""
             return Verdict(VerdictKind.NOTHING, f"{first.text}{place}{before}")
-        if first.gain > FIRST - 1:
+        if first.rank > FIRST - 1:
             return Verdict(VerdictKind.FAILED, f"{first.text}{place}")
-        if doubtful and first.gain >= ACCESS:
+        if doubtful and first.rank >= ACCESS:
             # A stated cause is certain, its cost is not.
             return Verdict(VerdictKind.SLOWER, f"{first.text}{place}; {doubtful[0]}")
         if doubtful and not any(_is_measured(finding) for finding in findings):
@@ -120,9 +120,9 @@ def verdict_of(
             if first.cause == WarningCode.NO_PEER_ACCESS:
                 return Verdict(VerdictKind.STATED, f"{first.text}{place}; measured: {'; '.join(_shown(within))}")
             return Verdict(VerdictKind.WITHIN, f"{'; '.join(_shown(within))}; also: {first.text}{place}")
-        if first.cause in POSSIBLE and first.gain <= MINOR:
+        if first.cause in POSSIBLE and first.rank <= MINOR:
             return Verdict(VerdictKind.DOUBTFUL, f"{first.text}{place}")
-        if first.gain <= MINOR:
+        if first.rank <= MINOR:
             return Verdict(VerdictKind.NOTHING, f"{first.text}{place}")
         symptom = next((one for one in findings if one.cause == "slower_than_public_machines"), None)
         if symptom is not None and symptom is not first:
@@ -185,7 +185,7 @@ def _is_measured(finding: Finding) -> bool:
         "slow_messages",
         "late_messages",
     )
-    return finding.gain > LINK or finding.cause in symptoms
+    return finding.rank > LINK or finding.cause in symptoms
 
 
 def is_within(forecast: CollectiveForecast) -> bool:
@@ -211,14 +211,14 @@ def within_text(forecast: CollectiveForecast) -> str:
 def is_refuted(forecast: CollectiveForecast, finding: Finding) -> bool:
     """Return whether measured times already reach the forecast of what a finding recommends."""
     table = forecast.table
-    if finding.gain <= 1 or "measured_us" not in table or finding.sizes is None:
+    if finding.rank <= 1 or "measured_us" not in table or finding.sizes is None:
         return False
     low, high = finding.sizes
     size, measured = table["size_bytes"].to_numpy(), table["measured_us"].to_numpy(dtype=float)
     is_affected = (size >= low) & (size <= high) & np.isfinite(measured)
     if not is_affected.any():
         return False
-    gain = finding.gain
+    gain = finding.rank
     if finding.cause in (Cause.PROTOCOL_CHOICE, Cause.NO_GRAPH_FOUND):
         # Each size has a gain of its own.
         gain = table["gain"].to_numpy(dtype=float)[is_affected]

@@ -74,7 +74,7 @@ def test_unknown_rates_of_host_memory_are_named():
 
 @pytest.mark.parametrize("system", ["pptest", "wrx90-A"])
 def test_a_good_machine_has_no_finding_for_large_sizes(system):
-    assert [cause for cause in causes(system) if cause is not Cause.PROTOCOL_CHOICE] == []
+    assert [cause for cause in causes(system) if cause != Cause.PROTOCOL_CHOICE] == []
 
 
 def write_pairs(tmp_path, one_way, both_ways=None):
@@ -105,7 +105,7 @@ def test_a_bad_order_is_named_with_its_gain(tmp_path):
     (tmp_path / "graph.xml").write_text(graph_text(bad, "alternates between switches"))
     forecast = fc.collective(tree, graph_file=tmp_path / "graph.xml", **known)
     assert forecast.gain_of_order == pytest.approx(4, rel=0.05), "four copies share each uplink"
-    finding = next(one for one in fc.diagnose_collective(forecast) if one.cause is Cause.RING_ORDER)
+    finding = next(one for one in fc.diagnose_collective(forecast) if one.cause == Cause.RING_ORDER)
     assert finding.gain == forecast.gain_of_order
     assert len(forecast.shared_by) == 4
     better = fc.collective(tree, **known)

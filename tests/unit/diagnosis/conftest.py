@@ -14,7 +14,7 @@ def causes(tmp_path):
             (tmp_path / name).write_text(text)
         diagnosis = fc.diagnose([tmp_path / name for name in files], **known)
         assert len(diagnosis.findings) <= 10
-        gains = [finding.gain for finding in diagnosis.findings]
+        gains = [finding.rank for finding in diagnosis.findings]
         assert gains == sorted(gains, reverse=True)
         return {finding.cause: finding for finding in reversed(diagnosis.findings)}
 

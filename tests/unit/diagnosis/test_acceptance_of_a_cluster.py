@@ -1,10 +1,12 @@
 """First answers that an operator of a cluster tried: output of several hosts, and runs in which a rank stopped."""
 
+import math
 import re
 
 import pytest
 
 import fabricast as fc
+from fabricast.core.findings import Finding
 from fabricast.sources.host_lines import lines_by_host
 
 PORT = (
@@ -179,3 +181,10 @@ def test_names_of_cards_that_are_prefixes_or_of_no_card_are_named(first, selecte
     found = first("".join(f"{line.format(host, rank)}\n" for host, rank in (("n1", 0), ("n2", 8)) for line in lines))
     text = next(one.text for one in found.findings if one.cause == "few_network_cards")
     assert text.partition(" of a node")[2] == words
+
+
+def test_only_forecast_gains_are_gains_and_causes_are_plain_texts(first):
+    found = first(titled(hgx01=ports(400, 400), hgx02=ports(400, 200), hgx03=ports(400, 400)))
+    assert all(math.isnan(one.gain) and type(one.cause) is str for one in found.findings)
+    for rank, is_gain in ((1.4, True), (0.5, False), (49.9, False), (57.0, False)):
+        assert math.isnan(Finding("cause", "text", "remedy", rank).gain) != is_gain

@@ -376,7 +376,7 @@ def test_findings_on_a_table_cite_the_row_of_the_graph_that_they_name(tmp_path):
 
 def test_the_table_of_causes_has_a_gain_only_where_one_is_forecast():
     found = fc.diagnose([DATA / "nvidia_smi_topo.txt", DATA / "nccl_tests.log"])
-    forecast = [one.gain for one in found.findings if 1 <= one.gain < 50]
+    forecast = [one.rank for one in found.findings if 1 <= one.rank < 50]
     gains = found.table["gain"]
     assert gains.dropna().tolist() == forecast and forecast
     assert [one["gain"] is None for one in found.as_dict()["causes"]] == gains.isna().tolist()
