@@ -39,6 +39,9 @@ SYSTEM = typer.Option(
 GPU = typer.Option("--gpu", help="GPU model such as 'RTX 4090', if no file names it.", show_default=False)
 LINK = typer.Option("--link", help="Link of each GPU such as gen4x16, if no file states it.", show_default=False)
 SIZE = typer.Option("--size", help="Size of each copy, such as 64MiB, if the file has no column size_bytes.")
+FORMAT = typer.Option(
+    "--format", help="Format of printed results: table (on a terminal), csv (on a pipe) or json.", show_default=False
+)
 OUTPUT = typer.Option("--output", "-o", help="Write to this .parquet or .csv file instead of printing CSV.")
 FILES_WITH_GRAPHS = typer.Argument(
     help="Built-in topology, and files in any order: descriptions of the machine, measured copies, and a CSV or "

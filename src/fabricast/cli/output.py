@@ -57,7 +57,8 @@ def elapsed_lines(table: pd.DataFrame) -> list[str]:
     columns["ms"] = [f"{time * 1e3:.3g}" for time in shown["elapsed_s"]]
     if "earliest_s" in shown:
         ranges = zip(shown["earliest_s"], shown["latest_s"], strict=True)
-        columns["range"] = [f"{low * 1e3:.3g} to {high * 1e3:.3g}" if high > low else "" for low, high in ranges]
+        shown_ends = [(f"{low * 1e3:.3g}", f"{high * 1e3:.3g}") for low, high in ranges]
+        columns["range"] = [f"{low} to {high}" if high != low else "" for low, high in shown_ends]
         if not any(columns["range"]):
             del columns["range"]
     if "staged_s" in shown:

@@ -26,6 +26,7 @@ NETWORK = typer.Option(
     show_default=False,
 )
 RATE = typer.Option("--gbit-s", help="Network rate of a GPU in Gbit/s.", show_default=False)
+FORMAT = typer.Option("--format", help="Format of the printed table: table, csv or json.")
 OUTPUT = typer.Option("--output", "-o", help="Write the table to this .csv file.", show_default=False)
 #: Sizes in bytes without the option; those of the machines themselves if most of these are not measured.
 _SIZES = [float(8 << (3 * power)) for power in range(11)]
@@ -40,12 +41,15 @@ def reference(
     sizes: Annotated[str | None, SIZES] = None,
     network: Annotated[str | None, NETWORK] = None,
     gbit_s: Annotated[float | None, RATE] = None,
+    format_: Annotated[str, FORMAT] = "table",
     output: Annotated[Path | None, OUTPUT] = None,
 ) -> None:
     """Print what public NVLink nodes and clusters reach in a collective operation, with sources."""
     from fabricast.api.references import reference as public_reference
+    from fabricast.cli.output import printed_format
 
     check_output(output, ".csv")
+    shown = printed_format(format_, None)
     wanted = _SIZES if sizes is None else listed_sizes(sizes)
     of_class = partial(public_reference, gpu, operation, gpus=gpus, nodes=nodes, network=network, gbit_s=gbit_s)
     found = of_class(sizes=wanted)
@@ -56,7 +60,23 @@ def reference(
 
         write_text(output, found.table.to_csv(index=False))
         return
-    typer.echo("\n".join([*_reference_lines(found), *_network_lines(found, network, gbit_s)]))
+    if shown == "csv":
+        typer.echo(found.table.to_csv(index=False), nl=False)
+        return
+    if shown == "json":
+        typer.echo(found.table.to_json(orient="records", indent=1))
+        return
+    typer.echo(
+        "\n".join([*_reference_lines(found), *_about_two_nodes(found, nodes), *_network_lines(found, network, gbit_s)])
+    )
+
+
+def _about_two_nodes(found: Reference, nodes: int) -> list[str]:
+    """Return that two nodes are no expectation for more of them."""
+    if found.nodes != 2 or nodes <= 2 or found.operation != "all_reduce":
+        return []
+    why = "two nodes reach more than larger clusters: their trees send half as many bytes over the network"
+    return [f"{why}; 'fabricast collective --nodes {nodes}' forecasts yours"]
 
 
 def _network_lines(found: Reference, network: str | None, gbit_s: float | None) -> list[str]:
@@ -85,15 +105,16 @@ def _reference_lines(found: Reference) -> list[str]:
     def text(value: float) -> str:
         return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
 
+    def cell(row: pd.Series, middle: str, low: str, high: str) -> str:
+        # The mean of two machines is measured by none of them.
+        if row["machines"] == 2:
+            return f"{text(row[low])} to {text(row[high])}"
+        if row["machines"] > 2:
+            return f"{text(row[middle])} ({text(row[low])} to {text(row[high])})"
+        return text(row[middle]) if row["machines"] else "-"
+
     def cells(middle: str, low: str, high: str) -> list[str]:
-        return [
-            f"{text(row[middle])} ({text(row[low])} to {text(row[high])})"
-            if row["machines"] > 1
-            else text(row[middle])
-            if row["machines"]
-            else "-"
-            for _, row in table.iterrows()
-        ]
+        return [cell(row, middle, low, high) for _, row in table.iterrows()]
 
     shown = pd.DataFrame(
         {
@@ -104,7 +125,7 @@ def _reference_lines(found: Reference) -> list[str]:
         }
     )
     count = len(found.machines)
-    of = "1 public machine" if count == 1 else f"median of {count} public machines (range)"
+    of = {1: "1 public machine", 2: "2 public machines"}.get(count, f"median of {count} public machines (range)")
     lines = [f"{found.operation}, {near}{found.words}: {of}"]
     lines += shown.to_string(index=False).split("\n")
     if not known.all():

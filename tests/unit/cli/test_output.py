@@ -1,6 +1,7 @@
 """Output of tables as CSV and Parquet."""
 
 import csv
+import json
 import weakref
 
 import duckdb
@@ -9,9 +10,11 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from typer.testing import CliRunner
 
 import fabricast as fc
 from fabricast.api.prediction_files import write_tables
+from fabricast.cli.main import app
 from fabricast.cli.output import elapsed_lines, write_elapsed
 from fabricast.core.errors import InputError
 
@@ -102,3 +105,10 @@ def test_printed_lines_name_some_limiting_copies_and_files_all():
     last = times["limited_by"].tolist()[-1].split(" ")
     assert len(last) == 14 and all(">" in copy for copy in last)
     assert f"{' '.join(last[:8])} (6 more)" in elapsed_lines(times)[-2]
+
+
+def test_simulated_copies_are_printed_like_forecasts():
+    asked = ["simulate", "storm8", "--copies", "0>2 1>4", "--format", "table"]
+    table = CliRunner().invoke(app, asked).output
+    assert "copy MiB" in table and "copies: all copies complete after" in table and "43.7 to 43.7" not in table
+    assert json.loads(CliRunner().invoke(app, [*asked[:-1], "json"]).stdout)[0]["source"] == "0"

@@ -1,5 +1,7 @@
 """Public measurements of NVLink nodes and clusters, and logs that are compared with them."""
 
+import json
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -226,3 +228,21 @@ def test_the_nearest_class_has_the_sizes_that_are_asked_for():
     found = fc.reference("H100", nodes=32, sizes=["1 MiB", "64 MiB", "1 GiB", "8 GiB"])
     assert found.is_neighbour
     assert (found.table["machines"] > 0).sum() >= 3
+
+
+def test_two_machines_have_no_middle_and_the_table_has_formats():
+    asked = ["reference", "--gpu", "RTX 4090", "--sizes", "128MiB"]
+    text = CliRunner().invoke(app, asked).output
+    assert "14.5 to 20.6" in text and " 17 " not in text and "median" not in text
+    rows = CliRunner().invoke(app, [*asked, "--format", "json"]).output
+    table = fc.reference("RTX 4090", sizes=["128MiB"]).table
+    assert [row["machines"] for row in json.loads(rows)] == table["machines"].tolist() == [2]
+    assert CliRunner().invoke(app, [*asked, "--format", "csv"]).output.splitlines()[0] == ",".join(table.columns)
+    assert CliRunner().invoke(app, [*asked, "--format", "yaml"]).exit_code
+
+
+def test_two_nodes_are_no_expectation_for_more():
+    asked = ["reference", "--gpu", "H100", "--nodes"]
+    note = "two nodes reach more than larger clusters"
+    assert note in CliRunner().invoke(app, [*asked, "4"]).output
+    assert note not in CliRunner().invoke(app, [*asked, "2"]).output

@@ -15,6 +15,7 @@ from fabricast.cli.options import (
     DISPLAY,
     FILES,
     FILES_WITH_GRAPHS,
+    FORMAT,
     GPU,
     HALO,
     LINK,
@@ -91,6 +92,7 @@ def simulate(
     trace_output: Annotated[Path, typer.Option(help="Parquet file of the trace; a .png is drawn next to it.")] = Path(
         "trace.parquet"
     ),
+    format_: Annotated[str | None, FORMAT] = None,
     output: Annotated[Path | None, OUTPUT] = None,
     verbose: Annotated[bool, VERBOSE] = False,
 ) -> None:
@@ -98,13 +100,14 @@ def simulate(
     from fabricast.api.machine_inputs import open_files
     from fabricast.api.simulations import graphs_to_simulate
     from fabricast.api.simulations import simulate as simulate_times
-    from fabricast.cli.output import write_elapsed
+    from fabricast.cli.output import print_elapsed, printed_format, write_elapsed
     from fabricast.cli.pcie.patterns import Patterns
     from fabricast.cli.pcie.trace import trace_file
     from fabricast.runtime.jobs import progress_of
 
     size_bytes = size_of(size)
     check_output(output, ".csv", ".parquet", inputs=(*files, parameters))
+    shown = printed_format(format_, output)
     threads = check_threads(threads)
     chosen = _hardware(
         hardware,
@@ -159,7 +162,10 @@ def simulate(
             threads=threads,
             progress=advance,
         )
-    write_elapsed(times, output)
+    if output is None:
+        print_elapsed(times, shown)
+    else:
+        write_elapsed(times, output)
     print_warnings(times.attrs["warnings"], verbose=verbose)
 
 

@@ -15,6 +15,7 @@ from fabricast.cli.options import (
     CROSSING_COST,
     DISPLAY,
     FILES_WITH_GRAPHS,
+    FORMAT,
     GPU,
     HALO,
     LINK,
@@ -87,9 +88,6 @@ WRITE_RANKS = of_several_nodes(
     metavar="NAME",
 )
 DRAW = typer.Option(help="Draw the tree with the links at which copies wait to this .svg file.", show_default=False)
-FORMAT = typer.Option(
-    "--format", help="Format of printed results: table (on a terminal), csv (on a pipe) or json.", show_default=False
-)
 
 
 @app.command(
