@@ -95,6 +95,10 @@ def folder(tmp_path_factory):
     (folder / "topology.conf").write_text(
         "SwitchName=a Nodes=n[0-7]\nSwitchName=b Nodes=n[8-15]\nSwitchName=t Switches=a,b\n"
     )
+    (network,) = re.findall(
+        r"```yaml\n(groups: .*?)```", (REPOSITORY / "docs" / "howto" / "networks.md").read_text(), re.DOTALL
+    )
+    (folder / "network.yaml").write_text(network)
     (folder / "matrix.csv").write_text("source,target,size_bytes\n" + "".join(f"{n},{n + 1},1e6\n" for n in range(127)))
     (thunderx2,) = [one for one in read_systems(published() / "breakdown_components.csv") if one.system == "thunderx2"]
     generate_timers(thunderx2, iterations=500, jitter=0.02, overhead_ns=20.0, seed=6).to_csv(

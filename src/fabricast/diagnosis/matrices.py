@@ -106,7 +106,7 @@ def slow_pairs(kind: str, rates: _Rates, class_of: Callable[[tuple[str, str]], s
         end = _common_end(slow, of_class)
         if end is not None:
             text = (
-                f"GPU {end[0]} {end[1]} {reach} in all its {kind}, {rest}: its link or its memory is slow in this way"
+                f"GPU {end[0]} {end[1]} {reach} in all its {kind}, {rest}: the link or the memory is slow in this direction"
             )
             yield Finding(WarningCode.SLOW_ENDPOINT, text, _CHECK_LINK, CONTRADICTION, origin=of_class[worst].place)
             continue
