@@ -105,9 +105,8 @@ def slow_pairs(kind: str, rates: _Rates, class_of: Callable[[tuple[str, str]], s
         reach = f"{of_class[worst].bytes_per_s / 1e9:.3g} GB/s"
         end = _common_end(slow, of_class)
         if end is not None:
-            text = (
-                f"GPU {end[0]} {end[1]} {reach} in all its {kind}, {rest}: the link or the memory is slow in this direction"
-            )
+            what = f"GPU {end[0]} {end[1]} {reach} in all its {kind}, {rest}"
+            text = f"{what}: the link or the memory is slow in this direction"
             yield Finding(WarningCode.SLOW_ENDPOINT, text, _CHECK_LINK, CONTRADICTION, origin=of_class[worst].place)
             continue
         text = (
