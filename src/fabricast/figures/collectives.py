@@ -279,15 +279,13 @@ def _rates_over_nodes(axes: Axes, rows: pd.DataFrame) -> None:
     """Draw the bus bandwidth of the largest size of each machine over its number of nodes."""
     largest = rows.sort_values("size_bytes").groupby(["system", "nodes"], sort=True).tail(1)
     scale = largest["size_bytes"] * 2 * (largest["ranks"] - 1) / largest["ranks"] / 1e9
-    axes.plot(
-        largest["nodes"], scale / largest["forecast_s"], "_", color=COLOURS[2], markersize=11, markeredgewidth=1.4
-    )
-    axes.plot(largest["nodes"], scale / largest["measured_s"], "o", color=COLOURS[2], markersize=3)
-    axes.set_ylim(bottom=0)
+    axes.plot(largest["nodes"], scale / largest["forecast_s"], "_", color="0.3", markersize=11, markeredgewidth=1.4)
+    axes.plot(largest["nodes"], scale / largest["measured_s"], "o", color="0.3", markersize=3)
+    axes.set_ylim(0, 1.1 * float(max((scale / largest[name]).max() for name in ("forecast_s", "measured_s"))))
     _node_axis(axes, largest["nodes"])
     axes.set_xlabel("nodes")
     axes.set_ylabel("bus bandwidth (GB/s)")
-    axes.set_title("8 x H100 or H200 a node (dash: forecast)", fontsize=8)
+    axes.set_title("8 x H100 or H200 a node, largest size (dash: forecast)", fontsize=8)
 
 
 def _node_axis(axes: Axes, counts: pd.Series) -> None:
@@ -315,8 +313,10 @@ def plot_pair_rates(rates: pd.DataFrame) -> Figure:
     rows = rows[rows["model"] != "not said"]
     order = rows.groupby("model")["gb"].max().sort_values(kind="stable").index
     place = {name: number for number, name in enumerate(order)}
-    figure, axes = plt.subplots(figsize=(COLUMN_WIDTH_IN, 0.17 * len(order) + 1.0))
+    size = (COLUMN_WIDTH_IN, 0.17 * len(order) + 1.0)
+    figure, (over_pcie, over_links) = plt.subplots(1, 2, figsize=size, sharey=True, width_ratios=[1.6, 1])
     for title, kinds, is_linked, colour, marker in _PATHS:
+        axes = over_links if is_linked else over_pcie
         part = rows[rows["kind"].isin(kinds)]
         if is_linked is not None:
             part = part[part["path_class"].str.contains(_LINKED) == is_linked]
@@ -331,10 +331,10 @@ def plot_pair_rates(rates: pd.DataFrame) -> Figure:
             color=colour,
             label=title,
         )
-    axes.set_xscale("log")
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-    axes.set_yticks(range(len(order)), order)
-    axes.set_ylim(-0.6, len(order) - 0.4)
-    axes.set_xlabel("one copy (GB/s)")
+    over_pcie.set_yticks(range(len(order)), order)
+    over_pcie.set_ylim(-0.6, len(order) - 0.4)
+    for axes in (over_pcie, over_links):
+        axes.set_xlim(left=0)
+    figure.supxlabel("one copy (GB/s)")
     figure.legend(ncols=2, loc="outside upper center", columnspacing=0.8, handletextpad=0.3)
     return figure

@@ -28,9 +28,10 @@ _STYLES = (":", "--", "-", "-.")
 _ERROR_BANDS = BoundaryNorm([-80, -40, -20, -10, -5, 5, 10, 20, 40, 80], 256, extend="both")
 
 
-def _points(colour: str, marker: str, label: str) -> Line2D:
+def _points(colour: str, marker: str, label: str, *, is_hollow: bool = False) -> Line2D:
     """Return the legend handle of measured points."""
-    return Line2D([], [], color=colour, marker=marker, linestyle="", markersize=4, label=f"{label}, measured")
+    face = "none" if is_hollow else colour
+    return Line2D([], [], color=colour, marker=marker, mfc=face, linestyle="", markersize=4, label=f"{label}, measured")
 
 
 def _line(style: Literal["-", "--"], label: str) -> Line2D:
@@ -129,7 +130,7 @@ def plot_small_messages(measurement: pd.DataFrame, fit: pd.DataFrame, dataset: s
         size_rows = rows[rows["size_bytes"] == size].sort_values("processes")
         # Hollow marks, because those of the smallest sizes coincide.
         axes.plot(size_rows["processes"], size_rows["time_s"] * 1e6, marker, color=colour, markersize=5, mfc="none")
-        points.append(_points(colour, marker, size_name(size)))
+        points.append(_points(colour, marker, size_name(size), is_hollow=True))
         for name, style in (("refined", "--"), ("refined_latency", "-")):
             time = predict_time(name, fitted_parameters(fit, dataset, name, "all"), np.full(120, size), processes)
             axes.plot(processes, time * 1e6, color=colour, linestyle=style, linewidth=0.9)
@@ -264,8 +265,8 @@ def _error_percent(modelled: pd.DataFrame, measured: pd.DataFrame) -> pd.DataFra
     return both.assign(value=100 * (both["value"] / both["value_measured"] - 1))
 
 
-#: The independent run of the default study, and the one that reproduces the slides' rates.
-_SLIDES_RUNS = ("bluewaters_irecv_1", "bluewaters_irecv_2")
+#: The public runs that "adjacent node" may mean.
+_SLIDES_RUNS = ("bluewaters_irecv_1", "bluewaters_irecv_2", "bluewaters_blocking_2")
 
 
 def plot_slides_estimate(measurement: pd.DataFrame, prediction: pd.DataFrame) -> Figure:
@@ -281,7 +282,7 @@ def plot_slides_estimate(measurement: pd.DataFrame, prediction: pd.DataFrame) ->
         errors[run] = _error_percent(modelled, measured)
     values = pd.concat([panel["value"] for panel in times.values()])
     norm = LogNorm(values.min(), values.max())
-    size = (PAGE_WIDTH_IN, 0.5 + 2.0 * len(runs))
+    size = (PAGE_WIDTH_IN, 0.5 + 1.6 * len(runs))
     figure, axes = plt.subplots(len(runs), 3, figsize=size, sharex=True, sharey=True, squeeze=False)
     for run, panels in zip(runs, axes, strict=True):
         name = dataset_title(run).removeprefix("Blue Waters, ")

@@ -49,14 +49,16 @@ FIGURES = (
         lambda read, values: plots.plot_scale(read("cluster_time")),
         "Above: time of all_reduce of three sizes over the number of nodes, measured on the public cluster with most "
         "node counts (points) and forecast (lines). Above 64 nodes the forecast is not fitted: other jobs congest the "
-        "network. Below: bus bandwidth of the largest size of each public machine with nodes of eight H100 or H200.",
+        "network. Below: bus bandwidth of the largest size of each public machine with nodes of eight H100 or H200, "
+        "without those over TCP, which have no forecast.",
     ),
     Entry(
         "pair_rates",
         "Rates of single copies by model of the GPU",
         lambda read, values: plots.plot_pair_rates(read("pair_rate")),
-        "Rates of single copies in one direction on public machines, one mark for each machine and path. Copies over "
-        "PCIe are direct, through host memory, or between host memory and a GPU (the faster direction). Machines of a "
-        "model differ by generation and lanes of the slot, and by the driver.",
+        "Rates of single copies in one direction on public machines, one mark for each machine and path: over PCIe "
+        "(left), and over NVLink or xGMI (right). Copies over PCIe are direct, through host memory, or between host "
+        "memory and a GPU (the faster direction). Machines of a model differ by generation and lanes of the slot, and "
+        "by the driver.",
     ),
 )

@@ -81,9 +81,9 @@ FIGURES = (
         "slides_estimate",
         "Model time estimate with the slides' parameters",
         lambda read, values: plots.plot_slides_estimate(read("maxrate_measurement"), read("prediction")),
-        "Measured times of two public runs on Blue Waters, and the refined model with the slides' parameters, which "
-        "are illustrative and fitted by eye. The run at one hop reproduces the rates of the slides; that at the same "
-        "router does not. Right: signed error of the estimate.",
+        "Measured times of three public runs on Blue Waters, and the refined model with the slides' parameters, which "
+        "are illustrative and fitted by eye. One of the two runs at one hop reproduces the rates of the slides; the "
+        "other, and that at the same router, do not. Right: signed error of the estimate.",
         wanted=lambda settings: settings.maxrate.datasets is None or "bluewaters_irecv_1" in settings.maxrate.datasets,
     ),
     Entry(
