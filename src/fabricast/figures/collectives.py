@@ -303,6 +303,8 @@ _PATHS = (
     ("through host memory", ("one_way_staged",), None, COLOURS[2], "s"),
 )
 _LINKED = r"^(?:NV|xGMI)"
+#: Raw rate of a link of PCIe Gen5 x16 in GB/s: faster copies pass over another link.
+_FASTEST_PCIE_GB = 63.1
 
 
 def plot_pair_rates(rates: pd.DataFrame) -> Figure:
@@ -316,25 +318,28 @@ def plot_pair_rates(rates: pd.DataFrame) -> Figure:
     size = (COLUMN_WIDTH_IN, 0.17 * len(order) + 1.0)
     figure, (over_pcie, over_links) = plt.subplots(1, 2, figsize=size, sharey=True, width_ratios=[1.6, 1])
     for title, kinds, is_linked, colour, marker in _PATHS:
-        axes = over_links if is_linked else over_pcie
         part = rows[rows["kind"].isin(kinds)]
         if is_linked is not None:
             part = part[part["path_class"].str.contains(_LINKED) == is_linked]
         best = part.groupby(["machine", "model", "path_class"])["gb"].max().reset_index()
-        axes.plot(
-            best["gb"],
-            best["model"].map(place),
-            linestyle="none",
-            marker=marker,
-            markersize=3.5,
-            markerfacecolor="none",
-            color=colour,
-            label=title,
-        )
+        # The processors of POWER9 and GH200 have NVLink.
+        is_pcie = (best["gb"] <= _FASTEST_PCIE_GB) & (is_linked is not True)
+        for axes, shown in ((over_pcie, best[is_pcie]), (over_links, best[~is_pcie])):
+            axes.plot(
+                shown["gb"],
+                shown["model"].map(place),
+                linestyle="none",
+                marker=marker,
+                markersize=3.5,
+                markerfacecolor="none",
+                color=colour,
+                label=title if (axes is over_links) == (is_linked is True) else "_",
+            )
     over_pcie.set_yticks(range(len(order)), order)
     over_pcie.set_ylim(-0.6, len(order) - 0.4)
-    for axes in (over_pcie, over_links):
+    for axes, title in ((over_pcie, "over PCIe"), (over_links, "NVLink, xGMI")):
         axes.set_xlim(left=0)
+        axes.set_title(title, fontsize=7)
     figure.supxlabel("one copy (GB/s)")
     figure.legend(ncols=2, loc="outside upper center", columnspacing=0.8, handletextpad=0.3)
     return figure
