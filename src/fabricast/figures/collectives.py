@@ -340,6 +340,6 @@ def plot_pair_rates(rates: pd.DataFrame) -> Figure:
     for axes, title in ((over_pcie, "over PCIe"), (over_links, "NVLink, xGMI")):
         axes.set_xlim(left=0)
         axes.set_title(title, fontsize=7)
-    figure.supxlabel("one copy (GB/s)")
+    figure.supxlabel("one copy (GB/s)", fontsize=8)
     figure.legend(ncols=2, loc="outside upper center", columnspacing=0.8, handletextpad=0.3)
     return figure
