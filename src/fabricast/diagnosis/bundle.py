@@ -47,7 +47,7 @@ from fabricast.diagnosis.ports import (
 from fabricast.diagnosis.ranking import ranked
 from fabricast.diagnosis.runs import slow_runs
 from fabricast.diagnosis.settings import switched_off_links
-from fabricast.diagnosis.source_texts import is_used, source_text
+from fabricast.diagnosis.source_texts import is_used, source_texts
 from fabricast.diagnosis.statements import (
     card_states,
     gpu_states,
@@ -289,7 +289,7 @@ def diagnose_facts(facts: Facts, options: MachineOptions) -> Diagnosis:
     )
     return Diagnosis(
         verdict,
-        tuple(source_text(file) for file in facts.files if not file.path.startswith(_OF_OPTIONS)),
+        source_texts(file for file in facts.files if not file.path.startswith(_OF_OPTIONS)),
         tuple(dict.fromkeys(answers.statements)),
         tuple(dict.fromkeys(answers.notes)),
         tuple(findings[:MOST_FINDINGS]),

@@ -434,4 +434,5 @@ def _longer_in_window(of_file: Mapping[float, Fact]) -> Finding | None:
         f"{next_size} {duration_text(times[place + 1])} with another protocol, which begins too late"
     )
     place_of = of_file[sizes[place]].place
-    return Finding("late_rendezvous", text, f"{LATE_SWITCH_REMEDY} {size}", CONTRADICTION - 1, origin=str(place_of))
+    # A slow host explains more than a threshold of all files.
+    return Finding("late_rendezvous", text, f"{LATE_SWITCH_REMEDY} {size}", SYMPTOM + 0.2, origin=str(place_of))

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from fabricast.core.facts import Block, Content, Quantity, SourceFile
 
 #: Maximum number of tables that the text of a source lists.
 _MOST_LISTED = 8
+#: Number of files up to which alike ones are listed by name.
+_MOST_ALIKE = 3
 _NETWORKS_WITH_RATES = ("ibnetdiscover",)
 
 
@@ -18,16 +20,32 @@ def is_used(block: Block) -> bool:
     return block.content not in (Content.GRAPHS, Content.PARAMETERS)
 
 
-def source_text(file: SourceFile) -> str:
+def source_texts(files: Iterable[SourceFile]) -> tuple[str, ...]:
+    """Return what was recognised in each file, that of many alike files once."""
+    alike: dict[str, list[str]] = {}
+    for file in files:
+        alike.setdefault(_text(file), []).append(file.path)
+    return tuple(
+        line
+        for text, paths in alike.items()
+        for line in (
+            [f"{path}: {text}" for path in paths]
+            if len(paths) <= _MOST_ALIKE
+            else [f"{len(paths)} files, {paths[0]} to {paths[-1]}: {text}"]
+        )
+    )
+
+
+def _text(file: SourceFile) -> str:
     """Return what was recognised in a file, and parts that cannot be used."""
     if file.problem is not None:
         place = f" (line {file.problem.line})" if file.problem.line else ""
-        return f"{file.path}: cannot be used: {file.problem.reason}{place}"
+        return f"cannot be used: {file.problem.reason}{place}"
     if file.is_empty:
-        return f"{file.path}: not used, empty"
+        return "not used, empty"
     if not file.blocks:
         start = "cannot be used: " if file.hint else "not used, "
-        return f"{file.path}: {start}written by no known program{file.hint}"
+        return f"{start}written by no known program{file.hint}"
     file_is_read = any(block.facts for block in file.blocks)
     problems = [
         f"{'a part cannot be used' if file_is_read else 'cannot be used'}: {problem.reason}"
@@ -35,7 +53,7 @@ def source_text(file: SourceFile) -> str:
         for block in file.blocks
         for problem in block.problems
     ]
-    return f"{file.path}: {'; '.join([*_parts(file), *problems])}"
+    return "; ".join([*_parts(file), *problems])
 
 
 def _parts(file: SourceFile) -> Iterator[str]:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import traceback
+from collections.abc import Iterator
+from dataclasses import replace
 from functools import cache
 from importlib.metadata import entry_points
+from pathlib import Path
 
 from fabricast.core.errors import InputError
 from fabricast.core.facts import Content
@@ -57,7 +61,7 @@ from fabricast.sources import (
     ucx_perftest,
     ulimit,
 )
-from fabricast.sources.text import Format
+from fabricast.sources.text import Format, Reading, Text
 
 #: Formats in the order in which their blocks are read. The first description of a machine determines its tree.
 FORMATS: tuple[Format, ...] = (
@@ -135,8 +139,35 @@ def all_formats() -> tuple[Format, ...]:
             raise InputError(f"entry point {point.name} = {point.value} cannot be loaded ({reason})") from error
         if not isinstance(found, Format):
             raise InputError(f"entry point {point.name} = {point.value} is {type(found).__name__}, expected a Format")
-        added.append(found)
+        added.append(_guarded(found, point.value))
     return (*FORMATS, *added)
+
+
+def _guarded(found: Format, name: str) -> Format:
+    """Return a format of another package whose unexpected errors are problems of the file."""
+
+    def problem(error: Exception, text: Text) -> InputError:
+        place = traceback.extract_tb(error.__traceback__)[-1]
+        reason = f"{type(error).__name__}: {error} ({Path(place.filename).name}:{place.lineno})"
+        return text.error(f"the reader {name} of another package failed: {reason}")
+
+    def recognises(text: Text) -> bool:
+        try:
+            return bool(found.recognises(text))
+        except InputError:
+            raise
+        except Exception as error:
+            raise problem(error, text) from error
+
+    def read(text: Text) -> Iterator[Reading]:
+        try:
+            yield from found.read(text)
+        except InputError:
+            raise
+        except Exception as error:
+            raise problem(error, text) from error
+
+    return replace(found, recognises=recognises, read=read)
 
 
 def names_of(*contents: Content) -> str:

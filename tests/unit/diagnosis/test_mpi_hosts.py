@@ -242,3 +242,20 @@ def test_ports_and_lines_of_slow_cables_are_named(first):
     (found,) = first(text).findings
     assert found.text.startswith("leaf port 22 - spine port 22: 54.6 Gbit/s") and found.origin.endswith(":6")
     assert found.device == "leaf port 22 - spine port 22"
+
+
+def test_a_late_protocol_of_overlapping_messages_comes_after_a_slow_file(first):
+    head = "# OSU MPI Bandwidth Test v5.8\n# Size      Bandwidth (MB/s)\n"
+    sizes = {1024: 2000, 2048: 2700, 4096: 3400, 8192: 3900, 16384: 11300, 32768: 11800, 65536: 12000, 4194304: 12300}
+
+    def test_of(factor):
+        return head + "".join(f"{size} {factor * rate}\n" for size, rate in sizes.items())
+
+    (found,) = first(test_of(1)).findings
+    assert found.cause == "late_rendezvous" and "8 KiB last 2.101 us, those of 16 KiB 1.45 us" in found.text
+    assert [one.cause for one in first(test_of(1), test_of(1), test_of(0.6)).findings] == [
+        "slow_messages",
+        "late_rendezvous",
+    ]
+    even = head + "".join(f"{2**power} {min(2**power / 2, 12000)}\n" for power in range(10, 23))
+    assert not first(even).findings

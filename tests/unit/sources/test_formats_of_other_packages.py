@@ -60,3 +60,19 @@ def test_output_without_a_fault_is_no_error(declare, tmp_path):
     (tmp_path / "drained.txt").write_text("REASON               USER      TIMESTAMP           NODELIST\n")
     found = fc.diagnose(tmp_path / "drained.txt")
     assert str(found.verdict).startswith("no fault is stated") and "no fault in sinfo" in found.statements[0]
+
+
+@pytest.mark.parametrize("where", ["recognises", "read"])
+def test_a_reader_that_fails_is_a_problem_of_the_file(declare, tmp_path, where):
+    fails = "def fails(text):\n    raise KeyError('node')\n"
+    other = "def other(text):\n    return True\n"
+    functions = "fails, other" if where == "recognises" else "other, fails"
+    declare(
+        "from fabricast.core.facts import Content\nfrom fabricast.sources.text import Format\n\n"
+        f"{fails}\n\n{other}\n\nFORMAT = Format('tool', Content.STATES, 'tool > a.txt', 'row', {functions})\n"
+    )
+    (tmp_path / "a.txt").write_text("anything\n")
+    with pytest.raises(
+        InputError, match=r"the reader site_tool:FORMAT of another package failed: KeyError.*site_tool.py"
+    ):
+        fc.diagnose(tmp_path / "a.txt")
