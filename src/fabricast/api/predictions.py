@@ -238,8 +238,8 @@ def _predict_staged(
     threads: int,
 ) -> Prediction:
     if not method.is_engine_model:
-        text = f"is staged for {int(is_staged.sum()):,} copies, which only {' and '.join(ENGINE_MODELS)} support"
-        raise InputError(f"{text}; choose one of them, or transport p2p", argument="transport")
+        text = f"does not have copies through host memory, which {int(is_staged.sum()):,} copies of this machine are"
+        raise InputError(f"{text}: choose {' or '.join(ENGINE_MODELS)}, or transport p2p", argument="model")
     check_explanation(explain, limited_by)
     predictor = Predictor(machine, method, explain=explain, threads=threads)
     halves = predictor.predict(staged_graphs(predictor.tree, graphs, is_staged))

@@ -479,6 +479,19 @@ def _slower(case: _Case) -> Iterator[Finding]:
             others = ratio[~is_class]
             if others.size and float(np.median(others)) <= _SLOWER:
                 text += f"; {'larger' if words == 'small' else 'smaller'} ones are as expected"
-            remedy = "check the transport and rings in a log with NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,GRAPH,TUNING, "
-            remedy += "and link widths with 'lspci -vv'"
-            yield Finding(Cause.SLOWER_THAN_FORECAST, text, remedy, factor, (float(affected[0]), float(affected[-1])))
+            yield Finding(
+                Cause.SLOWER_THAN_FORECAST, text, _remedy(case), factor, (float(affected[0]), float(affected[-1]))
+            )
+
+
+def _remedy(case: _Case) -> str:
+    """Return what to check where a run is slower than its forecast: what its log has not shown."""
+    if case.plan.transports and case.pairs_of(Transport.SHM):
+        return (
+            "compare memory channels, NUMA settings of the BIOS (NPS) and other load of the host, through whose memory "
+            "these copies pass; 'fabricast probes machine.yaml --run' measures them; then link widths with 'lspci -vv'"
+        )
+    return (
+        "check the transport and rings in a log with NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,GRAPH,TUNING, and link "
+        "widths with 'lspci -vv'"
+    )

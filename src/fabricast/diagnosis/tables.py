@@ -59,7 +59,7 @@ def compare_tables(machine: Machine | None, facts: Facts, answers: Answers) -> N
             if fact.value.ranks != 1:
                 if _compare_with_public(fact, facts, machine, answers):
                     continue
-                _compare_with_pcie(fact, answers)
+                _compare_with_pcie(fact, machine, answers)
             # Tables of several hosts, of other GPUs or over NVLink: the rest of the bundle is compared.
             text = f"{fact.place}: the table is not compared: {error.reason}"
             answers.warnings.append(CodedWarning(WarningCode.LOG_ROWS_EXCLUDED, text))
@@ -101,7 +101,7 @@ def _table_problem(fact: Fact) -> str:
     )
 
 
-def _compare_with_pcie(fact: Fact, answers: Answers) -> None:
+def _compare_with_pcie(fact: Fact, machine: Machine | None, answers: Answers) -> None:
     """Add what public machines with these GPUs over PCIe reach; without a topology, only half of it is doubtful."""
     table: NcclTestsTable = fact.value
     if table.hosts > 1 or table.operation is None or not table.gpus or not table.rows:
@@ -117,7 +117,12 @@ def _compare_with_pcie(fact: Fact, answers: Answers) -> None:
         f"bandwidth; public machines with this GPU over PCIe: {', '.join(rates)}"
     )
     if row.bus_bytes_per_s / 1e9 < _OF_LOWEST * min(one.gb_per_s for one in others):
-        answers.doubtful.append(f"{text}; {LACKS_TOPOLOGY.replace('lacks', 'add')}")
+        more = LACKS_TOPOLOGY.replace("lacks", "add")
+        if machine is not None:
+            count = len(machine.tree.accelerator_names)
+            more = f"the topology has {count} GPUs, the table {table.ranks}"
+            more = "its times are not forecast on the topology" if count == table.ranks else more
+        answers.doubtful.append(f"{text}; {more}")
     else:
         answers.notes.append(text)
 

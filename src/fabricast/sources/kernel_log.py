@@ -211,6 +211,10 @@ _XIDS = {
 }
 
 
+#: Lines of NVIDIA's driver about failures.
+_NVRM_FAILS = re.compile(r"NVRM: .*(?:[Ff]ail|[Ee]rror|[Aa]ssert|left-over|[Tt]imeout)")
+
+
 def _is_log(text: Text) -> bool:
     if any(word in text.raw for word in _WORDS if word not in (": [", "Linux version ", *_WORDS_OF_HOST)):
         return True
@@ -220,6 +224,10 @@ def _is_log(text: Text) -> bool:
 
 def _read(text: Text) -> Iterator[Reading]:
     facts = _facts_of(text, list(text.lines(lambda line: any(word in line for word in _WORDS))))
+    unknown = [number for number, line in text.lines(lambda line: "NVRM: " in line) if _NVRM_FAILS.search(line)]
+    if not facts and unknown:
+        note = f"{len(unknown)} lines of NVIDIA's driver state failures whose meaning is not known here"
+        facts = [text.fact(Quantity.NOTE, note, unknown[0], "dmesg")]
     note = "no repeated PCIe errors and no errors of GPUs in the kernel log"
     yield Reading(facts or [text.fact(Quantity.NOTE, note, 0, "dmesg")])
 

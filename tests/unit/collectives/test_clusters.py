@@ -580,3 +580,14 @@ def test_cards_that_their_pcie_link_limits_are_named():
     model = ClusterModel(replace(HGX, nodes=2, cards=8, card_gbit_s=800.0), Operation.ALLTOALL)
     limits, _ = model.limits(model.pairs, np.array([64.0 * GIB]))
     assert limits == ["PCIe link of the network cards"]
+
+
+@pytest.mark.parametrize(("nodes", "is_tie"), [(24, True), (4, False)])
+def test_nearly_equal_estimates_of_two_choices_are_a_note(nodes, is_tie):
+    found = fc.cluster_collective("hgx_h100", nodes=nodes, nic="8x400", sizes=["8 GiB"])
+    notes = [str(one) for one in found.warnings if "NCCL's estimates of two choices differ by" in str(one)]
+    assert bool(notes) == is_tie
+    if is_tie:
+        rates = re.findall(r"([\d.]+) GB/s with (\w+)", notes[0])
+        assert {name for _, name in rates} == {"ring", "nvlstree"} and rates[0][0] != rates[1][0]
+        assert float(rates[0][0]) == pytest.approx(found.table["bus_gb_per_s"].iloc[-1], rel=0.01)

@@ -32,6 +32,8 @@ from fabricast.nccl.records import NcclTestsTable
 from fabricast.nccl.system import PathType
 
 _Array = NDArray[np.float64]
+#: Ratio of NCCL's estimates up to which two choices are nearly equal, and ratio of their times from which it matters.
+_TIE, _OTHER_TIME = 1.01, 1.05
 #: Most GPUs of a node of the public machines, and of one host.
 _MOST_GPUS, _MOST_OF_HOST = 8, 16
 #: Factor beyond known sizes up to which an interpolation has a time; relative error of a row that calibrates.
@@ -257,7 +259,9 @@ def _emulated(
     if missed:
         # Its rows refute the error of other machines.
         notes = [one for one in notes if one.code is not WarningCode.EXPECTED_ERROR]
-    warnings = (*missed, *notes, *_above_wire(model, table))
+    # A log states its choices.
+    ties = _near_ties(model, size) if not known_pairs else []
+    warnings = (*missed, *notes, *_above_wire(model, table), *ties)
     return ClusterForecast(table, operation, cluster, source, calibration, public, warnings)
 
 
@@ -405,6 +409,33 @@ def _unreached(model: ClusterModel, own: NcclTestsTable | None) -> list[CodedWar
         "is its error here: NCCL probably makes another choice there, or the log was measured with other cards"
     )
     return [CodedWarning(WarningCode.EXPECTED_ERROR, text)]
+
+
+def _near_ties(model: ClusterModel, size: NDArray[np.float64]) -> list[CodedWarning]:
+    """Return a note about the largest size where NCCL's estimates of two choices are nearly equal, and their times not.
+
+    Small differences between versions and machines then decide.
+    """
+    if model.costs is None or not size.size:
+        return []
+    largest = np.array([float(size.max())])
+    chosen = model.choices(largest)[0]
+    estimates = {pair: float(model.costs.time_us(*pair, largest)[0]) for pair in model.pairs}
+    times = {pair: float(model.times_of.times(pair, largest)[0]) for pair in model.pairs}
+    other = min((pair for pair in model.pairs if pair != chosen), key=estimates.__getitem__, default=None)
+    if other is None or estimates[other] > _TIE * estimates[chosen]:
+        return []
+    if abs(np.log(times[other] / times[chosen])) < np.log(_OTHER_TIME):
+        return []
+    factor = bus_factor(model.operation, model.cluster.ranks) / 1e9
+    rates = [
+        f"{largest[0] / times[pair] * factor:.3g} GB/s with {' '.join(map(str, pair))}" for pair in (chosen, other)
+    ]
+    text = (
+        f"at {size_text(largest[0])}, NCCL's estimates of two choices differ by "
+        f"{100 * (estimates[other] / estimates[chosen] - 1):.1f} %, so that either is possible: {' or '.join(rates)}"
+    )
+    return [CodedWarning(WarningCode.NCCL_SETTING_ASSUMED, text)]
 
 
 def _above_wire(model: ClusterModel, table: pd.DataFrame) -> list[CodedWarning]:
