@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from fabricast.core.facts import Block, Fact, Facts, Quantity
 from fabricast.core.findings import Finding
@@ -355,7 +356,7 @@ def _on(hosts: Sequence[str]) -> str:
 
 def stated(facts: Facts) -> Iterator[str]:
     """Yield what the files state about runs and GPUs, each fact once with its place."""
-    for fact in facts.of(Quantity.NCCL_RUN):
+    for fact in _whole_runs(facts):
         text = _run_text(fact.value)
         if text:
             yield f"{text} ({fact.place})"
@@ -428,10 +429,28 @@ def log_findings(facts: Facts) -> Iterator[Finding]:
     """Yield what NCCL states about hosts, direct copies and its search."""
     yield from _unequal_hosts(facts)
     tables = facts.values(Quantity.COLLECTIVE)
-    for fact in facts.of(Quantity.NCCL_RUN):
+    for fact in _whole_runs(facts):
         is_of_tables = bool(tables) and all(table.hosts == 1 for table in tables)
         is_one_host = (_is_of_one_host(fact.value) or is_of_tables) and not any(table.hosts > 1 for table in tables)
         yield from _of_run(fact, has_tables=bool(tables), is_one_host=is_one_host)
+
+
+def _whole_runs(facts: Facts) -> list[Fact]:
+    """Return the runs of NCCL; logs with few hops each, of single ranks or hosts, are one run with all their hops."""
+    parts: dict[object, list[Fact]] = {}
+    for number, fact in enumerate(facts.of(Quantity.NCCL_RUN)):
+        log: NcclLog = fact.value
+        is_part = log.ranks is not None and len(log.hosts) == 1 and 0 < len(log.transports) < log.ranks / 2
+        parts.setdefault((log.ranks, log.nodes, log.version) if is_part else number, []).append(fact)
+    runs = []
+    for same in parts.values():
+        transports = {hop: via for fact in same for hop, via in fact.value.transports.items()}
+        # Both ends of a hop state it; logs that state it more often are of several runs.
+        if len(same) > 1 and sum(len(fact.value.transports) for fact in same) <= 2 * len(transports):
+            runs.append(replace(same[0], value=replace(same[0].value, transports=transports)))
+        else:
+            runs += same
+    return runs
 
 
 def _is_of_one_host(log: NcclLog) -> bool:

@@ -188,3 +188,27 @@ def test_only_forecast_gains_are_gains_and_causes_are_plain_texts(first):
     assert all(math.isnan(one.gain) and type(one.cause) is str for one in found.findings)
     for rank, is_gain in ((1.4, True), (0.5, False), (49.9, False), (57.0, False)):
         assert math.isnan(Finding("cause", "text", "remedy", rank).gain) != is_gain
+
+
+def rank_log(rank, via):
+    host = f"n{rank // 8}"
+    hop = f"Channel 00/0 : {rank}[{rank % 8}] -> {(rank + 1) % 16}[{(rank + 1) % 8}]"
+    lines = [
+        "NCCL version 2.21.5+cuda12.4",
+        f"comm 0x1 rank {rank} nRanks 16 nNodes 2 localRanks 8 localRank {rank % 8} MNNVL 0",
+        f"comm 0x1 rank {rank} nranks 16 cudaDev {rank % 8} busId 1000 commId 0x2 - Init START",
+        f"{hop} [send] via {via}" if rank % 8 == 7 else f"{hop} via P2P/CUMEM",
+    ]
+    return "".join(f"{host}:1:1 [{rank % 8}] NCCL INFO {line}\n" for line in lines)
+
+
+def test_logs_of_single_ranks_are_one_run(first):
+    found = first(*(rank_log(rank, "NET/IB/0/GDRDMA" if rank == 7 else "NET/IB/0") for rank in range(16)))
+    assert not [one for one in found.findings if one.cause == "no_gpudirect"]
+    (run,) = [text for text in found.statements if "16 ranks on 2 nodes" in text]
+    assert "P2P/CUMEM (14)" in run and "NET/IB/GDRDMA (1)" in run and found.sources[0].startswith("16 files, ")
+    found = first(*(rank_log(rank, "NET/IB/0") for rank in range(16)))
+    assert len([one for one in found.findings if one.cause == "no_gpudirect"]) == 1
+    # Three logs of each rank are of several runs.
+    logs = [rank_log(rank, "NET/IB/0") for rank in range(16)]
+    assert len([text for text in first(*logs, *logs, *logs).statements if "16 ranks" in text]) > 1
