@@ -228,11 +228,12 @@ def fit_max_rate(
     -------
     pandas.DataFrame
         One row per data set, protocol and parameter: dataset, model, convention, from_bytes, to_bytes, parameter,
-        value, unit, low, high, determined, median_error. `determined` is false if the data do not identify the
-        parameter; value, low and high are then NaN. A protocol has the sizes from `from_bytes` to below `to_bytes`,
-        and no intervals. A windowed test of one process may have the model `windowed`, ``T = max(g, n / r_c)``, whose
-        `g` and `r_c` have none either. `median_error` is that of the fit, relative to the measured times. Rates of
-        windowed times are at most measured ones.
+        value, unit, low, high, determined, median_error, largest_error. `determined` is false if the data do not
+        identify the parameter; value, low and high are then NaN. A protocol has the sizes from `from_bytes` to below
+        `to_bytes`, and no intervals. A windowed test of one process may have the model `windowed`,
+        ``T = max(g, n / r_c)``, whose `g` and `r_c` have none either. The errors are those of the fit, relative to the
+        measured times: a largest error above 0.5 shows that the formula does not fit all sizes. Rates of windowed
+        times are at most measured ones.
 
     Raises
     ------
@@ -284,12 +285,14 @@ def records_of(
 ) -> Iterator[dict[str, object]]:
     """Yield one row for each parameter of each protocol."""
     if fit.windowed is not None:
-        found, error = fit.windowed, fit.windowed.median_error
+        found = fit.windowed
+        error = (found.median_error, found.largest_error)
         r_c = (np.nan, np.nan) if fit.has_large_messages else None
         yield _record(fit, "windowed", smallest_bytes, largest_bytes, "g", found.gap_s, (np.nan, np.nan), error)
         yield _record(fit, "windowed", smallest_bytes, largest_bytes, "r_c", found.bytes_per_s, r_c, error)
         return
-    error = summarise(fit.fitted.predict(fit.cells), fit.times).median
+    errors = summarise(fit.fitted.predict(fit.cells), fit.times)
+    error = (errors.median, errors.largest)
     pieces: list[tuple[float, float, MaxRateRegressor]] = [(smallest_bytes, largest_bytes, fit.regressor)]
     if fit.protocols is not None:
         pieces = fit.protocols.pieces(smallest_bytes, largest_bytes)
@@ -307,9 +310,12 @@ def _record(
     name: str,
     value: float,
     interval: tuple[float, float] | None,
-    median_error: float,
+    error: tuple[float, float],
 ) -> dict[str, object]:
-    """Return the row of a parameter; no interval means that the data do not determine it."""
+    """Return the row of a parameter; no interval means that the data do not determine it.
+
+    `error` is the median and the largest relative error of the fit.
+    """
     low, high = (np.nan, np.nan) if interval is None else interval
     return {
         "dataset": fit.dataset,
@@ -323,7 +329,8 @@ def _record(
         "low": low,
         "high": high,
         "determined": interval is not None,
-        "median_error": median_error,
+        "median_error": error[0],
+        "largest_error": error[1],
     }
 
 

@@ -53,6 +53,7 @@ def test_each_protocol_of_one_process_has_a_line(tmp_path):
     rates = frame[frame["parameter"] == "r_c"].set_index("from_bytes")["value"]
     assert rates.to_dict() == pytest.approx({0.0: 6e9, 16384.0: 23.6e9}, rel=1e-3)
     assert frame["median_error"].max() < 0.01
+    assert (frame["largest_error"] >= frame["median_error"]).all()
 
 
 def test_one_protocol_has_one_line_with_intervals(tmp_path):
