@@ -145,6 +145,11 @@ _KNOWN = (
     KnownProblem(r"TOO_MANY_PEERS", _TOO_MANY_PEERS, _FEWER_PEERS, is_failure=False),
     KnownProblem(r"failure 711|peer mapping resources", _TOO_MANY_PEERS, _FEWER_PEERS),
     KnownProblem(
+        r"CUDART error: peer access is not supported",
+        "the all_reduce of vLLM or SGLang itself needs direct copies, which the driver refuses",
+        "--disable-custom-all-reduce: it then uses NCCL; GeForce cards have no direct copies with NVIDIA's driver",
+    ),
+    KnownProblem(
         r"CUDA IPC handle|[cC]udaIpc\w+(?!.*out of memory)|peer access is not supported"
         r"|mapping of buffer object failed|failure 217|cudaErrorMapBufferObjectFailed"
         r"|failure 205",

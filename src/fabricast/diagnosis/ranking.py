@@ -21,14 +21,16 @@ _SAME_FACT = (
     ("network_in_host", Cause.HOST_MEMORY_RATE),
 )
 #: Causes from the reports of several ranks, and states of devices after which no operation ends.
-_OF_RANKS = ("waiting_ranks", "silent_ranks", "all_ranks_wait")
+_OF_RANKS = ("waiting_ranks", "silent_ranks", "all_ranks_wait", "reporting_ranks_wait")
 _STOPPED = ("fallen off the bus", "IO_PAGE_FAULT")
 _MOST_NAMES = 8
 _OF_BOARD = "several at once: check bifurcation and PCIe generation in the BIOS, and the slots that the board shares"
 #: Causes about devices, which may have the same address on several hosts.
 _OF_DEVICES = ("gpu_errors", "network_port")
 #: GPU with its address, or an address.
-_NAMED = re.compile(rf"GPU \S{{1,10}} \({ADDRESS.pattern}\)|{ADDRESS.pattern}")
+_NAMED = re.compile(rf"GPU \S{{1,10}} \({ADDRESS.pattern}\)|{ADDRESS.pattern}|\bGPU \d{{1,3}}\b(?! \()")
+#: Lanes in use of a narrow link.
+_LANES = re.compile(r"uses x(\d{1,2})\b")
 #: Causes by the state of a device, which explain slow copies of it.
 _STATES = ("gpu_errors", WarningCode.DOWNGRADED_LINK)
 
@@ -42,7 +44,7 @@ def _grouped(findings: Sequence[Finding]) -> list[Finding]:
     """Return findings; the same narrow link of several GPUs is one cause, and rather one of the board."""
     groups: dict[tuple[str, str], list[Finding]] = {}
     for one in findings:
-        is_link = one.cause == WarningCode.DOWNGRADED_LINK and len(ADDRESS.findall(one.text)) == 1
+        is_link = one.cause == WarningCode.DOWNGRADED_LINK and len(_NAMED.findall(one.text)) == 1
         key = (one.cause, _NAMED.sub("", one.text)) if is_link else (one.cause, f"{one.text} {one.origin}")
         groups.setdefault(key, []).append(one)
     kept = []
@@ -52,6 +54,9 @@ def _grouped(findings: Sequence[Finding]) -> list[Finding]:
             names = [found[0] for one in same if (found := _NAMED.search(one.text)) is not None]
             text = first.text.replace(names[0], listed(names, _MOST_NAMES)).replace("the link of", "each link of")
             first = replace(first, text=text, remedy=f"{_OF_BOARD}; {first.remedy}")
+        if first.cause == WarningCode.DOWNGRADED_LINK and (lanes := _LANES.search(first.text)) is not None:
+            # The narrowest link first.
+            first = replace(first, rank=first.rank - int(lanes[1]) / 1000)
         kept.append(first)
     return kept
 
@@ -84,6 +89,9 @@ def _explained(findings: Sequence[Finding]) -> list[Finding]:
     if any(finding.cause in _OF_RANKS for finding in findings):
         # The reports of all ranks name more than each of them.
         findings = [one for one in findings if UNFINISHED not in one.text]
+    if any(finding.cause == "silent_ranks" for finding in findings):
+        # A process that the kernel ended does not report.
+        findings = [replace(one, rank=FIRST - 0.44) if "lack of memory" in one.text else one for one in findings]
     if any(FIRST - 1 < finding.rank < FIRST for finding in findings):
         # The run failed after a device stopped, which the messages of its ranks do not state.
         findings = [replace(one, rank=FIRST - 0.001) if _has_stopped(one) else one for one in findings]

@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 
 from fabricast.core.facts import Block, Fact, Facts, Quantity
 from fabricast.core.findings import Finding
@@ -18,6 +19,7 @@ from fabricast.diagnosis.weights import ACCESS, FIRST, LINK, MINOR, SYMPTOM
 from fabricast.inputs.gpus import gpu_model, is_known_gpu
 from fabricast.nccl.records import HostStatements, NcclLog, NcclTestsTable
 from fabricast.sources.nvidia_smi import CAPPED
+from fabricast.sources.pytorch_watchdog import REPORTING_RANKS_WAIT
 
 #: Maximum number of characters of a quoted message, and of settings that are listed.
 _MOST_QUOTED, _MOST_SETTINGS = 240, 8
@@ -127,6 +129,13 @@ _CAUSES = {
             "control); between hosts, check the network with nccl-tests"
         ),
     ),
+    REPORTING_RANKS_WAIT: (
+        FIRST - 0.45,
+        (
+            "if these are all ranks of the job, their data do not arrive: test with NCCL_P2P_DISABLE=1, and look for "
+            "IO_PAGE_FAULT and Xid in 'dmesg'; otherwise read the log of a rank that does not report"
+        ),
+    ),
     "locked_memory": (
         ACCESS,
         "ulimit -l unlimited: /etc/security/limits.conf (memlock), in containers --ulimit memlock=-1",
@@ -168,7 +177,7 @@ def stated_causes(facts: Facts) -> Iterator[Finding]:
     is_one_host = any(_is_of_one_host(log) for log in facts.values(Quantity.NCCL_RUN))
     access = {fact.subject: fact for fact in facts.of(Quantity.PEER_ACCESS)}
     has_direct_copies = not access or any(not fact.value for fact in access.values())
-    for fact in facts.of(Quantity.CAUSE):
+    for fact in map(partial(_with_known_ranks, facts), facts.of(Quantity.CAUSE)):
         if fact.subject[0] == "possible_access_control" and not has_direct_copies:
             # The driver permits no direct copies, which access control would slow.
             continue
@@ -180,6 +189,16 @@ def stated_causes(facts: Facts) -> Iterator[Finding]:
         text = f"{fact.host}: {fact.value}" if fact.host else fact.value
         cause = fact.subject[0].partition(" ")[0]
         yield Finding(cause, text, remedy, weight, origin=str(fact.place), host=fact.host)
+
+
+def _with_known_ranks(facts: Facts, fact: Fact) -> Fact:
+    """Return a cause; ranks that wait are all ranks of the job if another file states this number of ranks."""
+    if fact.subject[0] != REPORTING_RANKS_WAIT:
+        return fact
+    known = {log.ranks for log in facts.values(Quantity.NCCL_RUN) if log.ranks is not None}
+    if not any(f"ranks 0 to {count - 1}," in fact.value for count in known):
+        return fact
+    return replace(fact, value=f"{fact.value}: its data do not arrive", subject=("all_ranks_wait",))
 
 
 def _weight_and_remedy(fact: Fact, *, is_between: bool) -> tuple[float, str]:
@@ -455,8 +474,13 @@ def _whole_runs(facts: Facts) -> list[Fact]:
 
 def _is_of_one_host(log: NcclLog) -> bool:
     """Return whether a log shows that all ranks are on one host: it states so, or lists their different GPUs."""
+    if log.nodes != 1:
+        return False
     addresses = set(log.bus_ids.values())
-    return log.nodes == 1 and (log.states_nodes or len(addresses) == len(log.bus_ids) == log.ranks)
+    ends = [{hop[place] for hop in log.transports} for place in (0, 1)]
+    # A ring that is closed within the lines of one host has no rank elsewhere.
+    is_closed = len(log.hosts) == 1 and len(ends[0]) > 1 and ends[0] == ends[1]
+    return log.states_nodes or len(addresses) == len(log.bus_ids) == log.ranks or is_closed
 
 
 #: What the hosts of a job should state alike: the words for a value, and the remedy where a host differs.

@@ -31,6 +31,7 @@ ONE_RANK = (
 AGREE = " agree: "
 #: Words of a statement about times below the whole range.
 FASTER = "times as fast as the shortest forecast"
+FASTER_THAN_RANGE = "faster than the forecast"
 #: Causes that another reason than a fault may explain, such as the path between two hosts.
 POSSIBLE = (
     "slow_messages",
@@ -136,7 +137,8 @@ def verdict_of(
     if within:
         others = [*damaged, *uncompared]
         more = f"; not compared: {others[0]}" if others else ""
-        kind = VerdictKind.FASTER if FASTER in within[-1] else VerdictKind.WITHIN
+        is_faster = FASTER in within[-1] or FASTER_THAN_RANGE in within[-1]
+        kind = VerdictKind.FASTER if is_faster else VerdictKind.WITHIN
         return Verdict(kind, f"{'; '.join(_shown(within))}{more}")
     if missing == CLEAN_STATES and not damaged:
         return Verdict(VerdictKind.CLEAN, CLEAN_STATES)
@@ -200,7 +202,7 @@ def within_text(forecast: CollectiveForecast) -> str:
     low, high = row.get("earliest_us", row["time_us"]), row.get("latest_us", row["time_us"])
     expected = " to ".join(dict.fromkeys(duration_text(time * 1e-6) for time in (low, high)))
     through = " through host memory" if set(forecast.transports) == {"SHM"} else ""
-    relation = "faster than the forecast" if row["measured_us"] < low else "forecast"
+    relation = FASTER_THAN_RANGE if row["measured_us"] < low else "forecast"
     late = "" if is_within(forecast) else f", {row['measured_us'] / high:.2f} times the longest expected time"
     return (
         f"{forecast.operation} of {size_text(float(row['size_bytes']))}{through} lasts "

@@ -23,6 +23,8 @@ _LAST_WORK = re.compile(
 _RANK_OF_JOB = re.compile(r"\[rank(\d{1,6})\]:")
 #: Share of the ranks of a group above which one that does not report is an exception, and number of names.
 _MOST, _MOST_NAMES = 0.7, 8
+#: Kind of a cause whose ranks may be all of the job, or all but the last.
+REPORTING_RANKS_WAIT = "reporting_ranks_wait"
 #: Operation and line of each rank.
 Reports = dict[int, tuple[int, int]]
 
@@ -61,6 +63,8 @@ def _cause(group: Reports, ranks: int | None) -> tuple[str, str] | None:
         )
     if not silent and ranks == total > 1:
         return "all_ranks_wait", f"all {total} ranks wait in the same operation {low[0]:,}: its data do not arrive"
+    if not silent and ranks is None and total > 1:
+        return REPORTING_RANKS_WAIT, f"ranks 0 to {total - 1}, all that report, wait in the same operation {low[0]:,}"
     return None
 
 

@@ -106,9 +106,22 @@ def test_ranks_that_all_wait_in_one_operation_called_it(first):
     log = "".join(map(RANK.format, range(4))) + "".join(map(WATCHDOG.format, range(4)))
     (found,) = first(log).findings
     assert found.cause == "all_ranks_wait" and "NCCL_P2P_DISABLE=1" in found.remedy
-    # Without the number of ranks, the last one may be silent.
-    (found,) = first("".join(map(WATCHDOG.format, range(4)))).findings
+    # Without the number of ranks, the last one may be silent; another file may state it.
+    reports = "".join(map(WATCHDOG.format, range(4)))
+    (found,) = first(reports).findings
+    assert found.cause == "reporting_ranks_wait" and "NCCL_P2P_DISABLE=1" in found.remedy
+    (found,) = first(reports, "".join(map(RANK.format, range(4)))).findings
+    assert found.cause == "all_ranks_wait" and found.text.endswith(": its data do not arrive")
+    (found,) = first(reports.splitlines()[0] + "\n").findings
     assert found.cause == "nccl_error"
+
+
+def test_a_process_that_the_kernel_ended_comes_before_the_rank_that_does_not_report(first):
+    reports = "".join(WATCHDOG.format(rank) for rank in (0, 1, 3))
+    killed = (
+        "[81231.123456] Linux version 6\n[81231.123456] Out of memory: Killed process 22441 (python) total-vm:1kB\n"
+    )
+    assert [one.cause for one in first(reports, killed).findings] == ["host_error", "silent_ranks"]
 
 
 def test_a_cable_with_bit_errors_is_a_fault_of_a_working_port(first):

@@ -200,3 +200,33 @@ def test_access_control_of_root_ports_is_stated(first):
     for sign, is_stated in (("+", True), ("-", False)):
         found = first("".join(port.format(bus, sign) for bus in (0, 2)))
         assert any(words in note for note in found.statements) == is_stated and not found.findings
+
+
+def test_the_narrowest_of_several_links_comes_first(first):
+    head = "index, name, pcie.link.gen.current, pcie.link.gen.max, pcie.link.width.current, pcie.link.width.max\n"
+    widths = (8, 8, 4, 4)
+    rows = "".join(f"{gpu}, NVIDIA GeForce RTX 4090, 4, 4, {width}, 16\n" for gpu, width in enumerate(widths))
+    texts = [one.text for one in first(head + rows).findings]
+    assert [text.split(":")[0] for text in texts] == [
+        "each link of GPU 2, GPU 3 uses x4 of x16",
+        "each link of GPU 0, GPU 1 uses x8 of x16",
+    ]
+    assert "bifurcation" in first(head + rows).findings[0].remedy
+
+
+def test_a_closed_ring_of_one_host_is_within_the_host(first):
+    lines = ["NCCL_SHM_DISABLE set by environment to 1.", "Using network Socket"]
+    hops = [
+        f"Channel 00/0 : {rank}[{rank}] -> {(rank + 1) % 4}[{(rank + 1) % 4}] [send] via NET/Socket/0"
+        for rank in range(4)
+    ]
+    log = "".join(f"box:1:1 [0] NCCL INFO {line}\n" for line in [*lines, *hops])
+    assert [one.cause for one in first(log).findings] == ["network_in_host"]
+    # The ring of one of several hosts is open.
+    log = "".join(f"box:1:1 [0] NCCL INFO {line}\n" for line in [*lines, *hops[:3]])
+    assert [one.cause for one in first(log).findings] == ["tcp_between_nodes"]
+
+
+def test_direct_copies_that_a_framework_needs_itself_have_its_remedy(first):
+    text = "[1,0] custom_all_reduce.py\nRuntimeError: CUDART error: peer access is not supported between these two devices\n"
+    assert first(text).findings[0].remedy.startswith("--disable-custom-all-reduce")
