@@ -74,6 +74,7 @@ from fabricast.machine.direct_links import MissingLinksError
 from fabricast.machine.machine import Machine
 from fabricast.machine.options import MachineOptions
 from fabricast.pcie.topology.tree import PcieTree
+from fabricast.sources.kernel_log import DRIVER_FAILURES
 
 _MOST_UNREAD = 3
 #: Maximum number of findings.
@@ -357,7 +358,9 @@ def _missing(facts: Facts, options: MachineOptions, error: InputError) -> str:
         has_errors = any(facts.of(Quantity.MPI_PROBLEM))
         what = "the errors of the file did not end the run" if has_errors else "the file states no error"
         return f"{what}, and nothing that is measured can be compared"
-    if any(": Xid " in note or "whose meaning is not known here" in note for note in facts.values(Quantity.NOTE)):
+    if any(DRIVER_FAILURES in note for note in facts.values(Quantity.NOTE)):
+        return "the kernel log has messages of NVIDIA's driver about failures whose meaning is not known here"
+    if any(": Xid " in note for note in facts.values(Quantity.NOTE)):
         return "the files state errors of GPUs that programs cause, or whose meaning is not known here (Xid)"
     if not any(block.content not in (Content.GPUS, Content.STATES) for block in facts.blocks if block.facts):
         # Whether links that are down are a fault depends on the cards.

@@ -66,7 +66,7 @@ def _slow_cables(cables: Sequence[ListedCable], path: str) -> Iterator[Finding]:
             alike = [one for one in slow if one.bytes_per_s == rate]
             words = listed([one.words for one in alike], _MOST_NAMES)
             text = f"{words}: {_gbit_s(rate)}, {usual_words} {_gbit_s(usual or 0.0)}"
-            hosts_of = {end.host for one in alike for end in one[:2] if end.host}
+            hosts_of = {one.first.host or one.second.host for one in alike}
             host = hosts_of.pop() if len(hosts_of) == 1 else ""
             device = alike[0].words if len(alike) == 1 else ""
             yield Finding(cause, text, _REMEDY, LINK, origin=f"{path}:{alike[0].line}", host=host, device=device)

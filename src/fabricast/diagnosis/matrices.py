@@ -188,12 +188,17 @@ def slow_host_copies(facts: Facts) -> Iterator[Finding]:
         usual = float(np.median(others)) if others else usual
         node = _node_of(found, of_gpu, facts)
         if node is not None:
-            rates = [of_gpu[gpu].bytes_per_s / 1e9 for gpu in found]
+            rates = [f"{of_gpu[gpu].bytes_per_s / 1e9:.3g}" for gpu in found]
+            span = " to ".join(dict.fromkeys((min(rates, key=float), max(rates, key=float))))
+            what = f"GPUs {', '.join(found)} of NUMA node {node} copy {span} GB/s {words} host memory"
             text = (
-                f"GPUs {', '.join(found)} of NUMA node {node} copy {min(rates):.3g} to {max(rates):.3g} GB/s {words} "
-                f"host memory, those of other nodes {usual / 1e9:.3g} GB/s: the memory is that of another processor"
+                f"{what}, those of other nodes {usual / 1e9:.3g} GB/s: the memory is that of another processor, has "
+                "fewer modules, or these GPUs share a link"
             )
-            remedy = f"bind the process and its memory to this node: numactl -N {node} -m {node}"
+            remedy = (
+                f"test them with the memory of this node (numactl -N {node} -m {node}); if it stays, check the memory "
+                "modules of this processor and the links above its GPUs ('lspci -vv')"
+            )
             yield Finding(WarningCode.SLOW_ENDPOINT, text, remedy, CONTRADICTION, origin=of_gpu[found[0]].place)
             return
         for gpu in found:

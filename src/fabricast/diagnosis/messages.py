@@ -36,7 +36,7 @@ _FEWEST_SIZES, _FEWEST_OF_PROTOCOL = 8, 3
 #: Largest size in bytes of small messages, and one-way time in s below which no network is.
 _SMALL, _WITHIN_HOST_S = 64.0, 0.5e-6
 #: Ratio of times from which a larger size shows another protocol, and the smallest size in bytes of such a change.
-_FASTER, _SMALLEST_OF_PROTOCOLS = 1.25, 256.0
+_FASTER, _SMALLEST_OF_PROTOCOLS = 1.25, 2.0**11
 _CHECK_FILE = (
     "compare the hosts of these files: rate and width of ports ('ibstat', 'lspci -vv'), binding of processes to the "
     "socket of the card, power saving"
@@ -425,8 +425,10 @@ def _longer_in_window(of_file: Mapping[float, Fact]) -> Finding | None:
         return None
     times = [of_file[size].value.time_s for size in sizes]
     factor, place = max(((times[n] / times[n + 1], n) for n in range(len(sizes) - 1)), default=(0.0, 0))
-    # Noise of one size is no protocol: the next larger size is not slower, either.
-    if factor < _FASTER or place + 2 >= len(sizes) or times[place + 2] > 2 * _FASTER * times[place + 1]:
+    # Noise of one size is no protocol: the sizes before and after it have times of the same kind.
+    if factor < _FASTER or not 0 < place < len(sizes) - 2 or times[place + 2] > 2 * _FASTER * times[place + 1]:
+        return None
+    if times[place] > 2 * _FASTER * times[place - 1] or times[place - 1] < times[place + 1] / _FASTER:
         return None
     size, next_size = (size_text(one) for one in sizes[place : place + 2])
     text = (

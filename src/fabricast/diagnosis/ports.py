@@ -128,7 +128,9 @@ def messages_over_tcp(facts: Facts) -> Iterator[Finding]:
     has_ports = any(facts.of(Quantity.PORT_RATE))
     late = next((fact for fact in facts.of(Quantity.MESSAGE_TIME) if _is_late(fact)), None)
     stated = next(facts.of(Quantity.TCP), None)
-    if stated is not None and (has_ports or any(facts.of(Quantity.MESSAGE_TIME))):
+    small = [fact for fact in facts.of(Quantity.MESSAGE_TIME) if fact.value.size_bytes <= _SMALL]
+    is_refuted = late is None and any(fact.value.convention == "one_way" for fact in small)
+    if stated is not None and (has_ports or (any(facts.of(Quantity.MESSAGE_TIME)) and not is_refuted)):
         more = "" if has_ports or late is None else f", {duration_text(late.value.time_s)} for a small message"
         more += "" if has_ports else "; that is slow where the hosts have InfiniBand or RoCE"
         weight = ACCESS if has_ports else MINOR
@@ -194,8 +196,8 @@ def unusable_addresses(facts: Facts) -> Iterator[Finding]:
         good = [fact.subject[1] for fact in of_port if not fact.value]
         text = f"NCCL_IB_GID_INDEX={index} selects an address of {port} that is {first.value}"
         if not bad:
-            text = f"NCCL_IB_GID_INDEX={index} selects no address of {port}, whose indexes are "
-            text += f"{of_port[0].subject[1]} to {of_port[-1].subject[1]}"
+            indexes = sorted({fact.subject[1] for fact in of_port}, key=lambda one: (len(one), one))
+            text = f"NCCL_IB_GID_INDEX={index} selects no address of {port}, whose indexes are {listed(indexes, 8)}"
         remedy = (
             f"NCCL_IB_GID_INDEX={good[-1]}"
             if good
@@ -203,9 +205,9 @@ def unusable_addresses(facts: Facts) -> Iterator[Finding]:
         )
         # RoCE v1 and link-local addresses serve hosts of one subnet.
         has_failed = any(facts.of(Quantity.NCCL_PROBLEM)) or any(facts.of(Quantity.CAUSE))
-        weight = ACCESS + 0.2 if has_failed else MINOR
-        if any(_OF_ADDRESS.search(message) for message in facts.values(Quantity.NCCL_PROBLEM)):
-            # It explains the message.
+        weight = ACCESS + 0.2 if has_failed and good else MINOR
+        if good and any(_OF_ADDRESS.search(message) for message in facts.values(Quantity.NCCL_PROBLEM)):
+            # It explains the message. InfiniBand has no address of RoCE v2, and needs no index.
             weight = FIRST - 0.005
         yield Finding("unusable_address", text, remedy, weight, origin=str(first.place))
         return

@@ -92,8 +92,9 @@ def _explained(findings: Sequence[Finding]) -> list[Finding]:
     if any(finding.cause == "silent_ranks" for finding in findings):
         # A process that the kernel ended does not report.
         findings = [replace(one, rank=FIRST - 0.44) if "lack of memory" in one.text else one for one in findings]
-    if any(FIRST - 1 < finding.rank < FIRST for finding in findings):
-        # The run failed after a device stopped, which the messages of its ranks do not state.
+    failures = [one for one in findings if FIRST - 1 < one.rank < FIRST]
+    if failures and all(one.rank < FIRST - 0.43 for one in failures):
+        # Only consequences are stated: a device that stopped is why.
         findings = [replace(one, rank=FIRST - 0.001) if _has_stopped(one) else one for one in findings]
     if any(finding.cause != "stopped" and finding.rank >= ACCESS for finding in findings):
         # What a file states may be why the run stopped.

@@ -22,18 +22,17 @@ def is_used(block: Block) -> bool:
 
 def source_texts(files: Iterable[SourceFile]) -> tuple[str, ...]:
     """Return what was recognised in each file, that of many alike files once."""
-    alike: dict[str, list[str]] = {}
+    alike: dict[str, list[SourceFile]] = {}
     for file in files:
-        alike.setdefault(_text(file), []).append(file.path)
-    return tuple(
-        line
-        for text, paths in alike.items()
-        for line in (
-            [f"{path}: {text}" for path in paths]
-            if len(paths) <= _MOST_ALIKE
-            else [f"{len(paths)} files, {paths[0]} to {paths[-1]}: {text}"]
-        )
-    )
+        alike.setdefault(_text(file), []).append(file)
+    lines = []
+    for text, found in alike.items():
+        is_whole = all(file.blocks and not any(block.problems for block in file.blocks) for file in found)
+        if is_whole and len(found) > _MOST_ALIKE:
+            lines.append(f"{found[0].path} and {len(found) - 1} more files: {text}")
+        else:
+            lines += [f"{file.path}: {text}" for file in found]
+    return tuple(lines)
 
 
 def _text(file: SourceFile) -> str:

@@ -324,16 +324,12 @@ def _gpu_state(block: Block, value: str, same: list[Fact]) -> Finding:
 
 
 def card_states(facts: Facts) -> Iterator[Finding]:
-    """Yield ports of network cards that are down or slow; those that are so on all hosts of a file come last."""
+    """Yield ports of network cards that are down or slow, but not those that all hosts of a file disable."""
     states = [*facts.of(Quantity.CARD_STATE), *slow_ports(facts)]
-    hosts = {(fact.place.path, fact.host) for fact in facts.of(Quantity.PORT)}
-    of_file = Counter(path for path, _ in hosts)
-    equal = Counter((fact.place.path, fact.subject, fact.value) for fact in states)
+    disabled = _disabled_everywhere(facts)
     for fact in states:
         is_down = fact.value.startswith("is ")
-        is_of_all = equal[fact.place.path, fact.subject, fact.value] >= max(of_file[fact.place.path], 2)
-        if is_of_all and "Disabled" in fact.value:
-            # A setting of all hosts.
+        if "Disabled" in fact.value and (fact.place.path, fact.subject) in disabled:
             continue
         remedy = next((text for word, text in _AFTER_CARDS.items() if word in fact.value), _AFTER_CABLES)
         if is_down and remedy == _AFTER_CABLES:
@@ -342,11 +338,30 @@ def card_states(facts: Facts) -> Iterator[Finding]:
             "network_port",
             f"{_start(fact)}{fact.subject[0]} {fact.value}",
             remedy,
-            MINOR if is_of_all else ACCESS if is_down else LINK,
+            ACCESS if is_down else LINK,
             origin=str(fact.place),
             host=fact.host,
             device=fact.subject[0],
         )
+
+
+def _disabled_everywhere(facts: Facts) -> set[tuple[str, tuple[str, ...]]]:
+    """Return the ports, by file, that are disabled on all of several hosts, each of which has another active port."""
+    active: dict[str, set[str]] = {}
+    hosts: dict[str, set[str]] = {}
+    of_port: dict[tuple[str, tuple[str, ...]], set[str]] = {}
+    for fact in facts.of(Quantity.PORT):
+        hosts.setdefault(fact.place.path, set()).add(fact.host)
+    for fact in facts.of(Quantity.PORT_RATE):
+        active.setdefault(fact.place.path, set()).add(fact.host)
+    for fact in facts.of(Quantity.CARD_STATE):
+        if "Disabled" in fact.value:
+            of_port.setdefault((fact.place.path, fact.subject), set()).add(fact.host)
+    return {
+        (path, port)
+        for (path, port), found in of_port.items()
+        if len(found) > 1 and found == hosts.get(path, set()) == active.get(path, set())
+    }
 
 
 def _start(fact: Fact) -> str:
@@ -743,8 +758,9 @@ def _about_names(log: NcclLog, selected: str) -> str:
     if selected.startswith("^"):
         # The cards that it leaves out are not printed; a node has rarely more than 19.
         wide = next((name for name in names if re.search(r"\D1$", name)), "")
-        return f"; names are prefixes: {wide} also excludes {wide}0, '^={wide}' is exact" if wide else ""
-    longer = next(((name, one) for name in names for one in sorted(used - set(names)) if one.startswith(name)), None)
+        return f"; names are prefixes: {wide} would also exclude {wide}0, '^={wide}' is exact" if wide else ""
+    others = sorted(used - set(names))
+    longer = next(((name, one) for name in names if name in used for one in others if one.startswith(name)), None)
     return "" if longer is None else f"; names are prefixes: {longer[0]} matches {longer[1]}, '={longer[0]}' is exact"
 
 

@@ -281,7 +281,8 @@ def _rates_over_nodes(axes: Axes, rows: pd.DataFrame) -> None:
     scale = largest["size_bytes"] * 2 * (largest["ranks"] - 1) / largest["ranks"] / 1e9
     axes.plot(largest["nodes"], scale / largest["forecast_s"], "_", color="0.3", markersize=11, markeredgewidth=1.4)
     axes.plot(largest["nodes"], scale / largest["measured_s"], "o", color="0.3", markersize=3)
-    axes.set_ylim(0, 1.1 * float(max((scale / largest[name]).max() for name in ("forecast_s", "measured_s"))))
+    if not largest.empty:
+        axes.set_ylim(0, 1.1 * float(max((scale / largest[name]).max() for name in ("forecast_s", "measured_s"))))
     _node_axis(axes, largest["nodes"])
     axes.set_xlabel("nodes")
     axes.set_ylabel("bus bandwidth (GB/s)")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import re
 from collections.abc import Iterator
 
@@ -24,6 +25,8 @@ def node_names(text: str) -> Iterator[str]:
     count = 0
     for part in re.findall(r"(?:[^,\[]|\[[^\]]*\]?)+", text):
         pieces = re.split(r"\[([^\]]*)\]", part)
+        if math.prod(_length(piece) for piece in pieces[1::2]) > _MOST_HOSTS:
+            raise InputError(f"'{part}' has more than {_MOST_HOSTS:,} hosts, expected fewer")
         choices = [list(_range(piece, part)) if place % 2 else [piece] for place, piece in enumerate(pieces)]
         for words in itertools.product(*choices):
             name = "".join(words)
@@ -33,6 +36,12 @@ def node_names(text: str) -> Iterator[str]:
             if count > _MOST_HOSTS:
                 raise InputError(f"'{part}' has more than {_MOST_HOSTS:,} hosts, expected fewer")
             yield name
+
+
+def _length(text: str) -> int:
+    """Return the number of hosts of ranges such as ``01-03,07``; 1 for others, which are errors later."""
+    ends = [match for word in text.split(",") if (match := _RANGE.fullmatch(word)) is not None]
+    return max(sum(int(match[2] or match[1]) - int(match[1]) + 1 for match in ends), 1)
 
 
 def _range(text: str, part: str) -> Iterator[str]:

@@ -177,8 +177,7 @@ def _of_discovery(path: Path, text: str) -> SwitchNetwork:
         for end in ends:
             if one.kind == other.kind == "S" and peers.setdefault(end, ends) != ends:
                 raise InputError(f"port {end[1]} of switch {end[0]} has two cables, expected one", path=path)
-        if any("Aggregation Node" in end.name for end in (one, other)):
-            # SHARP: a port within a switch, no host.
+        if cable.is_within_switch:
             continue
         for end_of in (one, other):
             (switches if end_of.kind == "S" else described).setdefault(
@@ -262,6 +261,11 @@ class ListedCable(NamedTuple):
     line: int
 
     @property
+    def is_within_switch(self) -> bool:
+        """Whether an end is the aggregation node of SHARP: a port within a switch, and no host."""
+        return any("Aggregation Node" in end.name for end in (self.first, self.second))
+
+    @property
     def words(self) -> str:
         """Both ends with their ports, a host by its card."""
         return f"{self.first.words} - {self.second.words}"
@@ -272,6 +276,8 @@ def listed_cables(path: Path | str) -> list[ListedCable]:
     text = clean_text(read_text(Path(path), strict=True))
     cables: dict[frozenset[tuple[str, int]], ListedCable] = {}
     for cable in _cables_of(Path(path), text):
+        if cable.is_within_switch:
+            continue
         cables.setdefault(frozenset((end.guid, end.port) for end in cable[:2]), cable)
     return list(cables.values())
 

@@ -62,7 +62,8 @@ const runEngines = (one, network, graph, values, constants) => {
     shareLinks(acting);
     for (const flow of acting) following = Math.min(following, now + left[flow] / rate[flow]);
     if (now === 0) for (const flow of acting) initial_rho[flow] = memory.copies.rho[flow];
-    record_bottlenecks(acting.length, following - now, BY_INPUT_PORT, 0, network, memory, waits);
+    find_bottlenecks(acting.length, BY_INPUT_PORT, 0, network, memory);
+    add_waits(acting.length, following - now, memory, waits);
     for (let flow = 0; flow < flows; flow++)
       if (state[flow] === WAITS || (state[flow] === RUNS && startsAt[flow] > now)) waits.limited_s.d[flow * links + route[flow][0]] += following - now;
     for (const flow of acting) {

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Sequence
+from itertools import islice
 
 from fabricast.core.errors import InputError
 from fabricast.inputs.host_names import node_names
@@ -38,7 +39,7 @@ def lines_by_host(text: str) -> dict[str, Lines]:
         return _labelled(text, _OF_HOST, "")
     if any(map(_RULE.match, head)):
         return _titled(text.split("\n"))
-    if _are_of_tasks(head):
+    if _OF_TASK.match(head[0]) and _are_of_tasks(text.split("\n")):
         return _labelled(text, _OF_TASK, "task ")
     return {}
 
@@ -51,8 +52,7 @@ def _are_of_hosts(lines: Sequence[str]) -> bool:
 
 def _are_of_tasks(lines: Sequence[str]) -> bool:
     """Return whether all lines name one of several tasks, each of which has several lines."""
-    # The last line of a part may be cut.
-    matches = [_OF_TASK.match(line) for line in lines[:-1] if line.strip()]
+    matches = [_OF_TASK.match(line) for line in lines if line.strip()]
     counts = Counter(match[1] for match in matches if match is not None)
     return None not in matches and len(counts) > 1 and min(counts.values()) >= _FEWEST
 
@@ -92,7 +92,7 @@ def _title(lines: Sequence[str]) -> list[str]:
         return []
     match = _TITLE.match(lines[1])
     try:
-        names = [] if match is None else list(node_names(match[1]))
+        names = [] if match is None else list(islice(node_names(match[1]), _MOST_HOSTS + 1))
     except InputError:
         return []
     return names if len(names) <= _MOST_HOSTS or match is None else [match[1]]

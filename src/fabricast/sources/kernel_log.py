@@ -211,7 +211,8 @@ _XIDS = {
 }
 
 
-#: Lines of NVIDIA's driver about failures.
+#: Lines of NVIDIA's driver about failures, and the words of the note about them.
+DRIVER_FAILURES = "failures whose meaning is not known here"
 _NVRM_FAILS = re.compile(r"NVRM: .*(?:[Ff]ail|[Ee]rror|[Aa]ssert|left-over|[Tt]imeout)")
 
 
@@ -226,7 +227,8 @@ def _read(text: Text) -> Iterator[Reading]:
     facts = _facts_of(text, list(text.lines(lambda line: any(word in line for word in _WORDS))))
     unknown = [number for number, line in text.lines(lambda line: "NVRM: " in line) if _NVRM_FAILS.search(line)]
     if not facts and unknown:
-        note = f"{len(unknown)} lines of NVIDIA's driver state failures whose meaning is not known here"
+        count = "a line" if len(unknown) == 1 else f"{len(unknown)} lines"
+        note = f"{count} of NVIDIA's driver: {DRIVER_FAILURES}"
         facts = [text.fact(Quantity.NOTE, note, unknown[0], "dmesg")]
     note = "no repeated PCIe errors and no errors of GPUs in the kernel log"
     yield Reading(facts or [text.fact(Quantity.NOTE, note, 0, "dmesg")])

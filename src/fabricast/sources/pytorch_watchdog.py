@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator
 
 from fabricast.core.facts import Fact, Quantity
@@ -11,9 +12,12 @@ from fabricast.sources.text import Text
 
 #: Rank, process group and operation of a report.
 _REPORT = re.compile(
-    r"\[Rank (\d{1,6})\]\s?(?:\[?PG (?:ID |GUID )?([^\s\]]{1,40})[^\n]{0,80}?)?\s?Watchdog caught[^\n]{0,80}?"
-    r"SeqNum=(\d{1,12})"
+    r"\[(?:PG (?:ID )?(?P<first>[^\s\]]{1,40})[^\]\n]{0,80}? )?Rank (?P<rank>\d{1,6})\]"
+    r"\s?(?:\[?PG (?:ID |GUID )?(?P<group>[^\s\]]{1,40})[^\n]{0,80}?)?\s?Watchdog caught[^\n]{0,80}?"
+    r"SeqNum=(?P<operation>\d{1,12})(?:, OpType=(?P<call>\w{1,40}))?(?:, NumelIn=(?P<numbers>\d{1,20}))?"
 )
+#: Ranks that print a line.
+_PRINTS = re.compile(r"\[rank(\d{1,6})\]:|\brank (\d{1,6}) nranks ")
 #: Process group and rank of PyTorch, the operation at which it waits (not in all messages), and its last one.
 _LAST_WORK = re.compile(
     r"\[PG (?:ID \S{1,40} PG )?(?:ID |GUID )?([^\s\]]{1,80}) Rank (\d{1,6})\]"
@@ -32,12 +36,18 @@ Reports = dict[int, tuple[int, int]]
 def stopped_ranks(text: Text, ranks: int | None) -> Iterator[Fact]:
     """Yield what the reports of the ranks of a process group say together; `ranks` is their number, if it is known."""
     groups: dict[str, Reports] = {}
+    calls: dict[str, dict[int, str]] = {}
     for number, line in text.lines(lambda line: "Watchdog caught" in line):
         if "Watchdog caught" in line and (match := _REPORT.search(line)) is not None:
-            group = groups.setdefault(match[2] or "", {})
-            group[int(match[1])] = min(group.get(int(match[1]), (1 << 62, 0)), (int(match[3]), number))
-    for group in groups.values():
-        cause = _cause(group, ranks)
+            name, rank = match["first"] or match["group"] or "", int(match["rank"])
+            report = int(match["operation"]), number
+            group = groups.setdefault(name, {})
+            if rank not in group or report < group[rank]:
+                group[rank] = report
+                size = f" of {match['numbers']} elements" if match["numbers"] else ""
+                calls.setdefault(name, {})[rank] = f"{match['call'] or ''}{size}"
+    for name, group in groups.items():
+        cause = _cause(group, calls[name], ranks, _printing(text))
         if cause is not None:
             kind, words = cause
             yield text.fact(Quantity.CAUSE, words, min(group.values())[1], "NCCL", subject=(kind,))
@@ -45,15 +55,28 @@ def stopped_ranks(text: Text, ranks: int | None) -> Iterator[Fact]:
     yield from _late_ranks(text)
 
 
-def _cause(group: Reports, ranks: int | None) -> tuple[str, str] | None:
+def _printing(text: Text) -> set[int]:
+    """Return the ranks of which the text has a line."""
+    lines = text.lines(lambda line: "[rank" in line or " nranks " in line)
+    return {int(found[1] or found[2]) for _, line in lines if (found := _PRINTS.search(line)) is not None}
+
+
+def _cause(group: Reports, calls: dict[int, str], ranks: int | None, printing: set[int]) -> tuple[str, str] | None:
     """Return kind and words of the cause that the reports of a group show."""
     low, high = (choose((*found, rank) for rank, found in group.items()) for choose in (min, max))
     if low[0] < high[0]:
         words = f"rank {low[2]} waits at operation {low[0]:,}, rank {high[2]} at {high[0]:,} (SeqNum)"
         return "waiting_ranks", f"{words}: one of them stopped, or left out a call"
+    usual = Counter(calls.values()).most_common(1)[0][0]
+    other = next((rank for rank in sorted(calls) if calls[rank] != usual), None)
+    if other is not None:
+        words = f"operation {low[0]:,} is {calls[other]} on rank {other}, and {usual} on most ranks"
+        return "waiting_ranks", f"{words}: the program calls other operations there"
     # Ranks after the last one that reports are unknown without the number of ranks.
     total = max(group) + 1 if ranks is None or ranks <= max(group) else ranks
-    silent = sorted(set(range(total)) - group.keys())
+    missing = set(range(total)) - group.keys()
+    # The last ranks may be of a host whose output the text lacks.
+    silent = sorted(rank for rank in missing if rank in printing or rank < max(group))
     if silent and len(group) >= max(_MOST * total, 2):
         names = f"rank{'s' if len(silent) > 1 else ''} {listed(list(map(str, silent)), _MOST_NAMES)}"
         do = "do" if len(silent) > 1 else "does"
@@ -61,9 +84,9 @@ def _cause(group: Reports, ranks: int | None) -> tuple[str, str] | None:
             "silent_ranks",
             f"{len(group)} of {total} ranks report that operation {low[0]:,} did not end; {names} {do} not",
         )
-    if not silent and ranks == total > 1:
+    if not missing and ranks == total > 1:
         return "all_ranks_wait", f"all {total} ranks wait in the same operation {low[0]:,}: its data do not arrive"
-    if not silent and ranks is None and total > 1:
+    if not missing and ranks is None and total > 1:
         return REPORTING_RANKS_WAIT, f"ranks 0 to {total - 1}, all that report, wait in the same operation {low[0]:,}"
     return None
 

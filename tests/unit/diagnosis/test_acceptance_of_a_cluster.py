@@ -147,7 +147,7 @@ LOST = (
 
 
 def test_an_index_without_a_usable_address_explains_lost_messages(first):
-    for index, words in ((0, "that is link-local"), (5, "whose indexes are 0 to 3")):
+    for index, words in ((0, "that is link-local"), (5, "whose indexes are 0, 3")):
         found = first(SETTING.format(index) + LOST, GIDS.format("15"))
         assert [one.cause for one in found.findings] == ["unusable_address", "nccl_error"]
         assert words in found.findings[0].text and found.findings[0].remedy == "NCCL_IB_GID_INDEX=3"
@@ -178,7 +178,7 @@ def test_a_topology_whose_cards_are_far_from_gpus_of_the_same_node_is_read(tmp_p
     ("selected", "words"),
     [
         ("mlx5_1", "; names are prefixes: mlx5_1 matches mlx5_10, '=mlx5_1' is exact"),
-        ("^mlx5_1", "; names are prefixes: mlx5_1 also excludes mlx5_10, '^=mlx5_1' is exact"),
+        ("^mlx5_1", "; names are prefixes: mlx5_1 would also exclude mlx5_10, '^=mlx5_1' is exact"),
         ("^mlx5_2", ""),
         ("=mlx5_1,mlx5_12", "; none of its cards is mlx5_12"),
     ],
@@ -219,9 +219,77 @@ def test_logs_of_single_ranks_are_one_run(first):
     found = first(*(rank_log(rank, "NET/IB/0/GDRDMA" if rank == 7 else "NET/IB/0") for rank in range(16)))
     assert not [one for one in found.findings if one.cause == "no_gpudirect"]
     (run,) = [text for text in found.statements if "16 ranks on 2 nodes" in text]
-    assert "P2P/CUMEM (14)" in run and "NET/IB/GDRDMA (1)" in run and found.sources[0].startswith("16 files, ")
+    assert (
+        "P2P/CUMEM (14)" in run
+        and "NET/IB/GDRDMA (1)" in run
+        and "0.txt and 15 more files: NCCL log" in found.sources[0]
+    )
     found = first(*(rank_log(rank, "NET/IB/0") for rank in range(16)))
     assert len([one for one in found.findings if one.cause == "no_gpudirect"]) == 1
     # Three logs of each rank are of several runs.
     logs = [rank_log(rank, "NET/IB/0") for rank in range(16)]
     assert len([text for text in first(*logs, *logs, *logs).statements if "16 ranks" in text]) > 1
+
+
+POLLING = "State                              : {}\nPhysical state                     : {}\nEnabled Link Speed   : 0xfe (NDR,HDR)\n"
+
+
+def test_ports_that_are_down_on_several_hosts_stay_faults(first):
+    active, down = (POLLING.format(*states) for states in (("Active", "LinkUp"), ("Polling", "Polling")))
+    hosts = {f"n{number:02}": down if number in (2, 5) else active for number in range(8)}
+    found = first(titled(**hosts))
+    assert str(found.verdict).startswith("a fault is stated") and len(found.findings) == 2
+    # A switch without power looks like this.
+    port = PORT.format("mlx5_0", "Down", "Polling", 40, "InfiniBand")
+    assert str(first(titled(n1=port, n2=port)).verdict).startswith("a fault is stated")
+    port = port.replace("Polling", "Disabled")
+    assert str(first(titled(n1=port, n2=port)).verdict).startswith("a fault is stated")
+
+
+@pytest.mark.parametrize(("old", "new"), [("OpType=ALLREDUCE", "OpType=BROADCAST"), ("NumelIn=100", "NumelIn=7")])
+def test_ranks_in_different_calls_are_no_fault_of_the_network(first, old, new):
+    reports = [WATCHDOG.format(rank).replace("ALLREDUCE", "ALLREDUCE, NumelIn=100") for rank in range(4)]
+    reports[3] = reports[3].replace(old, new)
+    (found,) = first("".join(map(RANK.format, range(4))) + "".join(reports)).findings
+    assert found.cause == "waiting_ranks" and "on rank 3" in found.text and "P2P" not in found.remedy
+
+
+def test_ranks_of_a_host_without_output_are_not_called_silent(first):
+    reports = "".join(WATCHDOG.format(rank) for rank in range(12))
+    log = "".join(RANK.format(rank).replace("nranks 4", "nranks 16") for rank in range(12)) + reports
+    assert [one.cause for one in first(log).findings] == ["nccl_error"]
+    assert (
+        "12, 13, 14, 15 do not" in first(log + "[rank12]: a\n[rank13]: a\n[rank14]: a\n[rank15]: a\n").findings[0].text
+    )
+
+
+def test_reports_of_newer_versions_are_read(first):
+    reports = [WATCHDOG.format(rank) for rank in (0, 1, 3)]
+    log = "".join(one.replace("[Rank ", "[PG ID 0 PG GUID 0(default_pg) Rank ") for one in reports)
+    assert first("".join(map(RANK.format, range(4))) + log).findings[0].cause == "silent_ranks"
+
+
+def test_an_old_state_of_a_device_does_not_explain_a_stated_failure(first):
+    log = "trx:1:2 [2] misc/shmutils.cc:9 NCCL WARN Error: failed to extend /dev/shm/nccl-a to 9 bytes\n"
+    assert [one.cause for one in first(RANK.format(0) + log, OFF_THE_BUS).findings] == ["nccl_error", "gpu_errors"]
+
+
+def test_aggregation_nodes_of_switches_are_no_hosts(first):
+    hosts = "".join(f'[{n}]\t"H-{n}"[1]({n}) \t\t# "cn{n} mlx5_0" lid {n} 4xNDR\n' for n in range(1, 9))
+    sharp = '[41]\t"H-aa"[1](aa) \t\t# "Mellanox Technologies Aggregation Node" lid 90 4xHDR\n'
+    text = f'Switch\t41 "S-a0"\t\t# "leaf1" enhanced port 0 lid 1 lmc 0\n{hosts}{sharp}'
+    assert not first(text).findings
+    assert first(text.replace('"cn3 mlx5_0" lid 3 4xNDR', '"cn3 mlx5_0" lid 3 4xHDR')).findings[0].host == "cn3"
+
+
+def test_many_hosts_of_a_title_are_not_listed():
+    rule = f"{RULE}\nn[0-999998]\n{RULE}\na\n"
+    assert set(lines_by_host(20 * rule)) == {"", "n[0-999998]"}
+    assert not lines_by_host(f"{RULE}\nn[0-999999][0-999999]\n{RULE}\na\n")
+
+
+def test_tasks_of_long_texts_are_found():
+    blocks = "".join(f"{task}: line {number} of many\n" for task in range(4) for number in range(2000))
+    assert {name: len(lines) for name, lines in lines_by_host(blocks).items() if name} == dict.fromkeys(
+        ("task 0", "task 1", "task 2", "task 3"), 2000
+    )

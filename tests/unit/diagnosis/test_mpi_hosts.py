@@ -259,3 +259,17 @@ def test_a_late_protocol_of_overlapping_messages_comes_after_a_slow_file(first):
     ]
     even = head + "".join(f"{2**power} {min(2**power / 2, 12000)}\n" for power in range(10, 23))
     assert not first(even).findings
+
+
+def test_noise_of_one_size_is_no_protocol(first):
+    rates = {2**n: 2**n / (0.3 + 2**n / 12000) for n in range(10, 23)}
+    rates[4096] /= 3
+    head = "# OSU MPI Bandwidth Test v5.8\n# Size      Bandwidth (MB/s)\n"
+    assert not first(head + "".join(f"{size} {rate:.2f}\n" for size, rate in rates.items())).findings
+
+
+@pytest.mark.parametrize("time", [0.25, 1.4])
+def test_times_refute_that_messages_pass_over_tcp(first, time):
+    startup = "[0] MPI startup(): libfabric provider: tcp;ofi_rxm\n"
+    assert not first(startup + latencies(*[time] * 7)).findings
+    assert first(startup + latencies(*[25.0] * 7)).findings[0].cause == "messages_over_tcp"

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Sequence
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -149,8 +151,9 @@ class EngineModel:
         self._direct = direct_rates(links)
         self._trees: dict[tuple[float, ...], PcieTree] = {}
         self._alone: dict[tuple[int, int], float] = {}
-        #: Sets of copies whose rates are known, by thread.
+        #: Known sets of copies that no call uses.
         self._sets: list[KnownSets] = []
+        self._lock = threading.Lock()
 
     def times(
         self,
@@ -163,11 +166,8 @@ class EngineModel:
         """Return the completion times of the copies of some graphs; machines without other limits use threads."""
         program = self._common_program(graphs)
         if program is not None:
-            while len(self._sets) < threads:
-                self._sets.append(sets_of(self.tree))
-            times = graph_times(
-                self.tree, graphs, program, self.rates, explain=explain, sets=self._sets[: max(threads, 1)]
-            )
+            with self._known_sets(max(threads, 1)) as sets:
+                times = graph_times(self.tree, graphs, program, self.rates, explain=explain, sets=sets)
             return EngineTimes(times, self._default_program(graphs))
         found = []
         for number in range(len(graphs)):
@@ -183,6 +183,18 @@ class EngineModel:
             tuple(itertools.chain.from_iterable(of_graph.caused_by for of_graph in completions)),
         )
         return EngineTimes(times, sum((one.assumptions for one in found), Assumptions()))
+
+    @contextmanager
+    def _known_sets(self, count: int) -> Iterator[list[KnownSets]]:
+        """Lend the known sets of copies of former calls, one for each thread of a call, and new ones."""
+        with self._lock:
+            sets = [self._sets.pop() for _ in range(min(count, len(self._sets)))]
+        sets += [sets_of(self.tree) for _ in range(count - len(sets))]
+        try:
+            yield sets
+        finally:
+            with self._lock:
+                self._sets += sets
 
     def _common_program(self, graphs: CongestionGraphs) -> CopyProgram | None:
         """Return the deterministic program of all graphs, if only the links of the tree limit their copies."""

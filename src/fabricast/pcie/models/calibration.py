@@ -71,24 +71,25 @@ def _observe(tree: PcieTree, times: pd.DataFrame) -> dict[str, list[NDArray[np.f
             raise InputError(f"probe '{probe}' copies an endpoint to itself, expected two different endpoints")
         crossing = [tree.is_crossing(s, t) for s, t in zip(run["source"], run["target"], strict=True)]
         size, elapsed = run["size_bytes"].to_numpy(), run["elapsed_s"].to_numpy()
+        routes = [tree.route(str(s), str(t)) for s, t in zip(run["source"], run["target"], strict=True)]
+        narrowest = np.array([float(tree.routes.capacity[route].min()) for route in routes])
         if len(run) == 1:
             # Rate on a link of capacity 1.
-            route = tree.route(str(run["source"].iloc[0]), str(run["target"].iloc[0]))
-            narrowest = float(tree.routes.capacity[route].min())
             runs["crossing" if crossing[0] else "local"].append(size / elapsed / narrowest)
         elif len(run) == 2 and sorted(crossing) == [False, True] and run["target"].nunique() == 1:
             order = np.argsort(crossing)
-            runs["conflict"].append(np.concatenate([size[order], elapsed[order]]))
+            runs["conflict"].append(np.concatenate([size[order], elapsed[order], narrowest[order]]))
     return runs
 
 
 def _raw_tau(conflict: NDArray[np.float64], bandwidth: float, crossing_cost: float) -> float:
     """Return half the difference of the congestion factors of a local and a crossing copy.
 
-    The factors are those while both copies run. After the first copy ends, the second one runs isolated.
+    The factors are those while both copies run. After the first copy ends, the second one runs isolated, limited by
+    the narrowest link of its route.
     """
-    size, elapsed = conflict[:2], conflict[2:]
-    isolated = np.array([bandwidth, bandwidth / crossing_cost])
+    size, elapsed, narrowest = conflict[:2], conflict[2:4], conflict[4:]
+    isolated = np.array([bandwidth, bandwidth / crossing_cost]) * narrowest
     first = int(np.argmin(elapsed))
     moved = np.empty(2)
     moved[first] = size[first]

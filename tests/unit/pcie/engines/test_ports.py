@@ -1,5 +1,7 @@
 """Tests of the port model with engines: reference in plain Python, limiting cases, and public measurements."""
 
+import random
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from itertools import pairwise
 
@@ -13,6 +15,7 @@ from fabricast.pcie.engines.forecast import copy_times, total_rate
 from fabricast.pcie.graphs.congestion_graphs import from_pairs
 from fabricast.pcie.graphs.programs import PROGRAMS
 from fabricast.pcie.graphs.rates import Rates, printed_rates
+from fabricast.pcie.machines.engine_model import EngineModel
 from fabricast.pcie.models.catalogue import MODELS
 from fabricast.pcie.models.evaluation import evaluate
 from fabricast.pcie.topology.files import load_tree
@@ -202,3 +205,14 @@ def test_printed_rates_are_those_of_each_benchmark():
         name: float(printed_rates(pairs, 1.0, ends_s, name)[0])
         for name in ("total", "sum_of_copies", "sum_of_targets", "sum_of_sources", "last_listed")
     } == {"total": 0.75, "sum_of_copies": 1.75, "sum_of_targets": 1.25, "sum_of_sources": 1.0, "last_listed": 0.75}
+
+
+def test_threads_may_share_a_model():
+    tree = load_tree("storm8")
+    rng = random.Random(5)
+    pairs = [[tuple(rng.sample(range(8), 2)) for _ in range(rng.randint(2, 8))] for _ in range(400)]
+    model, graphs = EngineModel(tree, Rates(12e9, 11e9, tau=0.17)), from_pairs(pairs, size_bytes=3e8)
+    serial = model.times(graphs).times.end_s
+    with ThreadPoolExecutor(4) as pool:
+        for found in pool.map(lambda _: model.times(graphs).times.end_s, range(12)):
+            assert found.tolist() == serial.tolist()
