@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
@@ -148,7 +150,10 @@ def plot_predicted_simulated(comparison: pd.DataFrame, set_name: str, origin: st
 def plot_error_by_size(error_band: pd.DataFrame, set_name: str, tolerance: float) -> Figure:
     """Draw the share within the band by the number of copies in the graph, for every hardware setting."""
     rows = error_band[(error_band["kind"] == "simulated") & (error_band["tolerance"] == tolerance)]
-    count = rows["subset"].str.extract(rf"^{set_name}\.(?:validation|user)\.communications\.(\d+)$")[0].astype(float)
+    # A set with validation graphs and graphs of the user has both subsets; the former have more sizes.
+    kinds = [f"{set_name}.{kind}.communications." for kind in ("validation", "user")]
+    kind = next((one for one in kinds if rows["subset"].str.startswith(one).any()), kinds[0])
+    count = rows["subset"].str.extract(rf"^{re.escape(kind)}(\d+)$")[0].astype(float)
     # One copy has nothing to compete with, and the few such graphs say nothing about an error of a model.
     rows = rows.assign(count=count)[count.between(2, _MOST_COPIES)].sort_values("count")
     origins = sorted(set(rows["origin"]))

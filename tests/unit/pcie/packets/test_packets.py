@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -349,3 +350,24 @@ def test_share_of_predictions_close_to_the_simulator(storm8):
         error = evaluate(storm8, graphs, MODELS["back_pressure"], **keywords).end_s / simulated - 1
         assert (np.abs(error) <= 0.15).mean() >= 0.99
         assert (np.abs(error) <= 0.05).mean() >= 0.95
+
+
+def test_the_penalty_does_not_depend_on_the_capacity_of_another_link(storm8):
+    """The copy that ends last runs by itself, at the rate of its narrowest link."""
+    vertices = tuple(replace(one, capacity=0.5) if one.name == "4" else one for one in storm8.vertices)
+    for tree, last in ((storm8, 1.0), (replace(storm8, vertices=vertices), 0.5)):
+        # While both run, the local copy has the rate 0.6 and the crossing one 0.4.
+        local = 100 / 0.6
+        crossing = local + (100 - 0.4 * local) / last
+        rows = [
+            ("alone_local", "0", "1", 100.0),
+            ("alone_crossing", "0", "5", 100.0),
+            ("conflict", "4", "1", crossing),
+            ("conflict", "0", "1", local),
+        ]
+        table = pd.DataFrame(
+            [(graph, 0, source, target, 100.0, time) for graph, source, target, time in rows],
+            columns=["graph", "repetition", "source", "target", "size_bytes", "elapsed_s"],
+        )
+        (tau,) = [one.value for one in calibrate(tree, table, seed=1) if one.name == "tau"]
+        assert tau == pytest.approx(0.1)
