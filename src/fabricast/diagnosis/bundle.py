@@ -45,7 +45,7 @@ from fabricast.diagnosis.ports import (
     unusable_addresses,
 )
 from fabricast.diagnosis.ranking import ranked
-from fabricast.diagnosis.runs import slow_runs
+from fabricast.diagnosis.runs import slightly_slower_runs, slow_runs
 from fabricast.diagnosis.settings import switched_off_links
 from fabricast.diagnosis.source_texts import is_used, source_texts
 from fabricast.diagnosis.statements import (
@@ -237,7 +237,7 @@ def diagnose_facts(facts: Facts, options: MachineOptions) -> Diagnosis:
     answers.within += [*agreement(facts), *alike_operations(facts)]
     answers.notes += [*equal_topologies(facts), *short_files(facts), *incomparable_tables(facts)]
     answers.notes += falling_rates(facts)
-    answers.notes += [*different_paths(facts), *messages_within_hosts(facts)]
+    answers.notes += [*different_paths(facts), *messages_within_hosts(facts), *slightly_slower_runs(facts)]
     answers.findings += messages_over_tcp(facts)
     compare_with_ports(facts, answers)
     compare_tcp_with_interfaces(facts, answers)

@@ -21,7 +21,7 @@ from fabricast.core.findings import Finding
 from fabricast.core.number_text import duration_text, size_text
 from fabricast.diagnosis.clusters import FEW_MACHINES, LARGE, LATE, LATENCY_REMEDY, ComparedTable, log_of
 from fabricast.diagnosis.settings import FORECAST_SETTINGS
-from fabricast.diagnosis.verdict import FASTER
+from fabricast.diagnosis.verdict import FASTER, FASTER_THAN_RANGE
 from fabricast.diagnosis.weights import ACCESS, SYMPTOM
 from fabricast.machine.machine import Machine
 from fabricast.nccl.costs import Operation
@@ -192,7 +192,8 @@ def _forecast(fact: Fact, facts: Facts, run: NcclLog | None, machine: Machine | 
     elif machine is not None and _is_of_machine(fact, machine):
         kinds = [(cluster_of_machine(machine, next(iter(table.gpus), None)), ClusterOptions(), 1)]
     else:
-        kinds = [(node_of_tables([table]), ClusterOptions(nic=_stated_cards(facts)), 1)]
+        nic = _cards_of_gpus(_stated_cards(facts), table, run)
+        kinds = [(node_of_tables([table]), ClusterOptions(nic=nic), 1)]
     if len(kinds) > 1 or table.operation is None:
         return None
     node, options, _ = kinds[0]
@@ -203,6 +204,22 @@ def _forecast(fact: Fact, facts: Facts, run: NcclLog | None, machine: Machine | 
     cluster = cluster_of(node, options, fact, run)
     stated = None if run is None else run.choices_of(table.operation)
     return forecast_cluster(cluster, table.operation, [], log=table, stated=stated)
+
+
+def _cards_of_gpus(nic: str | None, table: NcclTestsTable, run: NcclLog | None) -> str | None:
+    """Return the cards of a node that serve its GPUs: those that the log lists, and at most one for each GPU.
+
+    Several cards of a GPU count as one of their rate; other ports, of the same rate, are for storage.
+    """
+    if nic is None or not table.ranks or table.hosts < 2:
+        return nic
+    count, rate = cards_of(nic)
+    gpus = table.ranks // table.hosts
+    if run is not None and run.usual_cards is not None:
+        count = min(count, run.usual_cards)
+    if count <= gpus or not gpus:
+        return f"{count}x{rate:g}"
+    return f"{gpus}x{rate * (count // gpus if count % gpus == 0 else 1):g}"
 
 
 def with_cards(facts: Facts, nic: str) -> Facts:
@@ -320,12 +337,14 @@ def _text(forecast: ClusterForecast, place: int) -> str:
     measured = row["bus_gb_per_s"] * row["time_us"] / row["measured_us"]
     low, high = (row["bus_gb_per_s"] * row["time_us"] / row[name] for name in ("latest_us", "earliest_us"))
     what = f"{forecast.operation} of {size_text(float(row['size_bytes']))} on {cluster.ranks} GPUs of {count}"
+    relation = FASTER_THAN_RANGE if row["measured_us"] < row["earliest_us"] else "forecast"
     if row["size_bytes"] < _OF_RATES:
         return (
-            f"{what} lasts {duration_text(row['measured_us'] * 1e-6)}, forecast "
+            f"{what} lasts {duration_text(row['measured_us'] * 1e-6)}, {relation} "
             f"{duration_text(row['earliest_us'] * 1e-6)} to {duration_text(row['latest_us'] * 1e-6)}"
         )
+    time = duration_text(row["measured_us"] * 1e-6)
     return (
-        f"{what} reaches {measured:.3g} GB/s of bus bandwidth in {duration_text(row['measured_us'] * 1e-6)}, forecast "
+        f"{what} reaches {measured:.3g} GB/s of bus bandwidth in {time}, {relation} "
         f"{row['bus_gb_per_s']:.3g} GB/s ({low:.3g} to {high:.3g})"
     )

@@ -19,6 +19,7 @@ _SAME_FACT = (
     ("network_in_host", "no_peer_access", "no_direct_copies", Cause.HOST_MEMORY_TRANSPORT),
     (WarningCode.SLOW_ENDPOINT, "below_public_machines", WarningCode.SLOW_COPIES, WarningCode.IMPLAUSIBLE_RATE),
     ("network_in_host", Cause.HOST_MEMORY_RATE),
+    ("host_differs_gpudirect", "some_without_gpudirect"),
 )
 #: Causes from the reports of several ranks, and states of devices after which no operation ends.
 _OF_RANKS = ("waiting_ranks", "silent_ranks", "all_ranks_wait", "reporting_ranks_wait")

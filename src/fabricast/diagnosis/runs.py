@@ -12,8 +12,10 @@ from fabricast.diagnosis.weights import CONTRADICTION, MINOR, SYMPTOM
 from fabricast.nccl.costs import Operation
 from fabricast.nccl.records import NcclTestsTable
 
-#: Share of the rate of the fastest run below which a run is slow, and number of runs of pairs that name a host.
-_SLOW, _FEWEST_PAIRS = 0.8, 3
+#: Share of the rate of the fastest run below which a run is slow, and below which a note says so.
+_SLOW, _NOTED = 0.8, 0.95
+#: Number of runs of pairs that name hosts, and number from which all pairs but one may not be slow.
+_FEWEST_PAIRS, _MANY_PAIRS = 2, 3
 #: Number of nodes from which all_reduce of large sizes is a ring on every public cluster, and most hosts in a text.
 _RING_NODES, _MOST_HOSTS = 4, 4
 #: Size in bytes from which rates of links decide.
@@ -64,7 +66,7 @@ def _of_pairs(runs: Sequence[Fact]) -> Iterator[Finding]:
     size, rates = found
     slow = [number for number, rate in enumerate(rates) if rate < _SLOW * max(rates)]
     fast = [number for number in range(len(runs)) if number not in slow]
-    if not slow or len(slow) >= len(runs) - 1 > _FEWEST_PAIRS:
+    if not slow or len(slow) >= len(runs) - 1 > _MANY_PAIRS:
         return
     healthy = {host for number in fast for host in runs[number].value.host_names}
     suspects = sorted(set.intersection(*(set(runs[number].value.host_names) for number in slow)) - healthy)
@@ -75,7 +77,8 @@ def _of_pairs(runs: Sequence[Fact]) -> Iterator[Finding]:
     without = _span([rates[number] for number in fast])
     measured = f"{runs[worst].value.operation} of {size_text(size)} reaches {with_it} GB/s of bus bandwidth"
     if len(suspects) > 1:
-        text = f"{' or '.join(suspects)} is slow: {measured} between them, {without} GB/s in {len(fast)} other pairs"
+        pairs = f"{len(fast)} other pairs" if len(fast) > 1 else "the other pair"
+        text = f"{' or '.join(suspects)} is slow: {measured} between them, {without} GB/s in {pairs}"
         remedy = f"run each of {' and '.join(suspects)} with a host of a fast pair, which shows the slow one"
     else:
         (host,) = suspects
@@ -105,6 +108,29 @@ def _of_same_hosts(runs: Sequence[Fact]) -> Iterator[Finding]:
             )
             remedy = "compare settings, versions and transports of both runs (NCCL_DEBUG=INFO), and what changed since"
             yield Finding("slower_than_other_run", text, remedy, SYMPTOM + 0.1, origin=str(fact.place))
+
+
+def slightly_slower_runs(facts: Facts) -> Iterator[str]:
+    """Yield runs that are some percent slower than the fastest run of the same hosts."""
+    groups: dict[tuple[object, ...], list[Fact]] = {}
+    for fact in facts.of(Quantity.COLLECTIVE):
+        table: NcclTestsTable = fact.value
+        if table.operation is not None and table.rows and table.host_names:
+            groups.setdefault((table.operation, table.ranks, frozenset(table.host_names)), []).append(fact)
+    for runs in groups.values():
+        found = _rates(runs) if len(runs) > 1 else None
+        if found is None:
+            continue
+        size, rates = found
+        best = max(range(len(runs)), key=lambda number: rates[number])
+        for number, fact in enumerate(runs):
+            if _SLOW <= rates[number] / rates[best] < _NOTED and fact.place.path != runs[best].place.path:
+                less = 100 * (1 - rates[number] / rates[best])
+                yield (
+                    f"{fact.value.operation} of {size_text(size)} in {fact.place.path} has "
+                    f"{rates[number] / 1e9:.3g} GB/s of bus bandwidth, {less:.0f} % less than on the same hosts in "
+                    f"{runs[best].place.path}"
+                )
 
 
 def _fastest(runs: Sequence[Fact]) -> Fact:

@@ -166,6 +166,8 @@ _CAUSES = {
     ),
     "narrow_link": (LINK, "reseat the card, or use another slot or riser; 'sudo lspci -vv' names the device"),
 }
+#: Address of the peer in a message.
+_PEER = re.compile(r"\bpeer (\d{1,3}(?:\.\d{1,3}){3})\b")
 #: Events of network cards that NCCL prints as warnings, and that change nothing for a run.
 _HARMLESS = re.compile(r"async event : (?:port active|client reregistration|(?:GID table|LID|P_Key|SM) change)")
 
@@ -254,8 +256,20 @@ def nccl_problems(facts: Facts) -> Iterator[Finding]:
             # The first message of a log is the cause of those after it; consequences follow.
             weight = FIRST - number / 100 - 0.5 * problem.is_consequence
         cause = "nccl_error" if problem.is_failure else "nccl_warning"
-        host = f" ({fact.subject[0]})" if fact.subject else ""
+        host = f" ({fact.subject[0]}{_peer_of(fact.value, facts)})" if fact.subject else ""
         yield Finding(cause, f'{problem.meaning}{host}: "{quoted}"', problem.remedy, weight, origin=str(fact.place))
+
+
+def _peer_of(message: str, facts: Facts) -> str:
+    """Return the host at whose address a message names the peer; empty if no log states it."""
+    peer = _PEER.search(message)
+    if peer is None:
+        return ""
+    for log in facts.values(Quantity.NCCL_RUN):
+        for host, one in log.hosts.items():
+            if one.interface is not None and one.interface[0].partition(":")[2] == peer[1]:
+                return f", peer {host}"
+    return ""
 
 
 def _as_warning(problem: KnownProblem | None, fact: Fact, facts: Facts) -> KnownProblem | None:
@@ -703,6 +717,28 @@ def _between_nodes(log: NcclLog, place: Callable[..., str], *, is_one_host: bool
             ACCESS,
             origin=place("NET"),
         )
+    else:
+        yield from _partly_without_gpudirect(log, place)
+
+
+def _partly_without_gpudirect(log: NcclLog, place: Callable[..., str]) -> Iterator[Finding]:
+    """Yield the cards of few hops between nodes that do not use GPUDirect RDMA, unlike most others."""
+    hops = {hop: via for hop, via in log.transports.items() if via.startswith("NET/IB/")}
+    without = {hop: via for hop, via in hops.items() if "GDR" not in via}
+    if not without or 2 * len(without) >= len(hops):
+        return
+    cards = sorted({"/".join(via.split("/")[:3]).partition("(")[0] for via in without.values()})
+    ranks = sorted({source for source, _ in without})
+    line = next((log.sends[hop] for hop in without if hop in log.sends), None)
+    who = f"rank {ranks[0]} sends" if len(ranks) == 1 else f"ranks {listed(list(map(str, ranks)), _MOST_SETTINGS)} send"
+    yield Finding(
+        "some_without_gpudirect",
+        f"{who} without GPUDirect RDMA over {listed(cards, _MOST_SETTINGS)}, {len(hops) - len(without)} other hops "
+        "between nodes use it: their data pass through host memory",
+        _gpudirect_remedy(log.environment),
+        ACCESS,
+        origin=place("NET") if line is None else f"{place('NET').rpartition(':')[0]}:{line}",
+    )
 
 
 def _sockets_remedy(log: NcclLog) -> str:

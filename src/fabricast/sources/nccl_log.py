@@ -37,7 +37,7 @@ _WARNS = re.compile(r"(?:^|[\]\d:>|)])[ \t]{0,4}NCCL WARN", re.MULTILINE)
 _HOST = re.compile(r"^([\w.-]+):\d+:\d+ \[\d+\] ")
 _STATEMENT = re.compile(
     r"NCCL version|set by environment|_HCA set to|(?:Channel|Ring) \d|Selected [Pp]rovider|Pattern \d|n[rR]anks \d"
-    r"|Bootstrap : Using|coll channels|Bytes ->|Could not find|P2P is disabled|Using network|NET/IB : |libibverbs"
+    r"|Bootstrap ?: Using|coll channels|Bytes ->|Could not find|P2P is disabled|Using network|NET/IB : |libibverbs"
     r"|NET/Socket : Using|Init COMPLETE|NVLS multicast support is not"
 )
 #: Variables of the command that a log begins with: "mpirun -x NCCL_ALGO=Ring", "export NCCL_ALGO=Ring".
@@ -67,7 +67,7 @@ _NETWORK = re.compile(r"Using network (\S.*?)\s*$")
 _PROVIDER = re.compile(r"NET/OFI Selected [Pp]rovider is ([^\s,(]{1,60})")
 _GPUDIRECT = re.compile(r"GPU Direct RDMA (Disabled|Enabled) for HCA")
 _NO_VERBS = ("Failed to open libibverbs", "NET/IB : No device found")
-_INTERFACE = re.compile(r"Bootstrap : Using (?:\[\d+\])?([\w.-]{1,40}:[^\s<]{1,80})")
+_INTERFACE = re.compile(r"Bootstrap ?: Using (?:\[\d+\])?([\w.-]{1,40}:[^\s<]{1,80})")
 _CARDS = re.compile(r"NET/IB : Using ((?:\[\d+\]\S+\s*)+)")
 _CARD_NAME = re.compile(r"\[\d{1,4}\]([^:\s]{1,60})")
 _COMM = re.compile(r"comm (0x[0-9a-f]+) .*?rank (\d{1,15}) n[rR]anks (\d{1,15})(.*)")

@@ -293,3 +293,62 @@ def test_tasks_of_long_texts_are_found():
     assert {name: len(lines) for name, lines in lines_by_host(blocks).items() if name} == dict.fromkeys(
         ("task 0", "task 1", "task 2", "task 3"), 2000
     )
+
+
+def run_log(rates, hosts=("n1", "n2")):
+    ranks = "".join(
+        f"#  Rank {rank:2} Group  0 Pid 1 on {hosts[rank // 8]} device {rank % 8} [0000:1{rank % 8}:00] NVIDIA H100 80GB HBM3\n"
+        for rank in range(8 * len(hosts))
+    )
+    factor = 2 * (8 * len(hosts) - 1) / (8 * len(hosts))
+    rows = "".join(
+        f"{2**n:12} {2**n // 4:12} float sum -1 {2**n * factor / rates / 1e3:10.2f} {rates / factor:.2f} {rates:.2f} 0\n"
+        for n in (30, 33)
+    )
+    return f"# Collective test starting: all_reduce_perf\n{ranks}# size count type redop root time algbw busbw #wrong\n{rows}"
+
+
+def test_two_disjoint_pairs_name_the_hosts_of_the_slow_one(first):
+    found = first(run_log(235.0), run_log(470.0, ("n3", "n4"))).findings[0]
+    assert found.cause == "slow_host" and found.text.startswith("n1 or n2 is slow:")
+    assert "in the other pair" in found.text and "with a host of a fast pair" in found.remedy
+
+
+def test_a_run_that_is_some_percent_slower_on_the_same_hosts_is_noted(first):
+    notes = first(run_log(470.0), run_log(400.0)).notes
+    assert any("15 % less than on the same hosts" in note for note in notes)
+    assert not any("on the same hosts" in note for note in first(run_log(470.0), run_log(460.0)).notes)
+
+
+@pytest.mark.parametrize(
+    ("nic", "kind"), [("10x400", "within"), ("8x400", "within"), ("8x200", "faster than expected")]
+)
+def test_more_ports_than_gpus_do_not_prevent_a_comparison(first, nic, kind):
+    found = first(run_log(330.0, ("n1", "n2", "n3", "n4")), nic=nic)
+    assert str(found.verdict).startswith(kind) and found.compared == 1
+
+
+def test_one_card_without_gpudirect_is_named(first):
+    hops = [
+        f"Channel 00/0 : {rank}[{rank % 8}] -> {(rank + 8) % 32}[{rank % 8}] [send] via NET/IB/{rank % 8}/GDRDMA"
+        for rank in range(32)
+    ]
+    hops[21] = hops[21].replace("/GDRDMA", "")
+    lines = "".join(f"n{rank // 8}:1:1 [{rank % 8}] NCCL INFO {hop}\n" for rank, hop in enumerate(hops))
+    comm = "".join(
+        f"n{rank // 8}:1:1 [{rank % 8}] NCCL INFO comm 0x1 rank {rank} nranks 32 cudaDev {rank % 8} busId 1{rank % 8}000 commId 0x2 - Init START\n"
+        for rank in range(32)
+    )
+    (found,) = [one for one in first(comm + lines).findings if "gpudirect" in one.cause]
+    assert found.text.startswith("rank 21 sends without GPUDirect RDMA over NET/IB/5, 31 other hops")
+
+
+def test_the_peer_of_lost_messages_is_named(first):
+    start = "n{0}:1:1 [0] NCCL INFO Bootstrap{1}: Using eth0:10.20.0.1{0}<0>\n"
+    for blank in ("", " "):
+        log = (
+            start.format(1, blank)
+            + start.format(3, blank)
+            + LOST.replace("hgx01", "n1").replace("10.20.0.11", "10.20.0.13")
+        )
+        assert "(n1, peer n3)" in first(log).findings[0].text
