@@ -15,7 +15,9 @@ PAYLOAD_BYTES, HEADER_BYTES = 256, 24
 PROTOCOL_EFFICIENCY = PAYLOAD_BYTES / (PAYLOAD_BYTES + HEADER_BYTES)
 #: Link widths that PCIe defines, in lanes.
 PCIE_WIDTHS = (1, 2, 4, 8, 12, 16, 32)
+#: Without B, units are binary, as in nccl-tests.
 _BYTE_UNITS = {"": 1.0, "b": 1.0, "kb": 1e3, "mb": 1e6, "gb": 1e9, "kib": 1024.0, "mib": MIB, "gib": GIB}
+_BYTE_UNITS |= {"k": 1024.0, "m": MIB, "g": GIB}
 
 # Efficiency of the line code by transfer rate in GT/s: 8b/10b, 128b/130b, then PCIe 6 flits (242 of 256 B).
 _LINE_CODE = {2.5: 0.8, 5.0: 0.8, 8.0: 128 / 130, 16.0: 128 / 130, 32.0: 128 / 130, 64.0: 242 / 256}
@@ -60,8 +62,8 @@ def pcie_generation(transfer_rate_gt_per_s: float) -> int:
 def parse_bytes(text: str, name: str = "size") -> float:
     """Return a size in bytes from text such as ``512KiB``, ``4 MB`` or ``64``.
 
-    >>> parse_bytes("512KiB"), parse_bytes("4 MB")
-    (524288.0, 4000000.0)
+    >>> parse_bytes("512KiB"), parse_bytes("4 MB"), parse_bytes("8G")
+    (524288.0, 4000000.0, 8589934592.0)
     """
     match = re.fullmatch(r"\s*([0-9.eE+-]+)\s*([A-Za-z]*)\s*", text)
     scale = _BYTE_UNITS.get(match[2].lower()) if match else None

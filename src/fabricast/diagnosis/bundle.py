@@ -33,6 +33,7 @@ from fabricast.diagnosis.messages import (
     late_rendezvous,
     longer_than_larger,
     messages_within_hosts,
+    odd_message_files,
     short_files,
     slow_message_files,
 )
@@ -233,7 +234,8 @@ def diagnose_facts(facts: Facts, options: MachineOptions) -> Diagnosis:
     answers.findings += [*unusable_addresses(facts), *unequal_packets(facts), *unequal_topologies(facts)]
     of_fabric, damaged_fabrics = fabric_findings(facts)
     answers.findings += mpi_problems(facts)
-    answers.findings += [*slow_message_files(facts), *longer_than_larger(facts), *late_rendezvous(facts), *of_fabric]
+    answers.findings += [*slow_message_files(facts), *odd_message_files(facts), *longer_than_larger(facts)]
+    answers.findings += [*late_rendezvous(facts), *of_fabric]
     answers.within += [*agreement(facts), *alike_operations(facts)]
     answers.notes += [*equal_topologies(facts), *short_files(facts), *incomparable_tables(facts)]
     answers.notes += falling_rates(facts)

@@ -37,6 +37,8 @@ _FEWEST_SIZES, _FEWEST_OF_PROTOCOL = 8, 3
 _SMALL, _WITHIN_HOST_S = 64.0, 0.5e-6
 #: Ratio of times from which a larger size shows another protocol, and the smallest size in bytes of such a change.
 _FASTER, _SMALLEST_OF_PROTOCOLS = 1.25, 2.0**11
+#: Number of files from which one differs from alike others, its ratio to the fastest, and the multiple of their spread.
+_FEWEST_ALIKE, _ODD, _TIMES_SPREAD = 4, 1.06, 3.0
 _CHECK_FILE = (
     "compare the hosts of these files: rate and width of ports ('ibstat', 'lspci -vv'), binding of processes to the "
     "socket of the card, power saving"
@@ -222,14 +224,47 @@ def agreement(facts: Facts) -> Iterator[str]:
         if of_all and max(one.max() for one in _ratios(every, of_all).values()) > _LATE:
             continue
         ratios = _ratios(files, sizes)
-        if max(one.max() for one in ratios.values()) <= _LATE and max(one[-1] for one in ratios.values()) <= _SLOW:
+        most = _SLOW if sizes[-1] >= _LARGE else _LATE
+        if _odd_file(files) is not None:
+            continue
+        if max(one.max() for one in ratios.values()) <= _LATE and max(one[-1] for one in ratios.values()) <= most:
             test = _name_of(next(iter(files.values()))[sizes[-1]])
             spread = max(one[-1] for one in ratios.values()) - 1
             more = ", their largest common size" if sizes[-1] < _LARGE and _has_rates(files) else ""
+            is_latency = next(iter(files.values()))[sizes[0]].value.convention != "windowed"
+            small = f"{_in_time(files, list(files), sizes[0])} at {size_text(sizes[0])}, " if is_latency else ""
             yield (
-                f"{len(files)} {_kind(files)}s of {test} agree: {_in_rate(files, list(files), sizes[-1])} at "
+                f"{len(files)} {_kind(files)}s of {test} agree: {small}{_in_rate(files, list(files), sizes[-1])} at "
                 f"{size_text(sizes[-1])}{more}, within {100 * spread:.1f} %"
             )
+
+
+def odd_message_files(facts: Facts) -> Iterator[Finding]:
+    """Yield the file of a test that is slower than all others, which are alike among each other."""
+    for files in map(_without_short, _tests(facts)):
+        odd = _odd_file(files)
+        if odd is None:
+            continue
+        name, size, verb = odd
+        found = _finding(files, [name], size, verb, MINOR)
+        yield replace(found, rank=MINOR)
+
+
+def _odd_file(files: _Times) -> tuple[str, float, str] | None:
+    """Return the file that differs from alike others, a size, and the verb for a rate or time; None if none does."""
+    sizes = _common_sizes(files)
+    if len(files) < _FEWEST_ALIKE or not sizes or _is_operation(files):
+        return None
+    is_latency = next(iter(files.values()))[sizes[0]].value.convention != "windowed"
+    places = ([(len(sizes) - 1, "reach", _SLOW)] if sizes[-1] >= _LARGE else []) + [(0, "last", _LATE)] * is_latency
+    ratios = _ratios(files, sizes)
+    for place, verb, most in places:
+        order = sorted(files, key=lambda name: ratios[name][place])
+        last, before = (float(ratios[name][place]) for name in (order[-1], order[-2]))
+        # Beyond `most`, the file is slow without a comparison of spreads.
+        if _ODD < last <= most and last - 1 > _TIMES_SPREAD * (before - 1):
+            return order[-1], sizes[place], verb
+    return None
 
 
 def _shares_no_rate(files: _Times) -> bool:

@@ -273,3 +273,22 @@ def test_times_refute_that_messages_pass_over_tcp(first, time):
     startup = "[0] MPI startup(): libfabric provider: tcp;ofi_rxm\n"
     assert not first(startup + latencies(*[time] * 7)).findings
     assert first(startup + latencies(*[25.0] * 7)).findings[0].cause == "messages_over_tcp"
+
+
+@pytest.mark.parametrize(("factor", "is_odd"), [(0.88, True), (0.97, False)])
+def test_one_file_that_differs_from_alike_others_is_possibly_slow(first, factor, is_odd):
+    table = "# OSU MPI Bandwidth Test v5.8\n# Size      Bandwidth (MB/s)\n65536 {0}\n4194304 {0}\n"
+    rates = [12100, 12200, 12300, 12250, 12300 * factor]
+    found = first(*(table.format(rate) for rate in rates))
+    assert [one.cause for one in found.findings] == ["slow_messages"] * is_odd
+    assert str(found.verdict).startswith("possibly slower" if is_odd else "within the expected range: 5 files")
+    assert not is_odd or "4.txt: messages of osu_bw" in found.findings[0].text
+
+
+def test_latencies_that_differ_are_stated_in_time(first):
+    others = [latencies(*[1.5 + 0.01 * number] * 7) for number in range(4)]
+    found = first(*others, latencies(*[1.88] * 7))
+    assert [one.cause for one in found.findings] == ["late_messages"] and "last 1.88 us" in found.findings[0].text
+    assert "agree: 1.5 us to 1.53 us at 1 B" in str(first(*others).verdict)
+    # Two files have no spread of others.
+    assert not first(latencies(*[1.5] * 7), latencies(*[1.88] * 7)).findings

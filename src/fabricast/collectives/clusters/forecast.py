@@ -33,7 +33,7 @@ from fabricast.nccl.system import PathType
 
 _Array = NDArray[np.float64]
 #: Ratio of NCCL's estimates up to which two choices are nearly equal, and ratio of their times from which it matters.
-_TIE, _OTHER_TIME = 1.01, 1.05
+_TIE, _OTHER_TIME = 1.02, 1.05
 #: Most GPUs of a node of the public machines, and of one host.
 _MOST_GPUS, _MOST_OF_HOST = 8, 16
 #: Factor beyond known sizes up to which an interpolation has a time; relative error of a row that calibrates.
