@@ -24,7 +24,7 @@ from fabricast.report.key_tables import ASSUMED, BY_GPU, DIGESTS, ERRORS, KEY_TA
 from fabricast.report.pcie_explorer import pcie_explorer
 from fabricast.report.sheets import READABLE_MODELS, Sheet, sheet_of
 from fabricast.report.stories import answers_of, machine_answers, stories, study_name
-from fabricast.results.claim_record import CONSISTENT, UNTESTED, result_counts
+from fabricast.results.claim_record import CONSISTENT, is_tested, result_counts
 from fabricast.results.claims import EVIDENCE
 from fabricast.results.tables import open_run
 
@@ -234,7 +234,7 @@ def _study(
                 key=lambda claim: (claim["claim"] != story.claim, _importance(claim)),
             ),
             "first_author": _first_author(row["authors"]),
-            "tested": sum(claim["verdict"] not in UNTESTED for claim in claims),
+            "tested": sum(is_tested(claim["verdict"], claim["evidence"]) for claim in claims),
             "held": _held(claims),
             "consistent": [claim for claim in claims if claim["verdict"] == CONSISTENT],
             "targets": [target for target in sections["targets"] if target["study"] == row["study"]],

@@ -35,13 +35,14 @@ def _duration_text(seconds: float) -> str:
 def _verdict_text(tables: Path) -> str:
     """Return how many statements hold in a run by the kind of evidence, and how many targets are met."""
     # Imported here, because a run without new results needs no database.
-    from fabricast.results.claim_record import UNTESTED, result_counts, targets_text
+    from fabricast.results.claim_record import is_tested, result_counts, targets_text
     from fabricast.results.tables import read_table
 
     rows, targets = (read_table(tables / f"{name}.parquet") for name in ("claim", "target"))
     results = targets[["met", "discriminates"]].astype(object).where(targets[["met", "discriminates"]].notna(), None)
-    counts = result_counts(zip(rows["verdict"], rows["evidence"], strict=True))
-    tested = (~rows["verdict"].isin(list(UNTESTED))).sum()
+    results_of_claims = list(zip(rows["verdict"], rows["evidence"], strict=True))
+    counts = result_counts(results_of_claims)
+    tested = sum(is_tested(*result) for result in results_of_claims)
     of_targets = targets_text(results.itertuples(index=False, name=None))
     return (
         f"of {tested} tested published statements, {counts['independent data']} hold in independent data and "

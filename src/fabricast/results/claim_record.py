@@ -16,6 +16,7 @@ from fabricast.core.errors import InputError, unknown_name
 from fabricast.core.number_text import number_text
 from fabricast.inputs.csv_files import read_csv
 from fabricast.inputs.files import write_text
+from fabricast.results.claims import BY_CONSTRUCTION
 from fabricast.results.tables import open_run
 from fabricast.results.verdicts import HOLDS
 
@@ -32,8 +33,6 @@ VERDICT_WORDS = {
 }
 #: Verdict of statements that cannot fail but by an arithmetic error: no tests.
 CONSISTENT = "follows_from_inputs"
-#: Verdicts of statements that were not tested, with the words of a headline.
-UNTESTED = {CONSISTENT: "only agree with their inputs", "not_testable": "cannot be tested"}
 _STYLES = {"reproduced": "green", "source_contradicted": "yellow", "model_differs": "yellow"}
 #: Verdicts by beginnings of the name of the evidence, with the title of a column and the words of a headline.
 _RESULTS = (
@@ -48,11 +47,12 @@ _RESULTS = (
         "slip of source",
         "disagree with other numbers of the same source",
     ),
-    ("model_differs", ("",), "our model differs", "are not confirmed by our model"),
+    ("model_differs", ("own", "independent", "in_sample"), "our model differs", "are not confirmed by our model"),
+    ("model_differs", BY_CONSTRUCTION, "inputs disagree", "do not follow from recalled or assumed inputs"),
     ("depends_on_reading", ("",), "depends on reading", "depend on the reading or on assumed values"),
     ("does_not_discriminate", ("",), "does not discriminate", "hold for trivial models too"),
-    (CONSISTENT, ("",), "consistent with inputs", UNTESTED[CONSISTENT]),
-    ("not_testable", ("",), "not testable", UNTESTED["not_testable"]),
+    (CONSISTENT, ("",), "consistent with inputs", "only agree with their inputs"),
+    ("not_testable", ("",), "not testable", "cannot be tested"),
 )
 #: SQL expression of the result of a target, beside the verdicts of claims.
 TARGET_RESULT = "CASE WHEN met IS NULL THEN 'not_testable' WHEN met THEN 'met' ELSE 'missed' END"
@@ -114,17 +114,30 @@ def headline(rows: Iterable[tuple[str, str]], study: str = "") -> str:
     'of 2 tested statements of the max-rate study, 1 holds in independent data and 1 is not confirmed by our model'
     """
     rows = list(rows)
-    tested = [row for row in rows if row[0] not in UNTESTED]
-    parts = []
-    for (_, _, _, words), count in zip(_RESULTS, result_counts(tested).values(), strict=True):
-        if count:
-            parts.append(f"{count} {_singular(words) if count == 1 else words}")
-    text = " and ".join(filter(None, (", ".join(parts[:-1]), *parts[-1:])))
+    tested = [row for row in rows if is_tested(*row)]
     of_study = f" of the {study} study" if study else ""
-    found = f"of {_counted(len(tested), 'tested statement')}{of_study}, {text}" if tested else f"no test{of_study}"
-    counts = [(sum(row[0] == verdict for row in rows), words) for verdict, words in UNTESTED.items()]
-    more = " and ".join(f"{count} {_singular(words) if count == 1 else words}" for count, words in counts if count)
-    return f"{found}; of the others, {more}" if more else found
+    found = f"of {_counted(len(tested), 'tested statement')}{of_study}, {_counts_text(tested)}"
+    others = _counts_text([row for row in rows if not is_tested(*row)])
+    return "; of the others, ".join(filter(None, (found if tested else f"no test{of_study}", others)))
+
+
+def is_tested(verdict: str, evidence: str) -> bool:
+    """Return whether a simulator or data apart from the inputs of a statement could confirm and refute it.
+
+    >>> is_tested("model_differs", "own_simulator"), is_tested("model_differs", "assumed_inputs")
+    (True, False)
+    """
+    return verdict != "not_testable" and evidence not in BY_CONSTRUCTION
+
+
+def _counts_text(rows: Iterable[tuple[str, str]]) -> str:
+    """Return the number of statements with each result in the words of a headline."""
+    parts = [
+        f"{count} {_singular(words) if count == 1 else words}"
+        for (_, _, _, words), count in zip(_RESULTS, result_counts(rows).values(), strict=True)
+        if count
+    ]
+    return " and ".join(filter(None, (", ".join(parts[:-1]), *parts[-1:])))
 
 
 def _counted(count: int, noun: str) -> str:
@@ -148,7 +161,7 @@ def _singular(words: str) -> str:
     verb, _, rest = words.partition(" ")
     if verb == "only":
         return f"only {_singular(rest).replace('their', 'its')}"
-    return f"{ {'are': 'is', 'cannot': 'cannot'}.get(verb, f'{verb}s') } {rest}"
+    return f"{ {'are': 'is', 'do': 'does', 'cannot': 'cannot'}.get(verb, f'{verb}s') } {rest}"
 
 
 def targets_text(targets: Iterable[tuple[bool | None, bool | None]]) -> str:

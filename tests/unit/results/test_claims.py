@@ -229,6 +229,10 @@ def test_formatted_texts():
     assert headline([*rows[:1], *rows[2:3], ("not_testable", "own_simulator")]) == (
         "of 1 tested statement, 1 holds in independent data; of the others, 1 only agrees with its inputs and 1 cannot be tested"
     )
+    # Statements on assumed inputs are no tests, whether they hold or not.
+    assert headline([*rows[:1], ("model_differs", "assumed_inputs")]) == (
+        "of 1 tested statement, 1 holds in independent data; of the others, 1 does not follow from recalled or assumed inputs"
+    )
     assert headline(rows[:1], "max-rate") == "of 1 tested statement of the max-rate study, 1 holds in independent data"
     results = [(True, True), (False, True), (None, None), (True, True)]
     assert targets_text(results) == "2 of 3 testable targets of this project are met"
