@@ -18,7 +18,7 @@ from fabricast.collectives.clusters.of_machine import cluster_of_machine
 from fabricast.collectives.clusters.question import ClusterOptions, cluster_of
 from fabricast.collectives.clusters.statement import ignored_keys, kinds_of, names_linked_gpus, node_of_tables
 from fabricast.collectives.clusters.unequal import slowest_forecast
-from fabricast.collectives.forecast import DEFAULT_SIZES
+from fabricast.collectives.forecast import CLUSTER_SIZES
 from fabricast.collectives.question import table_of
 from fabricast.collectives.reference import gpu_family
 from fabricast.core.arguments import with_checked_types
@@ -75,7 +75,7 @@ def cluster_collective(
     network : {'InfiniBand or RoCE', 'Slingshot', 'EFA', 'Ethernet'}, optional
         Kind of network, or words that name it, such as ``"roce"``.
     sizes : sequence of float or str, optional
-        Sizes in bytes or as text, as nccl-tests counts them; by default 256 B to 256 MiB, or those of the log.
+        Sizes in bytes or as text, as nccl-tests counts them; by default 256 B to 8 GiB, or those of the log.
     log : str, Path or sequence of these, optional
         Logs of nccl-tests to compare. With sizes, or of another operation, a log with a row up to 64 KiB and one from
         64 MiB on calibrates the latencies and rates of the forecast.
@@ -130,7 +130,7 @@ def cluster_collective(
     wanted, measured = table_of(tables, operation, table)
     own = None
     is_scaled = measured is not None and nodes is not None and 1 < measured.value.hosts != nodes
-    wanted_sizes = list(DEFAULT_SIZES) if sizes is None else increasing_sizes(sizes)
+    wanted_sizes = list(CLUSTER_SIZES) if sizes is None else increasing_sizes(sizes)
     if is_scaled and measured is not None and sizes is None:
         wanted_sizes = sorted({float(row.size_bytes) for row in measured.value.rows})
     if measured is None or sizes is not None or is_scaled:

@@ -49,7 +49,9 @@ OPERATION = typer.Option(
 LOG = typer.Option(
     "--log", help="Log of nccl-tests, with or without lines of NCCL_DEBUG=INFO, to compare; may be repeated."
 )
-SIZES = typer.Option(help="Sizes such as '64KiB 1MiB'; by default 256 B to 256 MiB.", show_default=False)
+SIZES = typer.Option(
+    help="Sizes such as '64KiB 1MiB'; by default 256 B to 256 MiB, of clusters to 8 GiB.", show_default=False
+)
 RANKS = typer.Option(help="GPU of each rank, such as '0 1 2 3'; by default all.", show_default=False)
 CPU = typer.Option(help="Processor, such as 'AMD EPYC' or intel_skylake.", show_default=False)
 GPU = typer.Option(help="GPU, such as 'RTX 4090'; by default that of the log.", show_default=False)

@@ -25,6 +25,8 @@ from fabricast.nccl.records import NcclTestsTable
 
 #: Sizes of nccl-tests in bytes: powers of two from 256 bytes to 256 MiB.
 DEFAULT_SIZES = tuple(float(1 << power) for power in range(8, 29))
+#: The same up to 8 GiB, with which clusters and NVLink nodes are tested.
+CLUSTER_SIZES = tuple(float(1 << power) for power in range(8, 34))
 #: Gain below which another choice is not better.
 LEAST_GAIN = 1.05
 #: Ratio of times below which the ring is preferred to a tree.
