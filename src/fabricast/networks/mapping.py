@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -56,8 +56,6 @@ def search_hosts(
             f"has {network.capacity.size:,} links, expected at most {_MOST_LINKS:,} for a search", argument="network"
         )
     offset, other, sent, received = neighbours_of(pairs, nodes)
-    slot_of, node_in = np.arange(nodes), np.full(hosts.size, -1, dtype=np.int64)
-    node_in[:nodes] = slot_of
     source, target, size = pairs
 
     rails = network.rails(hosts)
@@ -65,12 +63,17 @@ def search_hosts(
     def loads_of(slots: NDArray[np.int64]) -> NetworkLoads:
         return link_loads(network, hosts[slots[source]], hosts[slots[target]], size, rails=rails)
 
-    start = loads_of(slot_of)
-    load, best_s, best = start.bytes, start.time_s, slot_of.copy()
+    listed = np.arange(nodes)
+    start = loads_of(listed)
     # No swap changes what the ports of hosts need, if they have one rate.
     fixed_s = start.host_s if has_equal_ports(network, hosts) else 0.0
     if start.time_s <= fixed_s or _is_the_same_in_any_order(pairs, nodes, hosts.size):
-        return HostSearch(hosts[best], best_s, best_s, 0, 0)
+        return HostSearch(hosts[listed], start.time_s, start.time_s, 0, 0)
+    slot_of = min((listed, *_neighbours_together(network, pairs, nodes, hosts)), key=lambda one: loads_of(one).time_s)
+    node_in = np.full(hosts.size, -1, dtype=np.int64)
+    node_in[slot_of] = listed
+    now = loads_of(slot_of)
+    load, best_s, best = now.bytes, now.time_s, slot_of.copy()
     links = network.neighbour.size
     even_s = float(load[:links].sum() / network.capacity[:links].sum())
     scale = 1 / network.capacity / max(_TARGET_OVER_FLOOR * even_s, start.host_s)
@@ -78,6 +81,8 @@ def search_hosts(
     state = np.array([np.uint64(seed % (1 << 31)) * np.uint64(2654435769) + np.uint64(88172645463325252)])
     kept = tried = 0
     for epoch in range(_EPOCHS):
+        if best_s <= fixed_s:
+            break
         steps = proposals // _EPOCHS + (1 if epoch < proposals % _EPOCHS else 0)
         flows = (offset, other, sent, received, rails, network.host_begin)
         warm, cold = temperatures[epoch], temperatures[epoch + 1]
@@ -90,9 +95,29 @@ def search_hosts(
             best_s, best = now.time_s, slot_of.copy()
         if progress is not None:
             progress(steps)
-        if best_s <= fixed_s:
-            break
     return HostSearch(hosts[best], best_s, start.time_s, tried, kept)
+
+
+def _neighbours_together(
+    network: SwitchNetwork,
+    pairs: tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]],
+    nodes: int,
+    hosts: NDArray[np.int64],
+) -> Iterator[NDArray[np.int64]]:
+    """Yield places of nodes on hosts sorted by switch: in the order of nodes, and with those that exchange bytes."""
+    from scipy.sparse import coo_array
+    from scipy.sparse.csgraph import reverse_cuthill_mckee
+
+    leaf = network.leaf[network.host_begin[hosts]]
+    _, inverse, members = np.unique(leaf, return_inverse=True, return_counts=True)
+    slots = np.lexsort((np.arange(hosts.size), leaf, -members[inverse]))[:nodes]
+    yield slots
+    source, target, size = pairs
+    exchanged = coo_array((size, (source, target)), shape=(nodes, nodes)).tocsr()
+    near = reverse_cuthill_mckee(exchanged + exchanged.T, symmetric_mode=True)
+    placed = np.empty(nodes, dtype=np.int64)
+    placed[near] = slots
+    yield placed
 
 
 def _is_the_same_in_any_order(

@@ -481,6 +481,18 @@ def test_the_command_advises_blocks():
     assert "a block of 2x2x4 on each" in shown and "--blocks searches" not in shown
 
 
+def test_a_shuffled_list_of_hosts_becomes_as_fast_as_a_sorted_one():
+    hosts = [f"host{number}" for number in range(64)]
+    shuffled = np.random.default_rng(3).permutation(hosts).tolist()
+    sorted_s, searched_s = (
+        fc.map_ranks("halo:16x8x4", network="fat_tree:2,16,4@400", hosts=order, proposals=proposals).times.set_index(
+            ["order", "routing"]
+        )["time_s"][kind, "static"]
+        for order, proposals, kind in ((hosts, 0, "listed"), (shuffled, 1000, "searched"))
+    )
+    assert searched_s == pytest.approx(sorted_s)
+
+
 def test_an_all_to_all_of_all_hosts_needs_no_search():
     network = dragonfly(4, 2, 2, 2, bytes_per_s=RATE)
     nodes = np.arange(len(network.hosts))
