@@ -19,7 +19,7 @@ from fabricast.core.warnings import CodedWarning, WarningCode
 from fabricast.diagnosis.answers import Answers, paths_of
 from fabricast.diagnosis.copies import compare_copies, compare_matrices
 from fabricast.diagnosis.fabric import fabric_findings
-from fabricast.diagnosis.hosts import different_values, missing_devices
+from fabricast.diagnosis.hosts import different_values, missing_devices, with_hosts_of_files
 from fabricast.diagnosis.matrices import are_over_direct_links, names_model
 from fabricast.diagnosis.measured import without_refuted_links
 from fabricast.diagnosis.messages import (
@@ -226,12 +226,12 @@ def diagnose_facts(facts: Facts, options: MachineOptions) -> Diagnosis:
     if options.gpu is not None:
         # A misspelt model would be no expectation, without a word.
         gpu_model(options.gpu)
-    answers = Answers()
-    answers.findings += [*nccl_problems(facts), *wrong_results(facts), *gpu_states(facts), *card_states(facts)]
+    answers, hosts = Answers(), with_hosts_of_files(facts)
+    answers.findings += [*nccl_problems(facts), *wrong_results(facts), *gpu_states(facts), *card_states(hosts)]
     answers.findings += [*stated_causes(facts), *log_findings(facts), *slow_runs(facts), *switched_off_links(facts)]
-    answers.findings += missing_devices(facts)
-    answers.notes += different_values(facts)
-    answers.findings += [*unusable_addresses(facts), *unequal_packets(facts), *unequal_topologies(facts)]
+    answers.findings += missing_devices(hosts)
+    answers.notes += different_values(hosts)
+    answers.findings += [*unusable_addresses(hosts), *unequal_packets(facts), *unequal_topologies(facts)]
     of_fabric, damaged_fabrics = fabric_findings(facts)
     answers.findings += mpi_problems(facts)
     answers.findings += [*slow_message_files(facts), *odd_message_files(facts), *longer_than_larger(facts)]

@@ -92,13 +92,13 @@ def _ports_of_host(facts: Facts) -> int:
 
 
 def slow_ports(facts: Facts) -> Iterator[Fact]:
-    """Yield the state of active ports that are slower than most of their kind in the same file.
+    """Yield the state of active ports that are slower than most of their kind in output of the same program.
 
     A port that is as slow on most hosts is one for another purpose, such as storage.
     """
     kinds: dict[tuple[str, ...], list[Fact]] = {}
     for fact in facts.of(Quantity.PORT_RATE):
-        kinds.setdefault((fact.place.path, *fact.subject[1:]), []).append(fact)
+        kinds.setdefault((fact.program if fact.host else fact.place.path, *fact.subject[1:]), []).append(fact)
     for same in kinds.values():
         rates = Counter(float(fact.value) for fact in same)
         # The highest of equally frequent rates.
@@ -215,10 +215,10 @@ def unusable_addresses(facts: Facts) -> Iterator[Finding]:
 
 def _ports_without_address(facts: Facts) -> Iterator[Finding]:
     """Yield ports without an address that other hosts can reach, where the same port of other hosts has one."""
-    ports: dict[tuple[str, str], dict[str, list[Fact]]] = {}
+    ports: dict[str, dict[str, list[Fact]]] = {}
     for fact in facts.of(Quantity.GID):
-        ports.setdefault((fact.place.path, fact.subject[0]), {}).setdefault(fact.host, []).append(fact)
-    for (_, port), hosts in ports.items():
+        ports.setdefault(fact.subject[0], {}).setdefault(fact.host, []).append(fact)
+    for port, hosts in ports.items():
         lacking = {host: found[0] for host, found in hosts.items() if all(fact.value for fact in found)}
         others = len(hosts) - len(lacking)
         for host, fact in lacking.items() if others > len(lacking) else ():

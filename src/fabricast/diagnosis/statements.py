@@ -28,6 +28,8 @@ _AFTER_ERRORS = "reset the GPU ('nvidia-smi -r') or reboot; replace it if 'nvidi
 _OF_HARDWARE = ("Xid", "ECC", "Remapped", "Retired", "wrong results", "stopped")
 _LOOK = "'nvidia-smi -q' and 'sudo dmesg' of the host state more about this GPU"
 _AFTER_THROTTLING = "check cooling, power cables and power supply; 'nvidia-smi -q -d PERFORMANCE' while it works"
+#: Verbs of states of one device, and of several.
+_OF_SEVERAL = {"is": "are", "runs": "run", "has": "have"}
 _AFTER_CABLES = "check cable, transceiver and port of the switch ('ibstat', 'mlxlink -d DEVICE')"
 #: Advice for network cards by words of their state; that for cables otherwise.
 _AFTER_CARDS = {
@@ -338,44 +340,42 @@ def _gpu_state(block: Block, value: str, same: list[Fact]) -> Finding:
 
 
 def card_states(facts: Facts) -> Iterator[Finding]:
-    """Yield ports of network cards that are down or slow, but not those that all hosts of a file disable."""
-    states = [*facts.of(Quantity.CARD_STATE), *slow_ports(facts)]
+    """Yield ports of network cards that are down or slow, but not those that all hosts disable."""
     disabled = _disabled_everywhere(facts)
-    for fact in states:
+    alike: dict[tuple[str, str, str, str], list[Fact]] = {}
+    for fact in (*facts.of(Quantity.CARD_STATE), *slow_ports(facts)):
+        if "Disabled" not in fact.value or fact.subject not in disabled:
+            verb = fact.value.partition(" ")[0]
+            name = "" if verb in _OF_SEVERAL else fact.subject[0]
+            alike.setdefault((fact.place.path, fact.host, fact.value, name), []).append(fact)
+    for same in alike.values():
+        fact, names = same[0], list(dict.fromkeys(fact.subject[0] for fact in same))
         is_down = fact.value.startswith("is ")
-        if "Disabled" in fact.value and (fact.place.path, fact.subject) in disabled:
-            continue
         remedy = next((text for word, text in _AFTER_CARDS.items() if word in fact.value), _AFTER_CABLES)
         if is_down and remedy == _AFTER_CABLES:
             remedy += "; a port that no job should use may stay down"
+        verb, _, rest = fact.value.partition(" ")
+        state = fact.value if len(names) == 1 else f"{_OF_SEVERAL[verb]} {rest}"
         yield Finding(
             "network_port",
-            f"{_start(fact)}{fact.subject[0]} {fact.value}",
+            f"{_start(fact)}{listed(names, _MOST_HOSTS)} {state}",
             remedy,
             ACCESS if is_down else LINK,
             origin=str(fact.place),
             host=fact.host,
-            device=fact.subject[0],
+            device=listed(names, _MOST_HOSTS),
         )
 
 
-def _disabled_everywhere(facts: Facts) -> set[tuple[str, tuple[str, ...]]]:
-    """Return the ports, by file, that are disabled on all of several hosts, each of which has another active port."""
-    active: dict[str, set[str]] = {}
-    hosts: dict[str, set[str]] = {}
-    of_port: dict[tuple[str, tuple[str, ...]], set[str]] = {}
-    for fact in facts.of(Quantity.PORT):
-        hosts.setdefault(fact.place.path, set()).add(fact.host)
-    for fact in facts.of(Quantity.PORT_RATE):
-        active.setdefault(fact.place.path, set()).add(fact.host)
+def _disabled_everywhere(facts: Facts) -> set[tuple[str, ...]]:
+    """Return the ports that are disabled on all of several hosts, each of which has another active port."""
+    hosts = {fact.host for fact in facts.of(Quantity.PORT)}
+    active = {fact.host for fact in facts.of(Quantity.PORT_RATE)}
+    of_port: dict[tuple[str, ...], set[str]] = {}
     for fact in facts.of(Quantity.CARD_STATE):
         if "Disabled" in fact.value:
-            of_port.setdefault((fact.place.path, fact.subject), set()).add(fact.host)
-    return {
-        (path, port)
-        for (path, port), found in of_port.items()
-        if len(found) > 1 and found == hosts.get(path, set()) == active.get(path, set())
-    }
+            of_port.setdefault(fact.subject, set()).add(fact.host)
+    return {port for port, found in of_port.items() if len(found) > 1 and found == hosts == active}
 
 
 def _start(fact: Fact) -> str:

@@ -352,3 +352,27 @@ def test_the_peer_of_lost_messages_is_named(first):
             + LOST.replace("hgx01", "n1").replace("10.20.0.11", "10.20.0.13")
         )
         assert "(n1, peer n3)" in first(log).findings[0].text
+
+
+def test_one_file_of_each_host_is_compared(tmp_path):
+    paths = []
+    for number in range(1, 5):
+        (tmp_path / f"n{number}").mkdir()
+        path = tmp_path / f"n{number}" / "state.txt"
+        rate = 200 if number == 3 else 400
+        ports = "".join(
+            f"CA 'mlx5_{card}'\n\tCA type: MT4129\n\tNumber of ports: 1\n\tFirmware version: 28.39.{1 + (number == 4)}\n"
+            f"\tPort 1:\n\t\tState: Active\n\t\tPhysical state: LinkUp\n\t\tRate: {rate}\n\t\tLink layer: InfiniBand\n"
+            for card in range(2)
+        )
+        gpus = "".join(f"GPU {gpu}: NVIDIA H100 (UUID: GPU-{number}{gpu})\n" for gpu in range(7 if number == 2 else 8))
+        path.write_text(gpus + ports)
+        paths.append(str(path))
+    found = fc.diagnose(paths)
+    causes = {one.cause: (one.host, one.text) for one in found.findings}
+    assert causes["host_differs_gpus"] == ("n2", "n2 lists 7 GPUs; each of 3 other hosts 8")
+    slow = "n3 mlx5_0 port 1, mlx5_1 port 1 run at 200 Gbit/s, most ports at 400 Gbit/s"
+    assert causes["network_port"] == ("n3", slow)
+    assert any("28.39.2 on n4, 28.39.1 on 3 other hosts" in str(note) for note in found.notes)
+    # Two files may be of one host, or of different machines.
+    assert not fc.diagnose(paths[1:3]).findings
