@@ -238,7 +238,9 @@ def _predict_staged(
     threads: int,
 ) -> Prediction:
     if not method.is_engine_model:
-        text = f"does not have copies through host memory, which {int(is_staged.sum()):,} copies of this machine are"
+        count = int(is_staged.sum())
+        needed = "1 copy of this machine needs" if count == 1 else f"{count:,} copies of this machine need"
+        text = f"has no copies through host memory, and {needed} them"
         raise InputError(f"{text}: choose {' or '.join(ENGINE_MODELS)}, or transport p2p", argument="model")
     check_explanation(explain, limited_by)
     predictor = Predictor(machine, method, explain=explain, threads=threads)

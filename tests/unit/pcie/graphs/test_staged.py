@@ -139,7 +139,7 @@ def test_the_table_has_the_copies_of_the_graph(tree):
 def test_other_transports_are_rejected(tree):
     with pytest.raises(InputError, match="transport"):
         fc.predict(tree, [(0, 1)], transport="pigeon")
-    with pytest.raises(InputError, match="only"):
+    with pytest.raises(InputError, match="and 1 copy of this machine needs them"):
         fc.predict(tree, [(0, 1)], transport="staged", model="max_min")
     with pytest.raises(InputError, match="host memory"):
         fc.predict(tree, fc.host_copies(tree), transport="staged")

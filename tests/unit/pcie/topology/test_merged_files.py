@@ -9,7 +9,7 @@ import fabricast as fc
 from fabricast.core.errors import InputError
 from fabricast.core.units import PROTOCOL_EFFICIENCY
 from fabricast.core.warnings import WarningCode
-from fabricast.diagnosis.source_texts import source_text
+from fabricast.diagnosis.source_texts import source_texts
 from fabricast.inputs.pair_rates import pcie_share
 from fabricast.sources.reading import read
 from tests.machines import import_machine
@@ -70,7 +70,7 @@ def test_xml_between_other_lines_is_read(tmp_path):
     path = tmp_path / "terminal.txt"
     path.write_text(PASTED + matrix([["X", "PIX", "PHB"], ["PIX", "X", "PHB"], ["PHB", "PHB", "X"]]))
     assert fc.load_topology(path).path_class("0", "1") == "PIX"
-    assert source_text(read([path]).files[0]).startswith(f"{path}: topology of ")
+    assert source_texts(read([path]).files)[0].startswith(f"{path}: topology of ")
     path.write_text(PASTED + matrix(groups((3, "SYS"))))
     text, *_ = contradictions_of(import_machine([path]))
     assert re.search(r"class SYS .*, expected PIX .* as in .*\(NCCL topology XML\)", text)

@@ -176,7 +176,7 @@ def test_forecasts_stage_the_pairs_without_peer_access(tmp_path):
         [staged["elapsed_s"][0], fc.predict(tree, [(4, 5)], model="endpoint_engines")["elapsed_s"][0]], rel=1e-6
     )
     with pytest.raises(
-        InputError, match="is staged for 2 copies, which only .* support; choose one of them, or transport p2p"
+        InputError, match="and 2 copies of this machine need them: choose ports_and_engines or .*, or transport p2p"
     ):
         fc.predict(marked, copies, model="max_min")
     # Copies of host memory and other pairs need no peer access.
