@@ -116,9 +116,11 @@ def headline(rows: Iterable[tuple[str, str]], study: str = "") -> str:
     rows = list(rows)
     tested = [row for row in rows if is_tested(*row)]
     of_study = f" of the {study} study" if study else ""
-    found = f"of {_counted(len(tested), 'tested statement')}{of_study}, {_counts_text(tested)}"
     others = _counts_text([row for row in rows if not is_tested(*row)])
-    return "; of the others, ".join(filter(None, (found if tested else f"no test{of_study}", others)))
+    if not tested:
+        return f"no statement{of_study} has a test apart from its inputs: {others}"
+    found = f"of {_counted(len(tested), 'tested statement')}{of_study}, {_counts_text(tested)}"
+    return f"{found}; of the others, {others}" if others else found
 
 
 def is_tested(verdict: str, evidence: str) -> bool:
