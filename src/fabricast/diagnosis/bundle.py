@@ -328,8 +328,8 @@ def _missing(facts: Facts, options: MachineOptions, error: InputError) -> str:
         )
     if has_copies and names_model(facts, options):
         return (
-            "the copies of the file are of kinds that public machines lack (copies by kernels (SM), or over direct "
-            "links): add single copies by copy engines, and 'nvidia-smi topo -m'"
+            "the copies of the file are of kinds that public machines lack (copies by kernels (SM), within a GPU, or "
+            "over direct links): add single copies by copy engines, and 'nvidia-smi topo -m'"
         )
     if has_copies:
         return (

@@ -14,6 +14,7 @@ class KnownProblem(NamedTuple):
     meaning: str  # Cause in a few words
     remedy: str  # Setting or command that changes it
     is_failure: bool = True  # Whether the run fails; otherwise it may be slower
+    is_costly: bool = False  # Whether a run that has results after it is slower
     is_consequence: bool = False  # Whether another message names the cause, if there is one
 
 

@@ -269,7 +269,7 @@ def pairs_without_access(facts: Facts, options: MachineOptions) -> Iterator[Find
     of_pair = {fact.subject: fact for fact in facts.of(Quantity.PEER_ACCESS)}
     refused = [fact for fact in of_pair.values() if fact.value]
     model, _ = _model(facts, options)
-    is_amd = any(_AMD.search(str(name)) for name in facts.values(Quantity.GPU_MODEL))
+    is_amd = _is_of_rocm(refused) or any(_AMD.search(str(name)) for name in facts.values(Quantity.GPU_MODEL))
     if not refused or not (is_amd or (model is not None and model.has_stock_peer_access)):
         return
     first = refused[0]
@@ -296,10 +296,13 @@ def refused_access(facts: Facts) -> Iterator[str]:
         reasons = ", ".join(dict.fromkeys(str(fact.value) for fact in refused))
         count = len({fact.subject for fact in refused})
         pairs = "one pair of GPUs has" if count == 1 else f"{count} pairs of GPUs have"
-        yield (
-            f"{pairs} no peer access ({reasons}): their copies pass "
-            f"through host memory, which is normal for GeForce cards with NVIDIA's driver ({refused[0].place})"
-        )
+        normal = "" if _is_of_rocm(refused) else ", which is normal for GeForce cards with NVIDIA's driver"
+        yield f"{pairs} no peer access ({reasons}): their copies pass through host memory{normal} ({refused[0].place})"
+
+
+def _is_of_rocm(refused: list[Fact]) -> bool:
+    """Return whether a program of AMD states the pairs without access."""
+    return any(fact.program.startswith("rocm") for fact in refused)
 
 
 def are_over_direct_links(facts: Facts) -> bool:

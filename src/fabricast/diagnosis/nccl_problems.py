@@ -59,7 +59,8 @@ _KNOWN = (
         _INTERFACE,
     ),
     KnownProblem(
-        r"Only EFA provider is supported|No eligible providers|failed to find a provider|fi_getinfo\(\) call failed",
+        r"Only EFA provider is supported|No eligible providers|find any optimal provider"
+        r"|failed to find a provider|fi_getinfo\(\) call failed",
         "the OFI plugin finds no EFA provider, and NCCL uses TCP",
         "FI_PROVIDER=efa, the EFA installer, and the EFA devices in the container ('fi_info -p efa')",
         is_failure=False,
@@ -268,6 +269,16 @@ _KNOWN = (
         f"{_INTERFACE}; check the firewall, and the log of that rank",
     ),
     KnownProblem(
+        r"store->get",
+        "rank 0 does not answer: it ended or hangs before it shares the identifier of the communicator",
+        "read the log of rank 0; check MASTER_ADDR, the firewall, and that all ranks start the same operation",
+    ),
+    KnownProblem(
+        r"Address family not supported",
+        "a host has no address of the family (IPv4 or IPv6) that another host uses",
+        "NCCL_SOCKET_FAMILY=AF_INET on all hosts, with NCCL_SOCKET_IFNAME of an interface that has an IPv4 address",
+    ),
+    KnownProblem(
         r"NUMA auto balancing enabled",
         "automatic NUMA balancing is on, which slows RCCL down",
         "sudo sysctl kernel.numa_balancing=0",
@@ -281,6 +292,13 @@ _KNOWN = (
         "a parameter of the kernel that the library asks for is missing",
         "boot with the parameter that the message names",
         is_failure=False,
+    ),
+    KnownProblem(
+        r"Missing \"?HSA_FORCE_FINE_GRAIN_PCIE",
+        "a variable that RCCL asks for is missing, which matters only for direct copies over PCIe",
+        "export HSA_FORCE_FINE_GRAIN_PCIE=1, if the GPUs have no direct links (XGMI)",
+        is_failure=False,
+        is_consequence=True,
     ),
     KnownProblem(
         r"Missing \"?[A-Z]\w{2,60}=\S{1,40}\"? from environment",

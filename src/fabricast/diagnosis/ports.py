@@ -130,7 +130,9 @@ def messages_over_tcp(facts: Facts) -> Iterator[Finding]:
     stated = next(facts.of(Quantity.TCP), None)
     small = [fact for fact in facts.of(Quantity.MESSAGE_TIME) if fact.value.size_bytes <= _SMALL]
     is_refuted = late is None and any(fact.value.convention == "one_way" for fact in small)
-    if stated is not None and (has_ports or (any(facts.of(Quantity.MESSAGE_TIME)) and not is_refuted)):
+    # The provider sockets of libfabric is slow on every network.
+    is_slow = stated is not None and "provider sockets" in stated.value
+    if stated is not None and (has_ports or ((is_slow or any(facts.of(Quantity.MESSAGE_TIME))) and not is_refuted)):
         more = "" if has_ports or late is None else f", {duration_text(late.value.time_s)} for a small message"
         more += "" if has_ports else "; that is slow where the hosts have InfiniBand or RoCE"
         weight = ACCESS if has_ports else MINOR

@@ -65,6 +65,7 @@ _AFTER = {
     "test 'PCIe'": "check generation and width of its link under load ('nvidia-smi -q', LnkSta), IOMMU and ACS",
     "Power Brake": "check the power supply and its cables, and the power capping of the server, which ask for it",
     "Thermal": "check cooling (fans, dust, airflow of the rack); 'nvidia-smi -q -d TEMPERATURE,PERFORMANCE' under load",
+    "cannot be assigned": "enable 'Above 4G Decoding' and Resizable BAR in the BIOS, or boot with pci=realloc",
     "no place in the address": "enable 'Above 4G Decoding' in the BIOS, or boot with pci=realloc",
     "Power": "check the power limit, cooling and clocks ('nvidia-smi -q -d POWER,PERFORMANCE') under load",
     "Gflop/s": "compare temperature, clocks and power limit of the GPUs ('nvidia-smi -q -d PERFORMANCE') under load",
@@ -76,6 +77,8 @@ _AFTER = {
 }
 #: Providers of libfabric with remote access to memory.
 _RDMA_PROVIDERS = ("efa", "cxi", "verbs", "psm", "opx")
+#: Version of NCCL that finds the module nvidia_peermem by each of its names.
+_FINDS_PEERMEM = (2, 23, 4)
 #: Settings after which the ranks of a host use the network.
 _NETWORK_BY = ("NCCL_SHM_DISABLE",)
 _P2P_SETTINGS = ("NCCL_P2P_DISABLE", "NCCL_P2P_LEVEL")
@@ -253,7 +256,7 @@ def nccl_problems(facts: Facts) -> Iterator[Finding]:
                 remedy = "the meaning of this message is not known here; search for it with the version of NCCL"
                 yield Finding("nccl_warning", f'NCCL warns: "{quoted}"', remedy, MINOR, origin=str(fact.place))
             continue
-        weight = ACCESS
+        weight = ACCESS - 0.01 * problem.is_consequence
         if problem.is_failure:
             # The first message of a log is the cause of those after it; consequences follow.
             weight = FIRST - number / 100 - 0.5 * problem.is_consequence
@@ -481,6 +484,19 @@ def log_findings(facts: Facts) -> Iterator[Finding]:
         is_of_tables = bool(tables) and all(table.hosts == 1 for table in tables)
         is_one_host = (_is_of_one_host(fact.value) or is_of_tables) and not any(table.hosts > 1 for table in tables)
         yield from _of_run(fact, has_tables=bool(tables), is_one_host=is_one_host)
+        if fact.value.nodes > 1 and "loopback" in fact.value.lines and "initialised" not in fact.value.lines:
+            yield _loopback(fact, is_unreached=any("onnect" in one for one in facts.values(Quantity.NCCL_PROBLEM)))
+
+
+def _loopback(fact: Fact, *, is_unreached: bool) -> Finding:
+    """Return the finding that a run of several hosts uses the interface of one host, which may be why it fails."""
+    return Finding(
+        "loopback_interface",
+        f"NCCL uses the interface lo in a run of {fact.value.nodes} hosts, which cannot reach each other over it",
+        "NCCL_SOCKET_IFNAME=^lo,docker0, or with the name of the interface between the hosts",
+        FIRST - 0.005 if is_unreached else ACCESS + 0.2,
+        origin=f"{fact.place.path}:{fact.value.lines['loopback']}",
+    )
 
 
 def _whole_runs(facts: Facts) -> list[Fact]:
@@ -660,7 +676,7 @@ def _between_nodes(log: NcclLog, place: Callable[..., str], *, is_one_host: bool
         yield Finding(
             "no_gpudirect",
             "NCCL states that GPUDirect RDMA is disabled for its cards: between nodes, data pass through host memory",
-            _gpudirect_remedy(log.environment),
+            _gpudirect_remedy(log),
             ACCESS,
             origin=place("no GDR"),
         )
@@ -713,7 +729,7 @@ def _between_nodes(log: NcclLog, place: Callable[..., str], *, is_one_host: bool
         yield Finding(
             "no_gpudirect",
             f"no hop between nodes uses GPUDirect RDMA (via {over_cards[0]}): data pass through host memory",
-            _gpudirect_remedy(log.environment),
+            _gpudirect_remedy(log),
             ACCESS,
             origin=place("NET"),
         )
@@ -735,7 +751,7 @@ def _partly_without_gpudirect(log: NcclLog, place: Callable[..., str]) -> Iterat
         "some_without_gpudirect",
         f"{who} without GPUDirect RDMA over {listed(cards, _MOST_SETTINGS)}, {len(hops) - len(without)} other hops "
         "between nodes use it: their data pass through host memory",
-        _gpudirect_remedy(log.environment),
+        _gpudirect_remedy(log),
         ACCESS,
         origin=place("NET") if line is None else f"{place('NET').rpartition(':')[0]}:{line}",
     )
@@ -753,15 +769,17 @@ def _sockets_remedy(log: NcclLog) -> str:
     )
 
 
-def _gpudirect_remedy(environment: Mapping[str, str]) -> str:
+def _gpudirect_remedy(log: NcclLog) -> str:
     """Return what permits GPUDirect RDMA: first without a setting that excludes it."""
-    level = environment.get("NCCL_NET_GDR_LEVEL", "").upper()
+    level = log.environment.get("NCCL_NET_GDR_LEVEL", "").upper()
     if level and level not in ("SYS", "5", "PHB", "4"):
         return f"unset NCCL_NET_GDR_LEVEL, which is {level} and excludes more distant cards"
-    return (
-        "load nvidia-peermem (or use DMA-BUF), check ACS between GPU and card; NCCL_NET_GDR_LEVEL=SYS permits it "
-        "for distant cards"
-    )
+    # NVIDIA/nccl#1676: the module has another name since drivers of 2022.
+    of_module = "load nvidia-peermem (or use DMA-BUF)"
+    if log.version is not None and log.version < _FINDS_PEERMEM:
+        of_module += f"; if it is loaded, update NCCL: versions before {'.'.join(map(str, _FINDS_PEERMEM))} may miss it"
+    more = "" if level in ("SYS", "5") else "; NCCL_NET_GDR_LEVEL=SYS permits it for distant cards"
+    return f"{of_module}; check ACS between GPU and card{more}"
 
 
 def _selected_cards(log: NcclLog, place: Callable[..., str]) -> Iterator[Finding]:

@@ -146,6 +146,7 @@ def _with_cards_noted(tree: PcieTree) -> PcieTree:
     text = f"{reach} every network card only through another NUMA node"
     # Where no GPU has a near card, NUMA nodes within a socket (GH200, NPS settings) may be the reason.
     code = WarningCode.CARD_ON_OTHER_SOCKET if near else WarningCode.TOPOLOGY_NOTE
-    warning = CodedWarning(code, f"{text}; GPUs {', '.join(near)} have one nearer" if near else text)
+    others = f"GPU {near[0]} has" if len(near) == 1 else f"GPUs {', '.join(near)} have"
+    warning = CodedWarning(code, f"{text}; {others} one nearer" if near else text)
     # A topology file that an import wrote already has the warning.
     return replace(tree, warnings=tuple(dict.fromkeys([*tree.warnings, warning])))

@@ -132,7 +132,8 @@ def late_switch(split: ProtocolRegressor, sizes: NDArray[np.float64]) -> LateSwi
     (32768, 131072, 1.89)
     """
     found: list[LateSwitch] = []
-    for cut, one, other in zip(split.breakpoints_, split.regressors_, split.regressors_[1:], strict=False):
+    cuts = [float(sizes.min()), *split.breakpoints_]
+    for first, cut, one, other in zip(cuts, cuts[1:], split.regressors_, split.regressors_[1:], strict=False):
         before = sizes[sizes < cut]
         if not before.size:
             continue
@@ -140,7 +141,8 @@ def late_switch(split: ProtocolRegressor, sizes: NDArray[np.float64]) -> LateSwi
         time_s, other_s = float(one.predict(last)[0]), float(other.predict(last)[0])
         slower = 1 / one.parameters_["r_c"] - 1 / other.parameters_["r_c"]
         if time_s > _LATE * other_s and slower > 0:
-            crossing = max((other.parameters_["s"] - one.parameters_["s"]) / slower, float(sizes.min()))
+            # The line of the earlier protocol says nothing about sizes below its first.
+            crossing = max((other.parameters_["s"] - one.parameters_["s"]) / slower, first)
             found.append(LateSwitch(float(sizes[sizes >= crossing].min()), float(before.max()), time_s, other_s))
     return max(found, key=lambda switch: switch.factor, default=None)
 

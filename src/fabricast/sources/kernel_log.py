@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from fabricast.core.facts import Content, Fact, Quantity
+from fabricast.core.number_text import size_text
 from fabricast.sources.text import Format, Reading, Text
 
 _DEVICE = r"([0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7])"
@@ -111,6 +112,16 @@ _AMD = re.compile(
     r"|uncorrectable hardware error ?\(.{1,40}?\) detected"
     r"|\d{1,9} (?:new )?(?P<kind>uncorrectable|correctable) hardware errors detected in (?!total).{1,40}? block)"
 )
+#: Windows of devices into memory for which the kernel finds no addresses, and those that it then places.
+_NO_SPACE = re.compile(
+    rf"\b(?:nvidia|amdgpu|nouveau|pci) {_DEVICE}: BAR (\d)(?:: (?:no space for|failed to assign))? "
+    r"\[mem size (0x[0-9a-f]{1,16})[^\]]*\](?:: can't assign; no space|: failed to assign)?"
+)
+_PLACED = re.compile(rf"{_DEVICE}: BAR (\d)(?:: assigned)? \[mem 0x[0-9a-f]+-0x[0-9a-f]+[^\]]*\](?:: assigned)?")
+_MIB = 1 << 20
+#: Accesses of a program to memory that its GPU does not have.
+_AMD_PAGE_FAULT = re.compile(rf"amdgpu {_DEVICE}: .{{0,60}}?((?:no-)?retry page fault|VM_L2_PROTECTION_FAULT_STATUS)")
+_AMD_PROCESS = re.compile(r"for process (\S{1,40}) pid \d")
 #: Addresses of devices that the IOMMU translates.
 #: Linux prints the first also on machines without IOMMU, and one of the others only where it uses one.
 _TRANSLATED = "Default domain type: Translated"
@@ -163,6 +174,7 @@ _WORDS = (
     ": Failed to allocate pd",
     ": Failed to process command",
     "amdgpu 0",
+    "BAR ",
     "i915 0",
     "xe 0",
 )
@@ -179,7 +191,7 @@ _MANY_CORRECTED = 100
 #: Errors of programs, which say nothing about the machine.
 _OFF_THE_BUS = 79
 _RECOVERY = 154
-_OF_PROGRAMS = (13, 31, 32, 43, 45, 68, 69)
+_OF_PROGRAMS = (13, 31, 32, 43, 45, 68, 69, 137)
 _LONGEST_NOTE = 100
 #: Number of losses of a link since the start of the kernel that no restart of hosts and switches explains.
 _MANY_DOWNS = 3
@@ -299,6 +311,7 @@ def _facts_of(text: Text, lines_read: list[tuple[int, str]]) -> list[Fact]:
         *_ports(text, lines_read),
     ]
     facts += [*_of_cards(text, lines_read), *_of_host(text, lines_read)]
+    facts += [*_unplaced_memory(text, lines_read, gpus), *_page_faults(text, lines_read)]
     for device, count in corrected.items():
         if 0 < count < _MANY:
             note = f"{device}: {count} corrected PCIe errors, fewer than {_MANY}, which is no fault by itself"
@@ -338,6 +351,33 @@ def _of_amd(text: Text, lines_read: list[tuple[int, str]]) -> Iterator[Fact]:
             yield text.fact(Quantity.NOTE, f"{gpu}: {match['words']}", number, "dmesg")
         elif count:
             yield _fact(text, gpu, f"error of the GPU: {match['words']} (amdgpu)", number)
+
+
+def _unplaced_memory(text: Text, lines_read: list[tuple[int, str]], gpus: set[str]) -> Iterator[Fact]:
+    """Yield GPUs with a window into their memory for which the kernel finds no addresses, at the end of its log."""
+    found: dict[tuple[str, str], tuple[int, int]] = {}
+    for number, line in lines_read:
+        if (match := _PLACED.search(line)) is not None:
+            found.pop((match[1], match[2]), None)
+        elif (match := _NO_SPACE.search(line)) is not None and match[1] in gpus:
+            found[match[1], match[2]] = int(match[3], 16), number
+    for (device, bar), (size, number) in found.items():
+        if size >= _MIB:
+            state = f"BAR {bar} of {size_text(size)} cannot be assigned: no space for the addresses of its memory"
+            yield _fact(text, device, state, number)
+
+
+def _page_faults(text: Text, lines_read: list[tuple[int, str]]) -> Iterator[Fact]:
+    """Yield the first fault of each GPU of AMD by accesses of a program."""
+    seen: set[str] = set()
+    for place, (number, line) in enumerate(lines_read):
+        if (match := _AMD_PAGE_FAULT.search(line)) is None or match[1] in seen:
+            continue
+        seen.add(match[1])
+        below = (_AMD_PROCESS.search(other) for _, other in lines_read[place : place + _LINES_BELOW])
+        process = next((f" of the process {found[1]}" for found in below if found is not None), "")
+        note = f"{match[1]}: page fault{process}, an error of a program or of its driver (amdgpu)"
+        yield text.fact(Quantity.NOTE, note, number, "dmesg")
 
 
 def _of_cards(text: Text, lines_read: list[tuple[int, str]]) -> Iterator[Fact]:

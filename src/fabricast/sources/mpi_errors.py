@@ -25,6 +25,7 @@ _MESSAGES = (
         r"((?:OFI )?fi_getinfo(?:\(\))? fail(?:ed|ure).*|(?<!NET/)OFI [\w ]{1,60}(?:\(\))? failed ?\(.+"
         r"|PSM2 (?:was unable|can't|no hfi) .+)"
     ),
+    re.compile(r"(fi_getinfo: (?:-\d{1,4} \(.{1,60}\)|provider \S{1,30} output empty list))"),
     re.compile(r"((?:orted|prted): command not found)|(There are not enough slots available.+)"),
     re.compile(r"((?:ORTE|PRTE) was unable to reliably start one or more daemons)"),
     re.compile(r"^(ssh: connect to host \S+ port \d{1,5}: .+)"),

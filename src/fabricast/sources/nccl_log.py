@@ -30,15 +30,17 @@ _ERROR = re.compile(
     r"|NET/OFI Couldn't .*|Last NCCL warning\(error\): (?!'none').*"
     r"|(?:HW Exception|Memory access fault) by GPU node-\d{1,3} \(Agent .*"
     r"|ncclInvalid(?:Usage|Argument)\b.*|Watchdog caught collective operation timeout.*"
+    r"|store->get\(.{1,80}\) got error: .{1,120}"
     r"|[^\n]{0,120}?(?:peer access is not supported between these two devices|system not yet initialized"
-    r"|cudaErrorSystemNotReady|no kernel image is available|invalid device function).{0,200})"
+    r"|cudaErrorSystemNotReady|no kernel image is available|invalid device function"
+    r"|mapping of buffer object failed).{0,200})"
 )
 _WARNS = re.compile(r"(?:^|[\]\d:>|)])[ \t]{0,4}NCCL WARN", re.MULTILINE)
 _HOST = re.compile(r"^([\w.-]+):\d+:\d+ \[\d+\] ")
 _STATEMENT = re.compile(
     r"NCCL version|set by environment|_HCA set to|(?:Channel|Ring) \d|Selected [Pp]rovider|Pattern \d|n[rR]anks \d"
     r"|Bootstrap ?: Using|coll channels|Bytes ->|Could not find|P2P is disabled|Using network|NET/IB : |libibverbs"
-    r"|NET/Socket : Using|Init COMPLETE|NVLS multicast support is not"
+    r"|NET/Socket : Using|NET : Using interface|Init COMPLETE|NVLS multicast support is not"
 )
 #: Variables of the command that a log begins with: "mpirun -x NCCL_ALGO=Ring", "export NCCL_ALGO=Ring".
 _COMMAND = re.compile(r"(?:^|[\s\"'`*])(NCCL_(?!DEBUG)[A-Z0-9_]{2,60})=[\"']?([^\s\"';$`*]{1,100})")
@@ -64,6 +66,8 @@ _IN_COMMAND = (
 )
 _VERSION = re.compile(r"NCCL version (\d+)\.(\d+)\.(\d+)")
 _NETWORK = re.compile(r"Using network (\S.*?)\s*$")
+#: Interface that other hosts cannot reach.
+_LOOPBACK = re.compile(r"^(?:NET : Using interface |NET/Socket : Using (?:\[\d+\])?)lo:127\.")
 _PROVIDER = re.compile(r"NET/OFI Selected [Pp]rovider is ([^\s,(]{1,60})")
 _GPUDIRECT = re.compile(r"GPU Direct RDMA (Disabled|Enabled) for HCA")
 _NO_VERBS = ("Failed to open libibverbs", "NET/IB : No device found")
@@ -122,6 +126,8 @@ _WORDS_OF_ERRORS = (
     "invalid device function",
     "Last NCCL warning",
     "peer mapping resources",
+    "mapping of buffer object failed",
+    "store->get(",
     "uncorrectable NVLink",
     "Timeout at NCCL work",
     "Some NCCL operations have failed",
@@ -252,8 +258,11 @@ def _statement(
     log: NcclLog, sizes: Counter[int], body: str, text: Text, number: int, host: HostStatements | None
 ) -> None:
     """Add one line to the log."""
+    if _LOOPBACK.search(body) is not None:
+        log.lines.setdefault("loopback", number)
     if (match := _NETWORK.match(body)) is not None:
         log.network = match[1]
+        log.lines.setdefault("network", number)
     elif (match := _PROVIDER.search(body)) is not None:
         log.provider = log.provider or match[1]
         log.lines.setdefault("provider", number)
@@ -261,6 +270,9 @@ def _statement(
         log.lines.setdefault("no NVLS", number)
     elif body.startswith("NET/Socket : Using"):
         log.network = log.network or "Socket"
+    elif body.startswith("NET/IB : Using") and "network" not in log.lines:
+        # Before 2.5, NCCL lists the interfaces of TCP first, and states no choice.
+        log.network = "IB"
     elif any(words in body for words in _NO_VERBS):
         log.lines.setdefault("no verbs", number)
     elif (match := _GPUDIRECT.search(body)) is not None:
@@ -311,6 +323,9 @@ def _hop(log: NcclLog, match: re.Match[str], number: int) -> None:
     pair = int(match[2]), int(match[3])
     # Names of network plugins may have blanks: "NET/AWS Libfabric/0/GDRDMA".
     via = match[5].strip() if match[5].startswith("NET/") else match[5].split()[0]
+    if "shared memory" in match[5]:
+        # "via direct shared memory" of NCCL before 2.13.
+        via = "SHM"
     log.lines.setdefault(via.partition("/")[0], number)
     if match[4] == "receive" and pair in log.transports:
         return

@@ -18,7 +18,8 @@ _BUS = re.compile(r",\s*([0-9a-fA-F]{1,4}:[0-9a-fA-F.:]+)$")
 _VERSION = re.compile(r"RocmBandwidthTest Version: ?([\d.]{1,20})")
 #: Largest relative difference of the two cells of a bidirectional pair, which report one measurement.
 _MIRROR = 0.01
-_TITLE_OF_ACCESS = "Inter-Device Access"
+#: "Inter-Device Access"; in version 2.0.1 "Device Access".
+_TITLE_OF_ACCESS = "Device Access"
 _CLASSES = {"U": "unidirectional", "B": "bidirectional"}
 _MATRIX = re.compile(r"\s*(Unidirectional|Bi?directional) copy peak bandwidth GB/s")
 

@@ -65,7 +65,10 @@ def test_a_topology_of_a_page_with_vertical_lines_is_read(first):
         ("Call to posix_fallocate failed : No space left on device", "/dev/shm) is too small"),
         ("Call to ibv_create_cq failed with error Cannot allocate memory", "memory cannot be locked"),
         ("NET/OFI Only EFA provider is supported", "the OFI plugin finds no EFA provider"),
-        ('Missing "HSA_FORCE_FINE_GRAIN_PCIE=1" from environment', "environment variable"),
+        ('Missing "HSA_FORCE_FINE_GRAIN_PCIE=1" from environment', "only for direct copies over PCIe"),
+        ('Missing "ROCM_X=1" from environment', "environment variable"),
+        ("Net : Socket creation failed : Address family not supported by protocol", "family (IPv4 or IPv6)"),
+        ("store->get('1') got error: Socket Timeout", "rank 0 does not answer"),
         ('Missing "amd_iommu=on" from kernel command line', "parameter of the kernel"),
     ],
 )

@@ -1,0 +1,130 @@
+"""Reports in which one line names the cause: of the kernel, NCCL, libfabric, UCX and rocm_bandwidth_test."""
+
+import pytest
+
+import fabricast as fc
+
+INFO = "{0}:9:9 [0] NCCL INFO "
+
+
+def texts_of(diagnosis):
+    return [one.text for one in diagnosis.findings]
+
+
+def stated(diagnosis):
+    return " ".join(str(one) for one in diagnosis.statements)
+
+
+def test_a_window_of_a_gpu_without_addresses_is_a_fault(first):
+    found = (
+        "[    2.07] pci 0000:84:00.0: [10de:2b85] type 00 class 0x030000 PCIe Legacy Endpoint\n"
+        "[   13.04] nvidia 0000:84:00.0: BAR 1 [mem size 0x800000000 64bit pref]: can't assign; no space\n"
+    )
+    assert "0000:84:00.0: BAR 1 of 32 GiB cannot be assigned" in texts_of(first(found))[0]
+    assert "Above 4G" in first(found).findings[0].remedy
+    placed = "[   13.05] pci 0000:84:00.0: BAR 1 [mem 0xe05c0000000-0xe0dbfffffff 64bit pref]: assigned\n"
+    assert not first(found + placed).findings
+    # Linux before 6.9, and the window of a device that is no GPU.
+    before = "[    2.10] pci 0000:84:00.0: BAR 1: no space for [mem size 0x800000000 64bit pref]\n"
+    assert "32 GiB" in texts_of(first(found.splitlines()[0] + "\n" + before))[0]
+    assert not first(before).findings
+
+
+def test_page_faults_of_amd_are_stated(first):
+    found = first(
+        "[19.9] amdgpu 0000:3d:00.0: amdgpu: [mmhub0] no-retry page fault (src_id:0 ring:160 vmid:3 pasid:3)\n"
+        "[19.9] amdgpu 0000:3d:00.0: amdgpu:  for process python3 pid 6071 thread python3 pid 6071)\n"
+    )
+    assert "0000:3d:00.0: page fault of the process python3" in stated(found)
+    assert "no errors of GPUs" not in stated(found)
+
+
+def test_shared_memory_of_old_versions_is_no_direct_copy(first):
+    hop = INFO.format("a") + "Channel 00 : 1[89000] -> 0[3d000] via direct shared memory\n"
+    found = stated(first(hop + INFO.format("a") + "comm 0x7f rank 1 nranks 2 cudaDev 0 busId 89000 - Init COMPLETE\n"))
+    assert "via SHM (1)" in found and "via direct" not in found
+
+
+def test_cards_that_old_versions_list_are_the_network(first):
+    tcp = INFO.format("a") + "NET/Socket : Using [0]ib0:192.168.11.1<0>\n"
+    cards = INFO.format("a") + "NET/IB : Using [0]mlx5_0:1/IB ; OOB ib0:192.168.11.1<0>\n"
+    other = (tcp + cards).replace("a:9", "b:9").replace("11.1", "11.2")
+    found = first("NCCL version 2.4.7+cuda10.0\n" + tcp + cards + other)
+    assert "network IB" in stated(found) and not found.findings
+    chosen = first(tcp + cards + INFO.format("a") + "Using network Socket\n")
+    assert "network Socket" in stated(chosen)
+
+
+def test_the_interface_lo_between_hosts_is_a_cause(first):
+    lines = "".join(
+        INFO.format(host) + f"{words}\n"
+        for host, words in (
+            ("a", "comm 0x7f rank 0 nranks 4"),
+            ("b", "comm 0x7f rank 2 nranks 4"),
+            ("b", "NET : Using interface lo:127.0.0.1<0>"),
+        )
+    )
+    assert [one.cause for one in first(lines).findings] == ["loopback_interface"]
+    refused = "b:9:9 [1] include/socket.h:361 NCCL WARN Call to connect timeout : Connection refused\n"
+    found = first(lines + refused)
+    assert found.findings[0].cause == "loopback_interface" and str(found.verdict).startswith("the run failed")
+
+
+def test_advice_for_gpudirect_leaves_out_what_is_set(first):
+    log = (
+        "NCCL version 2.21.5+cuda12.4\n"
+        + "".join(INFO.format(host) + "comm 0x7f rank 0 nranks 2 nNodes 2 busId 1000\n" for host in "ab")
+        + INFO.format("a")
+        + "NET/IB : GPU Direct RDMA Disabled for HCA 0 'mlx5_0'\n"
+    )
+    remedy = first(log).findings[0].remedy
+    assert "update NCCL: versions before 2.23.4" in remedy and "NCCL_NET_GDR_LEVEL=SYS" in remedy
+    level = INFO.format("a") + "NCCL_NET_GDR_LEVEL set by environment to SYS.\n"
+    assert "NCCL_NET_GDR_LEVEL" not in first(log + level).findings[0].remedy
+    assert "update NCCL" not in first(log.replace("2.21.5", "2.27.3")).findings[0].remedy
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("fi_getinfo: -61 (No data available)", "libfabric finds no card of the provider"),
+        ("fi_getinfo: provider efa output empty list", "libfabric finds no card of the provider"),
+        ("RuntimeError: CUDA error: mapping of buffer object failed", "direct copies between GPUs cannot be set up"),
+        ("RuntimeError: [3] store->get('1') got error: Socket Timeout", "rank 0 does not answer"),
+        ("[0] MPI startup(): libfabric provider: sockets", "provider sockets"),
+    ],
+)
+def test_a_line_that_names_the_cause_is_read(first, line, words):
+    assert words in texts_of(first(f"some text\n{line}\n"))[0]
+
+
+def test_results_after_a_query_of_the_cards_that_failed_are_slow(first):
+    error = (
+        "[1.2] [n1:1:0] ib_verbs.h:84 UCX  ERROR ibv_exp_query_device(mlx5_0) returned 38: No space left on device\n"
+    )
+    table = "# OSU MPI Bandwidth Test v5.3.2\n# Size      Bandwidth (MB/s)\n1 0.61\n2 0.89\n4 1.82\n8 3.7\n"
+    found = first(error + table)
+    assert [one.cause for one in found.findings] == ["mpi_warning"]
+    assert "another libibverbs" in found.findings[0].text
+
+
+def test_the_range_of_a_late_protocol_begins_with_its_line(first):
+    times = [3.53] * 4 + [3.85, 5.02, 6.71, 10.34, 28.88, 53.57, 102.97, 5.07, 5.89, 6.26, 8.45, 11.01, 14.24, 19.98]
+    rows = "".join(f"{2**power:<24}{time}\n" for power, time in enumerate(times))
+    found = first("# OSU MPI Latency Test v5.8\n# Size          Latency (us)\n" + rows)
+    assert "messages of 256 B to 1 KiB would be faster" in texts_of(found)[0]
+
+
+def test_the_title_of_old_versions_of_rocm_bandwidth_test_is_read(tmp_path):
+    path = tmp_path / "copies.txt"
+    path.write_text(
+        "RocmBandwidthTest Version: 2.0.1\n\n"
+        "Device: 0,  AMD EPYC\nDevice: 1,  Vega 20,  03:0.0\nDevice: 2,  Vega 20,  06:0.0\n\n"
+        "Device Access\n\nD/D       0         1         2\n\n0         1         1         1\n\n"
+        "1         1         1         0\n\n2         1         0         1\n\n"
+        "Unidirectional copy peak bandwidth GB/s\n\nD/D       0           1           2\n\n"
+        "0         N/A         12.1        12.1\n\n1         12.9        400.1       N/A\n\n"
+        "2         12.9        N/A         400.1\n"
+    )
+    found = fc.diagnose([str(path)])
+    assert [one.cause for one in found.findings][:1] == ["no_peer_access"]
