@@ -104,6 +104,8 @@ class Quantity(StrEnum):
     NCCL_PROBLEM = "problem that NCCL states"
     #: Text: error of Open MPI, UCX, libfabric or perftest; its subject is the host.
     MPI_PROBLEM = "problem that MPI states"
+    #: True: a command or the text states that all processes are on one host.
+    ONE_HOST = "run on one host"
     #: Text: a library sends its messages over TCP.
     TCP = "messages over TCP"
     #: True, at the line after which no process goes on.

@@ -251,7 +251,8 @@ def diagnose_facts(facts: Facts, options: MachineOptions) -> Diagnosis:
         machine = machine_from(facts, options)
     except InputError as error:
         is_only = facts.blocks_of(Content.TOPOLOGY) and not facts.blocks_of(*_WITHOUT_TOPOLOGY)
-        if is_only and not (answers.findings or isinstance(error, MissingLinksError)):
+        states_access = any(facts.of(Quantity.PEER_ACCESS))
+        if is_only and not (answers.findings or states_access or isinstance(error, MissingLinksError)):
             raise
         missing = _missing(facts, options, error)
         if isinstance(error, MissingLinksError):

@@ -26,6 +26,11 @@ _OVER_TCP = (
     "I_MPI_OFI_PROVIDER=mlx, MPICH with FI_PROVIDER=verbs or ucx, UCX with UCX_TLS=rc,self,sm and the card in "
     "UCX_NET_DEVICES"
 )
+_OVER_SHARED_MEMORY = (
+    "check that MPI uses shared memory within a host: Open MPI with '--mca pml ob1 --mca btl self,sm' (vader before "
+    "version 5), UCX with UCX_TLS=sm,self, Intel MPI with I_MPI_FABRICS=shm:ofi; a provider of libfabric without it "
+    "(efa before version 1.9) sends over the network card"
+)
 #: Time in s of a small message that TCP within a cluster rarely exceeds, and what delays it more.
 _SLOWEST_TCP_S = 200e-6
 _SLOWER_THAN_TCP = (
@@ -73,7 +78,7 @@ def compare_with_ports(facts: Facts, answers: Answers) -> None:
             remedy = _OVER_TCP if share < _OF_TCP else _REMEDY
             text += ", if the processes are on different hosts"
             answers.findings.append(Finding("below_port_rate", text, remedy, MINOR, origin=str(fact.place)))
-    late = [fact for fact in facts.of(Quantity.MESSAGE_TIME) if _is_late(fact)]
+    late = [fact for fact in facts.of(Quantity.MESSAGE_TIME) if _is_late(fact) and not _is_on_one_host(facts, fact)]
     if late and (gbit_s := _rate_of(facts, first := min(late, key=lambda fact: fact.value.size_bytes))):
         answers.findings.append(_late_messages(first, f"of {gbit_s:g} Gbit/s"))
 
@@ -123,9 +128,23 @@ def _is_late(fact: Fact) -> bool:
     )
 
 
+def _is_on_one_host(facts: Facts, message: Fact) -> bool:
+    """Return whether the file of a message states that all processes are on one host."""
+    return any(fact.place.path == message.place.path for fact in facts.of(Quantity.ONE_HOST))
+
+
 def messages_over_tcp(facts: Facts) -> Iterator[Finding]:
     """Yield that a library states to send over TCP, or that small messages are as late, without ports to compare."""
     has_ports = any(facts.of(Quantity.PORT_RATE))
+    within = (fact for fact in facts.of(Quantity.MESSAGE_TIME) if _is_late(fact) and _is_on_one_host(facts, fact))
+    if (local := next(within, None)) is not None:
+        text = (
+            f"messages of {local.value.path} of {size_text(local.value.size_bytes)} last "
+            f"{duration_text(local.value.time_s)} between processes of one host, where shared memory needs less than "
+            "1 us"
+        )
+        yield Finding("slow_within_host", text, _OVER_SHARED_MEMORY, MINOR, origin=str(local.place))
+        return
     late = next((fact for fact in facts.of(Quantity.MESSAGE_TIME) if _is_late(fact)), None)
     stated = next(facts.of(Quantity.TCP), None)
     small = [fact for fact in facts.of(Quantity.MESSAGE_TIME) if fact.value.size_bytes <= _SMALL]

@@ -39,6 +39,7 @@ POSSIBLE = (
     "below_port_rate",
     "below_interface_rate",
     "messages_over_tcp",
+    "slow_within_host",
     "slower_than_fewer_nodes",
     "possible_access_control",
 )

@@ -14,8 +14,10 @@ _PREFIX = re.compile(
     r"|\[[^\s\]]{1,80}@\d+,\d+\]<std(?:out|err|diag)>: ?"
     r"|\[\d+,\d+\]:| {0,5}\d{1,6}: |\[\d{4}-\d\d-\d\d[ T][\d:.,]+Z?\] ?"
     r"|\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d[\d.,]*Z? |(?!GPU\d|NIC\d)[A-Za-z][\w.-]{0,60} *\| "
-    r"|\([A-Za-z][\w.:-]{0,80} pid=\d+[^)]{0,80}\) | {0,8}> ?)"
+    r"|\([A-Za-z][\w.:-]{0,80} pid=\d+[^)]{0,80}\) | {0,8}> ?|\u2502 )"
 )
+#: Right border of a window of a terminal.
+_BORDER = re.compile(r"\s{4,}\u2502$")
 _MOST_PREFIXES = 4
 #: Numbers that the author of a page printed in bold type.
 _BOLD = re.compile(r"\*\*([\d.]{1,20})\*\*")
@@ -48,6 +50,8 @@ def clean_lines(text: str, keep: Callable[[str], bool] | None = None) -> Iterato
             if match is None:
                 break
             line = line[match.end() :]
+        if line.endswith("\u2502"):
+            line = _BORDER.sub("", line)
         yield number, (_BOLD.sub(r"\1", line) if "**" in line else line).rstrip()
 
 

@@ -14,8 +14,27 @@ from fabricast.sources.text import Reading, Text
 _NUMBER = r"[-+]?((\d{1,30}(\.\d{0,30})?|\.\d{1,30})([eE][-+]?\d{1,3})?|nan|inf)"
 #: Words at the end of rows whose data OSU checked.
 VALIDATED = ("Pass", "Fail")
+#: Commands and words that place all processes on one host, and words about several.
+_ONE_HOST = re.compile(
+    r"\bsrun\b[^\n|;]{0,120}?\s(?:(?-i:-N) ?1|--nodes[= ]1)(?![\d-])|(?:--host|-host|-H|-hosts)[ =]localhost\b(?!,)"
+    r"|\b(?:on|within|in) (?:one|the same|a) (?:single )?(?:node|host)\b|\bsingle[- ]node\b|\b(?:intra-?|in-)node\b",
+    re.IGNORECASE,
+)
+_SEVERAL_HOSTS = re.compile(
+    r"\binter-?node\b|\b(?:between|across|two|2|multiple|several) (?:the )?(?:two )?(?:nodes|hosts)\b"
+    r"|(?-i:-N) ?[2-9]\b|ppr:1:node",
+    re.IGNORECASE,
+)
 #: Words of prose that may follow a number in program output.
 _WORDS_BEHIND_NUMBERS = frozenset({"processes", "process", "bytes", "repetitions", "usecs", "additional", "pairs"})
+
+
+def one_host(text: Text, program: str) -> list[Fact]:
+    """Return that all processes are on one host, if a command or a sentence states it and none names several."""
+    if _SEVERAL_HOSTS.search(text.raw) is not None:
+        return []
+    stated = (number for number, line in text.lines() if _ONE_HOST.search(line) is not None)
+    return [text.fact(Quantity.ONE_HOST, True, number, program) for number in list(stated)[:1]]
 
 
 def message_reading(text: Text, program: str, times: Iterable[MessageTime | InputError]) -> Reading:

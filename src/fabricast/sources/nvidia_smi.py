@@ -15,6 +15,11 @@ from fabricast.sources.text import Format, Reading, Text
 
 _ADDRESS = r"([0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-7])"
 _QUERY = "==NVSMI LOG=="
+#: Parts of a query that users quote, without its beginning.
+_FRAGMENT = re.compile(
+    r"^[ \t]*(?:Fabric[ \t]*\r?\n[ \t]*State|BAR1 Memory Usage[ \t]*\r?\n[ \t]*Total)[ \t]*:", re.MULTILINE
+)
+_UNREADY = re.compile(r"\s*State\s*: In Progress")
 # Lengths are bounded, so that a long line takes linear time.
 _TABLE = re.compile(rf"^\|\s+(\d{{1,3}})\s+(\S.{{0,60}}?)\s{{1,60}}(?:On|Off|N/A)\s*\|\s*{_ADDRESS}\s")
 #: Last cell of the first row of a GPU.
@@ -77,7 +82,7 @@ _WIDTHS = (Quantity.LINK_WIDTH, Quantity.CURRENT_WIDTH)
 def _is_report(text: Text) -> bool:
     if _QUERY in text.raw or "| NVIDIA-SMI " in text.raw:
         return True
-    if "GPU models and configuration: GPU 0: " in text.raw:
+    if "GPU models and configuration: GPU 0: " in text.raw or _FRAGMENT.search(text.raw) is not None:
         return True
     if _LOST.search(text.raw) is not None or any(words in text.raw for words in _UNUSABLE):
         return True
@@ -88,6 +93,8 @@ def _read(text: Text) -> Iterator[Reading]:
     is_query = _QUERY in text.raw
     facts = list(_of_query(text) if is_query else _of_lines(text))
     facts += [*_lost(text), *_unusable(text), *_nvlink_errors(text), *_driver(text)]
+    if not is_query:
+        facts += [*_unready_fabric(text), *_small_windows(text)]
     if not facts:
         raise text.error("has no GPU, expected output of 'nvidia-smi -q', 'nvidia-smi' or 'nvidia-smi -L'")
     problems = list(_cut(text)) if is_query else []
@@ -255,25 +262,43 @@ def _capped(text: Text) -> Iterator[Fact]:
         yield text.fact(Quantity.NOTE, words, min(lines.values()), "nvidia-smi")
 
 
+def _unready_fabric(text: Text) -> Iterator[Fact]:
+    """Yield that NVLink is not ready, from a part of a query that names no GPU."""
+    section = ""
+    for number, line in text.lines():
+        if section == "Fabric" and _UNREADY.match(line) is not None:
+            yield _fact(text, Quantity.GPU_STATE, _state([section], "State", "In Progress", {}), number, "a GPU")
+            return
+        section = line.strip() if ":" not in line else section
+
+
 def _small_windows(text: Text) -> Iterator[Fact]:
     """Yield the note that the address space of GeForce cards (BAR1) is small, which modified drivers need.
 
     Other cards copy directly without a large one.
     """
-    section, lines = "", list[int]()
-    is_geforce = False
+    section, sizes = "", dict[int, list[int]]()
+    # A part of a query that names no model is quoted for this size.
+    is_part = _QUERY not in text.raw
+    is_geforce = is_part
     for number, line in text.lines(lambda line: "BAR1" in line or "Total" in line or "Product Name" in line):
         if "Product Name" in line:
             is_geforce = "GeForce" in line
         section = line.strip() if ":" not in line else section
         if section == "BAR1 Memory Usage" and (match := _TOTAL.match(line)) is not None:
-            lines += [number] if is_geforce and int(match[1]) <= _SMALL_WINDOW_MIB else []
+            if is_geforce:
+                sizes.setdefault(int(match[1]), []).append(number)
             section = ""
-    if lines:
-        count = f"{len(lines)} GPUs" if len(lines) > 1 else "a GPU"
+    small = [line for size, lines in sizes.items() if size <= _SMALL_WINDOW_MIB for line in lines]
+    if small:
+        count = f"{len(small)} GPUs" if len(small) > 1 else "a GPU"
         words = f"BAR1 of {count} has {_SMALL_WINDOW_MIB} MiB (Resizable BAR is off), too little for drivers that are "
         words += "modified for direct copies"
-        yield text.fact(Quantity.NOTE, words, lines[0], "nvidia-smi")
+        yield text.fact(Quantity.NOTE, words, min(small), "nvidia-smi")
+    elif is_part and sizes:
+        counts = (f"{size} MiB on {len(lines)} GPU{'s' if len(lines) > 1 else ''}" for size, lines in sizes.items())
+        words = f"BAR1 is {', '.join(counts)}{'; sizes differ' if len(sizes) > 1 else ''}"
+        yield text.fact(Quantity.NOTE, words, min(min(lines) for lines in sizes.values()), "nvidia-smi")
 
 
 @dataclass

@@ -128,3 +128,29 @@ def test_the_title_of_old_versions_of_rocm_bandwidth_test_is_read(tmp_path):
     )
     found = fc.diagnose([str(path)])
     assert [one.cause for one in found.findings][:1] == ["no_peer_access"]
+
+
+@pytest.mark.parametrize("command", ["mpirun -np 2 --host localhost:2 ./osu_latency", "srun -N 1 -n 2 ./osu_latency"])
+def test_slow_messages_within_a_host_are_no_question_of_network_cards(first, command):
+    table = "# OSU MPI Latency Test v5.6.1\n# Size          Latency (us)\n0 14.78\n1 15.76\n2 15.70\n4 15.05\n"
+    found = first(f"{command}\n{table}")
+    assert [one.cause for one in found.findings] == ["slow_within_host"]
+    assert "between processes of one host" in found.findings[0].text and "shared memory" in found.findings[0].remedy
+    assert [one.cause for one in first(f"{command} between two nodes\n{table}").findings] == ["messages_over_tcp"]
+
+
+def test_parts_of_a_query_without_its_beginning_are_read(first):
+    found = first("    Fabric\n        State        : In Progress\n        Status        : N/A\n")
+    assert texts_of(found) == ["a GPU: fabric state is In Progress: NVLink is not ready"]
+    window = "    BAR1 Memory Usage\n        Total        : {} MiB\n        Used         : 1 MiB\n"
+    assert "BAR1 of a GPU has 256 MiB" in stated(first(window.format(256)))
+    sizes = stated(first(window.format(32768) + window.format(8192) + window.format(32768)))
+    assert "BAR1 is 32768 MiB on 2 GPUs, 8192 MiB on 1 GPU; sizes differ" in sizes
+
+
+def test_a_tree_without_names_does_not_hide_the_access_of_gpus(first):
+    found = first(
+        "nvidia-smi topo -p2p r\n \tGPU0\tGPU1\t\n GPU0\tX\tGNS\t\n GPU1\tGNS\tX\t\n\nLegend:\n\n  X    = Self\n"
+        "# lspci -t\n-[0000:00]-+-00.0\n           \\-01.1-[01]----00.0\n"
+    )
+    assert any("GPU not supported" in str(one) for one in (*found.statements, *found.notes))
