@@ -36,6 +36,7 @@ from fabricast.diagnosis.messages import (
     odd_message_files,
     short_files,
     slow_message_files,
+    slow_protocols,
 )
 from fabricast.diagnosis.mpi_problems import mpi_notes, mpi_problems
 from fabricast.diagnosis.ports import (
@@ -235,7 +236,7 @@ def diagnose_facts(facts: Facts, options: MachineOptions) -> Diagnosis:
     of_fabric, damaged_fabrics = fabric_findings(facts)
     answers.findings += mpi_problems(facts)
     answers.findings += [*slow_message_files(facts), *odd_message_files(facts), *longer_than_larger(facts)]
-    answers.findings += [*late_rendezvous(facts), *of_fabric]
+    answers.findings += [*late_rendezvous(facts), *slow_protocols(facts), *of_fabric]
     answers.within += [*agreement(facts), *alike_operations(facts)]
     answers.notes += [*equal_topologies(facts), *short_files(facts), *incomparable_tables(facts)]
     answers.notes += falling_rates(facts)

@@ -42,7 +42,7 @@ _FASTEST_GENERATION = 6
 #: Remedy of direct copies that are slower than those through host memory.
 CHECK_ACCESS = (
     "test with NCCL_P2P_DISABLE=1, then boot with iommu=pt or without IOMMU, and disable ACS of switches and "
-    "root ports ('sudo lspci -vvv | grep ACSCtl')"
+    "root ports ('sudo lspci -vvv | grep ACSCtl'); modified drivers need Resizable BAR ('nvidia-smi -q', BAR1)"
 )
 _CHECK_LINK = "compare LnkSta with LnkCap in 'sudo lspci -vv' while the GPUs copy; add 'nvidia-smi topo -m'"
 

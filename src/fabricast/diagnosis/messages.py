@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import islice
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,6 +45,12 @@ _CHECK_FILE = (
     "socket of the card, power saving"
 )
 _CHECK_TABLE = "compare what differs between the runs: versions, settings, hosts, and whether buffers are in GPU memory"
+#: Ratio of the rates before and after a change of protocol, and largest size in bytes before it.
+_DROP, _LARGEST_OF_CHANGE = 1.5, 2.0**18
+_OTHER_PROTOCOL = (
+    "raise the threshold of the protocol of larger messages (UCX_RNDV_THRESH, I_MPI_EAGER_THRESHOLD), or choose "
+    "another (UCX_RNDV_SCHEME; UCX_PROTO_INFO=y prints the choices); for GPU memory check GPUDirect RDMA and gdrcopy"
+)
 _CHECK_ALGORITHM = (
     "run these sizes again; if it stays, another algorithm serves them: compare those of this operation "
     "(I_MPI_ADJUST_*, MPICH's *_INTRA_ALGORITHM, coll_tuned_*_algorithm of Open MPI)"
@@ -310,6 +317,33 @@ def falling_rates(facts: Facts) -> Iterator[str]:
                     f"{size_text(sizes[-1])}: within a host that is usual where buffers exceed a cache, between hosts "
                     "packets are lost or memory is registered again"
                 )
+
+
+def slow_protocols(facts: Facts) -> Iterator[Finding]:
+    """Yield the first file of each test whose rate falls at a size below large ones, and stays lower at the next."""
+    for files in _tests(facts):
+        found = (finding for of_file in files.values() if (finding := _slow_protocol(of_file)) is not None)
+        yield from islice(found, 1)
+
+
+def _slow_protocol(of_file: Mapping[float, Fact]) -> Finding | None:
+    """Return the finding that the protocol of larger messages is much slower where it begins."""
+    sizes = sorted(of_file)
+    if of_file[sizes[0]].value.convention != "windowed":
+        return None
+    rates = [of_file[size].value.bytes_per_s for size in sizes]
+    for place in range(len(sizes) - 2):
+        if sizes[place] <= _LARGEST_OF_CHANGE and rates[place] > _DROP * max(rates[place + 1 : place + 3]):
+            break
+    else:
+        return None
+    fact = of_file[sizes[place + 1]]
+    high, low = (
+        f"{rate / 1e9:.3g} GB/s at {size_text(size)}"
+        for rate, size in zip(rates[place:], sizes[place : place + 2], strict=False)
+    )
+    text = f"the rate{each_way(fact)} of {_name_of(fact)} falls from {high} to {low}, where another protocol begins"
+    return Finding("slow_protocol", text, _OTHER_PROTOCOL, SYMPTOM, origin=str(fact.place))
 
 
 def longer_than_larger(facts: Facts) -> Iterator[Finding]:

@@ -154,3 +154,18 @@ def test_a_tree_without_names_does_not_hide_the_access_of_gpus(first):
         "# lspci -t\n-[0000:00]-+-00.0\n           \\-01.1-[01]----00.0\n"
     )
     assert any("GPU not supported" in str(one) for one in (*found.statements, *found.notes))
+
+
+def test_a_protocol_that_is_much_slower_where_it_begins_is_named(first):
+    rates = [93.0, 186.0, 372.0, 745.0, 1490.0, 2900.0, 6421.73, {0}, 1868.04, 2345.0, 2879.16, 9000.0]
+    table = "# OSU MPI Bandwidth Test v7.3\n# Size      Bandwidth (MB/s)\n"
+
+    def rows(slow):
+        return "".join(f"{2 ** (7 + n):<20}{slow if one == {0} else one}\n" for n, one in enumerate(rates))
+
+    found = first(table + rows(1484.76))
+    assert [one.cause for one in found.findings] == ["slow_protocol"]
+    assert "falls from 6.42 GB/s at 8 KiB to 1.48 GB/s at 16 KiB" in found.findings[0].text
+    # A single size that is slow may be noise.
+    rates[8:11] = [6500.0, 7000.0, 8000.0]
+    assert not first(table + rows(1484.76)).findings
