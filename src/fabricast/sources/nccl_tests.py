@@ -235,6 +235,10 @@ def _tables(text: Text) -> Iterator[NcclTestsTable | InputError | Fact]:
     yield from close()
 
 
+#: Row of a table to which its author added a first column.
+_CHANGED_ROW = re.compile(r"\s*\S{1,40}\s+\d{3,20}\s+\d{1,20}\s+[a-z]\w{2,12}\s+[a-z]\w{2,12}(?:\s+-?[\d.]{1,20}){3}")
+
+
 def _alone(text: Text, heading: _Heading) -> Fact:
     """Return the cause that processes did not find each other."""
     rank, hosts = next((rank, hosts) for rank, hosts in heading.processes.items() if len(hosts) > 1)
@@ -430,6 +434,11 @@ def _read(text: Text) -> Iterator[Reading]:
     if not tables and reading.problems:
         raise reading.problems[0]
     if not tables and not causes:
+        changed = next((number for number, line in text.lines() if _CHANGED_ROW.match(line) is not None), None)
+        if changed is not None:
+            raise text.error(
+                "has a column before the size, which nccl-tests does not print: remove that column", changed
+            )
         causes[""] = _stopped(text)
     reading.facts += causes.values()
     if tables == MOST_TABLES:

@@ -3,6 +3,7 @@
 import pytest
 
 import fabricast as fc
+from fabricast.core.errors import InputError
 
 INFO = "{0}:9:9 [0] NCCL INFO "
 
@@ -169,3 +170,10 @@ def test_a_protocol_that_is_much_slower_where_it_begins_is_named(first):
     # A single size that is slow may be noise.
     rates[8:11] = [6500.0, 7000.0, 8000.0]
     assert not first(table + rows(1484.76)).findings
+
+
+def test_a_table_with_a_further_column_is_no_hang(first):
+    head = "#  nodes        size         count      type   redop     time   algbw   busbw  error\n"
+    row = "   1   1073741824     268435456     float     sum   8142.6  131.87  230.77  2e-07\n"
+    with pytest.raises(InputError, match="2: has a column before the size"):
+        first(head + row)
