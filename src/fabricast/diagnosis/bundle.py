@@ -371,6 +371,13 @@ def _missing(facts: Facts, options: MachineOptions, error: InputError) -> str:
         down = next((note for note in facts.values(Quantity.NOTE) if "states NVLinks" in note), "")
         return down or _unread(facts) or CLEAN_STATES
     logs = facts.values(Quantity.NCCL_RUN)
+    begun = [log for log in logs if log.ranks or log.transports or log.network]
+    if begun and not any("initialised" in log.lines for log in begun):
+        return (
+            "the log of NCCL states no fault, and no end of its initialisation ('Init COMPLETE'): add the output up to "
+            "the error or hang; if it hangs there, test with NCCL_P2P_DISABLE=1 on one host, and between hosts name "
+            "the interface (NCCL_SOCKET_IFNAME)"
+        )
     if logs and any(log.nodes > 1 or log.network for log in logs):
         return "the log of NCCL states no fault, and has no measured times: add the table of nccl-tests"
     return str(error)

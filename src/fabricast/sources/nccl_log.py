@@ -69,7 +69,7 @@ _NETWORK = re.compile(r"Using network (\S.*?)\s*$")
 #: Interface that other hosts cannot reach.
 _LOOPBACK = re.compile(r"^(?:NET : Using interface |NET/Socket : Using (?:\[\d+\])?)lo:127\.")
 _PROVIDER = re.compile(r"NET/OFI Selected [Pp]rovider is ([^\s,(]{1,60})")
-_GPUDIRECT = re.compile(r"GPU Direct RDMA (Disabled|Enabled) for HCA")
+_GPUDIRECT = re.compile(r"GPU Direct RDMA (Disabled|Enabled) for (?:HCA|GPU)")
 _NO_VERBS = ("Failed to open libibverbs", "NET/IB : No device found")
 _INTERFACE = re.compile(r"Bootstrap ?: Using (?:\[\d+\])?([\w.-]{1,40}:[^\s<]{1,80})")
 _CARDS = re.compile(r"NET/IB : Using ((?:\[\d+\]\S+\s*)+)")

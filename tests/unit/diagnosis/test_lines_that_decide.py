@@ -177,3 +177,21 @@ def test_a_table_with_a_further_column_is_no_hang(first):
     row = "   1   1073741824     268435456     float     sum   8142.6  131.87  230.77  2e-07\n"
     with pytest.raises(InputError, match="2: has a column before the size"):
         first(head + row)
+
+
+def test_a_log_that_ends_before_its_initialisation_asks_for_what_follows(first):
+    log = (
+        INFO.format("a")
+        + "Using network Socket\n"
+        + INFO.format("a")
+        + "Channel 00 : 1[21000] -> 0[1000] via P2P/IPC\n"
+    )
+    assert "add the output up to the error or hang" in str(first(log).verdict)
+    done = INFO.format("a") + "comm 0x7f rank 1 nranks 2 cudaDev 0 busId 89000 - Init COMPLETE\n"
+    assert "add the table of nccl-tests" in str(first(log + done).verdict)
+
+
+def test_the_distance_of_a_gpu_without_gpudirect_is_a_cause(first):
+    line = "NET/IB : GPU Direct RDMA Disabled for GPU 18000 / HCA 0 (distance 5 > 4)\n"
+    log = "".join(INFO.format(host) + "comm 0x7f rank 0 nranks 2 nNodes 2 busId 1000\n" for host in "ab")
+    assert [one.cause for one in first(log + INFO.format("a") + line).findings] == ["no_gpudirect"]
