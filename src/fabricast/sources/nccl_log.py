@@ -40,7 +40,7 @@ _HOST = re.compile(r"^([\w.-]+):\d+:\d+ \[\d+\] ")
 _STATEMENT = re.compile(
     r"NCCL version|set by environment|_HCA set to|(?:Channel|Ring) \d|Selected [Pp]rovider|Pattern \d|n[rR]anks \d"
     r"|Bootstrap ?: Using|coll channels|Bytes ->|Could not find|P2P is disabled|Using network|NET/IB : |libibverbs"
-    r"|NET/Socket : Using|NET : Using interface|Init COMPLETE|NVLS multicast support is not"
+    r"|NET/Socket : Using|NET : Using interface|GPU Direct RDMA|Init COMPLETE|NVLS multicast support is not"
 )
 #: Variables of the command that a log begins with: "mpirun -x NCCL_ALGO=Ring", "export NCCL_ALGO=Ring".
 _COMMAND = re.compile(r"(?:^|[\s\"'`*])(NCCL_(?!DEBUG)[A-Z0-9_]{2,60})=[\"']?([^\s\"';$`*]{1,100})")
