@@ -10,7 +10,7 @@ from fabricast.core.facts import Content, Fact, Quantity
 from fabricast.sources.text import Format, Reading, Text
 
 _PROGRAM = "lspci -vv | grep"
-_ACCESS = re.compile(r"^\s*ACSCtl:\s*SrcValid[+-].*?ReqRedir([+-])")
+_ACCESS = re.compile(r"(?:^|[\s(`\"])ACSCtl:\s*(?:0x[0-9a-f]{4}\s*[=:(]?\s*)?SrcValid[+-].*?ReqRedir([+-])")
 _LINK = re.compile(r"^\s*Lnk(Cap|Sta):.{0,40}?Speed ([\d.]{1,5})GT/s(?:[^,]{0,20}), Width x(\d{1,2})")
 #: Lines of a complete report, which the readers of lspci read.
 _COMPLETE = ("Bus: primary=", "Capabilities: ")
@@ -21,7 +21,7 @@ def _is_lines(text: Text) -> bool:
         return False
     if any(words in text.raw for words in _COMPLETE):
         return False
-    return any(_ACCESS.match(line) or _LINK.match(line) for _, line in text.lines())
+    return any(_ACCESS.search(line) or _LINK.match(line) for _, line in text.lines())
 
 
 def _read(text: Text) -> Iterator[Reading]:
@@ -43,7 +43,7 @@ def _without_capability(text: Text) -> Iterator[tuple[int, str]]:
 
 def _access(text: Text) -> Iterator[Fact]:
     """Yield whether ports redirect requests; ports without names may be root ports, where this changes nothing."""
-    states = [(number, match[1]) for number, line in text.lines() if (match := _ACCESS.match(line)) is not None]
+    states = [(number, match[1]) for number, line in text.lines() if (match := _ACCESS.search(line)) is not None]
     redirecting = [number for number, state in states if state == "+"]
     if redirecting:
         words = (

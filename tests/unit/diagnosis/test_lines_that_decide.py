@@ -195,3 +195,11 @@ def test_the_distance_of_a_gpu_without_gpudirect_is_a_cause(first):
     line = "NET/IB : GPU Direct RDMA Disabled for GPU 18000 / HCA 0 (distance 5 > 4)\n"
     log = "".join(INFO.format(host) + "comm 0x7f rank 0 nranks 2 nNodes 2 busId 1000\n" for host in "ab")
     assert [one.cause for one in first(log + INFO.format("a") + line).findings] == ["no_gpudirect"]
+
+
+@pytest.mark.parametrize(
+    "words",
+    ["Both ports report `ACSCtl: SrcValid+ ReqRedir+ CmpltRedir+`.", "on (ACSCtl: 0x001d = SrcValid+, ReqRedir+)"],
+)
+def test_access_control_within_a_sentence_is_read(first, words):
+    assert [one.cause for one in first(f"{words}\n").findings] == ["possible_access_control"]
