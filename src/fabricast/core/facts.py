@@ -106,6 +106,8 @@ class Quantity(StrEnum):
     MPI_PROBLEM = "problem that MPI states"
     #: True: a command or the text states that all processes are on one host.
     ONE_HOST = "run on one host"
+    #: Text: command of a run, above its output.
+    COMMAND = "command of a run"
     #: Text: a library sends its messages over TCP.
     TCP = "messages over TCP"
     #: True, at the line after which no process goes on.

@@ -10,10 +10,11 @@ from itertools import islice
 import numpy as np
 from numpy.typing import NDArray
 
-from fabricast.core.facts import Fact, Facts, Quantity
+from fabricast.core.facts import Fact, Facts, Place, Quantity
 from fabricast.core.findings import Finding
 from fabricast.core.number_text import duration_text, size_text
 from fabricast.core.short_text import listed
+from fabricast.diagnosis.commands import different_commands
 from fabricast.diagnosis.curves import longer_sizes
 from fabricast.diagnosis.weights import CONTRADICTION, MINOR, SYMPTOM
 from fabricast.maxrate.message_times import OPERATION
@@ -203,7 +204,7 @@ def slow_message_files(facts: Facts) -> Iterator[Finding]:
         of_rate = _ratios(rated, sizes[-1:])
         slow = [name for name in rated if has_rates and of_rate[name][-1] > _SLOW]
         if slow:
-            yield _finding(rated, slow, sizes[-1], "reach", SYMPTOM + 1)
+            yield _with_commands(facts, rated, _finding(rated, slow, sizes[-1], "reach", SYMPTOM + 1))
         # Latencies of short files are compared, too, if they share a size with the others.
         sizes = _common_sizes(files)
         if not sizes:
@@ -213,12 +214,26 @@ def slow_message_files(facts: Facts) -> Iterator[Finding]:
         if late:
             worst = max(late, key=lambda name: ratios[name].max())
             size = sizes[int(np.argmax(ratios[worst]))]
-            found = _finding(files, late, size, "last", SYMPTOM + 0.5)
+            before = _finding(files, late, size, "last", SYMPTOM + 0.5)
+            found = _with_commands(facts, files, before)
             times = [of_file[size].value.time_s for of_file in files.values()]
             # Hops delay single messages, and not the many in flight of a window.
             is_single = next(iter(files[worst].values())).value.convention != "windowed"
             is_distance = not slow and is_single and max(times) - min(times) < _SWITCHES_S and not _is_operation(files)
+            # What the commands do otherwise explains more than a distance.
+            is_distance = is_distance and found is before
             yield replace(found, remedy=f"{_DISTANCE}; {found.remedy}", rank=MINOR) if is_distance else found
+
+
+def _with_commands(facts: Facts, files: _Times, finding: Finding) -> Finding:
+    """Return a finding about two tables with the words in which their commands differ."""
+    words = different_commands(facts, _first_rows(files))
+    return replace(finding, text=f"{finding.text}{words}") if words else finding
+
+
+def _first_rows(files: _Times) -> list[Place]:
+    """Return the first row of each file or table."""
+    return [min((fact.place for fact in of_file.values()), key=lambda place: place.line) for of_file in files.values()]
 
 
 def agreement(facts: Facts) -> Iterator[str]:
@@ -243,6 +258,7 @@ def agreement(facts: Facts) -> Iterator[str]:
             yield (
                 f"{len(files)} {_kind(files)}s of {test} agree: {small}{_in_rate(files, list(files), sizes[-1])} at "
                 f"{size_text(sizes[-1])}{more}, within {100 * spread:.1f} %"
+                f"{different_commands(facts, _first_rows(files))}"
             )
 
 

@@ -14,6 +14,11 @@ from fabricast.sources.text import Reading, Text
 _NUMBER = r"[-+]?((\d{1,30}(\.\d{0,30})?|\.\d{1,30})([eE][-+]?\d{1,3})?|nan|inf)"
 #: Words at the end of rows whose data OSU checked.
 VALIDATED = ("Pass", "Fail")
+#: Commands of launchers, with the variables before them, and of tests by themselves.
+_COMMAND = re.compile(
+    r"(?:\b[A-Z][A-Z0-9_]{2,40}=\S{1,200}\s{1,4}){0,10}\b(?:mpirun|mpiexec|orterun|prterun|srun|jsrun|aprun)\b\S{0,20}\s.{0,600}\bosu_\w{2,30}.{0,100}"
+    r"|(?:^|[$#>]\s?|\./)osu_\w{2,30}(?:\s.{0,100})?$"
+)
 #: Commands and words that place all processes on one host, and words about several.
 _ONE_HOST = re.compile(
     r"\bsrun\b[^\n|;]{0,120}?\s(?:(?-i:-N) ?1|--nodes[= ]1)(?![\d-])|(?:--host|-host|-H|-hosts)[ =]localhost\b(?!,)"
@@ -35,6 +40,14 @@ def one_host(text: Text, program: str) -> list[Fact]:
         return []
     stated = (number for number, line in text.lines() if _ONE_HOST.search(line) is not None)
     return [text.fact(Quantity.ONE_HOST, True, number, program) for number in list(stated)[:1]]
+
+
+def commands(text: Text, program: str) -> list[Fact]:
+    """Return the commands that start a test of messages."""
+    lines = (
+        (number, match[0].strip()) for number, line in text.lines() if (match := _COMMAND.search(line)) is not None
+    )
+    return [text.fact(Quantity.COMMAND, words, number, program) for number, words in lines]
 
 
 def message_reading(text: Text, program: str, times: Iterable[MessageTime | InputError]) -> Reading:

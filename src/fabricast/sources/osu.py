@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from fabricast.core.errors import InputError
 from fabricast.core.facts import Content, Quantity
 from fabricast.maxrate.message_times import MessageTime
-from fabricast.sources.messages import count_of, message_reading, numbers_of, one_host, wrong_rows
+from fabricast.sources.messages import commands, count_of, message_reading, numbers_of, one_host, wrong_rows
 from fabricast.sources.text import Format, Reading, Text
 
 # Pages may leave out the blank.
@@ -65,7 +65,7 @@ def _read(text: Text) -> Iterator[Reading]:
             note = f"the test uses buffers in GPU memory: {line.strip('# ')}"
             reading.facts.append(text.fact(Quantity.NOTE, note, number, "OSU"))
             break
-    reading.facts += [*wrong_rows(text, "OSU"), *one_host(text, "OSU")]
+    reading.facts += [*wrong_rows(text, "OSU"), *one_host(text, "OSU"), *commands(text, "OSU")]
     yield reading
 
 

@@ -203,3 +203,16 @@ def test_the_distance_of_a_gpu_without_gpudirect_is_a_cause(first):
 )
 def test_access_control_within_a_sentence_is_read(first, words):
     assert [one.cause for one in first(f"{words}\n").findings] == ["possible_access_control"]
+
+
+def test_tables_of_two_commands_name_their_difference(first):
+    head = "# OSU MPI Latency Test v5.4.1\n# Size          Latency (us)\n"
+    near = "".join(f"{2**power:<24}{0.70 + power / 100:.2f}\n" for power in range(12))
+    far = "".join(f"{2**power:<24}{1.11 + power / 100:.2f}\n" for power in range(12))
+    command = "$ mpirun -np 2 --bind-to core --map-by {} osu_latency\n"
+    found = first(command.format("core") + head + near + command.format("numa") + head + far)
+    assert "; the commands differ: '--map-by core' and '--map-by numa'" in texts_of(found)[0]
+    assert "count the switches" not in found.findings[0].remedy
+    same = first(command.format("core") + head + near + command.format("numa") + head + near)
+    assert str(same.verdict).startswith("within") and "'--map-by numa'" in str(same.verdict)
+    assert "commands" not in str(first((command.format("core") + head + near) * 2).verdict)
