@@ -87,6 +87,11 @@ _OF_HOST = (
         "more memory for the job or container, or fewer processes on the host",
     ),
     (
+        re.compile(r"task \S{1,60} blocked for more than \d{1,6} seconds"),
+        "a process hangs in the kernel",
+        "the lines below this message name the driver (nvidia, nvidia_uvm, mlx5): reboot, then update it",
+    ),
+    (
         re.compile(r"soft lockup.{0,60}|hard LOCKUP.{0,60}"),
         "a processor hangs",
         "the lines below this message name what it does; update kernel and drivers",
@@ -97,7 +102,15 @@ _EVENT = re.compile(
     r"\{(\d{1,9})\}\[Hardware Error\]:\s+(?:event severity: (\w{1,20})|device_id: (" + _DEVICE[1:-1] + r"))"
 )
 #: Words of these errors, which other programs may print: a text needs lines of the kernel, too.
-_WORDS_OF_HOST = ("[Hardware Error]", "EDAC ", "Machine Check", "ut of memory: Killed", "soft lockup", "hard LOCKUP")
+_WORDS_OF_HOST = (
+    "[Hardware Error]",
+    "EDAC ",
+    "Machine Check",
+    "ut of memory: Killed",
+    "soft lockup",
+    "hard LOCKUP",
+    "blocked for more than",
+)
 #: Errors of network cards of NVIDIA that stop them.
 _CARD_HEALTH = re.compile(
     rf"mlx5_core {_DEVICE}.{{0,80}}?(device's health compromised.{{0,60}}|[Hh]ealth recovery.{{0,40}}fail.{{0,40}}"

@@ -216,3 +216,11 @@ def test_tables_of_two_commands_name_their_difference(first):
     same = first(command.format("core") + head + near + command.format("numa") + head + near)
     assert str(same.verdict).startswith("within") and "'--map-by numa'" in str(same.verdict)
     assert "commands" not in str(first((command.format("core") + head + near) * 2).verdict)
+
+
+def test_a_process_that_hangs_in_the_kernel_is_a_cause(first):
+    found = first(
+        "[  120.000001] INFO: task python3:4242 blocked for more than 120 seconds.\n"
+        "[  120.000002]  uvm_va_space_destroy+0x1/0x2 [nvidia_uvm]\n"
+    )
+    assert "a process hangs in the kernel" in texts_of(found)[0]
