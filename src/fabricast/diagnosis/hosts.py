@@ -39,13 +39,18 @@ class _Host(NamedTuple):
 
 
 def with_hosts_of_files(facts: Facts) -> Facts:
-    """Return facts; files of one program that name no host, at least three, are one host each, by the file's name."""
-    programs: dict[str, set[str]] = {}
+    """Return facts; files of one program that name no host, at least three, are one host each, by the file's name.
+
+    The models of their GPUs are the same.
+    """
+    alike: dict[tuple[str, frozenset[str]], set[str]] = {}
     for file in facts.files:
         if not any(block.host for block in file.blocks):
+            # Machines with other GPUs have other ports and numbers.
+            models = frozenset(str(fact.value) for block in file.blocks for fact in block.of(Quantity.GPU_MODEL))
             for program in {fact.program for block in file.blocks for fact in block.of(*_STATES)}:
-                programs.setdefault(program, set()).add(file.path)
-    several = {path for paths in programs.values() if len(paths) >= _FEWEST_FILES for path in paths}
+                alike.setdefault((program, models), set()).add(file.path)
+    several = {path for paths in alike.values() if len(paths) >= _FEWEST_FILES for path in paths}
     names = _short_names(sorted(several))
     return Facts(
         tuple(

@@ -376,3 +376,6 @@ def test_one_file_of_each_host_is_compared(tmp_path):
     assert any("28.39.2 on n4, 28.39.1 on 3 other hosts" in str(note) for note in found.notes)
     # Two files may be of one host, or of different machines.
     assert not fc.diagnose(paths[1:3]).findings
+    other = tmp_path / "n2" / "state.txt"
+    other.write_text(other.read_text().replace("H100", "L40S"))
+    assert "host_differs_gpus" not in {one.cause for one in fc.diagnose(paths).findings}
