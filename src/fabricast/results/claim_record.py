@@ -118,13 +118,13 @@ def headline(rows: Iterable[tuple[str, str]], study: str = "") -> str:
     of_study = f" of the {study} study" if study else ""
     others = _counts_text([row for row in rows if not is_tested(*row)])
     if not tested:
-        return f"no statement{of_study} has a test apart from its inputs: {others}"
+        return f"no statement{of_study} is tested with data other than its inputs: {others}"
     found = f"of {_counted(len(tested), 'tested statement')}{of_study}, {_counts_text(tested)}"
     return f"{found}; of the others, {others}" if others else found
 
 
 def is_tested(verdict: str, evidence: str) -> bool:
-    """Return whether a simulator or data apart from the inputs of a statement could confirm and refute it.
+    """Return whether a simulator, or data other than its inputs, could confirm and refute a statement.
 
     >>> is_tested("model_differs", "own_simulator"), is_tested("model_differs", "assumed_inputs")
     (True, False)
