@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from difflib import SequenceMatcher
 
 from fabricast.core.facts import Facts, Place, Quantity
+from fabricast.core.short_text import shortened
 
 _MOST_WORDS = 120
 _LONGEST = 80
@@ -21,8 +22,10 @@ def different_commands(facts: Facts, places: Sequence[Place]) -> str:
     places : sequence of Place
         First row of each table.
     """
+    if len(places) != 2:
+        return ""
     commands = [command for place in places if (command := _command_above(facts, place)) is not None]
-    if len(places) != 2 or len(commands) != 2 or commands[0] == commands[1]:
+    if len(commands) != 2 or commands[0] == commands[1]:
         return ""
     one, other = differences(*(command.split()[:_MOST_WORDS] for command in commands))
     return f"; the commands differ: {_quoted(one)} and {_quoted(other)}"
@@ -68,6 +71,4 @@ def _words_of_option(before: Sequence[str]) -> int:
 
 def _quoted(words: str) -> str:
     """Return words in quotation marks, shortened; or that there are none."""
-    if not words:
-        return "nothing"
-    return f"'{words[:_LONGEST]}{'...' if len(words) > _LONGEST else ''}'"
+    return f"'{shortened(words, _LONGEST)}'" if words else "nothing"

@@ -269,8 +269,7 @@ def odd_message_files(facts: Facts) -> Iterator[Finding]:
         if odd is None:
             continue
         name, size, verb = odd
-        found = _finding(files, [name], size, verb, MINOR)
-        yield replace(found, rank=MINOR)
+        yield _finding(files, [name], size, verb, MINOR)
 
 
 def _odd_file(files: _Times) -> tuple[str, float, str] | None:

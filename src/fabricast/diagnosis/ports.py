@@ -136,8 +136,8 @@ def _is_on_one_host(facts: Facts, message: Fact) -> bool:
 def messages_over_tcp(facts: Facts) -> Iterator[Finding]:
     """Yield that a library states to send over TCP, or that small messages are as late, without ports to compare."""
     has_ports = any(facts.of(Quantity.PORT_RATE))
-    within = (fact for fact in facts.of(Quantity.MESSAGE_TIME) if _is_late(fact) and _is_on_one_host(facts, fact))
-    if (local := next(within, None)) is not None:
+    late_messages = [fact for fact in facts.of(Quantity.MESSAGE_TIME) if _is_late(fact)]
+    if (local := next((fact for fact in late_messages if _is_on_one_host(facts, fact)), None)) is not None:
         text = (
             f"messages of {local.value.path} of {size_text(local.value.size_bytes)} last "
             f"{duration_text(local.value.time_s)} between processes of one host, where shared memory needs less than "
@@ -145,7 +145,7 @@ def messages_over_tcp(facts: Facts) -> Iterator[Finding]:
         )
         yield Finding("slow_within_host", text, _OVER_SHARED_MEMORY, MINOR, origin=str(local.place))
         return
-    late = next((fact for fact in facts.of(Quantity.MESSAGE_TIME) if _is_late(fact)), None)
+    late = next(iter(late_messages), None)
     stated = next(facts.of(Quantity.TCP), None)
     small = [fact for fact in facts.of(Quantity.MESSAGE_TIME) if fact.value.size_bytes <= _SMALL]
     is_refuted = late is None and any(fact.value.convention == "one_way" for fact in small)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 from fabricast.core.facts import Fact, Facts, Quantity
 from fabricast.core.findings import Finding
@@ -25,10 +26,8 @@ _LARGE = 2.0**24
 def slow_runs(facts: Facts) -> Iterator[Finding]:
     """Yield the host that all slow pairs of hosts have in common, and runs that another run of the same hosts beats."""
     groups: dict[tuple[object, ...], list[Fact]] = {}
-    for fact in facts.of(Quantity.COLLECTIVE):
-        table: NcclTestsTable = fact.value
-        if table.operation is not None and table.rows and table.host_names:
-            groups.setdefault((table.operation, table.ranks, table.gpus[:1]), []).append(fact)
+    for fact in _with_hosts(facts):
+        groups.setdefault((fact.value.operation, fact.value.ranks, fact.value.gpus[:1]), []).append(fact)
     for runs in groups.values():
         yield from _of_pairs([fact for fact in runs if fact.value.hosts == 2])
         by_hosts: dict[frozenset[str], list[Fact]] = {}
@@ -47,6 +46,14 @@ def slow_runs(facts: Facts) -> Iterator[Finding]:
             by_gpu.setdefault((table.gpus[:1], (table.ranks or 0) // table.hosts), []).append(_fastest(runs))
     for runs in by_gpu.values():
         yield from _of_fewer_nodes(runs)
+
+
+def _with_hosts(facts: Facts) -> Iterator[Fact]:
+    """Yield the tables of known operations with rows and names of hosts."""
+    for fact in facts.of(Quantity.COLLECTIVE):
+        table: NcclTestsTable = fact.value
+        if table.operation is not None and table.rows and table.host_names:
+            yield fact
 
 
 def _rates(runs: Sequence[Fact]) -> tuple[int, list[float]] | None:
@@ -95,41 +102,50 @@ def _of_pairs(runs: Sequence[Fact]) -> Iterator[Finding]:
 
 def _of_same_hosts(runs: Sequence[Fact]) -> Iterator[Finding]:
     """Yield runs that are much slower than the fastest run of the same hosts."""
-    found = _rates(runs) if len(runs) > 1 else None
-    if found is None:
-        return
-    size, rates = found
-    best = max(range(len(runs)), key=lambda number: rates[number])
-    for number, fact in enumerate(runs):
-        if rates[number] < _SLOW * rates[best] and fact.place.path != runs[best].place.path:
+    for fact, rate, best in _below_best(runs):
+        if rate < _SLOW * best.rate:
             text = (
-                f"{fact.value.operation} of {size_text(size)} reaches {rates[number] / 1e9:.3g} GB/s of bus bandwidth, "
-                f"{rates[best] / 1e9:.3g} GB/s in {runs[best].place.path} on the same hosts"
+                f"{fact.value.operation} of {size_text(best.size)} reaches {rate / 1e9:.3g} GB/s of bus bandwidth, "
+                f"{best.rate / 1e9:.3g} GB/s in {best.path} on the same hosts"
             )
             remedy = "compare settings, versions and transports of both runs (NCCL_DEBUG=INFO), and what changed since"
             yield Finding("slower_than_other_run", text, remedy, SYMPTOM + 0.1, origin=str(fact.place))
 
 
+class _Best(NamedTuple):
+    """Fastest run at the largest common size: its file, the size in bytes, and its bus bandwidth in bytes/s."""
+
+    path: str
+    size: int
+    rate: float
+
+
+def _below_best(runs: Sequence[Fact]) -> Iterator[tuple[Fact, float, _Best]]:
+    """Yield the runs of other files than the fastest run, with their bus bandwidth in bytes/s."""
+    found = _rates(runs) if len(runs) > 1 else None
+    if found is None:
+        return
+    size, rates = found
+    fastest = max(range(len(runs)), key=lambda number: rates[number])
+    best = _Best(runs[fastest].place.path, size, rates[fastest])
+    for fact, rate in zip(runs, rates, strict=True):
+        if fact.place.path != best.path:
+            yield fact, rate, best
+
+
 def slightly_slower_runs(facts: Facts) -> Iterator[str]:
     """Yield runs that are some percent slower than the fastest run of the same hosts."""
     groups: dict[tuple[object, ...], list[Fact]] = {}
-    for fact in facts.of(Quantity.COLLECTIVE):
+    for fact in _with_hosts(facts):
         table: NcclTestsTable = fact.value
-        if table.operation is not None and table.rows and table.host_names:
-            groups.setdefault((table.operation, table.ranks, frozenset(table.host_names)), []).append(fact)
+        groups.setdefault((table.operation, table.ranks, frozenset(table.host_names)), []).append(fact)
     for runs in groups.values():
-        found = _rates(runs) if len(runs) > 1 else None
-        if found is None:
-            continue
-        size, rates = found
-        best = max(range(len(runs)), key=lambda number: rates[number])
-        for number, fact in enumerate(runs):
-            if _SLOW <= rates[number] / rates[best] < _NOTED and fact.place.path != runs[best].place.path:
-                less = 100 * (1 - rates[number] / rates[best])
+        for fact, rate, best in _below_best(runs):
+            if _SLOW <= rate / best.rate < _NOTED:
                 yield (
-                    f"{fact.value.operation} of {size_text(size)} in {fact.place.path} has "
-                    f"{rates[number] / 1e9:.3g} GB/s of bus bandwidth, {less:.0f} % less than on the same hosts in "
-                    f"{runs[best].place.path}"
+                    f"{fact.value.operation} of {size_text(best.size)} in {fact.place.path} has "
+                    f"{rate / 1e9:.3g} GB/s of bus bandwidth, {100 * (1 - rate / best.rate):.0f} % less than on the "
+                    f"same hosts in {best.path}"
                 )
 
 

@@ -348,11 +348,12 @@ def card_states(facts: Facts) -> Iterator[Finding]:
     alike: dict[tuple[str, str, str, str], list[Fact]] = {}
     for fact in (*facts.of(Quantity.CARD_STATE), *slow_ports(facts)):
         if "Disabled" not in fact.value or fact.subject not in disabled:
-            verb = fact.value.partition(" ")[0]
-            name = "" if verb in _OF_SEVERAL else fact.subject[0]
+            # Other states have no words for several cards.
+            name = "" if fact.value.partition(" ")[0] in _OF_SEVERAL else fact.subject[0]
             alike.setdefault((fact.place.path, fact.host, fact.value, name), []).append(fact)
     for same in alike.values():
         fact, names = same[0], list(dict.fromkeys(fact.subject[0] for fact in same))
+        cards = listed(names, _MOST_HOSTS)
         is_down = fact.value.startswith("is ")
         remedy = next((text for word, text in _AFTER_CARDS.items() if word in fact.value), _AFTER_CABLES)
         if is_down and remedy == _AFTER_CABLES:
@@ -361,17 +362,17 @@ def card_states(facts: Facts) -> Iterator[Finding]:
         state = fact.value if len(names) == 1 else f"{_OF_SEVERAL[verb]} {rest}"
         yield Finding(
             "network_port",
-            f"{_start(fact)}{listed(names, _MOST_HOSTS)} {state}",
+            f"{_start(fact)}{cards} {state}",
             remedy,
             ACCESS if is_down else LINK,
             origin=str(fact.place),
             host=fact.host,
-            device=listed(names, _MOST_HOSTS),
+            device=cards,
         )
 
 
 def _disabled_everywhere(facts: Facts) -> set[tuple[str, ...]]:
-    """Return the ports that are disabled on all of several hosts, each of which has another active port."""
+    """Return the ports that all of several hosts disable, if each host has another active port."""
     hosts = {fact.host for fact in facts.of(Quantity.PORT)}
     active = {fact.host for fact in facts.of(Quantity.PORT_RATE)}
     of_port: dict[tuple[str, ...], set[str]] = {}

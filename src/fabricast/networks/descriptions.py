@@ -180,9 +180,10 @@ def _of_discovery(path: Path, text: str) -> SwitchNetwork:
         if cable.is_within_switch:
             continue
         for end_of in (one, other):
-            (switches if end_of.kind == "S" else described).setdefault(
-                end_of.guid, end_of.name or (end_of.guid if end_of.kind == "S" else "")
-            )
+            if end_of.kind == "S":
+                switches.setdefault(end_of.guid, end_of.name or end_of.guid)
+            else:
+                described.setdefault(end_of.guid, end_of.name)
         if ends not in cables and (one.kind, other.kind) != ("H", "H"):
             first, second = (one.guid, other.guid) if one.kind == "S" else (other.guid, one.guid)
             cables[ends] = (first, second, "S" if one.kind == other.kind else "H", cable.bytes_per_s)

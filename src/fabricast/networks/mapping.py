@@ -69,10 +69,10 @@ def search_hosts(
     fixed_s = start.host_s if has_equal_ports(network, hosts) else 0.0
     if start.time_s <= fixed_s or _is_the_same_in_any_order(pairs, nodes, hosts.size):
         return HostSearch(hosts[listed], start.time_s, start.time_s, 0, 0)
-    slot_of = min((listed, *_neighbours_together(network, pairs, nodes, hosts)), key=lambda one: loads_of(one).time_s)
+    others = [(loads_of(one), one) for one in _neighbours_together(network, pairs, nodes, hosts)]
+    now, slot_of = min([(start, listed), *others], key=lambda one: one[0].time_s)
     node_in = np.full(hosts.size, -1, dtype=np.int64)
     node_in[slot_of] = listed
-    now = loads_of(slot_of)
     load, best_s, best = now.bytes, now.time_s, slot_of.copy()
     links = network.neighbour.size
     even_s = float(load[:links].sum() / network.capacity[:links].sum())

@@ -51,7 +51,7 @@ def _are_of_hosts(lines: Sequence[str]) -> bool:
 
 
 def _are_of_tasks(lines: Sequence[str]) -> bool:
-    """Return whether all lines name one of several tasks, each of which has several lines."""
+    """Return whether all lines name one of several tasks, and each task has several lines."""
     matches = [_OF_TASK.match(line) for line in lines if line.strip()]
     counts = Counter(match[1] for match in matches if match is not None)
     return None not in matches and len(counts) > 1 and min(counts.values()) >= _FEWEST

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from itertools import islice
 
 from fabricast.core.errors import InputError
 from fabricast.core.facts import Fact, Kind, Quantity
@@ -16,7 +17,8 @@ _NUMBER = r"[-+]?((\d{1,30}(\.\d{0,30})?|\.\d{1,30})([eE][-+]?\d{1,3})?|nan|inf)
 VALIDATED = ("Pass", "Fail")
 #: Commands of launchers, with the variables before them, and of tests by themselves.
 _COMMAND = re.compile(
-    r"(?:\b[A-Z][A-Z0-9_]{2,40}=\S{1,200}\s{1,4}){0,10}\b(?:mpirun|mpiexec|orterun|prterun|srun|jsrun|aprun)\b\S{0,20}\s.{0,600}\bosu_\w{2,30}.{0,100}"
+    r"(?:\b[A-Z][A-Z0-9_]{2,40}=\S{1,200}\s{1,4}){0,10}"
+    r"\b(?:mpirun|mpiexec|orterun|prterun|srun|jsrun|aprun)\b\S{0,20}\s.{0,600}\bosu_\w{2,30}.{0,100}"
     r"|(?:^|[$#>]\s?|\./)osu_\w{2,30}(?:\s.{0,100})?$"
 )
 #: Commands and words that place all processes on one host, and words about several.
@@ -39,7 +41,7 @@ def one_host(text: Text, program: str) -> list[Fact]:
     if _SEVERAL_HOSTS.search(text.raw) is not None:
         return []
     stated = (number for number, line in text.lines() if _ONE_HOST.search(line) is not None)
-    return [text.fact(Quantity.ONE_HOST, True, number, program) for number in list(stated)[:1]]
+    return [text.fact(Quantity.ONE_HOST, True, number, program) for number in islice(stated, 1)]
 
 
 def commands(text: Text, program: str) -> list[Fact]:

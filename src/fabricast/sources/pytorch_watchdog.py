@@ -56,7 +56,7 @@ def stopped_ranks(text: Text, ranks: int | None) -> Iterator[Fact]:
 
 
 def _printing(text: Text) -> set[int]:
-    """Return the ranks of which the text has a line."""
+    """Return the ranks that print a line of the text."""
     lines = text.lines(lambda line: "[rank" in line or " nranks " in line)
     return {int(found[1] or found[2]) for _, line in lines if (found := _PRINTS.search(line)) is not None}
 
