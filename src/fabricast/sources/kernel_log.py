@@ -127,8 +127,9 @@ _AMD = re.compile(
 )
 #: Windows of devices into memory for which the kernel finds no addresses, and those that it then places.
 _NO_SPACE = re.compile(
-    rf"\b(?:nvidia|amdgpu|nouveau|pci) {_DEVICE}: BAR (\d)(?:: (?:no space for|failed to assign))? "
-    r"\[mem size (0x[0-9a-f]{1,16})[^\]]*\](?:: can't assign; no space|: failed to assign)?"
+    rf"\b(?:nvidia|amdgpu|nouveau|pci) {_DEVICE}: BAR (\d)(?:"
+    r": (?:no space for|failed to assign) \[mem size (0x[0-9a-f]{1,16})"
+    r"| \[mem size (0x[0-9a-f]{1,16})[^\]]*\]: (?:can't assign; no space|failed to assign))"
 )
 _PLACED = re.compile(rf"{_DEVICE}: BAR (\d)(?:: assigned)? \[mem 0x[0-9a-f]+-0x[0-9a-f]+[^\]]*\](?:: assigned)?")
 _MIB = 1 << 20
@@ -373,7 +374,7 @@ def _unplaced_memory(text: Text, lines_read: list[tuple[int, str]], gpus: set[st
         if (match := _PLACED.search(line)) is not None:
             found.pop((match[1], match[2]), None)
         elif (match := _NO_SPACE.search(line)) is not None and match[1] in gpus:
-            found[match[1], match[2]] = int(match[3], 16), number
+            found[match[1], match[2]] = int(match[3] or match[4], 16), number
     for (device, bar), (size, number) in found.items():
         if size >= _MIB:
             state = f"BAR {bar} of {size_text(size)} cannot be assigned: no space for the addresses of its memory"
