@@ -24,7 +24,8 @@ _COMMAND = re.compile(
 #: Commands and words that place all processes on one host, and words about several.
 _ONE_HOST = re.compile(
     r"\bsrun\b[^\n|;]{0,120}?\s(?:(?-i:-N) ?1|--nodes[= ]1)(?![\d-])|(?:--host|-host|-H|-hosts)[ =]localhost\b(?!,)"
-    r"|\b(?:on|within|in) (?:one|the same|a) (?:single )?(?:node|host)\b|\bsingle[- ]node\b|\b(?:intra-?|in-)node\b",
+    r"|\b(?:on|within|in) (?:one|the same|a single) (?:single )?(?:node|host)\b"
+    r"|\bsingle[- ]node\b|\b(?:intra-?|in-)node\b",
     re.IGNORECASE,
 )
 _SEVERAL_HOSTS = re.compile(

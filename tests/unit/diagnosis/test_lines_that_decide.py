@@ -140,6 +140,9 @@ def test_slow_messages_within_a_host_are_no_question_of_network_cards(first, com
     assert [one.cause for one in found.findings] == ["slow_within_host"]
     assert "between processes of one host" in found.findings[0].text and "shared memory" in found.findings[0].remedy
     assert [one.cause for one in first(f"{command} between two nodes\n{table}").findings] == ["messages_over_tcp"]
+    # Words about any host do not place both processes on it.
+    prose = "Rank 0 runs on a node, rank 1 elsewhere."
+    assert [one.cause for one in first(f"{prose}\n{table}").findings] == ["messages_over_tcp"]
 
 
 def test_parts_of_a_query_without_its_beginning_are_read(first):
