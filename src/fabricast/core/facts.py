@@ -77,6 +77,8 @@ class Quantity(StrEnum):
     GID = "address of a RoCE port"
     #: Bytes: largest packet (MTU) of an interface that is up; the subject is its name and its hardware address.
     PACKET_SIZE = "packet size of an interface"
+    #: True or False: whether the module is loaded by which network cards reach the memory of GPUs.
+    PEER_MODULE = "module for access to the memory of GPUs"
     #: Text: what a program states about its own run, or a single line about a machine. The subject is its kind, and
     #: the remedy if this package has none.
     CAUSE = "stated cause"

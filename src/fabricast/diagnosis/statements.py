@@ -34,9 +34,13 @@ _AFTER_CABLES = "check cable, transceiver and port of the switch ('ibstat', 'mlx
 #: Advice for network cards by words of their state; that for cables otherwise.
 _AFTER_CARDS = {
     **dict.fromkeys(
-        ("rx_discards", "tx_discards", "PortXmitDiscards"),
+        ("rx_discards", "tx_discards", "PortXmitDiscards", "port_xmit_discards"),
         "read the counters again after an hour: errors of CRC and symbols are of cable or module, discards are of "
         "congestion (slow hosts behind this port; on Ethernet, flow control by PFC and ECN)",
+    ),
+    "lost packets": (
+        "on RoCE, PFC or ECN must be set alike on cards and switches, and the MTU; on InfiniBand, cables ('mlxlink'); "
+        "adaptive routing changes the order without a loss; read the counters before and after a run"
     ),
     "counted errors": (
         "read the counters again after an hour ('perfquery -R' clears those of InfiniBand): if they grow, replace "
@@ -484,7 +488,7 @@ def log_findings(facts: Facts) -> Iterator[Finding]:
     for fact in _whole_runs(facts):
         is_of_tables = bool(tables) and all(table.hosts == 1 for table in tables)
         is_one_host = (_is_of_one_host(fact.value) or is_of_tables) and not any(table.hosts > 1 for table in tables)
-        yield from _of_run(fact, has_tables=bool(tables), is_one_host=is_one_host)
+        yield from _of_run(fact, facts, is_one_host=is_one_host)
         if fact.value.nodes > 1 and "loopback" in fact.value.lines and "initialised" not in fact.value.lines:
             yield _loopback(fact, is_unreached=any("onnect" in one for one in facts.values(Quantity.NCCL_PROBLEM)))
 
@@ -667,7 +671,7 @@ def _usual(name: str, values: Counter[str]) -> str:
     return (good or values).most_common(1)[0][0]
 
 
-def _between_nodes(log: NcclLog, place: Callable[..., str], *, is_one_host: bool) -> Iterator[Finding]:
+def _between_nodes(log: NcclLog, place: Callable[..., str], gpudirect: str, *, is_one_host: bool) -> Iterator[Finding]:
     """Yield networks between nodes that are slower than InfiniBand or RoCE with GPUDirect."""
     network = [via for via in log.transports.values() if via.startswith("NET")]
     # Without the number of nodes, a hop over the network shows that there are several.
@@ -677,7 +681,7 @@ def _between_nodes(log: NcclLog, place: Callable[..., str], *, is_one_host: bool
         yield Finding(
             "no_gpudirect",
             "NCCL states that GPUDirect RDMA is disabled for its cards: between nodes, data pass through host memory",
-            _gpudirect_remedy(log),
+            gpudirect,
             ACCESS,
             origin=place("no GDR"),
         )
@@ -730,15 +734,15 @@ def _between_nodes(log: NcclLog, place: Callable[..., str], *, is_one_host: bool
         yield Finding(
             "no_gpudirect",
             f"no hop between nodes uses GPUDirect RDMA (via {over_cards[0]}): data pass through host memory",
-            _gpudirect_remedy(log),
+            gpudirect,
             ACCESS,
             origin=place("NET"),
         )
     else:
-        yield from _partly_without_gpudirect(log, place)
+        yield from _partly_without_gpudirect(log, place, gpudirect)
 
 
-def _partly_without_gpudirect(log: NcclLog, place: Callable[..., str]) -> Iterator[Finding]:
+def _partly_without_gpudirect(log: NcclLog, place: Callable[..., str], gpudirect: str) -> Iterator[Finding]:
     """Yield the cards of few hops between nodes that do not use GPUDirect RDMA, unlike most others."""
     hops = {hop: via for hop, via in log.transports.items() if via.startswith("NET/IB/")}
     without = {hop: via for hop, via in hops.items() if "GDR" not in via}
@@ -752,7 +756,7 @@ def _partly_without_gpudirect(log: NcclLog, place: Callable[..., str]) -> Iterat
         "some_without_gpudirect",
         f"{who} without GPUDirect RDMA over {listed(cards, _MOST_SETTINGS)}, {len(hops) - len(without)} other hops "
         "between nodes use it: their data pass through host memory",
-        _gpudirect_remedy(log),
+        gpudirect,
         ACCESS,
         origin=place("NET") if line is None else f"{place('NET').rpartition(':')[0]}:{line}",
     )
@@ -770,17 +774,18 @@ def _sockets_remedy(log: NcclLog) -> str:
     )
 
 
-def _gpudirect_remedy(log: NcclLog) -> str:
-    """Return what permits GPUDirect RDMA: first without a setting that excludes it."""
+def _gpudirect_remedy(log: NcclLog, *, is_loaded: bool) -> str:
+    """Return what permits GPUDirect RDMA: first without a setting that excludes it, then its module unless loaded."""
     level = log.environment.get("NCCL_NET_GDR_LEVEL", "").upper()
     if level and level not in ("SYS", "5", "PHB", "4"):
         return f"unset NCCL_NET_GDR_LEVEL, which is {level} and excludes more distant cards"
     # NVIDIA/nccl#1676: the module has another name since drivers of 2022.
-    of_module = "load nvidia-peermem (or use DMA-BUF)"
+    of_module = "" if is_loaded else "load nvidia-peermem (or use DMA-BUF); "
     if log.version is not None and log.version < _FINDS_PEERMEM:
-        of_module += f"; if it is loaded, update NCCL: versions before {'.'.join(map(str, _FINDS_PEERMEM))} may miss it"
+        update = f"update NCCL: versions before {'.'.join(map(str, _FINDS_PEERMEM))} may miss it"
+        of_module += f"nvidia-peermem is loaded: {update}; " if is_loaded else f"if it is loaded, {update}; "
     more = "" if level in ("SYS", "5") else "; NCCL_NET_GDR_LEVEL=SYS permits it for distant cards"
-    return f"{of_module}; check ACS between GPU and card{more}"
+    return f"{of_module}check ACS between GPU and card{more}"
 
 
 def _selected_cards(log: NcclLog, place: Callable[..., str]) -> Iterator[Finding]:
@@ -865,8 +870,11 @@ def _shared_cards(log: NcclLog) -> tuple[str, list[int], int | None] | None:
     return f"IB/{most[1]}", sorted(users[most]), min(lines, default=None)
 
 
-def _of_run(fact: Fact, *, has_tables: bool, is_one_host: bool) -> Iterator[Finding]:
+def _of_run(fact: Fact, facts: Facts, *, is_one_host: bool) -> Iterator[Finding]:
     log: NcclLog = fact.value
+    has_tables = bool(facts.values(Quantity.COLLECTIVE))
+    modules = facts.values(Quantity.PEER_MODULE)
+    gpudirect = _gpudirect_remedy(log, is_loaded=bool(modules) and all(modules))
 
     def place(*words: str) -> str:
         line = next((log.lines[word] for word in words if word in log.lines), fact.place.line)
@@ -891,7 +899,7 @@ def _of_run(fact: Fact, *, has_tables: bool, is_one_host: bool) -> Iterator[Find
             FIRST - 2,
             origin=place(*(name.partition("=")[0] for name in disabled), "NET"),
         )
-    yield from _between_nodes(log, place, is_one_host=is_one_host)
+    yield from _between_nodes(log, place, gpudirect, is_one_host=is_one_host)
     if log.disabled_pairs:
         _, one, other = min(log.disabled_pairs)
         count = len(log.disabled_pairs)

@@ -146,6 +146,15 @@ _HAS_IOMMU = re.compile(
 _IOMMU_NOTE = (
     "the IOMMU translates the addresses of devices, which slows direct copies on some boards: iommu=pt avoids it"
 )
+#: Options with which the kernel was started, and what they mean for copies between GPUs.
+_COMMAND_LINE = re.compile(r"(?:Command line: |^)(BOOT_IMAGE=.*)")
+_OPTIONS = (
+    (r"(?:intel_|amd_)?iommu=off", "the IOMMU is off"),
+    (r"iommu=pt|iommu=passthrough|iommu\.passthrough=1", "the IOMMU leaves the addresses of devices as they are"),
+    (r"(?:intel_|amd_)iommu=on", _IOMMU_NOTE),
+    (r"pcie_acs_override=\S{1,80}", "it divides the groups of the IOMMU, and switches no access control (ACS) off"),
+    (r"pci=(?:\S{1,80},)?noaer\S{0,80}", "errors of PCIe are not reported"),
+)
 #: Devices that cannot register memory, by the driver of EFA or of mlx5.
 _REGISTRATION = re.compile(
     r"infiniband (\w{1,20}): (?:\w{1,40}:\d{1,6}:\(pid \d{1,9}\): )?"
@@ -163,6 +172,7 @@ _POWER = re.compile(rf"mlx5_core {_DEVICE}.{{0,40}}Detected insufficient power o
 #: Lines of all kernel logs.
 _KERNEL = re.compile(r"^(?:\[\s*\d+\.\d{6}\]|\w{3}\s+\d+ [\d:]{8} \S+ kernel:) ")
 _WORDS = (
+    "BOOT_IMAGE=",
     *_WORDS_OF_HOST,
     "PCIe Bus Error",
     "AER: Uncorrect",
@@ -325,7 +335,7 @@ def _facts_of(text: Text, lines_read: list[tuple[int, str]]) -> list[Fact]:
         *_ports(text, lines_read),
     ]
     facts += [*_of_cards(text, lines_read), *_of_host(text, lines_read)]
-    facts += [*_unplaced_memory(text, lines_read, gpus), *_page_faults(text, lines_read)]
+    facts += [*_unplaced_memory(text, lines_read, gpus), *_page_faults(text, lines_read), *_options(text, lines_read)]
     for device, count in corrected.items():
         if 0 < count < _MANY:
             note = f"{device}: {count} corrected PCIe errors, fewer than {_MANY}, which is no fault by itself"
@@ -392,6 +402,22 @@ def _page_faults(text: Text, lines_read: list[tuple[int, str]]) -> Iterator[Fact
         process = next((f" of the process {found[1]}" for found in below if found is not None), "")
         note = f"{match[1]}: page fault{process}, an error of a program or of its driver (amdgpu)"
         yield text.fact(Quantity.NOTE, note, number, "dmesg")
+
+
+def _options(text: Text, lines_read: list[tuple[int, str]]) -> Iterator[Fact]:
+    """Yield the options of the kernel that concern copies between GPUs; the first about the IOMMU decides."""
+    for number, line in lines_read:
+        if (match := _COMMAND_LINE.search(line)) is None:
+            continue
+        found = [
+            (one[0].strip(), words)
+            for option, words in _OPTIONS
+            if (one := re.search(rf"\s(?:{option})(?=\s|$)", match[1]))
+        ]
+        about = [one for one in found if "iommu" in one[0]][:1] + [one for one in found if "iommu" not in one[0]]
+        for option, words in about:
+            yield text.fact(Quantity.NOTE, f"the kernel was started with {option}: {words}", number, "dmesg")
+        return
 
 
 def _of_cards(text: Text, lines_read: list[tuple[int, str]]) -> Iterator[Fact]:
@@ -531,7 +557,7 @@ FORMAT = Format(
     _is_log,
     _read,
     "dmesg.txt",
-    versions="also 'journalctl -k': PCIe errors (AER), errors of GPUs, NVLinks and NVSwitches (Xid, SXid), of network "
-    "cards, memory and processors",
+    versions="also 'journalctl -k' and `/proc/cmdline`: PCIe errors (AER), errors of GPUs, NVLinks and NVSwitches "
+    "(Xid, SXid), of network cards, memory and processors",
     is_per_host=True,
 )

@@ -1,4 +1,4 @@
-"""Reader of ``mlxlink``, ``perfquery`` and ``ibqueryerrors``: rates of a port, and counters of its errors."""
+"""Reader of ``mlxlink``, ``perfquery``, ``ibqueryerrors`` and the kernel's counters: rates and errors of a port."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from fabricast.core.facts import Content, Fact, Quantity
 from fabricast.core.short_text import listed
 from fabricast.sources.text import Format, Reading, Text
 
-_PROGRAM = "mlxlink"
+_PROGRAM, _KERNEL = "mlxlink", "the counters of the kernel"
 _FIELD = re.compile(r"^\s{0,8}([A-Z][\w /-]{2,50}?)\s*:\s+(\S.{0,200}?)\s*$")
 #: Names of the speeds of InfiniBand, the slowest first.
 _SPEEDS = ("SDR", "DDR", "QDR", "FDR10", "FDR", "EDR", "HDR", "NDR", "XDR")
@@ -24,6 +24,22 @@ _MOST_COUNTS = {
     "LocalLinkIntegrityErrors": 1,
     "ExcessiveBufferOverrunErrors": 1,
     "PortXmitDiscards": 1000,
+    "symbol_error": 1000,
+    "link_error_recovery": 10,
+    "link_downed": 3,
+    "port_rcv_errors": 1000,
+    "port_xmit_discards": 1000,
+    "local_link_integrity_errors": 1,
+    "excessive_buffer_overrun_errors": 1,
+}
+#: Counters of packets that were lost, with the count from which they are no accident.
+_LOSSES = {
+    "packet_seq_err": 1000,
+    "out_of_sequence": 1000,
+    "implied_nak_seq_err": 1000,
+    "local_ack_timeout_err": 100,
+    "roce_adp_retrans": 1000,
+    "roce_slow_restart": 1000,
 }
 #: Count that no counter reaches, for those that are no errors.
 _NEVER = 1 << 80
@@ -31,10 +47,17 @@ _NEVER = 1 << 80
 _NODE = re.compile(r'^Errors for (?:0x[0-9a-f]{1,16} )?"([^"]{1,80})"')
 _NODE_PORT = re.compile(r"^\s*GUID 0x[0-9a-f]{1,16} port (\d{1,4}|ALL): (\[.*)")
 _NODE_COUNTER = re.compile(r"\[(\w{4,40}) == (\d{1,20})\]")
+_SINCE = "since its counters were cleared"
 _SUMMARY = re.compile(r"^## Summary: (\d{1,9}) nodes checked, (\d{1,9}) bad nodes\b")
 _PRINT_ALL = "diagnose the whole output of ibqueryerrors"
-#: Counter of the time in which a port waited for room at the next one, and the count from which it is named.
-_WAITS, _MANY_WAITS = "PortXmitWait", 1_000_000
+#: Counters of the kernel: a line for each ("grep . /sys/class/infiniband/..."), or all of a port ("rdma statistic").
+_SYSFS = re.compile(r"/infiniband/([\w.-]{1,40})/ports/(\d{1,3})/(?:hw_)?counters/(\w{4,40}):(\d{1,20})\s*$")
+_RDMA_STATISTIC = re.compile(r"^link ([\w.-]{1,40})/(\d{1,3}) ((?:\w{4,40} \d{1,20} ?){4,})")
+_NAME_AND_COUNT = re.compile(r"(\w{4,40}) (\d{1,20})")
+#: Counters of the time in which a port waited for room at the next one, and the count from which it is named.
+_WAITS, _MANY_WAITS = ("PortXmitWait", "port_xmit_wait"), 1_000_000
+#: Counters of congestion in a RoCE network, and the count from which they are named.
+_MARKED, _MANY_MARKED = ("np_ecn_marked_roce_packets", "np_cnp_sent", "rp_cnp_handled"), 1000
 _PORT = re.compile(r"# Port (?:extended )?counters: Lid (\d{1,6}) port (\d{1,3})")
 
 
@@ -43,7 +66,7 @@ def _is_mlxlink(text: Text) -> bool:
 
 
 def _read(text: Text) -> Iterator[Reading]:
-    facts = [*_of_link(text), *_of_counters(text), *_of_nodes(text)]
+    facts = [*_of_link(text), *_of_counters(text), *_of_nodes(text), *_of_kernel(text)]
     faults = [fact for fact in facts if fact.quantity is Quantity.CARD_STATE]
     programs = [name for name, is_there in _PROGRAMS.items() if is_there(text)]
     if not faults:
@@ -111,19 +134,61 @@ def _of_nodes(text: Text) -> Iterator[Fact]:
             yield from _counted(text, "ibqueryerrors", f"{node} port {match[1]}", counts, number)
 
 
-def _counted(text: Text, program: str, port: str, counts: dict[str, int], line: int) -> Iterator[Fact]:
-    """Yield the state of a port with high counters of errors, and the note about one that waits."""
-    high = [f"{name} {count:,}" for name, count in counts.items() if count >= _MOST_COUNTS.get(name, _NEVER)]
-    if high:
-        state = f"has counted errors since its counters were cleared: {listed(high, len(_MOST_COUNTS))}"
-        yield text.fact(Quantity.CARD_STATE, state, line, program, subject=(port,))
-    low = [f"{name} {count}" for name, count in counts.items() if 0 < count < _MOST_COUNTS.get(name, 0)]
+def _of_kernel(text: Text) -> Iterator[Fact]:
+    """Yield ports whose counters of the kernel are high; of two prints, as before and after a run, the difference."""
+    first: dict[tuple[str, str], dict[str, int]] = {}
+    last: dict[tuple[str, str], dict[str, int]] = {}
+    lines: dict[tuple[str, str], int] = {}
+    for number, port, name, count in _kernel_counts(text):
+        lines.setdefault(port, number)
+        first.setdefault(port, {}).setdefault(name, count)
+        last.setdefault(port, {})[name] = count
+    for port, counts in last.items():
+        is_repeated = counts != first[port]
+        new = {name: _growth(first[port][name], count) for name, count in counts.items()} if is_repeated else counts
+        since = "between the prints" if is_repeated else _SINCE
+        yield from _counted(text, _KERNEL, f"{port[0]} port {port[1]}", new, lines[port], since=since)
+
+
+def _growth(before: int, after: int) -> int:
+    """Return the growth of a counter, which begins again if it is cleared."""
+    return after - before if after >= before else after
+
+
+def _kernel_counts(text: Text) -> Iterator[tuple[int, tuple[str, str], str, int]]:
+    """Yield line, port, name and value of each counter of the kernel."""
+    for number, line in text.lines(lambda line: "counters/" in line or "link " in line):
+        if (match := _SYSFS.search(line)) is not None:
+            yield number, (match[1], match[2]), match[3], int(match[4])
+        elif (match := _RDMA_STATISTIC.match(line)) is not None:
+            for name, count in _NAME_AND_COUNT.findall(match[3]):
+                yield number, (match[1], match[2]), name, int(count)
+
+
+def _counted(
+    text: Text, program: str, port: str, counts: dict[str, int], line: int, *, since: str = _SINCE
+) -> Iterator[Fact]:
+    """Yield the state of a port with high counters of errors or losses, and notes about one that waits."""
+    for limits, what in (
+        (_MOST_COUNTS, "has counted errors"),
+        (_LOSSES, "lost packets, or got them in another order,"),
+    ):
+        high = [f"{name} {count:,}" for name, count in counts.items() if count >= limits.get(name, _NEVER)]
+        if high:
+            state = f"{what} {since}: {listed(high, len(limits))}"
+            yield text.fact(Quantity.CARD_STATE, state, line, program, subject=(port,))
+    most = _MOST_COUNTS | _LOSSES
+    low = [f"{name} {count}" for name, count in counts.items() if 0 < count < most.get(name, 0)]
     if low:
-        words = f"{port} has few errors, which are no fault by themselves: {listed(low, len(_MOST_COUNTS))}"
+        words = f"{port} has few errors, which are no fault by themselves: {listed(low, len(most))}"
         yield text.fact(Quantity.NOTE, words, line, program)
-    waits = counts.get(_WAITS, 0)
-    if waits >= _MANY_WAITS:
-        words = f"{port} waited to send ({_WAITS} {waits:,}): the next ports had no free buffers"
+    for name in _WAITS:
+        if counts.get(name, 0) >= _MANY_WAITS:
+            words = f"{port} waited to send ({name} {counts[name]:,}): the next ports had no free buffers"
+            yield text.fact(Quantity.NOTE, words, line, program)
+    marked = [f"{name} {counts[name]:,}" for name in _MARKED if counts.get(name, 0) >= _MANY_MARKED]
+    if marked:
+        words = f"{port} saw congestion of the network ({', '.join(marked)}), by which senders were slowed down"
         yield text.fact(Quantity.NOTE, words, line, program)
 
 
@@ -135,6 +200,7 @@ _PROGRAMS: dict[str, Callable[[Text], bool]] = {
         ("Errors for " in text.raw or " bad nodes " in text.raw)
         and any(_NODE.match(line) or _SUMMARY.match(line) for _, line in text.lines())
     ),
+    _KERNEL: lambda text: next(_kernel_counts(text), None) is not None,
 }
 
 
@@ -146,6 +212,8 @@ FORMAT = Format(
     lambda text: any(is_there(text) for is_there in _PROGRAMS.values()),
     _read,
     "mlxlink.txt",
-    versions="also `perfquery` and `ibqueryerrors`: ports slower than enabled, counters of errors that are high",
+    versions="also `perfquery`, `ibqueryerrors`, `rdma statistic` and `grep . "
+    "/sys/class/infiniband/*/ports/*/*counters/*`: ports slower than enabled, counters that are high; of two "
+    "prints, as before and after a run, their difference",
     is_per_host=True,
 )

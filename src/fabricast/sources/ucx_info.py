@@ -1,0 +1,78 @@
+"""Reader of ``ucx_info -d``: transports and devices by which UCX can send messages."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from fabricast.core.facts import Content, Quantity
+from fabricast.core.short_text import listed
+from fabricast.sources.text import Format, Reading, Text
+
+_PROGRAM = "ucx_info -d"
+_TRANSPORT = re.compile(r"^#\s+Transport: (\w{2,20})\s*$")
+_DEVICE = re.compile(r"^#\s+Device: (\S{1,60})\s*$")
+#: Transports of network cards, by the beginning of their names, and those of the memory of GPUs.
+_OF_CARDS = ("rc", "dc", "ud", "cm", "srd", "ugni", "gaudi")
+_OF_GPUS = ("cuda_copy", "rocm_copy", "ze_copy")
+_LOOPBACK = "lo"
+_MOST_LISTED = 8
+_REMEDY = (
+    "where the hosts have InfiniBand or RoCE cards: check 'ibstat' (Active), /dev/infiniband in the container, and "
+    "that UCX is built with verbs ('ucx_info -b', configure --with-verbs; in packages ucx-ib)"
+)
+
+
+def _transports(text: Text) -> tuple[dict[str, list[str]], dict[str, int]]:
+    """Return the devices of each transport, and its first line."""
+    devices: dict[str, list[str]] = {}
+    lines: dict[str, int] = {}
+    name = ""
+    for number, line in text.lines():
+        if (match := _TRANSPORT.match(line)) is not None:
+            name = match[1]
+            devices.setdefault(name, [])
+            lines.setdefault(name, number)
+        elif name and (match := _DEVICE.match(line)) is not None:
+            devices[name].append(match[1])
+            name = ""
+    return devices, lines
+
+
+def _read(text: Text) -> Iterator[Reading]:
+    devices, lines = _transports(text)
+    first = min(lines.values())
+    of_cards = {name: found for name, found in devices.items() if name.startswith(_OF_CARDS)}
+    interfaces = [one for one in devices.get("tcp", []) if one != _LOOPBACK]
+    # The output of grep has no transport within the process ("self"), which is always there.
+    is_whole = "self" in devices
+    facts = []
+    if of_cards:
+        cards = list(dict.fromkeys(one for found in of_cards.values() for one in found))
+        words = (
+            f"UCX sends between hosts by {', '.join(of_cards)}{f' over {listed(cards, _MOST_LISTED)}' if cards else ''}"
+        )
+        facts.append(text.fact(Quantity.NOTE, words, first, _PROGRAM))
+    elif is_whole and "tcp" in devices:
+        over = f" ({listed(interfaces, _MOST_LISTED)})" if interfaces else ""
+        words = f"UCX can send between hosts over TCP only{over}: it lists no transport of a network card (rc, dc, ud)"
+        facts.append(text.fact(Quantity.CAUSE, words, lines["tcp"], _PROGRAM, subject=("no_card_transport", _REMEDY)))
+    if is_whole and not any(name in devices for name in _OF_GPUS):
+        words = "this UCX has no transport for the memory of GPUs (cuda_copy or rocm_copy)"
+        facts.append(text.fact(Quantity.NOTE, words, first, _PROGRAM))
+    elif not facts:
+        facts.append(text.fact(Quantity.NOTE, f"UCX lists the transports {', '.join(devices)}", first, _PROGRAM))
+    yield Reading(facts)
+
+
+FORMAT = Format(
+    _PROGRAM,
+    Content.STATES,
+    "ucx_info -d > ucx.txt",
+    "#      Transport: rc_mlx5",
+    lambda text: "Transport: " in text.raw and any(_TRANSPORT.match(line) for _, line in text.lines()),
+    _read,
+    "ucx_info.txt",
+    versions="transports of UCX: whether it uses network cards or only TCP, and the memory of GPUs",
+    is_per_host=True,
+)
