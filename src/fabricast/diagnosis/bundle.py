@@ -43,6 +43,7 @@ from fabricast.diagnosis.ports import (
     compare_tcp_with_interfaces,
     compare_with_ports,
     messages_over_tcp,
+    slow_gpu_buffers,
     unequal_packets,
     unusable_addresses,
 )
@@ -242,6 +243,7 @@ def diagnose_facts(facts: Facts, options: MachineOptions) -> Diagnosis:
     answers.notes += falling_rates(facts)
     answers.notes += [*different_paths(facts), *messages_within_hosts(facts), *slightly_slower_runs(facts)]
     answers.findings += messages_over_tcp(facts)
+    answers.findings += slow_gpu_buffers(facts)
     compare_with_ports(facts, answers)
     compare_tcp_with_interfaces(facts, answers)
     answers.damaged += damaged_fabrics

@@ -16,6 +16,7 @@ _INTERFACE = (
 )
 _FIRST_ERROR = "the first other error in the output of all processes is the cause; UCX_LOG_LEVEL=info prints more"
 _MOST_QUOTED = 300
+_NO_SHARP = "in-network reduction (SHARP) is not available"
 #: Slurm ends a step without a reason after one of its tasks failed.
 _CANCELLED = KnownProblem(
     r"CANCELLED AT", "Slurm ended the job", "read the message of the task that ended first", is_consequence=True
@@ -248,7 +249,7 @@ _KNOWN = (
     ),
     KnownProblem(
         r"port is used by SM|Failed to lock \w+ tree|SHARP|collect_ports_data",
-        "in-network reduction (SHARP) is not available",
+        _NO_SHARP,
         "SHARP cannot use a port that runs the subnet manager: move the manager, or name other ports; check sharp_am "
         "and the number of jobs that it permits",
         is_failure=False,
@@ -344,9 +345,13 @@ def mpi_problems(facts: Facts) -> Iterator[Finding]:
     """Yield the errors of MPI, each meaning once; errors after which a run has results are notes."""
     aborted, results = _aborted(facts), _last_results(facts)
     found: dict[str, tuple[KnownProblem | None, Fact]] = {}
+    nccl_names_sharp = any("SHARP" in message for message in facts.values(Quantity.NCCL_PROBLEM))
     for fact in facts.of(Quantity.MPI_PROBLEM):
         if not _is_survived(fact, aborted, results):
             problem = first_match(_KNOWN, fact.value)
+            if nccl_names_sharp and problem is not None and problem.meaning == _NO_SHARP:
+                # The library of SHARP prints its lines for NCCL.
+                continue
             found.setdefault("" if problem is None else problem.meaning, (problem, fact))
     # Slurm ends the other tasks after the first that fails: that one is the cause.
     ordered = sorted(found.values(), key=lambda one: one[0] is _CANCELLED)

@@ -13,6 +13,7 @@ NO_VERBS = "NCCL finds no InfiniBand or RoCE card and uses TCP"
 
 _TOO_MANY_PEERS = "a process uses more GPUs with direct copies than CUDA permits (8 peers of a GPU)"
 _FEWER_PEERS = "one process for each GPU (mpirun or torchrun), or at most 9 GPUs in a process"
+_SHM_FULL = "shared memory (/dev/shm) is too small"
 _SHM = (
     "raise the size of /dev/shm: docker run --shm-size=1g or --ipc=host; in Kubernetes an emptyDir with medium Memory"
 )
@@ -26,7 +27,7 @@ _KNOWN = (
     KnownProblem(
         r"shm.*(?:No space left|error 28)|posix_fallocate failed.*No space|No space left on device.*shm"
         r"|shared memory segment.*No space|failed to extend /dev/shm",
-        "shared memory (/dev/shm) is too small",
+        _SHM_FULL,
         _SHM,
     ),
     KnownProblem(
@@ -51,7 +52,10 @@ _KNOWN = (
         "'sudo dmesg' names the GPU (Xid 74) and 'nvidia-smi nvlink -e' the link; reset the GPUs, or replace it",
     ),
     KnownProblem(
-        r"shared memory segment", "a segment of shared memory cannot be created", f"often it is too small: {_SHM}"
+        r"shared memory segment",
+        "a segment of shared memory cannot be created",
+        f"often it is too small: {_SHM}",
+        same_as=_SHM_FULL,
     ),
     KnownProblem(
         r"no socket interface found|no interface found|No interface (?:found|matching)|Bootstrap : no socket",
@@ -241,7 +245,8 @@ _KNOWN = (
     KnownProblem(
         r"(?<!NVLink )SHARP|CollNet",
         "in-network reduction (SHARP) is not available, and NCCL works without it",
-        "check the aggregation manager (sharp_am) and the switches; NCCL_COLLNET_ENABLE=0 leaves it out",
+        "check the aggregation manager (sharp_am), its number of jobs, and that no used port runs the subnet manager; "
+        "NCCL_COLLNET_ENABLE=0 leaves it out",
         is_failure=False,
     ),
     KnownProblem(

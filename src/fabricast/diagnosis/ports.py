@@ -37,6 +37,12 @@ _SLOWER_THAN_TCP = (
     "check that each process has a core to itself (binding, no other job), the network that the library uses, lost "
     "packets and the distance between the hosts"
 )
+#: Time in s from which small messages of GPU memory are late, and bytes/s of four lanes of PCIe Gen3.
+_LATE_IN_GPU_S, _FOUR_LANES = 15e-6, 3.94e9
+_FOR_GPU_BUFFERS = (
+    "'ucx_info -d' must list cuda_copy, cuda_ipc and gdr_copy (module gdrdrv); load nvidia-peermem; bind each process "
+    "to the processor of its GPU; compare the same test with buffers in host memory (H H)"
+)
 #: Program whose messages always pass through a network card.
 _OVER_CARDS = "perftest"
 _BYTES_PER_GBIT = 1.25e8
@@ -121,11 +127,10 @@ def slow_ports(facts: Facts) -> Iterator[Fact]:
 
 
 def _is_late(fact: Fact) -> bool:
-    """Return whether a small message of one pair lasts as long as over TCP."""
+    """Return whether a small message of one pair between buffers in host memory lasts as long as over TCP."""
     one = fact.value
-    return (
-        one.convention == "one_way" and one.processes in (None, 1) and one.size_bytes <= _SMALL and one.time_s > _TCP_S
-    )
+    is_small = one.convention == "one_way" and one.processes in (None, 1) and one.size_bytes <= _SMALL
+    return is_small and not one.in_gpu_memory and one.time_s > _TCP_S
 
 
 def _is_on_one_host(facts: Facts, message: Fact) -> bool:
@@ -158,6 +163,29 @@ def messages_over_tcp(facts: Facts) -> Iterator[Finding]:
         yield Finding("messages_over_tcp", f"{stated.value}{more}", _OVER_TCP, weight, origin=str(stated.place))
     elif late is not None and not has_ports:
         yield _late_messages(late, "with InfiniBand or RoCE")
+
+
+def slow_gpu_buffers(facts: Facts) -> Iterator[Finding]:
+    """Yield messages of GPU memory that are late, or slower than the narrowest link of a GPU."""
+    of_gpus = [fact for fact in facts.of(Quantity.MESSAGE_TIME) if fact.value.in_gpu_memory]
+    for fact in of_gpus:
+        one = fact.value
+        if one.convention == "one_way" and one.size_bytes <= _SMALL and one.time_s > _LATE_IN_GPU_S:
+            text = (
+                f"messages of {one.path} of {size_text(one.size_bytes)} last {duration_text(one.time_s)} with "
+                "buffers in GPU memory, where libraries with GDRCopy need 2 to 5 us"
+            )
+            yield Finding("slow_gpu_buffers", text, _FOR_GPU_BUFFERS, MINOR, origin=str(fact.place))
+            return
+    fast = [fact for fact in of_gpus if fact.value.convention == "windowed" and fact.value.size_bytes >= _LARGE]
+    best = max(fast, key=lambda fact: fact.value.bytes_per_s, default=None)
+    if best is not None and best.value.bytes_per_s < _FOUR_LANES:
+        text = (
+            f"messages of {best.value.path} reach {best.value.bytes_per_s / 1e9:.3g} GB/s{each_way(best)} at most with "
+            "buffers in GPU memory, less than four lanes of PCIe Gen3: they pass through host memory in small parts, "
+            "or the network is as slow"
+        )
+        yield Finding("slow_gpu_buffers", text, _FOR_GPU_BUFFERS, MINOR, origin=str(best.place))
 
 
 def _late_messages(fact: Fact, cards: str) -> Finding:

@@ -251,6 +251,11 @@ def nccl_problems(facts: Facts) -> Iterator[Finding]:
             # The user chose TCP, or nothing shows several hosts.
             continue
         found.setdefault("" if problem is None else problem.meaning, (problem, fact))
+    found = {
+        meaning: one
+        for meaning, one in found.items()
+        if one[0] is None or not one[0].same_as or one[0].same_as not in found
+    }
     found = {meaning: (_as_warning(one, fact, facts), fact) for meaning, (one, fact) in found.items()}
     failures = [one for one, _ in found.values() if one is not None and one.is_failure]
     for number, (problem, fact) in enumerate(found.values(), start=1):

@@ -40,6 +40,7 @@ POSSIBLE = (
     "below_interface_rate",
     "messages_over_tcp",
     "slow_within_host",
+    "slow_gpu_buffers",
     "slow_protocol",
     "slower_than_fewer_nodes",
     "possible_access_control",

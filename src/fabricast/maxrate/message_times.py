@@ -30,6 +30,8 @@ class MessageTime:
         Whether the printed rate is that of all pairs, so that an unknown number of pairs multiplies the time.
     device : str
         Network card that the output names; empty if it names none.
+    in_gpu_memory : bool
+        Whether the output states that a buffer is in the memory of a GPU.
     """
 
     line: int
@@ -40,6 +42,7 @@ class MessageTime:
     convention: str
     is_total: bool = False
     device: str = ""
+    in_gpu_memory: bool = False
 
     @property
     def bytes_per_s(self) -> float:

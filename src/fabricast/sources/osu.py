@@ -28,11 +28,13 @@ def is_between_processes(title: str) -> bool:
 
 def _times(lines: Sequence[str]) -> Iterator[MessageTime | InputError]:
     """Parse OSU output: one-way latency in us, bandwidth in MB/s over a window."""
-    title, columns = "", 0
+    title, columns, in_gpu_memory = "", 0, False
     pairs: int | None = None
     for number, line in enumerate(lines, start=1):
         if _TITLE.search(line):
             title, pairs, columns = line.lower() if is_between_processes(line) else "", None, 0
+            in_gpu_memory = False
+        in_gpu_memory |= _is_about_gpu_buffers(line)
         match = re.search(r"\[ *pairs: *(\d+)", line)
         if match:
             pairs = count_of(match[1], "pairs", number)
@@ -47,7 +49,9 @@ def _times(lines: Sequence[str]) -> Iterator[MessageTime | InputError]:
         columns = columns or len(values)
         k = pairs if "multi" in title else 1
         if "latency" in title:
-            yield MessageTime(number, "osu_latency", k, values[0], values[1] * 1e-6, "one_way")
+            yield MessageTime(
+                number, "osu_latency", k, values[0], values[1] * 1e-6, "one_way", in_gpu_memory=in_gpu_memory
+            )
         elif "bandwidth" in title:
             if values[1] <= 0:
                 raise InputError(f"bandwidth is {values[1]:g} MB/s, expected a positive number", line=number)
@@ -55,13 +59,19 @@ def _times(lines: Sequence[str]) -> Iterator[MessageTime | InputError]:
             kind = next((f"{one}_" for one in ("put", "get") if f"mpi_{one}" in title), "")
             path = f"osu_{kind}{'bidirectional' if both == 2 else 'bandwidth'}"
             time_s = both * (k or 1) * values[0] / (values[1] * 1e6)
-            yield MessageTime(number, path, k, values[0], time_s, "windowed", is_total=True)
+            yield MessageTime(
+                number, path, k, values[0], time_s, "windowed", is_total=True, in_gpu_memory=in_gpu_memory
+            )
+
+
+def _is_about_gpu_buffers(line: str) -> bool:
+    return "on DEVICE" in line and "Buffer" in line
 
 
 def _read(text: Text) -> Iterator[Reading]:
     reading = message_reading(text, "OSU", _times(text.clean_lines))
     for number, line in text.lines():
-        if "on DEVICE" in line and "Buffer" in line:
+        if _is_about_gpu_buffers(line):
             note = f"the test uses buffers in GPU memory: {line.strip('# ')}"
             reading.facts.append(text.fact(Quantity.NOTE, note, number, "OSU"))
             break

@@ -229,3 +229,47 @@ def test_a_process_that_hangs_in_the_kernel_is_a_cause(first):
         "[  120.000002]  uvm_va_space_destroy+0x1/0x2 [nvidia_uvm]\n"
     )
     assert "a process hangs in the kernel" in texts_of(found)[0]
+
+
+GPU_LATENCY = "# OSU MPI-CUDA Latency Test v7.3\n# Send Buffer on DEVICE (D) and Receive Buffer on DEVICE (D)\n"
+
+
+def test_messages_of_gpu_memory_are_not_judged_as_those_of_host_memory(first):
+    rows = "# Size          Latency (us)\n1 12.5\n1048576 300.0\n"
+    assert first("# OSU MPI Latency Test v7.3\n" + rows).findings[0].cause == "messages_over_tcp"
+    assert not first(GPU_LATENCY + rows).findings
+    late = first(GPU_LATENCY + rows.replace("12.5", "31.0")).findings[0]
+    assert late.cause == "slow_gpu_buffers"
+    assert "gdr_copy" in late.remedy
+
+
+def test_a_rate_of_gpu_memory_below_any_link_is_named(first):
+    table = "# OSU MPI-CUDA Bandwidth Test v7.3\n# Send Buffer on DEVICE (D) and Receive Buffer on HOST (H)\n"
+    rows = "# Size      Bandwidth (MB/s)\n65536 1500.0\n1048576 1600.0\n"
+    found = first(table + rows)
+    assert "reach 1.6 GB/s at most with buffers in GPU memory" in found.findings[0].text
+    assert not first(table + rows.replace("1600", "4600")).findings
+    assert not first(table.replace("DEVICE (D) and", "HOST (H) and").replace("-CUDA", "") + rows).findings
+
+
+def test_one_failure_of_sharp_is_one_cause(first):
+    found = first(
+        "[C25L19:0:9 unique id 7] ERROR Failed to lock SAT tree(ID:0x40 ret:0x4) in sharp_alloc_group.\n"
+        + INFO.format("C25L19").replace("INFO", "WARN")
+        + "SHARP group create: Streaming Tree lock failed (-18)\n"
+    )
+    assert [one.cause for one in found.findings] == ["nccl_warning"]
+    assert "sharp_am" in found.findings[0].remedy
+
+
+def test_shared_memory_that_is_full_is_named_once(first):
+    start = INFO.format("a").replace("INFO", "WARN")
+    found = first(
+        start
+        + "Error while creating shared memory segment /dev/shm/nccl-KWfVyt (size 5967872)\n"
+        + start
+        + "Error: failed to extend /dev/shm/nccl-fjwOOB to 5967876 bytes\n"
+        + start
+        + "a message of no known meaning\n"
+    )
+    assert [one.text.partition(" (a)")[0] for one in found.findings] == ["shared memory (/dev/shm) is too small"]
