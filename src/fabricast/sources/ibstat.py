@@ -23,7 +23,9 @@ _NAMES = {"state": "State", "phys state": "Physical state", "rate": "Rate", "lin
 #: Cards, ports and fields of ibv_devinfo, which prints the rate only with -v; copies may lack the indentation.
 _DEVINFO_CARD = re.compile(r"^\s*hca_id:\s+([\w.-]{1,40})")
 _DEVINFO_PORT = re.compile(r"^\s*port:\s+(\d{1,3})\s*$")
-_DEVINFO_FIELD = re.compile(r"^\s*(state|phys_state|link_layer|active_width|active_speed|sys_image_guid):\s+(\S{1,20})")
+_DEVINFO_FIELD = re.compile(
+    r"^\s*(state|phys_state|link_layer|active_width|active_speed|sys_image_guid|max_mtu|active_mtu):\s+(\S{1,20})"
+)
 #: Ports of 'rdma link'.
 _RDMA_LINK = re.compile(
     r"^(?:link |\d{1,3}/\d{1,3}: )([\w.-]{1,40})/(\d{1,3}):? (?:.{1,200} )?state (\w{1,20}) "
@@ -143,7 +145,21 @@ def _read(text: Text) -> Iterator[Reading]:
     rates += _firmware(text)
     problems = [text.error(f"{port.name} lacks its state: the file is cut", port.line) for port in cut]
     words = _words(ports) + (", of those before the cut" if cut else "")
-    yield Reading([text.fact(Quantity.NOTE, words, ports[0].line, "ibstat"), *_states(text, ports), *rates], problems)
+    notes = [text.fact(Quantity.NOTE, words, ports[0].line, "ibstat"), *_small_packets(text, ports)]
+    yield Reading([*notes, *_states(text, ports), *rates], problems)
+
+
+def _small_packets(text: Text, ports: list[_Port]) -> Iterator[Fact]:
+    """Yield active ports of RoCE whose packets are smaller than those that the card can send."""
+    for port in ports:
+        now, most = port.fields.get("active_mtu", ""), port.fields.get("max_mtu", "")
+        is_roce = port.is_active and port.fields.get("Link layer") == "Ethernet"
+        if is_roce and now.isdigit() and most.isdigit() and int(now) < int(most):
+            words = (
+                f"{port.name} sends RoCE packets of {now} bytes, and could send {most}: with the MTU of its interface "
+                "they grow (9000 on all hosts and switches)"
+            )
+            yield text.fact(Quantity.NOTE, words, port.line, "ibv_devinfo")
 
 
 def _states(text: Text, ports: list[_Port]) -> Iterator[Fact]:

@@ -90,3 +90,30 @@ def test_options_of_the_kernel_are_stated(first, start):
     assert "amd_iommu=on" not in found
     assert "switches no access control (ACS) off" in found
     assert "the IOMMU translates" in told(first(line.replace(" iommu=pt", "")))
+
+
+DEVINFO = """hca_id:\tmlx5_0
+\t\tport:\t1
+\t\t\tstate:\t\t\tPORT_ACTIVE (4)
+\t\t\tmax_mtu:\t\t4096 (5)
+\t\t\tactive_mtu:\t\t1024 (3)
+\t\t\tlink_layer:\t\tEthernet
+\t\t\tGID[  0]:\t\tfe80:0000:0000:0000:0e42:a1ff:fe57:1f5a, RoCE v1
+\t\t\tGID[  1]:\t\tfe80::e42:a1ff:fe57:1f5a, RoCE v2
+\t\t\tGID[  3]:\t\t::ffff:10.10.10.1, RoCE v2
+"""
+
+
+def test_addresses_and_packets_of_ibv_devinfo_are_read(first):
+    found = told(first(DEVINFO))
+    assert "RoCE v2 addresses that other hosts can reach: mlx5_0 port 1: 3" in found
+    assert "mlx5_0 port 1 sends RoCE packets of 1024 bytes, and could send 4096" in found
+    assert "RoCE packets" not in told(first(DEVINFO.replace("Ethernet", "InfiniBand").replace("1024 (3)", "2048 (4)")))
+
+
+def test_an_index_of_a_log_is_compared_with_ibv_devinfo(tmp_path):
+    log = LOG + "a:1:1 [0] NCCL INFO NCCL_IB_GID_INDEX set by environment to 1.\n"
+    (tmp_path / "log").write_text(log)
+    (tmp_path / "ports").write_text(DEVINFO)
+    found = fc.diagnose([tmp_path / "log", tmp_path / "ports"])
+    assert any("NCCL_IB_GID_INDEX=1" in one.text and "link-local" in one.text for one in found.findings)
