@@ -145,6 +145,33 @@ _CAUSES = {
             "IO_PAGE_FAULT and Xid in 'dmesg'; otherwise read the log of a rank that does not report"
         ),
     ),
+    "cured_by_setting NCCL_P2P_DISABLE": (
+        FIRST - 0.9,
+        (
+            "boot with iommu=pt or without IOMMU, disable ACS of switches and root ports ('sudo lspci -vvv | "
+            "grep ACSCtl'), update the driver; in a "
+            "virtual machine, the host decides; until then the setting costs only time"
+        ),
+    ),
+    "cured_by_setting NCCL_IB_DISABLE": (
+        FIRST - 0.9,
+        (
+            "test the cards without NCCL (ib_write_bw between the hosts); NCCL_IB_HCA and NCCL_IB_GID_INDEX name card "
+            "and address ('show_gids'), NCCL_NET_GDR_LEVEL=0 tests without GPUDirect RDMA"
+        ),
+    ),
+    "cured_by_setting NCCL_SHM_DISABLE": (
+        FIRST - 0.9,
+        "raise the size of /dev/shm (docker run --shm-size=1g or --ipc=host), and let all processes of a host share it",
+    ),
+    "cured_by_setting NCCL_NVLS_ENABLE": (
+        FIRST - 0.9,
+        "check the fabric manager and the IMEX service of all hosts, and the version of NCCL and driver",
+    ),
+    "cured_by_setting NCCL_CUMEM_ENABLE": (
+        FIRST - 0.9,
+        "update NCCL and the driver; without cuMem, NCCL allocates its memory as before, which costs little",
+    ),
     "locked_memory": (
         ACCESS,
         "ulimit -l unlimited: /etc/security/limits.conf (memlock), in containers --ulimit memlock=-1",

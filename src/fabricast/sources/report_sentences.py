@@ -1,0 +1,89 @@
+"""Reader of sentences in which an author states that a setting of NCCL ends a hang or an error."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from itertools import islice
+
+from fabricast.core.facts import Content, Quantity
+from fabricast.core.short_text import shortened
+from fabricast.sources.text import Format, Reading, Text
+
+_PROGRAM = "sentences of a report"
+#: Settings that switch a path of data off, and what is then not used; the first of a sentence decides.
+_SETTINGS = {
+    "NCCL_P2P_DISABLE": "direct copies between GPUs",
+    "NCCL_IB_DISABLE": "InfiniBand or RoCE cards",
+    "NCCL_SHM_DISABLE": "shared memory",
+    "NCCL_NVLS_ENABLE": "NVLink SHARP (NVLS)",
+    "NCCL_CUMEM_ENABLE": "memory that NCCL allocates by cuMem",
+}
+_SETTING = re.compile(rf"\b({'|'.join(_SETTINGS)})\b[`\"' ]{{0,3}}(?:=|to|set to)[`\"' ]{{0,3}}([01])\b")
+_CURED = re.compile(
+    r"\b(?:works?|worked|working|fix(?:e[sd])?|resolve[sd]?|solve[sd]?|help(?:s|ed)|work-?around|cure[sd]?|avoid(?:s|ed)?"
+    r"|runs? (?:fine|well|successfully)|succeed(?:s|ed)|successful(?:ly)?|pass(?:es|ed)|no longer hangs?|goes away"
+    r"|disappear(?:s|ed)|finish(?:es|ed)|completes?)\b",
+    re.IGNORECASE,
+)
+#: Words of a sentence that denies a cure, asks for one, or recommends a test.
+_NO_CURE = re.compile(
+    r"\?|\b(?:not|never|neither|nor|no (?:effect|luck|difference|change)|without (?:success|effect)|fail(?:s|ed)?|try"
+    r"|please|see if|whether|could|can you|should|would|may|might|sometimes|unless|even (?:with|when|if)|still)\b"
+    r"|n[’']t\b",
+    re.IGNORECASE,
+)
+#: Failures that a setting can end.
+_FAILS = re.compile(
+    r"\b(?:hang(?:s|ing)?|hung|stuck|deadlock\w{0,3}|freez\w{1,5}|froze|timed? ?out|timeouts?|crash\w{0,4}|errors?"
+    r"|wrong|corrupt\w{0,5}|garbage|NaN|infinite|issue|problem)\b",
+    re.IGNORECASE,
+)
+#: Ends of sentences: not the point of "2.18" or "e.g.".
+_ENDS = re.compile(r"(?<=[.!?;])\s+(?=[A-Z`\"'(*])")
+_MOST_QUOTED = 160
+
+
+def _cures(text: Text) -> Iterator[tuple[int, list[str], str]]:
+    """Yield line, settings and sentence of each statement that settings end a failure."""
+    if not any(name in text.raw for name in _SETTINGS):
+        return
+    for number, line in text.lines(lambda line: "NCCL_" in line):
+        for sentence in _ENDS.split(line):
+            # A line of a log is no sentence, and a command has no word of a cure.
+            if "NCCL INFO" in sentence or _CURED.search(sentence) is None or _NO_CURE.search(sentence) is not None:
+                continue
+            off = [match[1] for match in _SETTING.finditer(sentence) if match[2] == _value(match[1])]
+            if off:
+                yield number, list(dict.fromkeys(off)), sentence.strip()
+
+
+def _value(name: str) -> str:
+    """Return the value that switches a path of data off."""
+    return "1" if name.endswith("_DISABLE") else "0"
+
+
+def _is_report(text: Text) -> bool:
+    return next(_cures(text), None) is not None and _FAILS.search(text.raw) is not None
+
+
+def _read(text: Text) -> Iterator[Reading]:
+    for number, names, sentence in islice(_cures(text), 1):
+        settings = " ".join(f"{name}={_value(name)}" for name in names)
+        paths = " or ".join(_SETTINGS[name] for name in names)
+        quoted = shortened(sentence, _MOST_QUOTED)
+        words = f'the author states that {settings} ends the failure: it is one of {paths} ("{quoted}")'
+        cause = (f"cured_by_setting {names[0]}",)
+        yield Reading([text.fact(Quantity.CAUSE, words, number, _PROGRAM, subject=cause)], line=number)
+
+
+FORMAT = Format(
+    _PROGRAM,
+    Content.STATES,
+    "the text of a report, with its logs",
+    "It hangs. Setting NCCL_P2P_DISABLE=1 fixes the problem.",
+    _is_report,
+    _read,
+    "report.txt",
+    versions="a setting of NCCL that ends a hang or an error, as the author states",
+)
