@@ -58,6 +58,18 @@ _KNOWN = (
         same_as=_SHM_FULL,
     ),
     KnownProblem(
+        r"No interface found in the same subnet",
+        "a host has no interface in the network of the address that it should call",
+        "MASTER_ADDR or NCCL_COMM_ID with one address of rank 0 that all hosts reach, the same on all of them; in a "
+        "container --network=host",
+    ),
+    KnownProblem(
+        r"bind failed.{0,40}Cannot assign requested address",
+        "a process should listen at an address that its host does not have",
+        "MASTER_ADDR or NCCL_COMM_ID with an address of the host of rank 0; in a container --network=host",
+        is_consequence=True,
+    ),
+    KnownProblem(
         r"no socket interface found|no interface found|No interface (?:found|matching)|Bootstrap : no socket",
         "NCCL finds no network interface",
         _INTERFACE,
@@ -83,7 +95,14 @@ _KNOWN = (
     ),
     KnownProblem(r"is neither AF_INET", "a rank has no valid address of another one", _INTERFACE),
     KnownProblem(
-        r"wrong type \d+ != \d+|wrong magic|[Uu]nexpected magic",
+        r"wrong type \d+ != \d+",
+        "the two ends of a connection differ: hosts use different networks or versions of NCCL, or it came from "
+        "another job",
+        "compare 'Using network', the plugin and the version of NCCL of each host; NCCL_IB_DISABLE=1 on all hosts uses "
+        "TCP; one port for each job",
+    ),
+    KnownProblem(
+        r"wrong magic|[Uu]nexpected magic",
         "a connection came from another job, or two hosts have the same name",
         "set a name for each host (hostname) and a port for each job; NCCL_HOSTID distinguishes hosts with equal names",
     ),
@@ -155,7 +174,7 @@ _KNOWN = (
         "--disable-custom-all-reduce: it then uses NCCL; GeForce cards have no direct copies with NVIDIA's driver",
     ),
     KnownProblem(
-        r"CUDA IPC handle|[cC]udaIpc\w+(?!.*out of memory)|peer access is not supported"
+        r"CUDA IPC handle|(?:[cC]uda|[hH]ip)Ipc\w+(?!.*out of memory)|peer access is not supported"
         r"|mapping of buffer object failed|failure 217|cudaErrorMapBufferObjectFailed"
         r"|failure 205",
         "direct copies between GPUs cannot be set up",
@@ -195,6 +214,31 @@ _KNOWN = (
         "ulimit -l unlimited (in containers --ulimit memlock=-1); for GPU memory load nvidia-peermem",
     ),
     KnownProblem(
+        r"local access violation",
+        "the network card refused an access to memory of this host",
+        "compare the MTU ('ibv_devinfo', active_mtu) and the version of NCCL of all hosts; with GPUDirect RDMA check "
+        "ACS and nvidia-peermem (NCCL_NET_GDR_LEVEL=0 tests without it)",
+        is_consequence=True,
+    ),
+    KnownProblem(
+        r"communicator encountered a fatal error",
+        "an operation of the network failed",
+        "the other messages of this time name the reason, on this host or on its peers",
+        is_consequence=True,
+    ),
+    KnownProblem(
+        r"NET/OFI.{0,200}completed with error",
+        "an operation of the network failed in libfabric",
+        "on EFA, the security group must permit all traffic to itself, in and out; FI_LOG_LEVEL=warn names the reason; "
+        "check the versions of libfabric and plugin",
+    ),
+    KnownProblem(
+        r"Failed to find reverse path|Attribute \w+ of node \w+ not found",
+        "NCCL cannot use the topology that it reads",
+        "unset NCCL_TOPO_FILE or use the file of the provider for these GPUs (before 2.8 for all GPUs of the node); in "
+        "a container mount /sys; try the next version of NCCL or RCCL",
+    ),
+    KnownProblem(
         r"vendor[ _]err[ =]81|status=(?:4\b|IBV_WC_LOC_PROT_ERR).{0,80}vendor|[Cc]ompletion.{0,80}error 4\b",
         "the network card cannot reach the memory of the GPU (error 4): access control (ACS) redirects its copies",
         "switch ACS off on the path between GPU and card; NCCL_NET_GDR_LEVEL=0 works but is slow, and confirms it",
@@ -217,7 +261,7 @@ _KNOWN = (
         "for GPU memory load nvidia-peermem, in the version of the driver of the card; ulimit -l unlimited",
     ),
     KnownProblem(
-        r"(?:status=|[Cc]ompletion.{0,80}error )(?:9|10|11)\b|status=IBV_WC_REM_|access violation work queue",
+        r"(?:status=|[Cc]ompletion.{0,80}error )(?:9|10|11)\b|status=IBV_WC_REM_|remote access",
         "the other host refused an operation of the network card",
         "read the log of that host: memory that is not registered, a rank that ended, or other versions of NCCL",
     ),

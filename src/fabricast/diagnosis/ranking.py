@@ -24,6 +24,15 @@ _SAME_FACT = (
 #: Causes from the reports of several ranks, and states of devices after which no operation ends.
 _OF_RANKS = ("waiting_ranks", "silent_ranks", "all_ranks_wait", "reporting_ranks_wait")
 _STOPPED = ("fallen off the bus", "IO_PAGE_FAULT")
+#: Causes of slow runs, which explain no failure.
+_OF_A_RUN_THAT_WORKS = (
+    "stopped",
+    "no_direct_copies",
+    "tcp_between_nodes",
+    "no_gpudirect",
+    "some_without_gpudirect",
+    "network_in_host",
+)
 _MOST_NAMES = 8
 _OF_BOARD = "several at once: check bifurcation and PCIe generation in the BIOS, and the slots that the board shares"
 #: Causes about devices, which may have the same address on several hosts.
@@ -86,7 +95,7 @@ def _explained(findings: Sequence[Finding]) -> list[Finding]:
     causes = {finding.cause for finding in findings}
     if any(finding.cause in ("nccl_error", "mpi_error") for finding in findings):
         # The run failed: it does not hang, and its transport is no reason.
-        findings = [one for one in findings if one.cause not in ("stopped", "no_direct_copies")]
+        findings = [one for one in findings if one.cause not in _OF_A_RUN_THAT_WORKS]
     if any(finding.cause in _OF_RANKS for finding in findings):
         # The reports of all ranks name more than each of them.
         findings = [one for one in findings if UNFINISHED not in one.text]

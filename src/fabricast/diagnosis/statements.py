@@ -288,9 +288,11 @@ def nccl_problems(facts: Facts) -> Iterator[Finding]:
     for number, (problem, fact) in enumerate(found.values(), start=1):
         quoted = shortened(fact.value, _MOST_QUOTED)
         if problem is None:
-            if not failures:
+            if all(one.is_consequence for one in failures):
                 remedy = "the meaning of this message is not known here; search for it with the version of NCCL"
-                yield Finding("nccl_warning", f'NCCL warns: "{quoted}"', remedy, MINOR, origin=str(fact.place))
+                # Without another cause, it is why the run failed.
+                cause, weight = ("nccl_error", FIRST - number / 100) if failures else ("nccl_warning", MINOR)
+                yield Finding(cause, f'NCCL warns: "{quoted}"', remedy, weight, origin=str(fact.place))
             continue
         weight = ACCESS - 0.01 * problem.is_consequence
         if problem.is_failure:
@@ -521,18 +523,38 @@ def log_findings(facts: Facts) -> Iterator[Finding]:
         is_of_tables = bool(tables) and all(table.hosts == 1 for table in tables)
         is_one_host = (_is_of_one_host(fact.value) or is_of_tables) and not any(table.hosts > 1 for table in tables)
         yield from _of_run(fact, facts, is_one_host=is_one_host)
-        if fact.value.nodes > 1 and "loopback" in fact.value.lines and "initialised" not in fact.value.lines:
-            yield _loopback(fact, is_unreached=any("onnect" in one for one in facts.values(Quantity.NCCL_PROBLEM)))
+        if fact.value.ranks == 1 and fact.value.nodes > 1:
+            yield _single_ranks(fact)
+        if _uses_local_interface(fact.value):
+            yield _local_interface(
+                fact, is_unreached=any("onnect" in one for one in facts.values(Quantity.NCCL_PROBLEM))
+            )
 
 
-def _loopback(fact: Fact, *, is_unreached: bool) -> Finding:
+def _single_ranks(fact: Fact) -> Finding:
+    """Return the finding that the processes of several hosts do not know each other."""
+    text = f"each process has rank 0 of 1 rank on {fact.value.nodes} hosts: every process runs by itself"
+    weight, remedy = _CAUSES["no_mpi"]
+    return Finding("no_mpi", text, remedy, weight, origin=str(fact.place))
+
+
+def _uses_local_interface(log: NcclLog) -> bool:
+    """Return whether a run that did not begin sends to other hosts over the interface of its host."""
+    is_between = log.nodes > 1 or (
+        not _is_of_one_host(log) and any(via.startswith("NET") for via in log.transports.values())
+    )
+    return is_between and bool(log.local_interface) and "initialised" not in log.lines
+
+
+def _local_interface(fact: Fact, *, is_unreached: bool) -> Finding:
     """Return the finding that a run of several hosts uses the interface of one host, which may be why it fails."""
+    hosts = f"{fact.value.nodes} hosts" if fact.value.nodes > 1 else "several hosts"
     return Finding(
-        "loopback_interface",
-        f"NCCL uses the interface lo in a run of {fact.value.nodes} hosts, which cannot reach each other over it",
+        "local_interface",
+        f"NCCL uses in a run of {hosts} the interface {fact.value.local_interface}",
         "NCCL_SOCKET_IFNAME=^lo,docker0, or with the name of the interface between the hosts",
         FIRST - 0.005 if is_unreached else ACCESS + 0.2,
-        origin=f"{fact.place.path}:{fact.value.lines['loopback']}",
+        origin=f"{fact.place.path}:{fact.value.lines['local interface']}",
     )
 
 
@@ -560,8 +582,10 @@ def _is_of_one_host(log: NcclLog) -> bool:
         return False
     addresses = set(log.bus_ids.values())
     ends = [{hop[place] for hop in log.transports} for place in (0, 1)]
-    # A ring that is closed within the lines of one host has no rank elsewhere.
-    is_closed = len(log.hosts) == 1 and len(ends[0]) > 1 and ends[0] == ends[1]
+    # A ring that is closed within the lines of one host has no rank elsewhere, if all ends of its hops print them.
+    over_network = {source for (source, _), via in log.transports.items() if via.startswith("NET")}
+    prints_all = not log.sends or over_network == {source for source, _ in log.sends}
+    is_closed = len(log.hosts) == 1 and len(ends[0]) > 1 and ends[0] == ends[1] and prints_all
     return log.states_nodes or len(addresses) == len(log.bus_ids) == log.ranks or is_closed
 
 
@@ -569,6 +593,11 @@ def _is_of_one_host(log: NcclLog) -> bool:
 _OF_HOSTS = (
     ("version", "{} runs NCCL {}", "install the same version of NCCL on all hosts"),
     ("network", "{} uses the network {}", "install rdma-core and the driver of its cards, and pass /dev/infiniband"),
+    (
+        "plugin",
+        "{} uses {} for the network",
+        "use the same plugins and LD_LIBRARY_PATH on all hosts, or NCCL_NET_PLUGIN=none: different ones cannot connect",
+    ),
     ("cards", "{} lists {} network cards", "check 'ibstat', cables, NCCL_IB_HCA and the devices of the container"),
     ("gpudirect", "{} sends {} GPUDirect RDMA", "load nvidia-peermem (or use DMA-BUF), and check ACS above its cards"),
 )
@@ -723,6 +752,8 @@ def _between_nodes(log: NcclLog, place: Callable[..., str], gpudirect: str, *, i
         yield Finding("tcp_between_nodes", text, _sockets_remedy(log), ACCESS, origin=place("NCCL_NET"))
         return
     if not (network or (log.network and log.nodes > 1)):
+        return
+    if _uses_local_interface(log):
         return
     if (network and all("Socket" in via for via in network)) or (not network and log.network == "Socket"):
         yield Finding(

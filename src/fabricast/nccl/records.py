@@ -34,6 +34,7 @@ class HostStatements:
     #: Version of NCCL, and network between hosts.
     version: tuple[str, int] | None = None
     network: tuple[str, int] | None = None
+    plugin: tuple[str, int] | None = None  # Plugin for the network, or that NCCL uses its own code
     interface: tuple[str, int] | None = None  # Interface and address at which other hosts reach this one
     cards: tuple[str, int] | None = None  # Number of network cards
     card_names: tuple[str, ...] = ()  # Their names
@@ -66,6 +67,8 @@ class NcclLog:
     truncated_orders: int = 0  # Number of channel lines that NCCL cut off
     states_nodes: bool = False  # Whether the log states the number of hosts
     network: str = ""  # Network between hosts, such as IB or Socket; empty if the log does not name it
+    #: Interface by which no other host is reached, and why; empty if the log names another.
+    local_interface: str = ""
     provider: str = ""  # Provider of libfabric, such as efa; empty if the log does not name it
     #: First line that states a hop by each transport (P2P, SHM, NET), the version, a variable, that direct copies are
     #: disabled (``disabled``), that cards have GPUDirect RDMA or not (``GDR``, ``no GDR``), or that the host has no

@@ -15,7 +15,9 @@ from fabricast.sources.text import Format, Reading, Text
 #: Before 2.4, lines do not name NCCL: "node1:7:9 [0] include/socket.h:360 WARN Call to connect failed".
 _BEFORE_2_4 = r"^[\w.-]+:\d+:\d+ \[\d+\] [\w./]{1,60}\.(?:cu|cc|h):\d{1,5} "
 _INFO = re.compile(rf"(?:NCCL |{_BEFORE_2_4}|^[\w.-]+:\d+:\d+ \[\d+\] (?=INFO ))(?:INFO|WARN) (.*)")
-_WARN = re.compile(rf"(?:(?:^|[\]\d:>|)])\s{{0,4}}NCCL |{_BEFORE_2_4})WARN (.*)")
+#: Warning that a sentence quotes.
+_QUOTED = r"(?<=[a-z] )NCCL (?=WARN NET/)"
+_WARN = re.compile(rf"(?:(?:^|[\]\d:>|)])\s{{0,4}}NCCL |{_QUOTED}|{_BEFORE_2_4})WARN (.*)")
 #: Message that says nothing without the place of its call.
 _CALL = re.compile(r"([\w/]{1,60}\.cc):\d{1,5} NCCL WARN (Cuda failure .*)")
 #: Errors of NCCL as its callers print them: nccl-tests and PyTorch.
@@ -35,12 +37,13 @@ _ERROR = re.compile(
     r"|cudaErrorSystemNotReady|no kernel image is available|invalid device function"
     r"|mapping of buffer object failed).{0,200})"
 )
-_WARNS = re.compile(r"(?:^|[\]\d:>|)])[ \t]{0,4}NCCL WARN", re.MULTILINE)
+_WARNS = re.compile(rf"(?:(?:^|[\]\d:>|)])[ \t]{{0,4}}NCCL |{_QUOTED})WARN", re.MULTILINE)
 _HOST = re.compile(r"^([\w.-]+):\d+:\d+ \[\d+\] ")
 _STATEMENT = re.compile(
     r"NCCL version|set by environment|_HCA set to|(?:Channel|Ring) \d|Selected [Pp]rovider|Pattern \d|n[rR]anks \d"
     r"|Bootstrap ?: Using|coll channels|Bytes ->|Could not find|P2P is disabled|Using network|NET/IB : |libibverbs"
-    r"|NET/Socket : Using|NET : Using interface|GPU Direct RDMA|Init COMPLETE|NVLS multicast support is not"
+    r"|NET/Plugin|Plugin Path|NET/Socket : Using|NET : Using interface|GPU Direct RDMA|Init COMPLETE"
+    r"|NVLS multicast support is not"
 )
 #: Variables of the command that a log begins with: "mpirun -x NCCL_ALGO=Ring", "export NCCL_ALGO=Ring".
 _COMMAND = re.compile(r"(?:^|[\s\"'`*])(NCCL_(?!DEBUG)[A-Z0-9_]{2,60})=[\"']?([^\s\"';$`*]{1,100})")
@@ -67,7 +70,15 @@ _IN_COMMAND = (
 _VERSION = re.compile(r"NCCL version (\d+)\.(\d+)\.(\d+)")
 _NETWORK = re.compile(r"Using network (\S.*?)\s*$")
 #: Interface that other hosts cannot reach.
-_LOOPBACK = re.compile(r"^(?:NET : Using interface |NET/Socket : Using (?:\[\d+\])?)lo:127\.")
+_LOCAL = re.compile(
+    r"^(?:NET : Using interface |NET/Socket : Using (?:\[\d+\])?)"
+    r"(?:(?P<lo>lo):127\.|(?P<bridge>(?:docker|virbr|veth|cni|br-)\w{1,40}):|(?P<link>[\w.@-]{1,40}):fe80:)"
+)
+_LOCAL_KINDS = {
+    "lo": "which reaches no other host",
+    "bridge": "a bridge that each host has for its containers or virtual machines",
+    "link": "whose address (fe80) is valid on one link only",
+}
 _PROVIDER = re.compile(r"NET/OFI Selected [Pp]rovider is ([^\s,(]{1,60})")
 _GPUDIRECT = re.compile(r"GPU Direct RDMA (Disabled|Enabled) for (?:HCA|GPU)")
 _NO_VERBS = ("Failed to open libibverbs", "NET/IB : No device found")
@@ -81,8 +92,16 @@ _NODES = re.compile(r"nNodes (\d{1,15})")
 _CHANNEL = re.compile(r"Channel (\d{1,15})/(\d{1,15}) :((?:\s+\d{1,15})+)(\.\.\.)?\s*$")
 #: Before NCCL 2.6, "Ring 00 : 15 -> 0 [send] via NET/Socket/0".
 _VIA = re.compile(
-    r"(?:Channel|Ring) (\d{1,15})(?:/\d+)? : (\d{1,15})(?:\[[^\]]*\])? -> (\d{1,15})(?:\[[^\]]*\])? "
-    r"(?:\[(\w+)\] )?via (.+)"
+    r"(?:Channel|Ring) \d{1,15}(?:/\d+)? : (?P<one>\d{1,15})(?:\[(?P<of_one>[^\]]*)\])? -> "
+    r"(?P<other>\d{1,15})(?:\[(?P<of_other>[^\]]*)\])? (?:\[(?P<end>\w+)\] )?via (?P<via>.+)"
+)
+#: Digits from which the number in brackets is a PCI address, and no number of a device.
+_SHORTEST_ADDRESS = 3
+#: Plugin for the network that is loaded, or that none is found.
+_PLUGIN = re.compile(
+    r"(?:NET/Plugin ?: ?(?:Loaded net plugin (?P<name>\w[\w. -]{0,40}?) ?(?:\(|$)|(?P<none>.{0,120}?"
+    r"(?:No plugin found|Using internal net(?:work)? plugin|using internal implementation)))"
+    r"|Plugin Path : \S{0,200}/(?P<file>[\w.-]{1,60}))"
 )
 _PATTERN = re.compile(
     r"Pattern (\d{1,15}), crossNic \d+, nChannels (\d{1,15}), "
@@ -100,7 +119,10 @@ _FALLBACK = re.compile(r"Could not find a path for pattern (\d{1,15})")
 _DISABLED = re.compile(r"P2P is disabled between (?:NVLINK )?connected GPUs (\d{1,15}) and (\d{1,15})")
 _UNEXPLAINED = re.compile(r"failure \S{1,80}:\d{1,6}$")
 #: Last of the retries that NCCL states as information.
-_LAST_RETRY = re.compile(r"((?:connect|socket\w{1,40}).{0,80}, retrying \((\d{1,4})/\2\))")
+_LAST_RETRY = re.compile(
+    r"((?:connect|socket\w{1,40}).{0,80}, retrying \((\d{1,4})/\2\)"
+    r"|Call to connect returned (?:Connection timed out|No route to host), retrying$)"
+)
 _INITIALISED = "Init COMPLETE"
 _ANY = re.compile(r"(.*)")
 #: Numbers and addresses, without which messages of several ranks are equal.
@@ -240,6 +262,9 @@ def _of_host(host: HostStatements, body: str, number: int) -> None:
         host.interface = (match[1], number)
     elif host.network is None and (match := _NETWORK.search(body)) is not None:
         host.network = (match[1], number)
+    elif host.plugin is None and (match := _PLUGIN.search(body)) is not None:
+        name = match["name"] or match["file"]
+        host.plugin = ("no plugin" if name is None else f"the plugin {name}", number)
     elif host.cards is None and (match := _CARDS.search(body)) is not None:
         host.card_names = tuple(_CARD_NAME.findall(match[1]))
         host.cards = (str(len(match[1].split())), number)
@@ -258,8 +283,10 @@ def _statement(
     log: NcclLog, sizes: Counter[int], body: str, text: Text, number: int, host: HostStatements | None
 ) -> None:
     """Add one line to the log."""
-    if _LOOPBACK.search(body) is not None:
-        log.lines.setdefault("loopback", number)
+    if (match := _LOCAL.search(body)) is not None and "local interface" not in log.lines:
+        log.lines["local interface"] = number
+        which, name = next((which, name) for which, name in match.groupdict().items() if name is not None)
+        log.local_interface = f"{name}, {_LOCAL_KINDS[which]}"
     if (match := _NETWORK.match(body)) is not None:
         log.network = match[1]
         log.lines.setdefault("network", number)
@@ -320,28 +347,34 @@ def _statement(
 
 def _hop(log: NcclLog, match: re.Match[str], number: int) -> None:
     """Add the transport of a hop; over a network, that of the sender, whose card may differ from the receiver's."""
-    pair = int(match[2]), int(match[3])
+    pair = int(match["one"]), int(match["other"])
+    address = match["of_one"] or ""
+    if len(address) >= _SHORTEST_ADDRESS and address == match["of_other"] and pair[0] != pair[1]:
+        # GPUs of different ranks with one address are of different hosts.
+        log.nodes = max(log.nodes, 2)
     # Names of network plugins may have blanks: "NET/AWS Libfabric/0/GDRDMA".
-    via = match[5].strip() if match[5].startswith("NET/") else match[5].split()[0]
-    if "shared memory" in match[5]:
+    via = match["via"].strip() if match["via"].startswith("NET/") else match["via"].split()[0]
+    if "shared memory" in match["via"]:
         # "via direct shared memory" of NCCL before 2.13.
         via = "SHM"
     log.lines.setdefault(via.partition("/")[0], number)
-    if match[4] == "receive" and pair in log.transports:
+    if match["end"] == "receive" and pair in log.transports:
         return
     log.transports[pair] = via
-    if match[4] == "send":
+    if match["end"] == "send":
         log.sends.setdefault(pair, number)
 
 
 def _may_be_problem(line: str) -> bool:
-    return " WARN " in line or ", retrying (" in line or any(word in line for word in _WORDS_OF_ERRORS)
+    return " WARN " in line or ", retrying" in line or any(word in line for word in _WORDS_OF_ERRORS)
 
 
 def _problems(text: Text) -> Iterator[Fact]:
     """Yield the warnings and errors of a log; those of several ranks once."""
     known: set[str] = set()
     is_next = False
+    # The warning after the last retry names the address.
+    names_address = "Connect to " in text.raw
     # Only the message below "Last error:" has none of the words; large logs are searched for lines with them.
     for number, line in text.lines(None if "Last error:" in text.raw else _may_be_problem):
         match: re.Match[str] | None
@@ -353,6 +386,8 @@ def _problems(text: Text) -> Iterator[Fact]:
             match = _CALL.search(line) or _WARN.search(line) or _LAST_RETRY.search(line)
             match = match or (None if "NCCL INFO" in line else _ERROR.search(line))
         else:
+            continue
+        if match is not None and match.re is _LAST_RETRY and names_address and "Call to" in match[1]:
             continue
         if match is None or not match[1] or len(known) == _MOST_PROBLEMS:
             continue

@@ -67,10 +67,10 @@ def test_the_interface_lo_between_hosts_is_a_cause(first):
             ("b", "NET : Using interface lo:127.0.0.1<0>"),
         )
     )
-    assert [one.cause for one in first(lines).findings] == ["loopback_interface"]
+    assert [one.cause for one in first(lines).findings] == ["local_interface"]
     refused = "b:9:9 [1] include/socket.h:361 NCCL WARN Call to connect timeout : Connection refused\n"
     found = first(lines + refused)
-    assert found.findings[0].cause == "loopback_interface" and str(found.verdict).startswith("the run failed")
+    assert found.findings[0].cause == "local_interface" and str(found.verdict).startswith("the run failed")
 
 
 def test_advice_for_gpudirect_leaves_out_what_is_set(first):
@@ -273,3 +273,76 @@ def test_shared_memory_that_is_full_is_named_once(first):
         + "a message of no known meaning\n"
     )
     assert [one.text.partition(" (a)")[0] for one in found.findings] == ["shared memory (/dev/shm) is too small"]
+
+
+@pytest.mark.parametrize(
+    ("interface", "words"),
+    [
+        ("lo:127.0.0.1<0>", "interface lo, which reaches no other host"),
+        ("docker0:172.17.0.1<0>", "interface docker0, a bridge"),
+        ("ip6tnl0:fe80::745d%ip6tnl0<0>", "interface ip6tnl0, whose address (fe80)"),
+    ],
+)
+def test_interfaces_of_one_host_between_hosts_are_named(first, interface, words):
+    lines = INFO.format("a") + f"NET/Socket : Using [0]{interface}\n" + INFO.format("a") + "Using network Socket\n"
+    hop = INFO.format("a") + "Channel 00/0 : 0[7000] -> 1[1b000] [send] via NET/Socket/0\n"
+    assert words in texts_of(first(lines + hop))[0]
+    assert len(first(lines + hop).findings) == 1
+    # A run that began reached its hosts, and a single host needs no other interface.
+    done = INFO.format("a") + "comm 0x7f rank 0 nranks 2 cudaDev 0 busId 7000 - Init COMPLETE\n"
+    assert "local_interface" not in [one.cause for one in first(lines + hop + done).findings]
+    assert not first(lines).findings
+
+
+def test_ranks_with_one_address_are_of_different_hosts(first):
+    hops = "Channel 00 : 0[18000] -> 1[18000] [receive] via NET/Socket/1\n"
+    found = first(INFO.format("a") + hops + INFO.format("a") + hops.replace("0[18000] -> 1", "1[18000] -> 0"))
+    assert [one.cause for one in found.findings] == ["tcp_between_nodes"]
+
+
+def test_hosts_with_different_plugins_are_named(first):
+    found = first(
+        INFO.format("a")
+        + "NET/Plugin: Could not find: libnccl-net.so. Using internal network plugin.\n"
+        + INFO.format("b")
+        + "Plugin Path : /opt/hpcx/lib/libnccl-net.so\n"
+    )
+    assert "b uses the plugin libnccl-net.so for the network; a uses no plugin" in texts_of(found)[0]
+
+
+def test_processes_that_run_by_themselves_are_named(first):
+    done = "comm 0x55 rank 0 nranks 1 cudaDev 0 busId d8000 - Destroy COMPLETE\n"
+    found = first(INFO.format("a") + done + INFO.format("b") + done)
+    assert "every process runs by itself" in texts_of(found)[0]
+
+
+@pytest.mark.parametrize(
+    ("message", "words"),
+    [
+        ("Net : No interface found in the same subnet as remote address 192.168.0.91<27030>", "no interface in the net"),
+        ("NET/OFI Request 0x7f completed with error. RC: 20. Error: unknown error.", "failed in libfabric"),
+        ("Failed to find reverse path from remNode 0/200000 nlinks 3 to node 0/700000", "topology that it reads"),
+        ("hipIpcGetMemHandle failed : invalid argument", "direct copies between GPUs cannot be set up"),
+    ],
+)
+def test_messages_of_nccl_have_their_meaning(first, message, words):
+    assert words in texts_of(first(INFO.format("a").replace("INFO", "WARN") + message + "\n"))[0]
+
+
+def test_an_unknown_warning_comes_before_a_general_failure(first):
+    warning = INFO.format("a").replace("INFO", "WARN") + "the flux capacitor is empty\n"
+    found = first(warning + "a: Test NCCL failure common.cu:961 'internal error - please report this issue'\n")
+    assert texts_of(found)[0] == 'NCCL warns: "the flux capacitor is empty"'
+    assert str(found.verdict).startswith("the run failed")
+
+
+def test_a_slow_transport_explains_no_failure(first):
+    hop = INFO.format("a") + "Channel 01/0 : 9[1] -> 0[0] [receive] via NET/Socket/0\n"
+    failed = INFO.format("a").replace("INFO", "WARN") + "socketFinalizeAccept: wrong type 4 != 3\n"
+    assert [one.cause for one in first(hop + failed).findings] == ["nccl_error"]
+    assert [one.cause for one in first(hop).findings] == ["tcp_between_nodes"]
+
+
+def test_a_warning_that_a_sentence_quotes_is_read(first):
+    found = first("we encountered NCCL WARN NET/IB : Got completion with error 4, opcode 0, len 32694, vendor err 81\n")
+    assert "error 4" in texts_of(found)[0]

@@ -87,7 +87,7 @@ MESSAGES = (
         "cannot open its device",
     ),
     ("h:8:2 [0] NCCL WARN NET/OFI OFI fi_getinfo() call failed: No data available", "finds no EFA provider"),
-    ("h:1:2 [2] misc/socket.cc:441 NCCL WARN socketFinalizeAccept: wrong type 4 != 3", "another job, or two hosts"),
+    ("h:1:2 [2] misc/socket.cc:441 NCCL WARN socketFinalizeAccept: wrong type 4 != 3", "hosts use different networks"),
     ("h:1:2 [0] NCCL WARN NET/IB : Unable to open device mlx5_bond_0", "cannot open a network card"),
     (
         "h:1:2 [0] NCCL WARN connecting to address with family 59936 is neither AF_INET(2) nor AF_INET6",
@@ -498,7 +498,7 @@ def test_an_error_is_survived_only_if_results_follow(first):
     ("message", "words"),
     [
         ("NET/IB : Got async event : local catastrophic error", "fatal error"),
-        ("NET/IB : mlx5_0:1 Got async event : local access violation work queue error", "other host refused"),
+        ("NET/IB : mlx5_0:1 Got async event : local access violation work queue error", "memory of this host"),
         (
             "NET/IB : Got completion from peer 10.1.3.2<3> with status=9 opcode=0 len=0 vendor err 138",
             "other host refused",
