@@ -45,6 +45,7 @@ from fabricast.diagnosis.ports import (
     messages_over_tcp,
     slow_gpu_buffers,
     unequal_packets,
+    unequal_tcp_rates,
     unusable_addresses,
 )
 from fabricast.diagnosis.ranking import ranked
@@ -244,6 +245,7 @@ def diagnose_facts(facts: Facts, options: MachineOptions) -> Diagnosis:
     answers.notes += [*different_paths(facts), *messages_within_hosts(facts), *slightly_slower_runs(facts)]
     answers.findings += messages_over_tcp(facts)
     answers.findings += slow_gpu_buffers(facts)
+    answers.findings += unequal_tcp_rates(facts)
     compare_with_ports(facts, answers)
     compare_tcp_with_interfaces(facts, answers)
     answers.damaged += damaged_fabrics
@@ -371,6 +373,10 @@ def _missing(facts: Facts, options: MachineOptions, error: InputError) -> str:
     if not any(block.content not in (Content.GPUS, Content.STATES) for block in facts.blocks if block.facts):
         # Whether links that are down are a fault depends on the cards.
         down = next((note for note in facts.values(Quantity.NOTE) if "states NVLinks" in note), "")
+        if any(facts.of(Quantity.TCP_RATE)):
+            return (
+                "a rate over TCP alone shows no fault: add 'ethtool INTERFACE', which states the rate of the interface"
+            )
         return down or _unread(facts) or CLEAN_STATES
     logs = facts.values(Quantity.NCCL_RUN)
     begun = [log for log in logs if log.ranks or log.transports or log.network]

@@ -54,7 +54,8 @@ _KNOWN = (
         "window of the GPU below the limit of the card (MMIO base in the BIOS)",
     ),
     KnownProblem(
-        r"Failed status 12\b|transport retry|[Rr]etry count exceeded|Endpoint timeout|\bsynd(?:rome?)? 0x(?:15|81)\b",
+        r"Failed status 12\b|transport retry|[Rr]etry count(?:er)? exceeded|Endpoint timeout"
+        r"|\bsynd(?:rome?)? 0x(?:15|81)\b",
         "the network lost messages (InfiniBand or RoCE retries exceeded)",
         "check cables, switches and the GID index, for RoCE also PFC, ECN and the MTU; or the other process "
         "ended first",
@@ -192,6 +193,12 @@ _KNOWN = (
     ),
     _CANCELLED,
     KnownProblem(
+        r"specified plugin name for mpi/pmix|can not load PMIx library",
+        "this Slurm has no PMIx plugin that works",
+        "'srun --mpi=list' prints those that it has; start with mpirun within the allocation, or install the PMIx that "
+        "Slurm was built with",
+    ),
+    KnownProblem(
         r"PMI support",
         "srun cannot start this Open MPI, which was built without Slurm's PMI",
         "mpirun within the allocation, or 'srun --mpi=pmix' with an Open MPI that was built with PMIx",
@@ -219,10 +226,10 @@ _KNOWN = (
         "UCX_TLS=^cma and UCX_MEMTYPE_CACHE=n",
     ),
     KnownProblem(
-        r"process_vm_readv|errno ?= ?1\b",
+        r"process_vm_readv|errno ?= ?1\b|ptrace attach of",
         "a process may not read the memory of another one on its host",
         "docker run --cap-add=SYS_PTRACE, or kernel.yama.ptrace_scope=0; without it UCX_TLS=^cma, or --mca "
-        "btl_vader_single_copy_mechanism none",
+        "btl_vader_single_copy_mechanism none (btl_sm since version 5, smsc ^cma)",
     ),
     KnownProblem(
         r"fi_getinfo: ",
@@ -231,7 +238,7 @@ _KNOWN = (
         "'fi_info -p efa' lists them",
     ),
     KnownProblem(
-        r"fi_getinfo|addrinfo|fi_fabric|PSM2",
+        r"fi_getinfo|addrinfo|fi_fabric|PSM2 (?!device)",
         "the fabric library finds no network that it can use",
         "'fi_info' lists the providers: FI_PROVIDER=tcp, shm, verbs or efa names one that is there; check the driver "
         "of the card",
@@ -288,6 +295,48 @@ _KNOWN = (
         "GLOO_SOCKET_IFNAME and NCCL_SOCKET_IFNAME name the interface between the hosts; check /etc/hosts",
     ),
     KnownProblem(
+        r"PML ucx cannot be selected",
+        "UCX finds no network card that Open MPI asks it for, and no other way is permitted",
+        "unset OMPI_MCA_pml and --mca pml ucx on hosts without cards, or --mca pml ob1 --mca btl self,sm,tcp; "
+        "OMPI_MCA_pml_ucx_tls=any and pml_ucx_devices=any permit UCX over TCP",
+    ),
+    KnownProblem(
+        r"PML \w+ cannot be selected",
+        "the way of messages that Open MPI is asked for is not available on this host",
+        "leave '--mca pml' and OMPI_MCA_pml out; 'ompi_info | grep pml' lists those that are built in",
+    ),
+    KnownProblem(
+        r"GTL library is not linked",
+        "Cray MPICH should send from the memory of GPUs, and the program is not linked for it",
+        "build with the wrappers cc and CC and the module craype-accel-*, or MPICH_GPU_SUPPORT_ENABLED=0",
+    ),
+    KnownProblem(
+        r"set_affinity|Core id \d+ does not exist",
+        "MVAPICH cannot bind processes to cores of this host",
+        "MV2_ENABLE_AFFINITY=0, and bind with the launcher (srun --cpu-bind, mpirun)",
+    ),
+    KnownProblem(
+        r"multiple cpus-per-proc",
+        "several cores for each process do not fit the object by which processes are placed",
+        "--map-by slot:PE=N, socket:PE=N or node:PE=N instead of core:PE=N",
+    ),
+    KnownProblem(
+        r"no PSM2 device is active",
+        "PSM2 finds no Omni-Path card",
+        "'opainfo' and 'ls /dev/hfi1*' name the device: PSM2 looks for hfi1_0, which rules of udev may rename; other "
+        "networks need another provider ('fi_info')",
+    ),
+    KnownProblem(
+        r"master SM",
+        "the aggregation manager of SHARP (sharp_am) runs on another host than the subnet manager",
+        "start sharp_am on the host and port of the master subnet manager ('sminfo' names its LID)",
+    ),
+    KnownProblem(
+        r"Too many open files",
+        "a process has too many open files and connections",
+        "ulimit -n 65536 on all hosts, for Slurm also in its daemon (LimitNOFILE); --mca btl_tcp_links 1",
+    ),
+    KnownProblem(
         r"not enough slots available",
         "mpirun is asked for more processes than the hosts have slots",
         "slots=N in the host file, --map-by with the right number, or --oversubscribe",
@@ -322,14 +371,21 @@ _KNOWN = (
     ),
     KnownProblem(
         r"lost communication with a remote daemon",
-        "a host of the job is lost",
-        "look at this host: is it up, did its kernel end the process ('dmesg', out of memory), does its network work",
+        "a host of the job is lost, or its daemon cannot be reached",
+        "look at this host: is it up, did its kernel end the process ('dmesg', out of memory), does its network work; "
+        "if only jobs of many hosts fail, --mca routed direct (Open MPI before version 5)",
     ),
     KnownProblem(
         r"unable to reliably start",
         "mpirun cannot start its daemon on a host",
         "the lines before this message name the reason: ssh, search path, or a firewall",
         is_consequence=True,
+    ),
+    KnownProblem(
+        r"rdma_create_event_channel|open CM on component rdmacm",
+        "UCX finds no RDMA device on this host",
+        "on hosts without such cards, leave UCX out (--mca pml ^ucx) or this way of connecting (UCX_TLS=^rdmacm)",
+        is_failure=False,
     ),
     KnownProblem(
         r"ucp_ep_create|resolve UCX endpoint|create UCP worker|Connect the HCA's|Destination is unreachable"
@@ -355,10 +411,13 @@ def mpi_problems(facts: Facts) -> Iterator[Finding]:
             found.setdefault("" if problem is None else problem.meaning, (problem, fact))
     # Slurm ends the other tasks after the first that fails: that one is the cause.
     ordered = sorted(found.values(), key=lambda one: one[0] is _CANCELLED)
-    is_explained = any(one is not None and not one.is_consequence for one, _ in ordered)
+    explanations = [one for one, _ in ordered if one is not None and not one.is_consequence]
+    # What follows from a warning is no failure.
+    are_warnings = bool(explanations) and not any(one.is_failure for one in explanations)
     for number, (problem, fact) in enumerate(ordered, start=1):
         is_failure = fact.place.path in aborted and (problem is None or problem.is_failure)
-        is_later = is_explained and (problem is None or problem.is_consequence)
+        is_later = bool(explanations) and (problem is None or problem.is_consequence)
+        is_failure = is_failure and not (are_warnings and is_later and problem is not None)
         weight = FIRST - number / 100 - 0.5 * is_later if is_failure else MINOR if problem is None else ACCESS
         meaning = "an error whose meaning is not known here" if problem is None else problem.meaning
         host = f" ({fact.subject[0]})" if fact.subject else ""

@@ -46,6 +46,8 @@ _FOR_GPU_BUFFERS = (
 #: Program whose messages always pass through a network card.
 _OVER_CARDS = "perftest"
 _BYTES_PER_GBIT = 1.25e8
+#: Share of the fastest test over TCP below which another is slow.
+_SLOW_TCP = 0.6
 #: Messages of NCCL that an unusable address explains.
 _OF_ADDRESS = re.compile(r"ibv_modify_qp|GID|status=12|vendor[ _]err[ =]129|retry exceeded")
 #: Rates of Ethernet in Gbit/s, and those of one stream of TCP that a processor limits.
@@ -223,6 +225,21 @@ def compare_tcp_with_interfaces(facts: Facts, answers: Answers) -> None:
         remedy = "find the interface of the route ('ip route get ADDRESS') and the slowest link of the path"
         remedy += ", and test several streams (iperf3 -P 8)" if is_single else ""
         answers.findings.append(Finding("below_interface_rate", text, remedy, MINOR, origin=str(fact.place)))
+
+
+def unequal_tcp_rates(facts: Facts) -> Iterator[Finding]:
+    """Yield the slowest of several tests over TCP, if another is much faster."""
+    tests = list(facts.of(Quantity.TCP_RATE))
+    if len(tests) < 2 or any(facts.of(Quantity.INTERFACE_RATE)):
+        return
+    low, high = (choose(tests, key=lambda fact: float(fact.value)) for choose in (min, max))
+    if low.value < _SLOW_TCP * high.value:
+        text = f"a test over TCP reaches {low.value:.3g} Gbit/s, another {high.value:.3g} Gbit/s ({high.place})"
+        remedy = (
+            "compare hosts, paths, buffers (-w) and programs: before version 3.16 all streams of iperf3 share one "
+            "core, several processes of it (-p) do not"
+        )
+        yield Finding("unequal_tcp_rates", text, remedy, MINOR, origin=str(low.place))
 
 
 def unusable_addresses(facts: Facts) -> Iterator[Finding]:

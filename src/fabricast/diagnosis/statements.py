@@ -47,6 +47,15 @@ _AFTER_CARDS = {
         "cable or module"
     ),
     "supports": "check cable, port of the switch and 'ethtool' on both sides (autonegotiation, forced speeds)",
+    "pages for the processes": (
+        "fewer processes on a host, or more pages: PF_LOG_BAR_SIZE (mlxconfig, then reboot), for mlx4 "
+        "log2_uar_bar_megabytes and the option enable_4k_uar of mlx4_core"
+    ),
+    "has no GUID": "set the GUIDs of the virtual function before its use ('ip link set IB vf N node_guid')",
+    "virtual function without": (
+        "set its GUIDs ('ip link set IB vf N node_guid', port_guid) and its state to auto; the subnet manager needs "
+        "virtualisation (opensm: virt_enabled 2)"
+    ),
     "firmware or driver": "reset the card ('mlxfwreset') or reboot; update its firmware and driver",
     "of PCIe": "check slot, riser, bifurcation and the PCIe generation in the BIOS ('sudo lspci -vv', LnkSta)",
     "power": "check the power cables of the card, and the power limit of its slot in the BIOS",
@@ -69,6 +78,10 @@ _AFTER = {
     "test 'PCIe'": "check generation and width of its link under load ('nvidia-smi -q', LnkSta), IOMMU and ACS",
     "Power Brake": "check the power supply and its cables, and the power capping of the server, which ask for it",
     "Thermal": "check cooling (fans, dust, airflow of the rack); 'nvidia-smi -q -d TEMPERATURE,PERFORMANCE' under load",
+    "atomic operations": (
+        "place the GPU in a slot of the processor with PCIe Gen3 or later: ports of a chipset and risers over USB "
+        "often pass none"
+    ),
     "cannot be assigned": "enable 'Above 4G Decoding' and Resizable BAR in the BIOS, or boot with pci=realloc",
     "no place in the address": "enable 'Above 4G Decoding' in the BIOS, or boot with pci=realloc",
     "Power": "check the power limit, cooling and clocks ('nvidia-smi -q -d POWER,PERFORMANCE') under load",
@@ -525,10 +538,10 @@ def log_findings(facts: Facts) -> Iterator[Finding]:
         yield from _of_run(fact, facts, is_one_host=is_one_host)
         if fact.value.ranks == 1 and fact.value.nodes > 1:
             yield _single_ranks(fact)
-        if _uses_local_interface(fact.value):
-            yield _local_interface(
-                fact, is_unreached=any("onnect" in one for one in facts.values(Quantity.NCCL_PROBLEM))
-            )
+        is_unreached = any("onnect" in one for one in facts.values(Quantity.NCCL_PROBLEM))
+        # Hosts of one link can reach each other at addresses of this link.
+        if _uses_local_interface(fact.value) and (is_unreached or _OF_LINK not in fact.value.local_interface):
+            yield _local_interface(fact, is_unreached=is_unreached)
 
 
 def _single_ranks(fact: Fact) -> Finding:
@@ -536,6 +549,10 @@ def _single_ranks(fact: Fact) -> Finding:
     text = f"each process has rank 0 of 1 rank on {fact.value.nodes} hosts: every process runs by itself"
     weight, remedy = _CAUSES["no_mpi"]
     return Finding("no_mpi", text, remedy, weight, origin=str(fact.place))
+
+
+#: Address that the hosts of one link reach.
+_OF_LINK = "fe80"
 
 
 def _uses_local_interface(log: NcclLog) -> bool:
@@ -753,7 +770,7 @@ def _between_nodes(log: NcclLog, place: Callable[..., str], gpudirect: str, *, i
         return
     if not (network or (log.network and log.nodes > 1)):
         return
-    if _uses_local_interface(log):
+    if _uses_local_interface(log) and _OF_LINK not in log.local_interface:
         return
     if (network and all("Socket" in via for via in network)) or (not network and log.network == "Socket"):
         yield Finding(

@@ -38,6 +38,7 @@ POSSIBLE = (
     "late_messages",
     "below_port_rate",
     "below_interface_rate",
+    "unequal_tcp_rates",
     "messages_over_tcp",
     "slow_within_host",
     "slow_gpu_buffers",
@@ -132,7 +133,7 @@ def verdict_of(
         if symptom is not None and symptom is not first:
             return Verdict(VerdictKind.SLOWER, f"{symptom.text}; most probable cause: {first.text}{place}")
         if not measured or first.cause in _OF_FILES or (uncompared and not _is_measured(first)):
-            more = f"; {uncompared[0]}" if uncompared else "; no measurement shows what it costs"
+            more = f"; {uncompared[0]}" if uncompared else ""
             return Verdict(VerdictKind.STATED, f"{first.text}{place}{more}")
         return Verdict(VerdictKind.SLOWER, f"{first.text}{place}")
     if doubtful:

@@ -12,7 +12,7 @@ from fabricast.sources.text import Format, Reading, Text
 
 _CARD = re.compile(r"^CA '([\w.-]{1,40})'")
 _PORT = re.compile(r"^\s+Port (\d{1,3}):")
-_FIELD = re.compile(r"^\s+(State|Physical state|Rate|Link layer): (.{1,60}?)\s*$")
+_FIELD = re.compile(r"^\s+(State|Physical state|Rate|Link layer|Base lid): (.{1,60}?)\s*$")
 _FIRMWARE = re.compile(r"^\s+(?:Firmware version|fw_ver):\s+(\S{1,40})")
 #: Number of a card, which all its ports have; before the fields of its port.
 _IMAGE = re.compile(r"^\s+System image GUID: (0x[0-9a-f]{1,16})")
@@ -31,6 +31,8 @@ _RDMA_LINK = re.compile(
     r"^(?:link |\d{1,3}/\d{1,3}: )([\w.-]{1,40})/(\d{1,3}):? (?:.{1,200} )?state (\w{1,20}) "
     r"physical_state (\w{1,20})(.*)"
 )
+_NODE_GUID = re.compile(r"^\s*node_guid:\s+(\S{1,20})")
+_NO_GUID, _NO_LID = "0000:0000:0000:0000", "65535"
 _STATES = {"ACTIVE": "Active", "DOWN": "Down", "INIT": "Initializing", "ARMED": "Armed"}
 _PHYSICAL = {"LINK_UP": "LinkUp", "DISABLED": "Disabled", "POLLING": "Polling", "SLEEP": "Sleep"}
 
@@ -65,18 +67,20 @@ def _is_report(text: Text) -> bool:
 
 def _ports(text: Text) -> list[_Port]:
     ports, listed = list[_Port](), list[tuple[str, int]]()
-    card = image = ""
+    card = image = guid = ""
     last: _Port | None = None
     for number, line in text.lines():
         if (match := _CARD.match(line)) is not None:
             card, image = match[1], ""
         elif (match := _IMAGE.match(line)) is not None:
             image = match[1]
+        elif (match := _NODE_GUID.match(line)) is not None:
+            guid = match[1]
         elif (match := _STATUS_PORT.match(line)) is not None:
             last = _Port(f"{match[1]} port {match[2]}", number, {})
             ports.append(last)
         elif (match := _DEVINFO_CARD.match(line)) is not None:
-            card, image, last = match[1], "", None
+            card, image, guid, last = match[1], "", "", None
             listed.append((card, number))
         elif (match := _RDMA_LINK.match(line)) is not None:
             fields = {
@@ -89,6 +93,7 @@ def _ports(text: Text) -> list[_Port]:
                 ports.append(_Port(f"{match[1]} port {match[2]}", number, fields, has_rate=False))
         elif card and (match := _PORT.match(line) or _DEVINFO_PORT.match(line)) is not None:
             fields = {"System image GUID": image} if image else {}
+            fields |= {"node GUID": guid} if guid else {}
             last = _Port(f"{card} port {match[1]}", number, fields, has_rate=match.re is _PORT)
             ports.append(last)
         elif (match := _DEVINFO_FIELD.match(line)) is not None and match[1] == "sys_image_guid":
@@ -178,6 +183,10 @@ def _states(text: Text, ports: list[_Port]) -> Iterator[Fact]:
             yield text.fact(Quantity.NOTE, note, port.line, "ibstat")
         else:
             state = f"is {port.fields['State']}{f' ({physical})' if physical else ''}"
+            if port.fields.get("node GUID") == _NO_GUID:
+                state += ", and has no GUID"
+            elif physical == "LinkUp" and port.fields.get("Base lid") == _NO_LID:
+                state += ": a virtual function without an address (LID)"
             yield text.fact(Quantity.CARD_STATE, state, port.line, "ibstat", subject=(port.name,))
 
 

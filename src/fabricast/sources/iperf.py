@@ -14,6 +14,8 @@ _ROW = re.compile(
     r"^\s*\[\s*(SUM|\d{1,4})\]\s+(\d{1,6}\.\d{1,4})\s*-\s*(\d{1,6}\.\d{1,4})\s+sec\s+([\d.]{1,12}) ([KMGT]?)Bytes\s+"
     r"([\d.]{1,12}) ([KMGT]?)bits/sec(?:\s+(\d{1,12}))?(.*)$"
 )
+#: Lines with which a run starts.
+_STARTS = re.compile(r"Connecting to host|Client connecting|\biperf3? .{0,200}-c\b")
 #: Headers of a test over UDP, and the share of datagrams that were lost.
 _UDP = re.compile(r"Total Datagrams|bits/sec\s+[\d.]{1,12} ms\s+\d{1,12}/")
 _LOST = re.compile(r"\d/\s{0,12}\d{1,12} \(([\d.]{1,8})%\)")
@@ -23,6 +25,12 @@ _DECIMAL = {"": 1.0, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
 _SEGMENT_BYTES = 1448.0
 #: Share of the longest row from which a row is a summary.
 _SUMMARY = 0.9
+#: Intervals without any data from which a stream stalls.
+_STALLS = 3
+_PATH_MTU = (
+    "large packets may be lost on the path: 'ping -M do -s 8972 HOST' tests an MTU of 9000, which all hosts and "
+    "switches need; otherwise a firewall or a cable"
+)
 #: Share of segments that are sent again above which the network loses packets, rather than that TCP fills a queue.
 _LOSSY = 0.01
 
@@ -32,16 +40,20 @@ def _is_report(text: Text) -> bool:
 
 
 def _runs(text: Text) -> Iterator[list[tuple[int, re.Match[str]]]]:
-    """Yield the rows of each run: a row that begins at 0 s after the last summary is of the next one."""
+    """Yield the rows of each run: a row that begins at 0 s after the last summary, or after a start, is of the next."""
     rows = list[tuple[int, re.Match[str]]]()
     for number, line in text.lines():
         if (match := _ROW.match(line)) is None:
+            if rows and _STARTS.search(line) is not None:
+                yield rows
+                rows = []
             continue
         if rows and _begins(match) == 0.0 and float(match[3]) < float(rows[-1][1][3]):
             yield rows
             rows = []
         rows.append((number, match))
-    yield rows
+    if rows:
+        yield rows
 
 
 def _begins(match: re.Match[str]) -> float:
@@ -70,6 +82,12 @@ def _facts(text: Text, rows: list[tuple[int, re.Match[str]]]) -> Iterator[Fact]:
         lost = max((float(one) for _, row in rows for one in _LOST.findall(row[0])), default=0.0)
         words = f"iperf over UDP: {gbit_s:.3g} Gbit/s for {_seconds(match):g} s, {lost:g} % of the datagrams lost"
         yield text.fact(Quantity.NOTE, words, number, _PROGRAM)
+        return
+    intervals = [row for _, row in rows if _seconds(row) < _SUMMARY * _seconds(match)] or [row for _, row in rows]
+    stalled = sum(float(row[4]) == 0.0 for row in intervals)
+    if stalled >= _STALLS and 2 * stalled > len(intervals):
+        cause = f"the stream of TCP stalls: {stalled} of {len(intervals)} intervals transfer nothing"
+        yield text.fact(Quantity.CAUSE, cause, number, _PROGRAM, subject=("stalled_stream", _PATH_MTU))
         return
     words = f"iperf: {gbit_s:.3g} Gbit/s for {_seconds(match):g} s"
     words += f", {again:,} segments of TCP sent again" if again else ""

@@ -46,8 +46,18 @@ _SOME_GPU = "a GPU"
 #: Errors of the drivers of AMD and Intel.
 _OTHER_GPU = re.compile(
     rf"(?:amdgpu|i915|xe) {_DEVICE}: .{{0,60}}?"
-    r"(GPU reset begin|ring \S{1,40} timeout|MES failed to respond|GPU HANG|Engine reset)"
+    r"(device lost from bus|GPU reset begin|GPU reset\(\d+\) (?:succeeded|failed)|ring \S{1,40} timeout"
+    r"|MES failed to respond|GPU HANG|Engine reset)"
 )
+_LOST = "device lost from bus"
+#: GPUs of AMD below a port that passes no atomic operations of PCIe, by the driver or by ROCm's part of it.
+_ATOMICS = re.compile(
+    rf"amdgpu {_DEVICE}: .{{0,20}}?PCIE atomic ops is not supported"
+    r"|kfd kfd: (?:amdgpu: )?skipped device ([0-9a-f]{4}:[0-9a-f]{4}), PCI rejects atomics"
+)
+_NO_ATOMICS = "gets no atomic operations of PCIe through a port above it, which ROCm uses"
+#: Atomic operation (FetchAdd, Swap, CAS) that a port does not know.
+_ATOMIC_TLP = re.compile(rf"{_DEVICE}:\s+TLP Header: [46][cde][0-9a-f]{{6}} ")
 #: Errors of NVSwitches; the driver states whether they are fatal.
 _SXID = re.compile(
     r"SXid \(PCI:([0-9a-fA-F]{4}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2})(?:\.[0-7])?\): (\d{1,6}), (Fatal|Non-fatal),? *(.*)"
@@ -92,11 +102,29 @@ _OF_HOST = (
         "the lines below this message name the driver (nvidia, nvidia_uvm, mlx5): reboot, then update it",
     ),
     (
+        re.compile(r"RIP: \w{1,8}:\S{1,80} \[(?:amdgpu|nvidia\w{0,12}|mlx[45]_\w{2,8}|i915|xe)\]"),
+        "the kernel crashed in a driver",
+        "reboot; use another version of this driver, or of the kernel",
+    ),
+    (
+        re.compile(r"AMD-Vi: Unknown option - '\w{1,20}'"),
+        "the kernel ignores an option of the IOMMU, which then translates addresses",
+        "iommu=pt (not amd_iommu=pt) on the kernel command line; 'cat /proc/cmdline' prints it",
+    ),
+    (
+        re.compile(r"Error ret -\d{1,3} invoking nvidia_p2p_get_pages"),
+        "the driver refuses other devices access to the memory of a GPU (GPUDirect RDMA or Storage)",
+        "GeForce cards have none: use a card for data centres or workstations; on those, check BAR1 and the IOMMU",
+    ),
+    (
         re.compile(r"soft lockup.{0,60}|hard LOCKUP.{0,60}"),
         "a processor hangs",
         "the lines below this message name what it does; update kernel and drivers",
     ),
 )
+#: Corrected errors of memory: count and module; the number from which the module is faulty.
+_CORRECTED_MEMORY = re.compile(r"EDAC \S{1,20}: (\d{1,9}) CE .{0,80}? on (.{1,60}?) ?\(")
+_MANY_IN_MEMORY = 10
 #: Events of the firmware (APEI): their number, which counts since the start, the severity, and the device on PCIe.
 _EVENT = re.compile(
     r"\{(\d{1,9})\}\[Hardware Error\]:\s+(?:event severity: (\w{1,20})|device_id: (" + _DEVICE[1:-1] + r"))"
@@ -109,15 +137,19 @@ _WORDS_OF_HOST = (
     "ut of memory: Killed",
     "soft lockup",
     "hard LOCKUP",
+    "RIP: ",
+    "AMD-Vi: Unknown option",
+    "nvidia_p2p_get_pages",
     "blocked for more than",
 )
 #: Errors of network cards of NVIDIA that stop them.
 _CARD_HEALTH = re.compile(
-    rf"mlx5_core {_DEVICE}.{{0,80}}?(device's health compromised.{{0,60}}|[Hh]ealth recovery.{{0,40}}fail.{{0,40}}"
+    rf"mlx[45]_core {_DEVICE}.{{0,80}}?(device's health compromised.{{0,60}}|[Hh]ealth recovery.{{0,40}}fail.{{0,40}}"
     r"|Fatal error.{0,60}|firmware version check failed.{0,40}|timeout\. Will cause a leak of a command resource"
     r"|handle_hca_cap failed|mlx5_load_one failed.{0,40}|probe with driver mlx5_core failed.{0,30}"
-    r"|ALLOC_UAR.{0,60}limits exceeded)"
+    r"|ALLOC_UAR.{0,60}limits exceeded|Failed to initialize user access region table)"
 )
+_NO_PAGES = "too few pages for the processes of the host (UAR)"
 #: Errors of GPUs of AMD.
 _AMD = re.compile(
     r"amdgpu (?P<gpu>[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]):.{0,60}?"
@@ -131,8 +163,15 @@ _NO_SPACE = re.compile(
     r": (?:no space for|failed to assign) \[mem size (0x[0-9a-f]{1,16})"
     r"| \[mem size (0x[0-9a-f]{1,16})[^\]]*\]: (?:can't assign; no space|failed to assign))"
 )
+#: Windows of bridges to the memory of devices below them.
+_NO_WINDOW = re.compile(
+    rf"\bpci {_DEVICE}: bridge window \[mem size (0x[0-9a-f]{{1,16}})[^\]]*\]: "
+    r"(?:can't assign; no space|failed to assign)"
+)
+_WINDOW = re.compile(rf"\bpci {_DEVICE}: bridge window \[mem 0x[0-9a-f]+-0x[0-9a-f]+[^\]]*\]: assigned")
 _PLACED = re.compile(rf"{_DEVICE}: BAR (\d)(?:: assigned)? \[mem 0x[0-9a-f]+-0x[0-9a-f]+[^\]]*\](?:: assigned)?")
-_MIB = 1 << 20
+#: Smallest window of a bridge that is one for the memory of a GPU.
+_MIB, _LARGE_WINDOW = 1 << 20, 1 << 28
 #: Accesses of a program to memory that its GPU does not have.
 _AMD_PAGE_FAULT = re.compile(rf"amdgpu {_DEVICE}: .{{0,60}}?((?:no-)?retry page fault|VM_L2_PROTECTION_FAULT_STATUS)")
 _AMD_PROCESS = re.compile(r"for process (\S{1,40}) pid \d")
@@ -147,7 +186,7 @@ _IOMMU_NOTE = (
     "the IOMMU translates the addresses of devices, which slows direct copies on some boards: iommu=pt avoids it"
 )
 #: Options with which the kernel was started, and what they mean for copies between GPUs.
-_COMMAND_LINE = re.compile(r"(?:Command line: |^)(BOOT_IMAGE=.*)")
+_COMMAND_LINE = re.compile(r"(?:Command line: |^)(BOOT_IMAGE=.*)|^GRUB_CMDLINE_LINUX\w{0,20}=[\"'](.*)[\"']")
 _OPTIONS = (
     (r"(?:intel_|amd_)?iommu=off", "the IOMMU is off"),
     (r"iommu=pt|iommu=passthrough|iommu\.passthrough=1", "the IOMMU leaves the addresses of devices as they are"),
@@ -170,9 +209,16 @@ _MODULE = re.compile(
 _PORT_LINK = re.compile(rf"mlx5_core {_DEVICE}(?: \w{{1,20}})?: (?:Port: (\d+) )?Link (\w{{2,10}})", re.IGNORECASE)
 _POWER = re.compile(rf"mlx5_core {_DEVICE}.{{0,40}}Detected insufficient power on the PCIe slot")
 #: Lines of all kernel logs.
-_KERNEL = re.compile(r"^(?:\[\s*\d+\.\d{6}\]|\w{3}\s+\d+ [\d:]{8} \S+ kernel:) ")
+_KERNEL = re.compile(
+    r"^\W{0,8}(?:\[\s*\d+\.\d{1,6}\]|\[?\w{3} \w{3}\s+\d+ [\d:]{8} \d{4}\]?|\w{3}\s+\d+ [\d:]{8} \S+ kernel:"
+    r"|\d{4}-\d\d-\d\dT[\d:.+Z-]{8,30} (?:\S+ kernel:|(?:amdgpu|nvidia|pci\w*|mlx\w+) )"
+    r"|(?:NVRM|nvidia|nouveau|amdgpu|pcieport|mlx\w{1,12}):? \S)"
+)
+#: Words that other texts have, too: only a line of a kernel log counts.
+_WEAK = (": [", "Linux version ", "BAR ", "Default domain type", "kfd kfd: ", *_WORDS_OF_HOST)
 _WORDS = (
     "BOOT_IMAGE=",
+    "GRUB_CMDLINE_LINUX",
     *_WORDS_OF_HOST,
     "PCIe Bus Error",
     "AER: Uncorrect",
@@ -193,12 +239,17 @@ _WORDS = (
     "IO_PAGE_FAULT",
     "DMAR: [DMA",
     "mlx5_core 0",
+    "mlx4_core 0",
     ": Failed to register mr",
     ": async reg mr failed",
     ": Failed to allocate pd",
     ": Failed to process command",
     "amdgpu 0",
     "BAR ",
+    "bridge window",
+    "kfd kfd: ",
+    "TLP Header: ",
+    "AER: Multiple Correct",
     "i915 0",
     "xe 0",
 )
@@ -253,14 +304,18 @@ _NVRM_FAILS = re.compile(r"NVRM: .*(?:[Ff]ail|[Ee]rror|[Aa]ssert|left-over|[Tt]i
 
 
 def _is_log(text: Text) -> bool:
-    if any(word in text.raw for word in _WORDS if word not in (": [", "Linux version ", *_WORDS_OF_HOST)):
+    found = [word for word in _WORDS if word in text.raw]
+    if not found:
+        return False
+    if any(word not in _WEAK for word in found) and any(_KERNEL.match(line) for line in text.raw.splitlines()):
         return True
-    is_likely = any(word in text.raw for word in ("Linux version ", *_WORDS_OF_HOST))
-    return is_likely and any(_KERNEL.match(line) for line in text.raw[:4000].splitlines())
+    # Without lines of a kernel log, an error that is known.
+    is_listed = any(_KERNEL.match(line) for line in text.raw.splitlines() if any(word in line for word in found))
+    return is_listed or bool(_facts_of(text, _lines(text)))
 
 
 def _read(text: Text) -> Iterator[Reading]:
-    facts = _facts_of(text, list(text.lines(lambda line: any(word in line for word in _WORDS))))
+    facts = _facts_of(text, _lines(text))
     unknown = [number for number, line in text.lines(lambda line: "NVRM: " in line) if _NVRM_FAILS.search(line)]
     if not facts and unknown:
         count = "a line" if len(unknown) == 1 else f"{len(unknown)} lines"
@@ -270,6 +325,10 @@ def _read(text: Text) -> Iterator[Reading]:
     yield Reading(facts or [text.fact(Quantity.NOTE, note, 0, "dmesg")])
 
 
+def _lines(text: Text) -> list[tuple[int, str]]:
+    return list(text.lines(lambda line: any(word in line for word in _WORDS)))
+
+
 def _facts_of(text: Text, lines_read: list[tuple[int, str]]) -> list[Fact]:
     """Return the states of devices."""
     patterns = (_GPU_DRIVER, _GPU_CLASS)
@@ -277,6 +336,9 @@ def _facts_of(text: Text, lines_read: list[tuple[int, str]]) -> list[Fact]:
     corrected: Counter[str] = Counter()
     lines: dict[str, int] = {}
     kinds: dict[str, dict[str, None]] = {}
+    #: Devices whose line stands for several errors.
+    several: set[str] = set()
+    are_several = False
     #: First fact of each device and kind of state, or of the code of an error.
     found: dict[tuple[str, str | int], Fact] = {}
     for number, line in lines_read:
@@ -285,9 +347,18 @@ def _facts_of(text: Text, lines_read: list[tuple[int, str]]) -> list[Fact]:
             # "Corrected" or, since Linux 6.10, "Correctable".
             is_corrected = match[2].startswith("Correct")
             corrected[device] += is_corrected
+            if are_several and is_corrected:
+                several.add(device)
+            are_several = False
             lines.setdefault(device, number)
             if not is_corrected:
                 found.setdefault((device, "link"), _fact(text, device, _UNCORRECTED, number))
+        elif "AER: Multiple Correct" in line:
+            # The line below states one of them.
+            are_several = True
+        elif (match := _ATOMIC_TLP.search(line)) is not None:
+            state = "refuses atomic operations of PCIe, which ROCm sends (malformed TLP)"
+            found[match[1], "link"] = _fact(text, match[1], state, number)
         elif (match := _AER.search(line)) is not None:
             device = match[1] or match[2]
             found.setdefault((device, "link"), _fact(text, device, _UNCORRECTED, number))
@@ -313,8 +384,12 @@ def _facts_of(text: Text, lines_read: list[tuple[int, str]]) -> list[Fact]:
                 code = int(previous[1])
             found.setdefault((device, code), _gpu_error(text, device, code, match[3], number))
         elif (match := _OTHER_GPU.search(line)) is not None:
-            state = f"error of its driver: {match[2]}"
+            is_lost = match[2] == _LOST
+            state = "has fallen off the bus" if is_lost else f"error of its driver: {match[2]}"
             found.setdefault((match[1], "driver"), _fact(text, match[1], state, number))
+        elif (match := _ATOMICS.search(line)) is not None:
+            device = match[1] or f"a GPU ({match[2]})"
+            found.setdefault((device, "atomics"), _fact(text, device, _NO_ATOMICS, number))
         elif (match := _SXID.search(line)) is not None:
             device, code = f"{match[1].lower()}.0", int(match[2])
             found.setdefault((device, code), _switch_error(text, device, match, number))
@@ -337,12 +412,13 @@ def _facts_of(text: Text, lines_read: list[tuple[int, str]]) -> list[Fact]:
     facts += [*_of_cards(text, lines_read), *_of_host(text, lines_read)]
     facts += [*_unplaced_memory(text, lines_read, gpus), *_page_faults(text, lines_read), *_options(text, lines_read)]
     for device, count in corrected.items():
-        if 0 < count < _MANY:
+        if 0 < count < _MANY and device not in several:
             note = f"{device}: {count} corrected PCIe errors, fewer than {_MANY}, which is no fault by itself"
             facts.append(text.fact(Quantity.NOTE, note, lines[device], "dmesg"))
         elif count:
             named = f" ({', '.join(list(kinds.get(device, {}))[:3])})" if device in kinds else ""
-            facts.append(_fact(text, device, f"{count} corrected errors of its PCIe link{named}", lines[device]))
+            words = "several" if device in several and count < _MANY else str(count)
+            facts.append(_fact(text, device, f"{words} corrected errors of its PCIe link{named}", lines[device]))
     return facts
 
 
@@ -378,13 +454,25 @@ def _of_amd(text: Text, lines_read: list[tuple[int, str]]) -> Iterator[Fact]:
 
 
 def _unplaced_memory(text: Text, lines_read: list[tuple[int, str]], gpus: set[str]) -> Iterator[Fact]:
-    """Yield GPUs with a window into their memory for which the kernel finds no addresses, at the end of its log."""
+    """Yield GPUs and bridges with a window for which the kernel finds no addresses, at the end of its log."""
     found: dict[tuple[str, str], tuple[int, int]] = {}
     for number, line in lines_read:
         if (match := _PLACED.search(line)) is not None:
             found.pop((match[1], match[2]), None)
         elif (match := _NO_SPACE.search(line)) is not None and match[1] in gpus:
             found[match[1], match[2]] = int(match[3] or match[4], 16), number
+    windows: dict[str, tuple[int, int]] = {}
+    for number, line in lines_read:
+        if (match := _WINDOW.search(line)) is not None:
+            windows.pop(match[1], None)
+        elif (match := _NO_WINDOW.search(line)) is not None:
+            windows[match[1]] = int(match[2], 16), number
+    for device, (size, number) in windows.items():
+        if size >= _LARGE_WINDOW:
+            state = (
+                f"a window of {size_text(size)} cannot be assigned: no space for the addresses of the memory below it"
+            )
+            yield _fact(text, device, state, number)
     for (device, bar), (size, number) in found.items():
         if size >= _MIB:
             state = f"BAR {bar} of {size_text(size)} cannot be assigned: no space for the addresses of its memory"
@@ -412,11 +500,11 @@ def _options(text: Text, lines_read: list[tuple[int, str]]) -> Iterator[Fact]:
         found = [
             (one[0].strip(), words)
             for option, words in _OPTIONS
-            if (one := re.search(rf"\s(?:{option})(?=\s|$)", match[1]))
+            if (one := re.search(rf"(?:^|\s)(?:{option})(?=\s|$)", match[1] or match[2]))
         ]
         about = [one for one in found if "iommu" in one[0]][:1] + [one for one in found if "iommu" not in one[0]]
         for option, words in about:
-            yield text.fact(Quantity.NOTE, f"the kernel was started with {option}: {words}", number, "dmesg")
+            yield text.fact(Quantity.NOTE, f"option of the kernel {option}: {words}", number, "dmesg")
         return
 
 
@@ -427,12 +515,38 @@ def _of_cards(text: Text, lines_read: list[tuple[int, str]]) -> Iterator[Fact]:
         if (match := _CARD_HEALTH.search(line)) is not None:
             found.setdefault(match[1], (match[2].strip(), number))
     for device, (words, number) in found.items():
-        state = f"has a failure of its firmware or driver: {words}"
+        is_of_pages = "ALLOC_UAR" in words or "user access region" in words
+        state = f"has {_NO_PAGES if is_of_pages else 'a failure of its firmware or driver'}: {words}"
         yield text.fact(Quantity.CARD_STATE, state, number, "dmesg", subject=(f"network card {device}",))
+
+
+def _corrected_memory(text: Text, lines_read: list[tuple[int, str]]) -> Iterator[Fact]:
+    """Yield memory modules with corrected errors: many of one module are a fault, few a note."""
+    counts: Counter[str] = Counter()
+    first: dict[str, int] = {}
+    for number, line in lines_read:
+        if (match := _CORRECTED_MEMORY.search(line)) is not None:
+            counts[match[2]] += int(match[1])
+            first.setdefault(match[2], number)
+    for module, count in counts.items():
+        words = (
+            f"{count} corrected errors of the memory module {module}"
+            if count > 1
+            else (f"a corrected error of the memory module {module}")
+        )
+        if count >= _MANY_IN_MEMORY:
+            subject = (
+                "host_error",
+                "reseat or replace this module: corrected errors cost time, and wrong data may follow",
+            )
+            yield text.fact(Quantity.CAUSE, words, first[module], "dmesg", subject=subject)
+        else:
+            yield text.fact(Quantity.NOTE, f"{words}: if they grow, it is faulty", first[module], "dmesg")
 
 
 def _of_host(text: Text, lines_read: list[tuple[int, str]]) -> Iterator[Fact]:
     """Yield the first error of each kind of the host: memory, processors, lack of memory."""
+    yield from _corrected_memory(text, lines_read)
     for pattern, meaning, remedy in _OF_HOST:
         for number, line in lines_read:
             if (match := pattern.search(line)) is not None:

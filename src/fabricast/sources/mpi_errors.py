@@ -17,7 +17,19 @@ _MESSAGES = (
     # Lines about the queue of an error follow it: "DCI QP 0xd16 wqe[3]: SEND".
     re.compile(r"ib_mlx5_log\.c:\d{1,6}\s+(?:FATAL: )?(?!\s|(?:UCX\s+ERROR\s+)?\w+ QP 0x\w+ wqe)(.+)"),
     re.compile(r" QP 0x\w+ wqe.{0,120} (sgix \d{1,4} dgid fe80::\S+)"),
-    re.compile(r"cma_ep\.c:\d{1,6}\s+(process_vm_readv.+)"),
+    re.compile(r"cma_ep\.c:\d{1,6}\s+(process_vm_readv.+)|\b(process_vm_readv delivered 0 instead of \d.+)"),
+    re.compile(r"_iface\.c:\d{1,6}\s+(FATAL: send completion with error: .+)"),
+    re.compile(r"\] (PML \w{1,20} cannot be selected)"),
+    re.compile(r"(MPIDI_CRAY_init: .{1,60}GTL library is not linked)"),
+    re.compile(r"(INTERNAL ERROR: .{1,80}MPIDI_CH3I_set_affinity\S{0,20})"),
+    re.compile(r"(Core id \d{1,9} does not exist on this architecture)"),
+    re.compile(r"\b(ptrace attach of .{1,200} was attempted by .{1,200})"),
+    re.compile(r"sharp_am\S{0,20}: (.{0,80}must bind to port with master SM.{0,60})"),
+    re.compile(r"(help-mpi-\S{1,40}: Too many open files)"),
+    re.compile(r"(\w+: init: .{0,60}can not load PMIx library)"),
+    re.compile(r"(Couldn't find the specified plugin name for mpi/pmix\S{0,20})"),
+    re.compile(r"(A request for multiple cpus-per-proc was given, but a directive)"),
+    re.compile(r"(no PSM2 device is active)"),
     re.compile(r"(Read -1, expected \d{1,15}, errno ?= ?1\b)"),
     re.compile(r"pml_ucx\.c:\d{1,6}\s+Error: (.+)"),
     re.compile(r"btl_tcp_endpoint\.c[^\]]{0,200}\]\s*(connect\(\) to .+)"),
@@ -30,7 +42,7 @@ _MESSAGES = (
     re.compile(r"((?:ORTE|PRTE) was unable to reliably start one or more daemons)"),
     re.compile(r"^(ssh: connect to host \S+ port \d{1,5}: .+)"),
     re.compile(r"(Failed to modify QP (?:\d{1,15} )?to RT[RS]\b.*|Unable to Connect the HCA's through the link)"),
-    re.compile(r"(Failed status \d{1,3}: wr_id .+)"),
+    re.compile(r"(Failed status (?:\d{1,3}: wr_id|transport retry).+)"),
     re.compile(r"(Unable to (?:open file descriptor for|init the) socket connection)"),
     re.compile(r"(Couldn't allocate MR.*|failed to create mr\b.*|Couldn't read remote address)"),
     re.compile(r"^\s*(Port number \d{1,3} state is Down)"),
@@ -113,7 +125,8 @@ _LOCAL_HOST = re.compile(r"\s*(?:Local host|Process 1 \(.{0,80}?\) is on host):\
 _BOX_ENDS = re.compile(r"-{40}")
 #: Messages after which no process goes on, and lines of runs that were aborted.
 _FATAL = re.compile(
-    r"UCX\s+Fatal|FATAL: |[Rr]etry count exceeded|Failed status \d|Failed to modify QP|socket connection"
+    r"UCX\s+Fatal|FATAL: |cannot be selected|GTL library|INTERNAL ERROR|specified plugin name|cpus-per-proc"
+    r"|[Rr]etry count exceeded|Failed status |Failed to modify QP|socket connection"
     r"|Couldn't (?:allocate MR|read remote)|failed to create mr|state is Down|command not found|enough slots"
     r"|unable to reliably start|has lost communication|fi_getinfo|OFI [\w ]{1,60}(?:\(\))? failed ?\("
     r"|Unable to initialize any transports|CmiAbortHelper|MPI_ERRORS_ARE_FATAL|An error occurred in MPI_|MPI_ABORT"
@@ -131,6 +144,19 @@ _PART_OF_MEMORY = "allow registering part of your physical memory"
 _REGISTERED = re.compile(r"Registerable memory:\s+(\d{1,12}) MiB")
 _WORDS = (
     "UCX ",
+    "process_vm_readv",
+    "send completion with error",
+    "cannot be selected",
+    "GTL library",
+    "set_affinity",
+    "Core id ",
+    "ptrace attach of",
+    "master SM",
+    "help-mpi-",
+    "PMIx library",
+    "specified plugin name",
+    "cpus-per-proc",
+    "PSM2 device",
     "CQE ERROR",
     "IBGDA",
     "GID: 00:00",

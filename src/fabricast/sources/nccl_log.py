@@ -100,7 +100,7 @@ _SHORTEST_ADDRESS = 3
 #: Plugin for the network that is loaded, or that none is found.
 _PLUGIN = re.compile(
     r"(?:NET/Plugin ?: ?(?:Loaded net plugin (?P<name>\w[\w. -]{0,40}?) ?(?:\(|$)|(?P<none>.{0,120}?"
-    r"(?:No plugin found|Using internal net(?:work)? plugin|using internal implementation)))"
+    r"(?:No plugin|Using internal net(?:work)? plugin|using internal implementation)))"
     r"|Plugin Path : \S{0,200}/(?P<file>[\w.-]{1,60}))"
 )
 _PATTERN = re.compile(

@@ -46,7 +46,8 @@ _NEVER = 1 << 80
 #: Rows of ibqueryerrors: node, and port with its counters.
 _NODE = re.compile(r'^Errors for (?:0x[0-9a-f]{1,16} )?"([^"]{1,80})"')
 _NODE_PORT = re.compile(r"^\s*GUID 0x[0-9a-f]{1,16} port (\d{1,4}|ALL): (\[.*)")
-_NODE_COUNTER = re.compile(r"\[(\w{4,40}) == (\d{1,20})\]")
+_ALL = "ALL"
+_NODE_COUNTER = re.compile(r"\[(\w{4,40}) == (\d{1,20})(?: \([\d.]{1,12}\w?\))?\]")
 _SINCE = "since its counters were cleared"
 _SUMMARY = re.compile(r"^## Summary: (\d{1,9}) nodes checked, (\d{1,9}) bad nodes\b")
 _PRINT_ALL = "diagnose the whole output of ibqueryerrors"
@@ -120,8 +121,9 @@ def _of_counters(text: Text) -> Iterator[Fact]:
 
 
 def _of_nodes(text: Text) -> Iterator[Fact]:
-    """Yield ports of ibqueryerrors whose counters are high; the row of all ports of a switch repeats theirs."""
-    node, nodes = "", 0
+    """Yield ports of ibqueryerrors whose counters are high; the row of all ports counts where it is the only one."""
+    node, nodes = "a node", 0
+    rows: dict[str, list[tuple[int, str, dict[str, int]]]] = {}
     for number, line in text.lines():
         if (match := _SUMMARY.match(line)) is not None and int(match[2]) > nodes:
             words = f"ibqueryerrors counts {match[2]} bad nodes, and the text lists {nodes}: it is cut"
@@ -129,9 +131,13 @@ def _of_nodes(text: Text) -> Iterator[Fact]:
         elif (match := _NODE.match(line)) is not None:
             node = match[1]
             nodes += 1
-        elif node and (match := _NODE_PORT.match(line)) is not None and match[1] != "ALL":
+        elif (match := _NODE_PORT.match(line)) is not None:
             counts = {name: int(count) for name, count in _NODE_COUNTER.findall(match[2])}
-            yield from _counted(text, "ibqueryerrors", f"{node} port {match[1]}", counts, number)
+            rows.setdefault(node, []).append((number, match[1], counts))
+    for name, ports in rows.items():
+        for number, port, counts in [row for row in ports if row[1] != _ALL] or ports:
+            where = f"{name}, all ports together," if port == _ALL else f"{name} port {port}"
+            yield from _counted(text, "ibqueryerrors", where, counts, number)
 
 
 def _of_kernel(text: Text) -> Iterator[Fact]:
@@ -197,8 +203,8 @@ _PROGRAMS: dict[str, Callable[[Text], bool]] = {
     _PROGRAM: _is_mlxlink,
     "perfquery": lambda text: any(_COUNTER.match(line) for _, line in text.lines(lambda line: ":." in line)),
     "ibqueryerrors": lambda text: (
-        ("Errors for " in text.raw or " bad nodes " in text.raw)
-        and any(_NODE.match(line) or _SUMMARY.match(line) for _, line in text.lines())
+        any(words in text.raw for words in ("Errors for ", " bad nodes ", "[LinkDowned", "[PortRcv", "[PortXmit"))
+        and any(one.match(line) for _, line in text.lines() for one in (_NODE, _SUMMARY, _NODE_PORT))
     ),
     _KERNEL: lambda text: next(_kernel_counts(text), None) is not None,
 }

@@ -15,6 +15,7 @@ _DEVICE = re.compile(r"^#\s+Device: (\S{1,60})\s*$")
 #: Transports of network cards, by the beginning of their names, and those of the memory of GPUs.
 _OF_CARDS = ("rc", "dc", "ud", "cm", "srd", "ugni", "gaudi")
 _OF_GPUS = ("cuda_copy", "rocm_copy", "ze_copy")
+_FAILED = "< failed to open interface >"
 _LOOPBACK = "lo"
 _MOST_LISTED = 8
 _REMEDY = (
@@ -24,30 +25,37 @@ _REMEDY = (
 
 
 def _transports(text: Text) -> tuple[dict[str, list[str]], dict[str, int]]:
-    """Return the devices of each transport, and its first line."""
+    """Return the devices of each transport that UCX can open, and its first line."""
     devices: dict[str, list[str]] = {}
     lines: dict[str, int] = {}
-    name = ""
+    name = last = ""
     for number, line in text.lines():
         if (match := _TRANSPORT.match(line)) is not None:
-            name = match[1]
+            name = last = match[1]
             devices.setdefault(name, [])
             lines.setdefault(name, number)
         elif name and (match := _DEVICE.match(line)) is not None:
             devices[name].append(match[1])
             name = ""
+        elif last and _FAILED in line:
+            devices[last] = devices[last][:-1]
     return devices, lines
 
 
 def _read(text: Text) -> Iterator[Reading]:
     devices, lines = _transports(text)
     first = min(lines.values())
-    of_cards = {name: found for name, found in devices.items() if name.startswith(_OF_CARDS)}
+    of_cards = {name: found for name, found in devices.items() if name.startswith(_OF_CARDS) and found}
+    closed = [name for name, found in devices.items() if name.startswith(_OF_CARDS) and not found]
     interfaces = [one for one in devices.get("tcp", []) if one != _LOOPBACK]
     # The output of grep has no transport within the process ("self"), which is always there.
     is_whole = "self" in devices
     facts = []
-    if of_cards:
+    if closed and _FAILED in text.raw:
+        words = f"UCX cannot open the network cards: {', '.join(closed)} failed"
+        subject = ("closed_cards", "the error above these lines names the reason; often ulimit -l (locked memory)")
+        facts.append(text.fact(Quantity.CAUSE, words, lines[closed[0]], _PROGRAM, subject=subject))
+    elif of_cards:
         cards = list(dict.fromkeys(one for found in of_cards.values() for one in found))
         words = (
             f"UCX sends between hosts by {', '.join(of_cards)}{f' over {listed(cards, _MOST_LISTED)}' if cards else ''}"

@@ -90,6 +90,7 @@ def test_options_of_the_kernel_are_stated(first, start):
     assert "amd_iommu=on" not in found
     assert "switches no access control (ACS) off" in found
     assert "the IOMMU translates" in told(first(line.replace(" iommu=pt", "")))
+    assert "iommu=pt: the IOMMU leaves" in told(first('GRUB_CMDLINE_LINUX_DEFAULT="amd_iommu=on iommu=pt"\n'))
 
 
 DEVINFO = """hca_id:\tmlx5_0

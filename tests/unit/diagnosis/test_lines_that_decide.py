@@ -280,7 +280,6 @@ def test_shared_memory_that_is_full_is_named_once(first):
     [
         ("lo:127.0.0.1<0>", "interface lo, which reaches no other host"),
         ("docker0:172.17.0.1<0>", "interface docker0, a bridge"),
-        ("ip6tnl0:fe80::745d%ip6tnl0<0>", "interface ip6tnl0, whose address (fe80)"),
     ],
 )
 def test_interfaces_of_one_host_between_hosts_are_named(first, interface, words):
@@ -288,6 +287,11 @@ def test_interfaces_of_one_host_between_hosts_are_named(first, interface, words)
     hop = INFO.format("a") + "Channel 00/0 : 0[7000] -> 1[1b000] [send] via NET/Socket/0\n"
     assert words in texts_of(first(lines + hop))[0]
     assert len(first(lines + hop).findings) == 1
+    # Addresses of one link reach the hosts of this link.
+    link = lines.replace(interface, "eno1:fe80::745d%eno1<0>") + hop
+    assert [one.cause for one in first(link).findings] == ["tcp_between_nodes"]
+    failed = INFO.format("a").replace("INFO", "WARN") + "Connect to fe80::1%eno1<4> failed : Connection timed out\n"
+    assert "interface eno1, whose address (fe80)" in " ".join(texts_of(first(link + failed)))
     # A run that began reached its hosts, and a single host needs no other interface.
     done = INFO.format("a") + "comm 0x7f rank 0 nranks 2 cudaDev 0 busId 7000 - Init COMPLETE\n"
     assert "local_interface" not in [one.cause for one in first(lines + hop + done).findings]
@@ -319,7 +323,10 @@ def test_processes_that_run_by_themselves_are_named(first):
 @pytest.mark.parametrize(
     ("message", "words"),
     [
-        ("Net : No interface found in the same subnet as remote address 192.168.0.91<27030>", "no interface in the net"),
+        (
+            "Net : No interface found in the same subnet as remote address 192.168.0.91<27030>",
+            "no interface in the net",
+        ),
         ("NET/OFI Request 0x7f completed with error. RC: 20. Error: unknown error.", "failed in libfabric"),
         ("Failed to find reverse path from remNode 0/200000 nlinks 3 to node 0/700000", "topology that it reads"),
         ("hipIpcGetMemHandle failed : invalid argument", "direct copies between GPUs cannot be set up"),
