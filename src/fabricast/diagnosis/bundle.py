@@ -373,10 +373,8 @@ def _missing(facts: Facts, options: MachineOptions, error: InputError) -> str:
     if not any(block.content not in (Content.GPUS, Content.STATES) for block in facts.blocks if block.facts):
         # Whether links that are down are a fault depends on the cards.
         down = next((note for note in facts.values(Quantity.NOTE) if "states NVLinks" in note), "")
-        if any(facts.of(Quantity.TCP_RATE)):
-            return (
-                "a rate over TCP alone shows no fault: add 'ethtool INTERFACE', which states the rate of the interface"
-            )
+        if any(facts.of(Quantity.TCP_RATE)) and not any(facts.of(Quantity.INTERFACE_RATE)):
+            return "a rate over TCP has nothing to be compared with: add 'ethtool INTERFACE', the rate of the link"
         return down or _unread(facts) or CLEAN_STATES
     logs = facts.values(Quantity.NCCL_RUN)
     begun = [log for log in logs if log.ranks or log.transports or log.network]

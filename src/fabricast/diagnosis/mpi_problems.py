@@ -296,13 +296,13 @@ _KNOWN = (
     ),
     KnownProblem(
         r"PML ucx cannot be selected",
-        "UCX finds no network card that Open MPI asks it for, and no other way is permitted",
+        "UCX finds no network card that Open MPI asks it for",
         "unset OMPI_MCA_pml and --mca pml ucx on hosts without cards, or --mca pml ob1 --mca btl self,sm,tcp; "
         "OMPI_MCA_pml_ucx_tls=any and pml_ucx_devices=any permit UCX over TCP",
     ),
     KnownProblem(
         r"PML \w+ cannot be selected",
-        "the way of messages that Open MPI is asked for is not available on this host",
+        "the transport that Open MPI is asked for is not available on this host",
         "leave '--mca pml' and OMPI_MCA_pml out; 'ompi_info | grep pml' lists those that are built in",
     ),
     KnownProblem(
@@ -384,7 +384,7 @@ _KNOWN = (
     KnownProblem(
         r"rdma_create_event_channel|open CM on component rdmacm",
         "UCX finds no RDMA device on this host",
-        "on hosts without such cards, leave UCX out (--mca pml ^ucx) or this way of connecting (UCX_TLS=^rdmacm)",
+        "on hosts without such cards, leave UCX out (--mca pml ^ucx) or its connections by RDMA (UCX_TLS=^rdmacm)",
         is_failure=False,
     ),
     KnownProblem(

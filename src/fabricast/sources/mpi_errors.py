@@ -28,7 +28,7 @@ _MESSAGES = (
     re.compile(r"(help-mpi-\S{1,40}: Too many open files)"),
     re.compile(r"(\w+: init: .{0,60}can not load PMIx library)"),
     re.compile(r"(Couldn't find the specified plugin name for mpi/pmix\S{0,20})"),
-    re.compile(r"(A request for multiple cpus-per-proc was given, but a directive)"),
+    re.compile(r"(A request for multiple cpus-per-proc was .{1,60})"),
     re.compile(r"(no PSM2 device is active)"),
     re.compile(r"(Read -1, expected \d{1,15}, errno ?= ?1\b)"),
     re.compile(r"pml_ucx\.c:\d{1,6}\s+Error: (.+)"),
