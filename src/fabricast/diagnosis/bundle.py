@@ -368,6 +368,8 @@ def _missing(facts: Facts, options: MachineOptions, error: InputError) -> str:
         return f"{what}, and nothing that is measured can be compared"
     if any(DRIVER_FAILURES in note for note in facts.values(Quantity.NOTE)):
         return "the kernel log has messages of NVIDIA's driver about failures whose meaning is not known here"
+    if any(": page fault" in note for note in facts.values(Quantity.NOTE)):
+        return "the files state accesses of a program to memory that its GPU does not have (page faults)"
     if any(": Xid " in note for note in facts.values(Quantity.NOTE)):
         return "the files state errors of GPUs that programs cause, or whose meaning is not known here (Xid)"
     if not any(block.content not in (Content.GPUS, Content.STATES) for block in facts.blocks if block.facts):

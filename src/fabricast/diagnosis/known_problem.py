@@ -16,6 +16,7 @@ class KnownProblem(NamedTuple):
     is_failure: bool = True  # Whether the run fails; otherwise it may be slower
     is_costly: bool = False  # Whether a run that has results after it is slower
     is_consequence: bool = False  # Whether another message names the cause, if there is one
+    is_general: bool = False  # Whether it says only that a call failed
     same_as: str = ""  # Meaning of a message that states the same more exactly, if there is one
 
 

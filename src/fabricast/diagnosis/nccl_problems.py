@@ -398,30 +398,35 @@ _KNOWN = (
         "a CUDA call failed",
         "the first message in the log names the call; check 'nvidia-smi', the driver and Xid messages ('dmesg')",
         is_consequence=True,
+        is_general=True,
     ),
     KnownProblem(
         r"unhandled system error|ncclSystemError|Test NCCL failure.*system error",
         "a call of the operating system failed",
         "run with NCCL_DEBUG=INFO: the warning before this line names the call",
         is_consequence=True,
+        is_general=True,
     ),
     KnownProblem(
         r"ncclInvalidUsage|invalid usage|ncclInvalidArgument|invalid argument",
         "the program uses NCCL wrongly",
         "run with NCCL_DEBUG=WARN: the warning before this line names the argument; often two ranks on one GPU",
         is_consequence=True,
+        is_general=True,
     ),
     KnownProblem(
         r"ncclInternalError|internal error",
         "NCCL reports an internal error",
         "run with NCCL_DEBUG=INFO: the warning before this line names the reason",
         is_consequence=True,
+        is_general=True,
     ),
     KnownProblem(
         r"NCCL failure",
         "the test of NCCL failed",
         "run with NCCL_DEBUG=INFO: the warning before this line names the reason",
         is_consequence=True,
+        is_general=True,
     ),
 )
 

@@ -298,8 +298,11 @@ def nccl_problems(facts: Facts) -> Iterator[Finding]:
     }
     found = {meaning: (_as_warning(one, fact, facts), fact) for meaning, (one, fact) in found.items()}
     failures = [one for one, _ in found.values() if one is not None and one.is_failure]
+    is_explained = any(not one.is_consequence for one in failures)
     for number, (problem, fact) in enumerate(found.values(), start=1):
         quoted = shortened(fact.value, _MOST_QUOTED)
+        if problem is not None and problem.is_general and is_explained:
+            continue
         if problem is None:
             if all(one.is_consequence for one in failures):
                 remedy = "the meaning of this message is not known here; search for it with the version of NCCL"

@@ -18,11 +18,25 @@ _SWITCH = re.compile(rf"NVSwitch (non-)?fatal error (\d{{1,6}}) .{{0,80}}?(?:pci
 #: Fatal errors in other words, for example "detected NVLink fatal error on GPU pci bus id 00000000:BB:00.0 link 6".
 _FATAL = re.compile(rf"\bdetected\b.{{0,40}}?(?<!non-)\bfatal error(?:.{{0,120}}?{_ADDRESS})?", re.IGNORECASE)
 _TRAINING = re.compile(rf"NVLink training failed .{{0,80}}?{_ADDRESS}")
+#: Messages of the service (systemd) and of its first lines.
+_SERVICE = re.compile(
+    r"Job for nvidia-fabricmanager\.service failed|nvidia-fabricmanager\.service: .{0,80}(?:FAILURE|Failed with result)"
+    r"|Failed to start .{0,20}[Ff]abric ?[Mm]anager"
+)
+_NO_SWITCH = re.compile(r"NV_WARN_NOTHING_TO_DO")
+_ONLY_WITH_SWITCHES = (
+    "only machines with NVSwitches (HGX, DGX) need it: disable it elsewhere (systemctl disable --now "
+    "nvidia-fabricmanager); on a machine with NVSwitches, 'lspci | grep -i nvidia' must list them"
+)
+_READ_LOG = (
+    "read /var/log/fabricmanager.log; its version must be that of the driver; machines without NVSwitches (PCIe cards, "
+    "GeForce) do not need it"
+)
 _VERSIONS = re.compile(r"version ([\d.]{3,20}) don't match with driver version ([\d.]{3,20}\d)")
 
 
 def _read(text: Text) -> Iterator[Reading]:
-    facts = list[Fact]()
+    facts = list(_of_service(text))
     for number, line in text.lines(lambda line: "] [tid " in line):
         if (match := _LINE.match(line)) is None or match[1] == "INFO":
             continue
@@ -48,14 +62,31 @@ def _read(text: Text) -> Iterator[Reading]:
     yield Reading(facts or [healthy])
 
 
+def _of_service(text: Text) -> Iterator[Fact]:
+    """Yield why the service does not start: it finds no NVSwitch, or a reason that its log names."""
+    lines = list(text.lines(lambda line: "abric" in line))
+    for pattern, words, subject in (
+        (_NO_SWITCH, "the fabric manager finds no NVSwitch, and does not start", ("no_nvswitch", _ONLY_WITH_SWITCHES)),
+        (_SERVICE, "the service of the fabric manager does not start", ("fabric_manager_service", _READ_LOG)),
+    ):
+        number = next((number for number, line in lines if pattern.search(line) is not None), None)
+        if number is not None:
+            yield text.fact(Quantity.CAUSE, words, number, _PROGRAM, subject=subject)
+            return
+
+
 FORMAT = Format(
     _PROGRAM,
     Content.STATES,
     "cp /var/log/fabricmanager.log .",
     "[Nov 24 2026 08:11:09] [ERROR] [tid 4140] detected NVSwitch fatal error 20034 on fid 0 on pci 00000000:88:00.0",
-    lambda text: "] [tid " in text.raw and any(_LINE.match(line) for _, line in text.lines()),
+    lambda text: (
+        ("] [tid " in text.raw and any(_LINE.match(line) for _, line in text.lines()))
+        or ("abric" in text.raw and next(_of_service(text), None) is not None)
+    ),
     _read,
     "fabric_manager.log",
-    versions="`/var/log/fabricmanager.log`: errors of NVSwitches, NVLinks that do not start, versions that do not fit",
+    versions="`/var/log/fabricmanager.log`, `systemctl status nvidia-fabricmanager`: errors of NVSwitches, "
+    "NVLinks that do not start, versions that do not fit",
     is_per_host=True,
 )

@@ -1,4 +1,4 @@
-"""Reader of ``ibstat``, ``ibstatus``, ``ibv_devinfo`` and ``rdma link``: states and rates of ports of network cards."""
+"""Reader of ``ibstat``, ``ibv_devinfo``, ``rdma link`` and others: states and rates of ports of network cards."""
 
 from __future__ import annotations
 
@@ -33,6 +33,8 @@ _RDMA_LINK = re.compile(
 )
 _NODE_GUID = re.compile(r"^\s*node_guid:\s+(\S{1,20})")
 _NO_GUID, _NO_LID = "0000:0000:0000:0000", "65535"
+#: Ports of 'ibdev2netdev'.
+_NETDEV = re.compile(r"^\s*([a-z][\w.-]{1,40}) port (\d{1,3}) ==> \S{1,40} \((Up|Down)\)")
 _STATES = {"ACTIVE": "Active", "DOWN": "Down", "INIT": "Initializing", "ARMED": "Armed"}
 _PHYSICAL = {"LINK_UP": "LinkUp", "DISABLED": "Disabled", "POLLING": "Polling", "SLEEP": "Sleep"}
 
@@ -59,9 +61,11 @@ class _Port:
 
 
 def _is_report(text: Text) -> bool:
-    if not any(word in text.raw for word in ("CA type:", "Infiniband device '", "hca_id:", " physical_state ")):
+    if not any(
+        word in text.raw for word in ("CA type:", "Infiniband device '", "hca_id:", " physical_state ", " ==> ")
+    ):
         return False
-    starts = (_CARD, _STATUS_PORT, _DEVINFO_CARD, _RDMA_LINK)
+    starts = (_CARD, _STATUS_PORT, _DEVINFO_CARD, _RDMA_LINK, _NETDEV)
     return any(start.match(line) for _, line in text.lines() for start in starts)
 
 
@@ -91,6 +95,9 @@ def _ports(text: Text) -> list[_Port]:
             # A port without state (NOP) has no link of its own.
             if fields["State"]:
                 ports.append(_Port(f"{match[1]} port {match[2]}", number, fields, has_rate=False))
+        elif (match := _NETDEV.match(line)) is not None:
+            fields = {"State": "Active" if match[3] == "Up" else "Down"}
+            ports.append(_Port(f"{match[1]} port {match[2]}", number, fields, has_rate=False))
         elif card and (match := _PORT.match(line) or _DEVINFO_PORT.match(line)) is not None:
             fields = {"System image GUID": image} if image else {}
             fields |= {"node GUID": guid} if guid else {}
@@ -228,6 +235,6 @@ FORMAT = Format(
     _is_report,
     _read,
     "ibstat.txt",
-    versions="also `ibstatus`, `ibv_devinfo`, `rdma link`, and hosts by pdsh: ports that are down or slow",
+    versions="also `ibstatus`, `ibv_devinfo`, `rdma link`, `ibdev2netdev`, and hosts: ports that are down or slow",
     is_per_host=True,
 )

@@ -258,6 +258,7 @@ _GPU_DRIVER = re.compile(rf"\b(?:nvidia|nouveau|amdgpu) {_DEVICE}:")
 #: GPU of NVIDIA or AMD by vendor and class, as the kernel states them when it finds the device.
 _GPU_CLASS = re.compile(rf"\bpci {_DEVICE}: \[(?:10de|1002):[0-9a-f]{{4}}\] type 00 class 0x030[02]")
 _CARD_DRIVER = re.compile(r"mlx\w+|bnxt_\w+|ice|irdma|efa|ionic")
+_OF_GPUS = 16
 _UNCORRECTED = "uncorrected errors of its PCIe link"
 #: Number of corrected errors of a link from which they are no accident.
 _MANY = 5
@@ -364,7 +365,9 @@ def _facts_of(text: Text, lines_read: list[tuple[int, str]]) -> list[Fact]:
             found.setdefault((device, "link"), _fact(text, device, _UNCORRECTED, number))
         elif (match := _NARROW.search(line)) is not None:
             if int(match[5]) < int(match[8]) or float(match[4]) < float(match[7]):
-                is_gpu = match[2] in gpus and int(match[5]) < int(match[8])
+                used, lanes = int(match[5]), int(match[8])
+                # Devices of 16 lanes with x1 or x2 are GPUs or switches above them.
+                is_gpu = used < lanes and (match[2] in gpus or (lanes >= _OF_GPUS and 8 * used <= lanes))
                 found.setdefault((match[2], "narrow"), _narrow_link(text, match, number, is_gpu=is_gpu))
         elif (match := _IOMMU.search(line)) is not None and (device := match["one"] or match["other"]):
             device = device if device.count(":") == 2 else f"0000:{device}"

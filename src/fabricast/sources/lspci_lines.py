@@ -35,9 +35,12 @@ def _without_capability(text: Text) -> Iterator[tuple[int, str]]:
     """Yield states of links without what is possible."""
     for number, line in text.lines():
         if (match := _LINK.match(line)) is not None and match[1] == "Sta":
-            words = (
-                f"a link runs at {match[2]} GT/s with x{match[3]}: add LnkCap, what is possible, while the GPUs work"
-            )
+            words = f"a link runs at {match[2]} GT/s with x{match[3]}"
+            if "LnkCap:" in text.raw:
+                words += ", all that its device can use; cards with an internal switch (AMD Navi) print the link to "
+                words += "it, and the port above it that of the slot"
+            else:
+                words += ": add LnkCap, what is possible, while the GPUs work"
             yield number, words
 
 

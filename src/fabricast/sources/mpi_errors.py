@@ -302,7 +302,7 @@ def _read(text: Text) -> Iterator[Reading]:
     aborted = next((number for number, line in lines if _FATAL.search(line)), None)
     if facts and aborted is not None:
         facts.append(text.fact(Quantity.MPI_ABORTED, True, aborted, "MPI"))
-    old = next((number for number, line in lines if _OLD_TRANSPORT.match(line)), None)
+    old = next((number for number, line in lines if _OLD_TRANSPORT.search(line)), None)
     if old is not None:
         facts.append(text.fact(Quantity.NOTE, _OLD_TRANSPORT_NOTE, old, "MPI"))
     facts += _bindings(text, lines)

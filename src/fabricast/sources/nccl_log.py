@@ -25,7 +25,8 @@ _ERROR = re.compile(
     r"((?:Test )?(?:NCCL|CUDA) failure (?:\S{1,80}:\d|[\d'\"]|:).*|RuntimeError: NCCL error: .*"
     r"|nccl(?:UnhandledCuda|System|Internal|Remote)Error\b.*"
     r"|(?:torch\.)?(?:cuda\.)?OutOfMemoryError.*|CUDA out of memory.*"
-    r"|CUDA error: (?=peer mapping|uncorrectable NVLink).*|CUDA error at .{1,200}cudaDeviceEnablePeerAccess.*"
+    r"|CUDA error: (?=peer mapping|uncorrectable NVLink).*|uncorrectable NVLink error.{0,80}"
+    r"|CUDA error at .{1,200}cudaDeviceEnablePeerAccess.*"
     r"|Timeout at NCCL work: .*|Some NCCL operations have failed or timed out.*"
     r"|ProcessGroupNCCL's watchdog got stuck .*|waitForInput: .{1,200}timed out.*"
     r"|Cuda error \S{0,200}custom_all_reduce\.cuh:\d.*|CUDA_ERROR_TOO_MANY_PEERS.*"
@@ -139,6 +140,7 @@ _WORDS_OF_ERRORS = (
     "CUDA failure",
     "nccl",
     "Watchdog caught",
+    "uncorrectable NVLink",
     "out of memory",
     "OutOfMemory",
     "peer access is not supported",

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from fabricast.core.errors import InputError
 from fabricast.core.facts import Content, Fact, Kind, Quantity
+from fabricast.inputs.gpus import is_known_gpu
 from fabricast.pcie.measurements.measured_graph import CALIBRATION, MeasuredGraph
 from fabricast.sources.bandwidth_matrices import Cell, check_complete, check_unit, checked_cells, read_matrix, table_of
 from fabricast.sources.copies import check_end, rate_facts
@@ -17,6 +18,8 @@ _PROGRAM = "p2pBandwidthLatencyTest"
 _DEVICE = re.compile(
     r"^Device: (\d+), ([^,]{1,80}), pciBusID: ([0-9a-f]+), pciDeviceID: ([0-9a-f]+), pciDomainID: ?([0-9a-f]+)"
 )
+#: Line of a report, such as "3x RTX 4090", where the lines of the program about its devices are left out.
+_STATED_MODEL = re.compile(r"^\W{0,6}(?:(?:GPUs?|Hardware)\W{1,6})?(\d{1,2}) ?[x\u00d7] ?([A-Z][\w -]{2,60}?)\W{0,3}$")
 _ACCESS = re.compile(r"^Device=(\d+) (CAN|CANNOT) Access Peer Device=(\d+)")
 _HEADER = re.compile(r"(?:\s*D\\D|\s+GPU)\s+0\b")
 _ENDS_IN_MATRIX = re.compile(r"\d{1,4}\s+[\d.]{1,12}")
@@ -64,6 +67,8 @@ def _read(text: Text) -> Iterator[Reading]:
             else text.error("contains no bandwidth matrix, expected at least one")
         )
     facts += [*rate_facts(text, _PROGRAM, _graphs(cells)), *_pairs(text, cells)]
+    if not any(fact.quantity is Quantity.GPU_MODEL for fact in facts):
+        facts += _models_of_report(text, list(dict.fromkeys(cell.row for cell in cells)))
     facts.append(text.fact(Quantity.TABLE, table_of(cells), cells[0].line, _PROGRAM, kind=Kind.MEASURED))
     reading.facts += facts
     yield reading
@@ -104,6 +109,16 @@ def _stated(text: Text) -> Iterator[Fact]:
             pairs.add(pair)
             reason = "" if access[2] == "CAN" else _REASON
             yield text.fact(Quantity.PEER_ACCESS, reason, number, _PROGRAM, subject=pair, kind=Kind.MEASURED)
+
+
+def _models_of_report(text: Text, gpus: Sequence[str]) -> Iterator[Fact]:
+    """Yield the model that a line of its author states for as many GPUs as the matrices have."""
+    for number, line in enumerate(text.clean_lines, start=1):
+        match = _STATED_MODEL.match(line)
+        if match is not None and int(match[1]) == len(gpus) and is_known_gpu(match[2]):
+            for gpu in gpus:
+                yield text.fact(Quantity.GPU_MODEL, match[2], number, _PROGRAM, subject=(gpu,))
+            return
 
 
 def _matrices(lines: Sequence[str], refused: set[tuple[str, ...]]) -> Iterator[list[Cell] | InputError]:

@@ -69,3 +69,16 @@ def test_a_line_for_several_corrected_errors_counts_as_several(first):
 def test_prose_is_no_kernel_log(first, prose):
     with pytest.raises(InputError, match="written by no known program"):
         first(prose)
+
+
+def test_one_lane_of_sixteen_is_a_fault_of_any_device(first):
+    line = "pci 0000:01:00.0: {} Gb/s available PCIe bandwidth, limited by 8.0 GT/s PCIe {} link at 0000:00:1c.0 (capable of "
+    line += "126.016 Gb/s with 8.0 GT/s PCIe x16 link)"
+    assert "7.876 of 126.016" in first(f"{AT}{line.format('7.876', 'x1')}\n").findings[0].text
+    # The link of a chipset has four lanes.
+    assert not first(f"{AT}{line.format('31.504', 'x4')}\n").findings
+
+
+def test_page_faults_are_no_clean_report(first):
+    fault = "amdgpu 0000:c3:00.0: amdgpu: [gfxhub] no-retry page fault (src_id:0 ring:24 vmid:8 pasid:32770)"
+    assert "page faults" in str(first(f"{AT}{fault}\n").verdict)
