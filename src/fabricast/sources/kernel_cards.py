@@ -1,0 +1,101 @@
+"""Errors of network cards and their ports in the kernel log."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from fabricast.core.facts import Fact, Quantity
+from fabricast.sources.kernel_lines import DEVICE, PROGRAM, Lines
+from fabricast.sources.text import Text
+
+#: Words of the lines that are read here.
+WORDS = (
+    "Linux version ",
+    "Cable unplugged",
+    "Cable plugged",
+    "mlx5_core 0",
+    "mlx4_core 0",
+    ": Failed to register mr",
+    ": async reg mr failed",
+    ": Failed to allocate pd",
+    ": Failed to process command",
+)
+#: Errors of network cards of NVIDIA that stop them.
+_CARD_HEALTH = re.compile(
+    rf"mlx[45]_core {DEVICE}.{{0,80}}?(device's health compromised.{{0,60}}|[Hh]ealth recovery.{{0,40}}fail.{{0,40}}"
+    r"|Fatal error.{0,60}|firmware version check failed.{0,40}|timeout\. Will cause a leak of a command resource"
+    r"|handle_hca_cap failed|mlx5_load_one failed.{0,40}|probe with driver mlx5_core failed.{0,30}"
+    r"|ALLOC_UAR.{0,60}limits exceeded|Failed to initialize user access region table)"
+)
+_NO_PAGES = "too few pages for the processes of the host (UAR)"
+#: Devices that cannot register memory, by the driver of EFA or of mlx5.
+_REGISTRATION = re.compile(
+    r"infiniband (\w{1,20}): (?:\w{1,40}:\d{1,6}:\(pid \d{1,9}\): )?"
+    r"(Failed to (?:register mr|allocate pd|process command).{0,60}|async reg mr failed\. status -?\d{1,6})"
+)
+#: Cables that are not plugged in.
+_CABLE = re.compile(rf"mlx\w{{1,20}} {DEVICE}(?: \w{{1,20}})?: .{{0,60}}Cable (un)?plugged")
+#: States of ports of network cards: an error of the module, and links that go down and up.
+_MODULE = re.compile(
+    rf"mlx5_core {DEVICE}(?: \w{{1,20}})?: Port module event(?:\[error\])?: (?!(?:module \d+, )?Cable (?:un)?plugged)"
+    r"(?:module \d+, )?(.{1,80}?)\s*$"
+)
+_PORT_LINK = re.compile(rf"mlx5_core {DEVICE}(?: \w{{1,20}})?: (?:Port: (\d+) )?Link (\w{{2,10}})", re.IGNORECASE)
+_POWER = re.compile(rf"mlx5_core {DEVICE}.{{0,40}}Detected insufficient power on the PCIe slot")
+#: Number of losses of a link since the start of the kernel that no restart of hosts and switches explains.
+_MANY_DOWNS = 3
+
+
+def card_facts(text: Text, lines: Lines) -> Iterator[Fact]:
+    """Yield the errors of network cards, then the states of their ports."""
+    yield from _of_cards(text, lines)
+    yield from _ports(text, lines)
+
+
+def _of_cards(text: Text, lines: Lines) -> Iterator[Fact]:
+    """Yield the first error of each network card that stops it."""
+    found: dict[str, tuple[str, int]] = {}
+    for number, line in lines:
+        if (match := _CARD_HEALTH.search(line)) is not None:
+            found.setdefault(match[1], (match[2].strip(), number))
+    for device, (words, number) in found.items():
+        is_of_pages = "ALLOC_UAR" in words or "user access region" in words
+        state = f"has {_NO_PAGES if is_of_pages else 'a failure of its firmware or driver'}: {words}"
+        yield text.fact(Quantity.CARD_STATE, state, number, PROGRAM, subject=(f"network card {device}",))
+
+
+def _ports(text: Text, lines: Lines) -> Iterator[Fact]:
+    """Yield network cards with too little power, those whose last state is a fault, and those that lose their link."""
+    found: dict[tuple[str, str], tuple[str, int]] = {}
+    downs: dict[str, list[int]] = {}
+    modules: dict[str, list[str]] = {}
+    for number, line in lines:
+        if "Linux version " in line:
+            downs.clear()
+        elif (match := _CABLE.search(line)) is not None:
+            found.pop((match[1], "module"), None)
+            if match[2]:
+                found[match[1], "module"] = ("is Down (cable unplugged)", number)
+        elif (match := _MODULE.search(line)) is not None:
+            found.setdefault((match[1], "module"), (f"has an error of its module: {match[2]}", number))
+            modules.setdefault(match[1], []).append(match[2])
+        elif (match := _REGISTRATION.search(line)) is not None:
+            found.setdefault((match[1], "memory"), (f"cannot register memory: {match[2]}", number))
+        elif (match := _POWER.search(line)) is not None:
+            found.setdefault((match[1], "power"), ("detects insufficient power on its PCIe slot", number))
+        elif (match := _PORT_LINK.search(line)) is not None:
+            # "up", "ACTIVE", "INIT" and "ARMED" end a state; an error of the module before it is over.
+            found.pop((match[1], f"link {match[2]}"), None)
+            if match[3].lower() != "down":
+                found.pop((match[1], "module"), None)
+            else:
+                found[match[1], f"link {match[2]}"] = ("is Down (its link went down and not up again)", number)
+                downs.setdefault(match[1], []).append(number)
+    faulty = {device for device, _ in found}
+    for device, numbers in downs.items():
+        if len(numbers) >= _MANY_DOWNS and device not in faulty:
+            reasons = f" ({', '.join(dict.fromkeys(modules[device]))})" if device in modules else ""
+            found[device, "flaps"] = (f"lost its link {len(numbers)} times{reasons}", numbers[0])
+    for (device, _), (state, number) in found.items():
+        yield text.fact(Quantity.CARD_STATE, state, number, PROGRAM, subject=(f"network card {device}",))

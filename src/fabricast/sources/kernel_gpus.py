@@ -1,0 +1,269 @@
+"""Errors of GPUs in the kernel log, of the drivers of NVIDIA, AMD and Intel."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from fabricast.core.facts import Fact, Quantity
+from fabricast.core.number_text import size_text
+from fabricast.sources.kernel_lines import DEVICE, PROGRAM, Lines, gpu_state, gpus_of
+from fabricast.sources.text import Text
+
+#: Words of the lines that are read here.
+WORDS = (
+    "NVRM: ",
+    "Linux version ",
+    "Initialized nvidia-drm",
+    "SXid (",
+    "nvidia 0000:",
+    "nvidia: probe of",
+    "nouveau 0000:",
+    "amdgpu 0",
+    "BAR ",
+    "bridge window",
+    "kfd kfd: ",
+    "i915 0",
+    "xe 0",
+)
+#: Address and number; what a user publishes may lack the address.
+_XID = re.compile(r"(?<![\"'`])NVRM: Xid \((PCI:[^)\s]{0,40})\): (\d{1,4}),?\s*(.*)")
+_WHOLE = re.compile(r"PCI:([0-9a-fA-F]{4}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2})(?:\.[0-7])?")
+#: GPUs that NVIDIA's driver cannot use: state by words of its message, the worst first. The words may follow on the
+#: lines below the GPU.
+_UNUSABLE = {
+    "fallen off the bus": "has fallen off the bus",
+    "GPU lost from the bus": "has fallen off the bus",
+    "NV_ERR_RESET_REQUIRED": "needs a reset",
+    "RmInitAdapter failed": "cannot be initialised by its driver (RmInitAdapter failed)",
+    "is 0M @ 0x0": "has no place in the address space for its memory (BAR), so that its driver refuses it",
+    "probe routine failed": "is refused by its driver (probe routine failed)",
+    "nvidia: probe of": "is refused by its driver (probe failed)",
+    "probe with driver nvidia failed": "is refused by its driver (probe failed)",
+}
+_NVIDIA_GPU = re.compile(
+    r"(?:NVRM: (?:The NVIDIA )?GPU (?:at )?(?:PCI:)?|NVRM: BAR\d is 0M @ 0x0 \(PCI:|nvidia: probe of |"
+    r"nvidia (?=\S{12,16}: probe with))([0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2})"
+)
+_PROBES = ("nvidia: probe of", "probe with driver nvidia failed")
+#: Another attempt of the driver.
+_ATTEMPT = re.compile(rf"nvidia {DEVICE}: enabling device")
+_INITIALISED = re.compile(r"Initialized nvidia-drm .{0,80}for ([0-9a-fA-F]{4}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7])")
+#: Lines after the address of a GPU in which its state may follow.
+_LINES_BELOW = 6
+#: Name of a GPU whose address a message leaves out.
+_SOME_GPU = "a GPU"
+#: Errors of the drivers of AMD and Intel.
+_OTHER_GPU = re.compile(
+    rf"(?:amdgpu|i915|xe) {DEVICE}: .{{0,60}}?"
+    r"(device lost from bus|GPU reset begin|GPU reset\(\d+\) (?:succeeded|failed)|ring \S{1,40} timeout"
+    r"|MES failed to respond|GPU HANG|Engine reset)"
+)
+_LOST = "device lost from bus"
+#: GPUs of AMD below a port that passes no atomic operations of PCIe, by the driver or by ROCm's part of it.
+_ATOMICS = re.compile(
+    rf"amdgpu {DEVICE}: .{{0,20}}?PCIE atomic ops is not supported"
+    r"|kfd kfd: (?:amdgpu: )?skipped device ([0-9a-f]{4}:[0-9a-f]{4}), PCI rejects atomics"
+)
+_NO_ATOMICS = "gets no atomic operations of PCIe through a port above it, which ROCm uses"
+#: Errors of NVSwitches; the driver states whether they are fatal.
+_SXID = re.compile(
+    r"SXid \(PCI:([0-9a-fA-F]{4}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2})(?:\.[0-7])?\): (\d{1,6}), (Fatal|Non-fatal),? *(.*)"
+)
+#: Earlier error that a later one names.
+_PREVIOUS = re.compile(r"caused by previous Xid (\d{1,4})")
+#: Errors of GPUs of AMD.
+_AMD = re.compile(
+    r"amdgpu (?P<gpu>[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]):.{0,60}?"
+    r"(?P<words>Fatal error during GPU init|(?:GPU|VRAM) is lost.{0,40}"
+    r"|uncorrectable hardware error ?\(.{1,40}?\) detected"
+    r"|\d{1,9} (?:new )?(?P<kind>uncorrectable|correctable) hardware errors detected in (?!total).{1,40}? block)"
+)
+#: Windows of devices into memory for which the kernel finds no addresses, and those that it then places.
+_NO_SPACE = re.compile(
+    rf"\b(?:nvidia|amdgpu|nouveau|pci) {DEVICE}: BAR (\d)(?:"
+    r": (?:no space for|failed to assign) \[mem size (0x[0-9a-f]{1,16})"
+    r"| \[mem size (0x[0-9a-f]{1,16})[^\]]*\]: (?:can't assign; no space|failed to assign))"
+)
+#: Windows of bridges to the memory of devices below them.
+_NO_WINDOW = re.compile(
+    rf"\bpci {DEVICE}: bridge window \[mem size (0x[0-9a-f]{{1,16}})[^\]]*\]: "
+    r"(?:can't assign; no space|failed to assign)"
+)
+_WINDOW = re.compile(rf"\bpci {DEVICE}: bridge window \[mem 0x[0-9a-f]+-0x[0-9a-f]+[^\]]*\]: assigned")
+_PLACED = re.compile(rf"{DEVICE}: BAR (\d)(?:: assigned)? \[mem 0x[0-9a-f]+-0x[0-9a-f]+[^\]]*\](?:: assigned)?")
+#: Smallest window of a bridge that is one for the memory of a GPU.
+_MIB, _LARGE_WINDOW = 1 << 20, 1 << 28
+#: Accesses of a program to memory that its GPU does not have.
+_AMD_PAGE_FAULT = re.compile(rf"amdgpu {DEVICE}: .{{0,60}}?((?:no-)?retry page fault|VM_L2_PROTECTION_FAULT_STATUS)")
+_AMD_PROCESS = re.compile(r"for process (\S{1,40}) pid \d")
+#: Number of corrected errors of a GPU of AMD from which they are no accident.
+_MANY_CORRECTED = 100
+#: Errors of programs, which say nothing about the machine.
+_OFF_THE_BUS = 79
+_RECOVERY = 154
+_OF_PROGRAMS = (13, 31, 32, 43, 45, 68, 69, 137)
+_LONGEST_NOTE = 100
+#: Errors of GPUs and NVLinks. NVIDIA, "Xid Errors".
+_XIDS = {
+    8: "the GPU stopped processing",
+    38: "error of the firmware of its driver",
+    54: "auxiliary power is not connected",
+    57: "error of its memory interface",
+    58: "error of its memory interface",
+    109: "a change of context timed out",
+    110: "security fault",
+    143: "its initialisation failed",
+    46: "the GPU stopped processing",
+    48: "uncorrectable ECC error",
+    61: "error of its microcontroller",
+    62: "error of its microcontroller",
+    63: "row remapping",
+    64: "row remapping failed",
+    74: "NVLink error",
+    79: "has fallen off the bus",
+    92: "many correctable ECC errors",
+    94: "contained ECC error",
+    95: "uncontained ECC error",
+    119: "its system processor (GSP) does not answer",
+    120: "error of its system processor (GSP)",
+    140: "uncorrectable ECC error",
+    **dict.fromkeys((*range(144, 151), 155), "NVLink error"),
+}
+
+
+def gpu_facts(text: Text, lines: Lines) -> Iterator[Fact]:
+    """Yield the errors of GPUs, each of a device once."""
+    found: dict[tuple[str, str | int], Fact] = {}
+    for number, line in lines:
+        if (match := _XID.search(line)) is not None:
+            device, code = _address(match[1]), int(match[2])
+            if (previous := _PREVIOUS.search(match[3])) is not None:
+                code = int(previous[1])
+            found.setdefault((device, code), _gpu_error(text, device, code, match[3], number))
+        elif (match := _OTHER_GPU.search(line)) is not None:
+            is_lost = match[2] == _LOST
+            state = "has fallen off the bus" if is_lost else f"error of its driver: {match[2]}"
+            found.setdefault((match[1], "driver"), gpu_state(text, match[1], state, number))
+        elif (match := _ATOMICS.search(line)) is not None:
+            device = match[1] or f"a GPU ({match[2]})"
+            found.setdefault((device, "atomics"), gpu_state(text, device, _NO_ATOMICS, number))
+        elif (match := _SXID.search(line)) is not None:
+            device, code = f"{match[1].lower()}.0", int(match[2])
+            found.setdefault((device, code), _switch_error(text, device, match, number))
+    yield from found.values()
+    yield from _of_amd(text, lines)
+    # A reset follows the error of the GPU.
+    yield from _unusable_gpus(text, lines, {device for device, kind in found if kind == _OFF_THE_BUS})
+    yield from _unplaced_memory(text, lines)
+    yield from _page_faults(text, lines)
+
+
+def _of_amd(text: Text, lines: Lines) -> Iterator[Fact]:
+    """Yield the largest error of each kind of each GPU of AMD; few corrected errors are a note."""
+    found: dict[tuple[str, str], tuple[int, re.Match[str], int]] = {}
+    for number, line in lines:
+        if (match := _AMD.search(line)) is not None:
+            count = int(match["words"].split()[0]) if match["kind"] else 1
+            error = match["gpu"], match["kind"] or match["words"]
+            if count > found.get(error, (0, match, 0))[0]:
+                found[error] = count, match, number
+    for (gpu, kind), (count, match, number) in found.items():
+        if kind == "correctable" and count < _MANY_CORRECTED:
+            yield text.fact(Quantity.NOTE, f"{gpu}: {match['words']}", number, PROGRAM)
+        elif count:
+            yield gpu_state(text, gpu, f"error of the GPU: {match['words']} (amdgpu)", number)
+
+
+def _unplaced_memory(text: Text, lines: Lines) -> Iterator[Fact]:
+    """Yield GPUs and bridges with a window for which the kernel finds no addresses, at the end of its log."""
+    gpus = gpus_of(lines)
+    found: dict[tuple[str, str], tuple[int, int]] = {}
+    for number, line in lines:
+        if (match := _PLACED.search(line)) is not None:
+            found.pop((match[1], match[2]), None)
+        elif (match := _NO_SPACE.search(line)) is not None and match[1] in gpus:
+            found[match[1], match[2]] = int(match[3] or match[4], 16), number
+    windows: dict[str, tuple[int, int]] = {}
+    for number, line in lines:
+        if (match := _WINDOW.search(line)) is not None:
+            windows.pop(match[1], None)
+        elif (match := _NO_WINDOW.search(line)) is not None:
+            windows[match[1]] = int(match[2], 16), number
+    for device, (size, number) in windows.items():
+        if size >= _LARGE_WINDOW:
+            state = (
+                f"a window of {size_text(size)} cannot be assigned: no space for the addresses of the memory below it"
+            )
+            yield gpu_state(text, device, state, number)
+    for (device, bar), (size, number) in found.items():
+        if size >= _MIB:
+            state = f"BAR {bar} of {size_text(size)} cannot be assigned: no space for the addresses of its memory"
+            yield gpu_state(text, device, state, number)
+
+
+def _page_faults(text: Text, lines: Lines) -> Iterator[Fact]:
+    """Yield the first fault of each GPU of AMD by accesses of a program."""
+    seen: set[str] = set()
+    for place, (number, line) in enumerate(lines):
+        if (match := _AMD_PAGE_FAULT.search(line)) is None or match[1] in seen:
+            continue
+        seen.add(match[1])
+        below = (_AMD_PROCESS.search(other) for _, other in lines[place : place + _LINES_BELOW])
+        process = next((f" of the process {found[1]}" for found in below if found is not None), "")
+        note = f"{match[1]}: page fault{process}, an error of a program or of its driver (amdgpu)"
+        yield text.fact(Quantity.NOTE, note, number, PROGRAM)
+
+
+def _unusable_gpus(text: Text, lines: Lines, lost: set[str]) -> Iterator[Fact]:
+    """Yield GPUs that the driver cannot use, except those whose Xid says so (`lost`): each once, with its worst state.
+
+    A message without an address is about one of the others, if there are any.
+    """
+    found: dict[str, tuple[int, int]] = {}
+    device, since = _SOME_GPU, 0
+    is_ignored = any("this GPU" in line and "ignor" in line for _, line in lines)
+    for number, line in lines:
+        if "Linux version " in line:
+            # Another boot.
+            found.clear()
+        elif (match := _INITIALISED.search(line) or _ATTEMPT.search(line)) is not None:
+            found.pop(match[1].lower(), None)
+        if not any(words in line for words in ("NVRM: ", *_PROBES)) or "Xid" in line:
+            continue
+        if (match := _NVIDIA_GPU.search(line)) is not None:
+            device, since = f"{match[1].lower()[-10:]}.0", number
+        elif number > since + _LINES_BELOW:
+            device = _SOME_GPU
+        rank = next((rank for rank, words in enumerate(_UNUSABLE) if words in line), None)
+        if rank is not None and not (is_ignored and "probe routine" in line):
+            found[device] = min(found.get(device, (rank, number)), (rank, number))
+    if len(found) > 1 or lost:
+        found.pop(_SOME_GPU, None)
+    for device, (rank, number) in found.items():
+        if device not in lost:
+            yield gpu_state(text, device, list(_UNUSABLE.values())[rank], number)
+
+
+def _address(printed: str) -> str:
+    """Return the address of a GPU with its function; as printed, if it is no whole one."""
+    match = _WHOLE.fullmatch(printed)
+    return printed if match is None else f"{match[1].lower()}.0"
+
+
+def _gpu_error(text: Text, device: str, code: int, words: str, line: int) -> Fact:
+    """Return an error of a GPU as its state; an error of a program, or of unknown meaning, as a note."""
+    if code in _XIDS:
+        return gpu_state(text, device, f"{_XIDS[code]} (Xid {code})", line)
+    kind = "an error of a program" if code in _OF_PROGRAMS else "whose meaning is not known here"
+    kind = "the recovery that the GPU needs after its error" if code == _RECOVERY else kind
+    note = f"{device}: Xid {code}, {kind}: {words[:_LONGEST_NOTE]}"
+    return text.fact(Quantity.NOTE, note, line, PROGRAM)
+
+
+def _switch_error(text: Text, device: str, match: re.Match[str], line: int) -> Fact:
+    """Return a fatal error of an NVSwitch as its state, another one as a note."""
+    if match[3] == "Fatal":
+        return gpu_state(text, device, f"fatal error of an NVSwitch or its NVLinks (SXid {match[2]})", line)
+    note = f"{device}: SXid {match[2]} of an NVSwitch, not fatal: {match[4][:_LONGEST_NOTE]}"
+    return text.fact(Quantity.NOTE, note, line, PROGRAM)

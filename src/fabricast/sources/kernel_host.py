@@ -1,0 +1,153 @@
+"""Errors of memory and processors, and options of the kernel, in the kernel log."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+
+from fabricast.core.facts import Fact, Quantity
+from fabricast.sources.kernel_lines import PROGRAM, Lines
+from fabricast.sources.text import Text
+
+#: Words of these errors, which other programs may print: a text needs lines of the kernel, too.
+WORDS_OF_HOST = (
+    "[Hardware Error]",
+    "EDAC ",
+    "Machine Check",
+    "ut of memory: Killed",
+    "soft lockup",
+    "hard LOCKUP",
+    "RIP: ",
+    "AMD-Vi: Unknown option",
+    "nvidia_p2p_get_pages",
+    "blocked for more than",
+)
+#: Words of the lines that are read here.
+WORDS = ("BOOT_IMAGE=", "GRUB_CMDLINE_LINUX", "Default domain type", *WORDS_OF_HOST)
+#: Errors of the host: message, meaning, and what to do.
+_OF_HOST = (
+    (
+        re.compile(r"EDAC .{0,20}?\bUE\b.{0,80}"),
+        "an uncorrected error of memory",
+        "replace the memory module that the message names ('ras-mc-ctl --errors')",
+    ),
+    (
+        # The status of an uncorrected error has bit 61 (UC); Linux prints the same line for corrected ones.
+        re.compile(r"Machine Check: \d{1,2} Bank \d{1,3}: [2367abef][0-9a-f]{15}\b|Machine Check Exception: .{0,60}"),
+        "a machine check of a processor that was not corrected",
+        "'ras-mc-ctl --errors' or 'mcelog' decode it; ask the vendor of the host",
+    ),
+    (
+        re.compile(r"(?:Memory cgroup out of memory|Out of memory): Killed process.{0,40}"),
+        "a process was ended for lack of memory",
+        "more memory for the job or container, or fewer processes on the host",
+    ),
+    (
+        re.compile(r"task \S{1,60} blocked for more than \d{1,6} seconds"),
+        "a process hangs in the kernel",
+        "the lines below this message name the driver (nvidia, nvidia_uvm, mlx5): reboot, then update it",
+    ),
+    (
+        re.compile(r"RIP: \w{1,8}:\S{1,80} \[(?:amdgpu|nvidia\w{0,12}|mlx[45]_\w{2,8}|i915|xe)\]"),
+        "the kernel crashed in a driver",
+        "reboot; use another version of this driver, or of the kernel",
+    ),
+    (
+        re.compile(r"AMD-Vi: Unknown option - '\w{1,20}'"),
+        "the kernel ignores an option of the IOMMU, which then translates addresses",
+        "iommu=pt (not amd_iommu=pt) on the kernel command line; 'cat /proc/cmdline' prints it",
+    ),
+    (
+        re.compile(r"Error ret -\d{1,3} invoking nvidia_p2p_get_pages"),
+        "the driver refuses other devices access to the memory of a GPU (GPUDirect RDMA or Storage)",
+        "GeForce cards have none: use a card for data centres or workstations; on those, check BAR1 and the IOMMU",
+    ),
+    (
+        re.compile(r"soft lockup.{0,60}|hard LOCKUP.{0,60}"),
+        "a processor hangs",
+        "the lines below this message name what it does; update kernel and drivers",
+    ),
+)
+#: Corrected errors of memory: count and module; the number from which the module is faulty.
+_CORRECTED_MEMORY = re.compile(r"EDAC \S{1,20}: (\d{1,9}) CE .{0,80}? on (.{1,60}?) ?\(")
+_MANY_IN_MEMORY = 10
+#: Addresses of devices that the IOMMU translates.
+#: Linux prints the first also on machines without IOMMU, and one of the others only where it uses one.
+_TRANSLATED = "Default domain type: Translated"
+_HAS_IOMMU = re.compile(
+    r"Adding to iommu group|DMAR: (?:IOMMU enabled|Intel\(R\) Virtualization)|smmu"
+    r"|AMD-Vi: (?!AMD IOMMUv2 functionality not available)"
+)
+_IOMMU_NOTE = (
+    "the IOMMU translates the addresses of devices, which slows direct copies on some boards: iommu=pt avoids it"
+)
+#: Options with which the kernel was started, and what they mean for copies between GPUs.
+_COMMAND_LINE = re.compile(r"(?:Command line: |^)(BOOT_IMAGE=.*)|^GRUB_CMDLINE_LINUX\w{0,20}=[\"'](.*)[\"']")
+_OPTIONS = (
+    (r"(?:intel_|amd_)?iommu=off", "the IOMMU is off"),
+    (r"iommu=pt|iommu=passthrough|iommu\.passthrough=1", "the IOMMU leaves the addresses of devices as they are"),
+    (r"(?:intel_|amd_)iommu=on", _IOMMU_NOTE),
+    (r"pcie_acs_override=\S{1,80}", "it divides the groups of the IOMMU, and switches no access control (ACS) off"),
+    (r"pci=(?:\S{1,80},)?noaer\S{0,80}", "errors of PCIe are not reported"),
+)
+
+
+def host_facts(text: Text, lines: Lines) -> Iterator[Fact]:
+    """Yield errors of the host, and what the kernel states about the IOMMU."""
+    yield from _of_host(text, lines)
+    yield from _options(text, lines)
+    translated = next((number for number, line in lines if _TRANSLATED in line), None)
+    if translated is not None and _HAS_IOMMU.search(text.raw) is not None:
+        yield text.fact(Quantity.NOTE, _IOMMU_NOTE, translated, PROGRAM)
+
+
+def _of_host(text: Text, lines: Lines) -> Iterator[Fact]:
+    """Yield the first error of each kind of the host: memory, processors, lack of memory."""
+    yield from _corrected_memory(text, lines)
+    for pattern, meaning, remedy in _OF_HOST:
+        for number, line in lines:
+            if (match := pattern.search(line)) is not None:
+                words = f'{meaning}: "{match[0].strip()}"'
+                yield text.fact(Quantity.CAUSE, words, number, PROGRAM, subject=("host_error", remedy))
+                break
+
+
+def _corrected_memory(text: Text, lines: Lines) -> Iterator[Fact]:
+    """Yield memory modules with corrected errors: many of one module are a fault, few a note."""
+    counts: Counter[str] = Counter()
+    first: dict[str, int] = {}
+    for number, line in lines:
+        if (match := _CORRECTED_MEMORY.search(line)) is not None:
+            counts[match[2]] += int(match[1])
+            first.setdefault(match[2], number)
+    for module, count in counts.items():
+        words = (
+            f"{count} corrected errors of the memory module {module}"
+            if count > 1
+            else (f"a corrected error of the memory module {module}")
+        )
+        if count >= _MANY_IN_MEMORY:
+            subject = (
+                "host_error",
+                "reseat or replace this module: corrected errors cost time, and wrong data may follow",
+            )
+            yield text.fact(Quantity.CAUSE, words, first[module], PROGRAM, subject=subject)
+        else:
+            yield text.fact(Quantity.NOTE, f"{words}: if they grow, it is faulty", first[module], PROGRAM)
+
+
+def _options(text: Text, lines: Lines) -> Iterator[Fact]:
+    """Yield the options of the kernel that concern copies between GPUs; the first about the IOMMU decides."""
+    for number, line in lines:
+        if (match := _COMMAND_LINE.search(line)) is None:
+            continue
+        found = [
+            (one[0].strip(), words)
+            for option, words in _OPTIONS
+            if (one := re.search(rf"(?:^|\s)(?:{option})(?=\s|$)", match[1] or match[2]))
+        ]
+        about = [one for one in found if "iommu" in one[0]][:1] + [one for one in found if "iommu" not in one[0]]
+        for option, words in about:
+            yield text.fact(Quantity.NOTE, f"option of the kernel {option}: {words}", number, PROGRAM)
+        return
