@@ -18,6 +18,7 @@ from fabricast.core.short_text import listed
 from fabricast.core.warnings import CodedWarning, WarningCode
 from fabricast.diagnosis.answers import Answers, paths_of
 from fabricast.diagnosis.copies import compare_copies, compare_matrices
+from fabricast.diagnosis.device_states import card_states, gpu_states
 from fabricast.diagnosis.fabric import fabric_findings
 from fabricast.diagnosis.hosts import different_values, missing_devices, with_hosts_of_files
 from fabricast.diagnosis.matrices import are_over_direct_links, names_model
@@ -39,6 +40,8 @@ from fabricast.diagnosis.messages import (
     slow_protocols,
 )
 from fabricast.diagnosis.mpi_problems import mpi_notes, mpi_problems
+from fabricast.diagnosis.nccl_messages import nccl_problems
+from fabricast.diagnosis.nccl_runs import log_findings
 from fabricast.diagnosis.ports import (
     compare_tcp_with_interfaces,
     compare_with_ports,
@@ -52,15 +55,8 @@ from fabricast.diagnosis.ranking import ranked
 from fabricast.diagnosis.runs import slightly_slower_runs, slow_runs
 from fabricast.diagnosis.settings import switched_off_links
 from fabricast.diagnosis.source_texts import is_used, source_texts
-from fabricast.diagnosis.statements import (
-    card_states,
-    gpu_states,
-    log_findings,
-    nccl_problems,
-    stated,
-    stated_causes,
-    wrong_results,
-)
+from fabricast.diagnosis.stated_causes import stated_causes, wrong_results
+from fabricast.diagnosis.statements import stated
 from fabricast.diagnosis.tables import PROPOSALS, compare_tables
 from fabricast.diagnosis.topology import (
     equal_topologies,
