@@ -9,12 +9,22 @@ from fabricast.core.facts import Fact, Facts, Quantity
 from fabricast.core.findings import Finding
 from fabricast.core.short_text import shortened
 from fabricast.diagnosis.known_problem import KnownProblem
-from fabricast.diagnosis.nccl_problems import CARD_FAILED, NO_VERBS, OFI_FAILED, OFI_REFUSED, known_problem
+from fabricast.diagnosis.nccl_hosts import is_of_one_host
+from fabricast.diagnosis.nccl_problems import (
+    CARD_FAILED,
+    NO_VERBS,
+    OFI_FAILED,
+    OFI_NO_PROVIDER,
+    OFI_REFUSED,
+    known_problem,
+)
 from fabricast.diagnosis.weights import ACCESS, FIRST, MINOR
 from fabricast.nccl.records import NcclLog
 
 #: Maximum number of characters of a quoted message.
 _MOST_QUOTED = 240
+#: Advice that does not serve where it was followed.
+_TEST_WITHOUT_P2P = "test with NCCL_P2P_DISABLE=1; "
 #: Address of the peer in a message.
 _PEER = re.compile(r"\bpeer (\d{1,3}(?:\.\d{1,3}){3})\b")
 #: Events of network cards that NCCL prints as warnings, and that change nothing for a run.
@@ -25,12 +35,15 @@ def nccl_problems(facts: Facts) -> Iterator[Finding]:
     """Yield the warnings and errors of NCCL, each meaning once, with the remedy that is known."""
     found: dict[str, tuple[KnownProblem | None, Fact]] = {}
     excluded = {fact.place.path for fact in facts.of(Quantity.NCCL_RUN) if _needs_no_verbs(fact.value, facts)}
+    single = {fact.place.path for fact in facts.of(Quantity.NCCL_RUN) if is_of_one_host(fact.value)}
     for fact in facts.of(Quantity.NCCL_PROBLEM):
         if _HARMLESS.search(fact.value):
             continue
         problem = known_problem(fact.value)
         if problem is not None and problem.meaning == NO_VERBS and fact.place.path in excluded:
             # The user chose TCP, or nothing shows several hosts.
+            continue
+        if problem is not None and _is_about_plugin(problem, fact) and fact.place.path in single:
             continue
         found.setdefault("" if problem is None else problem.meaning, (problem, fact))
     found = {
@@ -40,6 +53,8 @@ def nccl_problems(facts: Facts) -> Iterator[Finding]:
     }
     found = {meaning: (_as_warning(one, fact, facts), fact) for meaning, (one, fact) in found.items()}
     failures = [one for one, _ in found.values() if one is not None and one.is_failure]
+    logs = facts.values(Quantity.NCCL_RUN)
+    is_tested = any(log.environment.get("NCCL_P2P_DISABLE") == "1" for log in logs)
     is_explained = any(not one.is_consequence for one in failures)
     for number, (problem, fact) in enumerate(found.values(), start=1):
         quoted = shortened(fact.value, _MOST_QUOTED)
@@ -58,7 +73,14 @@ def nccl_problems(facts: Facts) -> Iterator[Finding]:
             weight = FIRST - number / 100 - 0.5 * problem.is_consequence
         cause = "nccl_error" if problem.is_failure else "nccl_warning"
         host = f" ({fact.subject[0]}{_peer_of(fact.value, facts)})" if fact.subject else ""
-        yield Finding(cause, f'{problem.meaning}{host}: "{quoted}"', problem.remedy, weight, origin=str(fact.place))
+        remedy = problem.remedy.replace(_TEST_WITHOUT_P2P, "") if is_tested else problem.remedy
+        yield Finding(cause, f'{problem.meaning}{host}: "{quoted}"', remedy, weight, origin=str(fact.place))
+
+
+def _is_about_plugin(problem: KnownProblem, fact: Fact) -> bool:
+    """Return whether a message states that the plugin for EFA finds no network."""
+    is_late = problem.meaning == OFI_FAILED and "initialization failed" in fact.value
+    return problem.meaning == OFI_NO_PROVIDER or is_late
 
 
 def _peer_of(message: str, facts: Facts) -> str:

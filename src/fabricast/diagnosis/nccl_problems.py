@@ -9,6 +9,7 @@ CARD_FAILED = "an operation of the network card failed"
 OFI_REFUSED = "the OFI plugin refuses EFA, since libfabric does not reach the memory of GPUs"
 OFI_FAILED = "libfabric cannot open its device or an endpoint"
 UNFINISHED = "a collective operation did not end in time"
+OFI_NO_PROVIDER = "the OFI plugin finds no EFA provider, and NCCL uses TCP"
 NO_VERBS = "NCCL finds no InfiniBand or RoCE card and uses TCP"
 
 _TOO_MANY_PEERS = "a process uses more GPUs with direct copies than CUDA permits (8 peers of a GPU)"
@@ -47,6 +48,12 @@ _KNOWN = (
         "--disable-custom-all-reduce, or --enforce-eager; try the next version of vLLM",
     ),
     KnownProblem(
+        r"uncorrectable ECC error",
+        "the memory of a GPU has an uncorrectable error (ECC)",
+        "'sudo dmesg' names the GPU (Xid 48, 94, 95) and 'nvidia-smi -q -d ECC,ROW_REMAPPER' its counters: reset it, "
+        "or replace it",
+    ),
+    KnownProblem(
         r"uncorrectable NVLink error",
         "an NVLink of a GPU has an uncorrectable error",
         "'sudo dmesg' names the GPU (Xid 74) and 'nvidia-smi nvlink -e' the link; reset the GPUs, or replace it",
@@ -77,7 +84,7 @@ _KNOWN = (
     KnownProblem(
         r"Only EFA provider is supported|No eligible providers|find any optimal provider"
         r"|failed to find a provider|fi_getinfo\(\) call failed",
-        "the OFI plugin finds no EFA provider, and NCCL uses TCP",
+        OFI_NO_PROVIDER,
         "FI_PROVIDER=efa, the EFA installer, and the EFA devices in the container ('fi_info -p efa')",
         is_failure=False,
     ),
@@ -88,7 +95,7 @@ _KNOWN = (
     ),
     KnownProblem(
         r"NET/OFI.{0,20}Couldn't (?:open|create|enable|bind)|Creating new endpoint for domain"
-        r"|ofi_nccl initialization failed",
+        r"|ofi[_-]nccl initialization failed",
         OFI_FAILED,
         "FI_LOG_LEVEL=warn names the reason: versions of driver, libfabric and plugin; on Slingshot a job without a "
         "network identifier (srun --network=job_vni)",
@@ -162,7 +169,7 @@ _KNOWN = (
         "NCCL_NVLS_ENABLE=0 runs without it; check the fabric manager and the IMEX service, then use it again",
     ),
     KnownProblem(
-        r"system not yet initialized|failure 802|cudaErrorSystemNotReady",
+        r"[Ss]ystem not yet initialized|failure 802|cudaErrorSystemNotReady",
         "the fabric manager of the NVSwitches does not run",
         "systemctl restart nvidia-fabricmanager, of the version of the driver",
     ),

@@ -97,6 +97,41 @@ CAUSES = {
         FIRST - 0.9,
         "update NCCL and the driver; without cuMem, NCCL allocates its memory as before, which costs little",
     ),
+    "host_memory": (
+        FIRST - 0.45,
+        "more memory for host, container or job, or fewer and smaller processes; 'dmesg' (oom-kill) names what ended",
+    ),
+    "missing_ranks": (
+        FIRST - 0.45,
+        (
+            "read their logs: they ended, never started, or the program calls the operation on some ranks only (as "
+            "below 'if rank == 0')"
+        ),
+    ),
+    "different_calls": (
+        FIRST - 0.45,
+        (
+            "all ranks must call the same operations with the same shapes in one order: look for branches on the rank, "
+            "and for data of unequal length"
+        ),
+    ),
+    "unused_parameters": (
+        FIRST - 0.45,
+        "find_unused_parameters=True of DistributedDataParallel, or use all parameters in each iteration",
+    ),
+    "old_kernel": (ACCESS, "use Linux 5.5 or later"),
+    "open_files": (FIRST - 0.9, "ulimit -n 65536 before the start, on all hosts"),
+    "device_numbers": (
+        FIRST - 0.45,
+        (
+            "the number counts the GPUs that the process sees: with --gpus-per-task or one GPU in CUDA_VISIBLE_DEVICES "
+            "use 0 (JAX: local_device_ids=[0]), or --gpus-per-node; otherwise check the number of ranks"
+        ),
+    ),
+    "small_shared_memory": (
+        FIRST - 0.9,
+        "docker run --shm-size=8g or --ipc=host; in Kubernetes an emptyDir with medium Memory at /dev/shm",
+    ),
     "locked_memory": (
         ACCESS,
         "ulimit -l unlimited: /etc/security/limits.conf (memlock), in containers --ulimit memlock=-1",

@@ -17,7 +17,6 @@ _UNITS = {"K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40, "P": 2**50}
 _BLOCK = 2**10
 #: Size in bytes in which the segments of 8 ranks fit, and share in use from which it is full.
 _ENOUGH, _FULL = 2**30, 95
-_REMEDY = "docker run --shm-size=8g or --ipc=host; in Kubernetes an emptyDir with medium Memory at /dev/shm"
 
 
 def _rows(text: Text) -> Iterator[tuple[int, re.Match[str]]]:
@@ -33,7 +32,7 @@ def _read(text: Text) -> Iterator[Reading]:
         words = f"shared memory (/dev/shm) has {size_text(size)}, {match[3]} % of it in use"
         if size < _ENOUGH or int(match[3]) >= _FULL:
             words += ": too little for several processes" if size < _ENOUGH else ": it is full"
-            subject = ("small_shared_memory", _REMEDY)
+            subject = ("small_shared_memory",)
             yield Reading([text.fact(Quantity.CAUSE, words, number, _PROGRAM, subject=subject)])
         else:
             yield Reading([text.fact(Quantity.NOTE, words, number, _PROGRAM)])

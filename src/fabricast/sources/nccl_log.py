@@ -24,8 +24,9 @@ _CALL = re.compile(r"([\w/]{1,60}\.cc):\d{1,5} NCCL WARN (Cuda failure .*)")
 _ERROR = re.compile(
     r"((?:Test )?(?:NCCL|CUDA) failure (?:\S{1,80}:\d|[\d'\"]|:).*|RuntimeError: NCCL error: .*"
     r"|nccl(?:UnhandledCuda|System|Internal|Remote)Error\b.*"
-    r"|(?:torch\.)?(?:cuda\.)?OutOfMemoryError.*|CUDA out of memory.*"
-    r"|CUDA error: (?=peer mapping|uncorrectable NVLink).*|uncorrectable NVLink error.{0,80}"
+    r"|(?<!exceptions\.)(?:torch\.)?(?:cuda\.)?\b(?<!exceptions\.)OutOfMemoryError.*|CUDA out of memory.*"
+    r"|CUDA error: (?=peer mapping|uncorrectable (?:NVLink|ECC)).*|Duplicate GPU detected : rank \d.*"
+    r"|uncorrectable NVLink error.{0,80}"
     r"|CUDA error at .{1,200}cudaDeviceEnablePeerAccess.*"
     r"|Timeout at NCCL work: .*|Some NCCL operations have failed or timed out.*"
     r"|ProcessGroupNCCL's watchdog got stuck .*|waitForInput: .{1,200}timed out.*"
@@ -34,7 +35,7 @@ _ERROR = re.compile(
     r"|(?:HW Exception|Memory access fault) by GPU node-\d{1,3} \(Agent .*"
     r"|ncclInvalid(?:Usage|Argument)\b.*|Watchdog caught collective operation timeout.*"
     r"|store->get\(.{1,80}\) got error: .{1,120}"
-    r"|[^\n]{0,120}?(?:peer access is not supported between these two devices|system not yet initialized"
+    r"|[^\n]{0,120}?(?:peer access is not supported between these two devices|[Ss]ystem not yet initialized"
     r"|cudaErrorSystemNotReady|no kernel image is available|invalid device function"
     r"|mapping of buffer object failed).{0,200})"
 )
@@ -144,7 +145,9 @@ _WORDS_OF_ERRORS = (
     "out of memory",
     "OutOfMemory",
     "peer access is not supported",
-    "system not yet initialized",
+    "ystem not yet initialized",
+    "uncorrectable ECC",
+    "Duplicate GPU detected",
     "cudaErrorSystemNotReady",
     "no kernel image is available",
     "invalid device function",

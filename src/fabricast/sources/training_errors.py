@@ -1,0 +1,184 @@
+"""Reader of errors by which PyTorch, Ray, JAX and Horovod state why the processes of a job stop or wait."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from fabricast.core.facts import Content, Fact, Quantity
+from fabricast.core.short_text import listed
+from fabricast.sources.text import Format, Reading, Text
+
+_PROGRAM = "PyTorch, Ray, JAX or Horovod"
+#: Message, kind of the cause, and its words.
+_ERRORS = (
+    (
+        r"killed due to memory pressure|node running low on memory|Ray killed this worker",
+        "host_memory",
+        "Ray ended a process, because the memory of its host is nearly full",
+    ),
+    (
+        r"DataLoader worker .{0,60}killed by signal: Killed",
+        "host_memory",
+        "a process that loads data was killed, usually for lack of memory of the host",
+    ),
+    (
+        r"DataLoader worker .{0,60}killed by signal: Bus error|workers are out of shared memory",
+        "small_shared_memory",
+        "a process that loads data gets no shared memory (/dev/shm)",
+    ),
+    (
+        r"threads to join the rendezvous, but not all of them arrived",
+        "missing_ranks",
+        "not all devices come to an operation of JAX",
+    ),
+    (
+        r"parameters that were not used in producing loss",
+        "unused_parameters",
+        "the processes wait for gradients of parameters that an iteration does not use",
+    ),
+    (
+        r"Detected kernel version [\d.]{3,20}.{0,20}below the recommended minimum",
+        "old_kernel",
+        "this version of Linux can stop processes that share memory with GPUs",
+    ),
+    (
+        r"[Aa]ccept failed: Too many open files|\[Errno 24\] Too many open files",
+        "open_files",
+        "a process has too many open files and connections",
+    ),
+    (
+        r"(?:CUDA error: |CUDA_ERROR_INVALID_DEVICE: |hipErrorInvalidDevice.{0,20})invalid device ordinal",
+        "device_numbers",
+        "a process uses the number of a GPU that it does not see",
+    ),
+)
+_WORDS = (
+    "memory pressure",
+    "low on memory",
+    "Ray killed",
+    "DataLoader worker",
+    "out of shared memory",
+    "join the rendezvous",
+    "producing loss",
+    "Detected kernel version",
+    "Too many open files",
+    "invalid device ordinal",
+    "issing ranks",
+    "Missing ranks:",
+    "Timed out task names",
+    "mismatch between collectives",
+)
+_ONE_GPU = re.compile(r"--gpus-per-task[= ]1\b|CUDA_VISIBLE_DEVICES=\d\b(?!,)")
+#: Ranks that Horovod misses: in brackets behind an operation, or one to a line with its operations.
+_MISSING = re.compile(r"\[missing ranks:\s*(\d[\d, ]{0,200})\]")
+_MISSING_FOR = re.compile(r"^(?:\[\d{1,6}\]<std\w{3}>:)?\s*(\d{1,6}): \[(\w[\w./]{0,80})")
+#: Tasks that do not come to a barrier of JAX, one to a line.
+_BARRIER = re.compile(r"Barrier_id: (\S{1,80}?)\. Timed out task names:")
+_TASK = re.compile(r"/task:(\d{1,6})")
+#: Two ranks with different operations, as TORCH_DISTRIBUTED_DEBUG=DETAIL states them.
+_MISMATCH = re.compile(
+    r"Rank (\d{1,6}) is running collective: CollectiveFingerPrint\((.{1,600}?)"
+    r"but Rank (\d{1,6}) is running collective: CollectiveFingerPrint\((.{1,400})"
+)
+_CALL, _SHAPE = re.compile(r"OpType=(\w{1,40})"), re.compile(r"TensorShape=(\[[\d, ]{0,80}\])")
+_MOST_NAMES = 8
+
+
+def _lines(text: Text) -> list[tuple[int, str]]:
+    if not any(word in text.raw for word in _WORDS):
+        return []
+    return list(text.lines(lambda line: any(word in line for word in _WORDS)))
+
+
+def _facts(text: Text) -> Iterator[Fact]:
+    lines = _lines(text)
+    yield from _mismatch(text, lines)
+    yield from _missing_ranks(text, lines)
+    yield from _missing_tasks(text, lines)
+    for pattern, kind, words in _ERRORS:
+        number = next((number for number, line in lines if re.search(pattern, line) is not None), None)
+        if number is not None:
+            more = (
+                ": each sees one, whose number is 0" if kind == "device_numbers" and _ONE_GPU.search(text.raw) else ""
+            )
+            yield text.fact(Quantity.CAUSE, f"{words}{more}", number, _PROGRAM, subject=(kind,))
+
+
+def _mismatch(text: Text, lines: list[tuple[int, str]]) -> Iterator[Fact]:
+    """Yield two ranks that call different operations, or one operation with different shapes."""
+    for number, line in lines:
+        if (match := _MISMATCH.search(line)) is None:
+            continue
+        calls = [found[1] if (found := _CALL.search(part)) else "another operation" for part in (match[2], match[4])]
+        shapes = [found[1] if (found := _SHAPE.search(part)) else "" for part in (match[2], match[4])]
+        if calls[0] != calls[1]:
+            words = f"rank {match[1]} calls {calls[0]}, and rank {match[3]} {calls[1]}"
+        else:
+            words = f"{calls[0]} has the shape {shapes[0]} on rank {match[1]}, and {shapes[1]} on rank {match[3]}"
+        yield text.fact(Quantity.CAUSE, words, number, _PROGRAM, subject=("different_calls",))
+        return
+
+
+def _missing_ranks(text: Text, lines: list[tuple[int, str]]) -> Iterator[Fact]:
+    """Yield the ranks that do not call an operation of Horovod; ranks that miss each other call different ones."""
+    ranks: set[int] = set()
+    first = 0
+    for number, line in lines:
+        if (match := _MISSING.search(line)) is not None:
+            ranks |= {int(rank) for rank in match[1].split(",") if rank.strip().isdigit()}
+            first = first or number
+    if ranks:
+        words = f"{_names('rank', ranks)} not call operations for which the others wait"
+        yield text.fact(Quantity.CAUSE, words, first, _PROGRAM, subject=("missing_ranks",))
+        return
+    start = next((number for number, line in text.lines() if "Missing ranks:" in line), None)
+    if start is None:
+        return
+    # The number of a rank looks like the label that launchers print before a line.
+    waits = {
+        int(match[1]): match[2]
+        for number, line in enumerate(text.raw.splitlines(), start=1)
+        if number > start and (match := _MISSING_FOR.match(line)) is not None
+    }
+    if len(waits) > 1:
+        parts = [f"rank {rank} lacks {operation}" for rank, operation in sorted(waits.items())]
+        words = f"the ranks call different operations: {listed(parts, 2)}"
+        yield text.fact(Quantity.CAUSE, words, start, _PROGRAM, subject=("different_calls",))
+    elif waits:
+        words = f"{_names('rank', waits)} not call operations for which the others wait"
+        yield text.fact(Quantity.CAUSE, words, start, _PROGRAM, subject=("missing_ranks",))
+
+
+def _missing_tasks(text: Text, lines: list[tuple[int, str]]) -> Iterator[Fact]:
+    """Yield the tasks of JAX that do not come to a barrier."""
+    for start, line in lines:
+        if (match := _BARRIER.search(line)) is None:
+            continue
+        tasks: set[int] = set()
+        for number, below in text.lines():
+            if number > start:
+                if (task := _TASK.search(below)) is None:
+                    break
+                tasks.add(int(task[1]))
+        if tasks:
+            words = f"{_names('task', tasks)} not come to the barrier {match[1]}"
+            yield text.fact(Quantity.CAUSE, words, start, _PROGRAM, subject=("missing_ranks",))
+        return
+
+
+def _names(kind: str, numbers: set[int] | dict[int, str]) -> str:
+    names = listed([str(number) for number in sorted(numbers)], _MOST_NAMES)
+    return f"{kind} {names} does" if len(numbers) == 1 else f"{kind}s {names} do"
+
+
+FORMAT = Format(
+    _PROGRAM,
+    Content.STATES,
+    "python train.py > train.log 2>&1",
+    "HorovodBroadcast_weights_0 [missing ranks: 0]",
+    lambda text: next(_facts(text), None) is not None,
+    lambda text: iter([Reading(list(_facts(text)))]),
+    "training.log",
+    versions="ranks that do not come to an operation or call another one, processes that lack memory",
+)
