@@ -319,19 +319,20 @@ def _missing(facts: Facts, options: MachineOptions, error: InputError) -> str:
             "the files state which GPUs may copy directly, not how they are connected: add 'nvidia-smi topo -m', and "
             "measured copies (p2pBandwidthLatencyTest)"
         )
+    if has_copies and any("within the memory of a GPU" in note for note in facts.values(Quantity.NOTE)):
+        return "the copies stay within the memory of a GPU, and no link limits them: copies between GPUs show links"
     if has_copies and is_nothing_measured:
         return "nothing is measured: the program left its tests out, or its tables are cut; the lines below list why"
     if has_copies and _are_within_gpus(facts):
         return "the copies stay within the memory of each GPU, and no link limits them: copies between GPUs show links"
     if are_over_direct_links(facts):
-        return (
-            "the copies use direct links (NVLink or XGMI), whose number no file states: add 'nvidia-smi topo -m' and "
-            "--gpu MODEL"
+        return "the copies use direct links (NVLink or XGMI), whose number no file states: add 'nvidia-smi topo -m'" + (
+            "" if options.gpu is not None else " and --gpu MODEL"
         )
     if has_copies and names_model(facts, options):
         return (
-            "the copies of the file are of kinds that public machines lack (copies by kernels (SM), within a GPU, or "
-            "over direct links): add single copies by copy engines, and 'nvidia-smi topo -m'"
+            "the copies of the file are of kinds that public machines lack (over direct links such as NVLink, "
+            "NVLink-C2C or XGMI, by kernels (SM), or within a GPU): add 'nvidia-smi topo -m' or 'rocm-smi --showtopo'"
         )
     if has_copies:
         return (

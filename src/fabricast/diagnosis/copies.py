@@ -23,6 +23,7 @@ from fabricast.diagnosis.matrices import (
     slow_gpus,
     slow_host_copies,
     slow_pairs,
+    unused_nvlinks,
 )
 from fabricast.diagnosis.measured import below_public_machines, compared_rates
 from fabricast.diagnosis.topology import REMEDIES
@@ -67,7 +68,12 @@ def compare_matrices(facts: Facts, options: MachineOptions, answers: Answers) ->
     answers.findings += [*slow, *without_access]
     if not without_access:
         answers.statements += refused_access(facts)
-    rates = list(rates_without_topology(facts, options))
+    board = unused_nvlinks(facts, options)
+    answers.findings += [] if board is None else [board]
+    # Without its NVLinks, a board has no expectation for direct copies.
+    rates = [
+        one for one in rates_without_topology(facts, options) if board is None or not one.words.startswith("direct")
+    ]
     for compared in rates:
         below = below_public_machines(compared)
         if below is None:

@@ -58,6 +58,15 @@ class MeasuredRate:
 _Rates = Mapping[tuple[str, str], MeasuredRate]
 
 
+#: End of a copy that is a processor, and models that are only sold as modules of a board with NVLinks.
+_PROCESSOR = "NUMA"
+_ON_BOARD = re.compile(r"SXM|H100 80GB HBM3|\bH200\b(?! NVL)|\bB[23]00\b|\bH800\b|\bH20\b")
+_CHECK_NVLINKS = (
+    "'nvidia-smi nvlink -s' and 'nvidia-smi topo -m' (NV#) show the links, 'systemctl status nvidia-fabricmanager' the "
+    "service of the NVSwitches; a virtual machine needs all GPUs of the board, or a partition of the fabric manager"
+)
+
+
 def slow_copies_without_topology(facts: Facts) -> Iterator[Finding]:
     """Yield direct copies that are slower than those through host memory, or else a GPU whose copies are all slow."""
     direct, staged = _direct(facts), _staged(facts, Quantity.STAGED_RATE)
@@ -259,6 +268,22 @@ def rates_without_topology(facts: Facts, options: MachineOptions) -> Iterator[Co
             yield ComparedRate(words, median, raw, share, place, link, generation)
 
 
+def unused_nvlinks(facts: Facts, options: MachineOptions) -> Finding | None:
+    """Return the finding that GPUs on a board with NVLinks copy over PCIe, if their model has such a board."""
+    model, name = _model(facts, options)
+    direct = _direct(facts)
+    if model is None or not direct or not (model.is_always_linked or _ON_BOARD.search(name)):
+        return None
+    low, high = (choose(one.bytes_per_s for one in direct.values()) for choose in (min, max))
+    if high > pcie_link_bytes_per_s(model.generation, model.width):
+        return None
+    text = (
+        f"direct copies reach {low / 1e9:.3g} to {high / 1e9:.3g} GB/s, as over PCIe: {name} is a module with NVLinks, "
+        "which they do not use"
+    )
+    return Finding("unused_nvlinks", text, _CHECK_NVLINKS, ACCESS, origin=next(iter(direct.values())).place)
+
+
 def names_model(facts: Facts, options: MachineOptions) -> bool:
     """Return whether the files or an option name one known model of GPU."""
     return _model(facts, options)[0] is not None
@@ -326,12 +351,17 @@ def _model(facts: Facts, options: MachineOptions) -> tuple[GpuModel | None, str]
 
 def _direct(facts: Facts) -> _Rates:
     """Return the rates of single copies between GPUs."""
-    return {pair: one for pair, one in _singles(facts).items() if HOST not in {end[:1] for end in pair}}
+    return {pair: one for pair, one in _singles(facts).items() if not any(map(_is_of_host, pair))}
 
 
 def _of_host(facts: Facts) -> _Rates:
     """Return the rates of single copies between a GPU and host memory."""
-    return {pair: one for pair, one in _singles(facts).items() if HOST in {end[:1] for end in pair}}
+    return {pair: one for pair, one in _singles(facts).items() if any(map(_is_of_host, pair))}
+
+
+def _is_of_host(end: str) -> bool:
+    """Return whether an end of a copy is host memory, also that of a processor by its number."""
+    return end.startswith((HOST, _PROCESSOR))
 
 
 def _singles(facts: Facts) -> _Rates:
@@ -359,9 +389,7 @@ def _both_ways(facts: Facts) -> _Rates:
     return _of_first_file(
         (fact, flows[0], fact.value.total_bytes_per_s)
         for fact in facts.of(Quantity.RATE)
-        if len(flows := fact.value.flows) == 2
-        and flows[0] == flows[1][::-1]
-        and HOST not in {end[:1] for end in flows[0]}
+        if len(flows := fact.value.flows) == 2 and flows[0] == flows[1][::-1] and not any(map(_is_of_host, flows[0]))
     )
 
 

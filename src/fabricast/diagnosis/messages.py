@@ -85,7 +85,8 @@ def _tests(facts: Facts) -> list[_Times]:
         one = fact.value
         # The times of an unknown number of pairs are compared with no other file.
         alone = fact.place.path if _lacks_pairs(fact) else ""
-        test = (one.path, one.convention, one.processes, alone)
+        # From host to GPU and back, the path is one; between GPUs or hosts, it is another.
+        test = (one.path, one.convention, one.processes, *sorted(one.buffers.split()), alone)
         tables = tests.setdefault(test, {})
         source = f"{fact.place.path} ({fact.host})" if fact.host else fact.place.path
         name = names.setdefault((*test, source), source)

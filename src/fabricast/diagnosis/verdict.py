@@ -187,6 +187,7 @@ def _is_measured(finding: Finding) -> bool:
     symptoms = (
         Cause.SLOWER_THAN_FORECAST,
         "slower_than_public_machines",
+        "unused_nvlinks",
         "slower_than_other_run",
         "slow_messages",
         "late_messages",

@@ -30,8 +30,8 @@ class MessageTime:
         Whether the printed rate is that of all pairs, so that an unknown number of pairs multiplies the time.
     device : str
         Network card that the output names; empty if it names none.
-    in_gpu_memory : bool
-        Whether the output states that a buffer is in the memory of a GPU.
+    buffers : str
+        Memory of the buffers of sender and receiver, such as ``D H`` (device, host); empty if it is not stated.
     """
 
     line: int
@@ -42,7 +42,12 @@ class MessageTime:
     convention: str
     is_total: bool = False
     device: str = ""
-    in_gpu_memory: bool = False
+    buffers: str = ""
+
+    @property
+    def in_gpu_memory(self) -> bool:
+        """Whether a buffer is in the memory of a GPU."""
+        return "D" in self.buffers
 
     @property
     def bytes_per_s(self) -> float:

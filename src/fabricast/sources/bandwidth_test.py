@@ -18,13 +18,17 @@ _TITLE = re.compile(r"^\s*(Host to Device|Device to Host|Device to Device) Bandw
 _MEMORY = re.compile(r"^\s*(PINNED|PAGEABLE|WRITE-COMBINED)\b")
 _UNIT = re.compile(r"Transfer Size \(Bytes\)\s+Bandwidth\((MB|GB)/s\)")
 _ROW = re.compile(r"^\s*(\d{1,15})\s+(\d{1,9}(?:\.\d{1,4})?)\s*$")
+#: Row of a range of sizes (--mode=range, --csv): direction, rate in GB/s, size.
+_IN_RANGE = re.compile(
+    r"^\s*bandwidthTest-(H2D|D2H|D2D)-?\w*, Bandwidth = ([\d.]{1,12}) ([GM])B/s, .{0,40}Size = (\d{1,15}) bytes"
+)
 #: Share of the rate of another run below which a run is slow.
 _SLOW_RUN = 0.7
 _SCALES = {"MB": 1e6, "GB": 1e9}
 
 
 def _is_output(text: Text) -> bool:
-    return "[CUDA Bandwidth Test]" in text.raw or (
+    return any(words in text.raw for words in ("[CUDA Bandwidth Test]", "bandwidthTest-D2", "bandwidthTest-H2D")) or (
         "Transfer Size (Bytes)" in text.raw and "Device Bandwidth" in text.raw
     )
 
@@ -34,7 +38,7 @@ def _read(text: Text) -> Iterator[Reading]:
     reading = Reading(program=_PROGRAM)
     graphs: dict[tuple[str, str, str], list[MeasuredGraph]] = {}
     devices: list[tuple[str, str]] = []
-    ends, is_pinned, scale = None, True, 0.0
+    ends, is_pinned, scale, within = None, True, 0.0, 0
     for number, line in text.lines():
         if not line.strip() and scale:
             # A blank line ends a table; the next one has a title.
@@ -49,6 +53,14 @@ def _read(text: Text) -> Iterator[Reading]:
             device = devices[0][0] if len(devices) == 1 else ""
             ways = {"Host to Device": (HOST, device), "Device to Host": (device, HOST)} if device else {}
             ends, scale = ways.get(match[1]), 0.0
+        elif (match := _IN_RANGE.match(line)) is not None:
+            within += match[1] == "D2D"
+            pair = {"H2D": (HOST, "0"), "D2H": ("0", HOST)}.get(match[1])
+            if pair is not None:
+                rate = float(match[2]) * _SCALES[f"{match[3]}B"]
+                name = f"{_PROGRAM} {'>'.join(pair)} {match[4]} bytes"
+                graph = MeasuredGraph(name, (pair,), rate, "independent", CALIBRATION, line=number)
+                graphs.setdefault((*pair, ""), []).append(graph)
         elif (match := _MEMORY.match(line)) is not None:
             is_pinned = match[1] == "PINNED"
         elif (match := _UNIT.search(line)) is not None:
@@ -60,6 +72,10 @@ def _read(text: Text) -> Iterator[Reading]:
             rate = float(match[2]) * scale
             graph = MeasuredGraph(name, (ends,), rate, "independent", CALIBRATION, line=number)
             graphs.setdefault((*ends, devices[0][1]), []).append(graph)
+    if not graphs and within:
+        note = "bandwidthTest copies within the memory of a GPU (D2D), where small sizes fit its cache"
+        yield Reading([*reading.facts, text.fact(Quantity.NOTE, note, 0, _PROGRAM)], program=_PROGRAM)
+        return
     if not graphs:
         if reading.facts and len(devices) > 1:
             note = (

@@ -68,9 +68,15 @@ def _read(text: Text) -> Iterator[Reading]:
     yield Reading([fact for rows in _runs(text) for fact in _facts(text, rows)])
 
 
+def _rank(row: tuple[int, re.Match[str]]) -> tuple[bool, float, bool, bool]:
+    """Return the rank of a row as the result of its run: longer ones, all streams and counted ones come first."""
+    match = row[1]
+    return float(match[6]) > 0.0, _seconds(match), match[1] == "SUM", match[8] is not None
+
+
 def _facts(text: Text, rows: list[tuple[int, re.Match[str]]]) -> Iterator[Fact]:
-    """Yield the rate of a run, and whether packets were lost."""
-    number, match = max(rows, key=lambda row: (_seconds(row[1]), row[1][1] == "SUM", row[1][8] is not None))
+    """Yield the rate of a run, and whether packets were lost; a server prints an empty row of its sender."""
+    number, match = max(rows, key=_rank)
     gbit_s = float(match[6]) * _DECIMAL[match[7]] / 1e9
     counted = [row for _, row in rows if row[8] is not None and row[1] == match[1]]
     # The summary of the sender has the count, that of the receiver may last longer. Without one, the intervals count.

@@ -21,6 +21,12 @@ _TESTS = re.compile(
 )
 
 
+#: Memory of the buffers, by the last words of a command and by the lines below a title.
+_BUFFERS_OF_COMMAND = re.compile(r"\bosu_\w{2,20}\b.{0,400}\s([DHM]) ([DHM])\s*$")
+_BESIDE = re.compile(r"(?<=\S)\s+\[\d{1,6},\d{1,6}\]<std\w{3}>:")
+_BUFFERS = re.compile(r"Buffer on \w{4,8} \(([DHM])\)")
+
+
 def is_between_processes(title: str) -> bool:
     """Return whether a heading names a test of two processes or of several pairs."""
     return _TESTS.search(title) is not None
@@ -28,13 +34,20 @@ def is_between_processes(title: str) -> bool:
 
 def _times(lines: Sequence[str]) -> Iterator[MessageTime | InputError]:
     """Parse OSU output: one-way latency in us, bandwidth in MB/s over a window."""
-    title, columns, in_gpu_memory = "", 0, False
+    title, columns, buffers = "", 0, ""
     pairs: int | None = None
-    for number, line in enumerate(lines, start=1):
+    stated = ""
+    for number, whole in enumerate(lines, start=1):
+        # Of two outputs side by side, the left one is read.
+        line = _BESIDE.split(whole, maxsplit=1)[0]
         if _TITLE.search(line):
             title, pairs, columns = line.lower() if is_between_processes(line) else "", None, 0
-            in_gpu_memory = False
-        in_gpu_memory |= _is_about_gpu_buffers(line)
+            # The command above the title states the buffers, or a line below it.
+            buffers, stated = stated, ""
+        elif (match := _BUFFERS_OF_COMMAND.search(line)) is not None:
+            stated = f"{match[1]} {match[2]}"
+        elif len(memory := _BUFFERS.findall(line)) == 2:
+            buffers = " ".join(memory)
         match = re.search(r"\[ *pairs: *(\d+)", line)
         if match:
             pairs = count_of(match[1], "pairs", number)
@@ -49,9 +62,7 @@ def _times(lines: Sequence[str]) -> Iterator[MessageTime | InputError]:
         columns = columns or len(values)
         k = pairs if "multi" in title else 1
         if "latency" in title:
-            yield MessageTime(
-                number, "osu_latency", k, values[0], values[1] * 1e-6, "one_way", in_gpu_memory=in_gpu_memory
-            )
+            yield MessageTime(number, "osu_latency", k, values[0], values[1] * 1e-6, "one_way", buffers=buffers)
         elif "bandwidth" in title:
             if values[1] <= 0:
                 raise InputError(f"bandwidth is {values[1]:g} MB/s, expected a positive number", line=number)
@@ -59,9 +70,7 @@ def _times(lines: Sequence[str]) -> Iterator[MessageTime | InputError]:
             kind = next((f"{one}_" for one in ("put", "get") if f"mpi_{one}" in title), "")
             path = f"osu_{kind}{'bidirectional' if both == 2 else 'bandwidth'}"
             time_s = both * (k or 1) * values[0] / (values[1] * 1e6)
-            yield MessageTime(
-                number, path, k, values[0], time_s, "windowed", is_total=True, in_gpu_memory=in_gpu_memory
-            )
+            yield MessageTime(number, path, k, values[0], time_s, "windowed", is_total=True, buffers=buffers)
 
 
 def _is_about_gpu_buffers(line: str) -> bool:

@@ -21,6 +21,8 @@ _MIRROR = 0.01
 #: "Inter-Device Access"; in version 2.0.1 "Device Access".
 _TITLE_OF_ACCESS = "Device Access"
 _CLASSES = {"U": "unidirectional", "B": "bidirectional"}
+#: Names of GPUs, for lists without addresses.
+_GPU_NAME = re.compile(r"\bRadeon\b|\bInstinct\b|\bgfx\d|\bNavi\b|\bVega\b")
 _MATRIX = re.compile(r"\s*(Unidirectional|Bi?directional) copy peak bandwidth GB/s")
 
 
@@ -62,12 +64,13 @@ def _devices(text: Text, program: str) -> Iterator[Fact]:
         device = _DEVICE.fullmatch(line)
         bus = None if device is None else _BUS.search(device[2])
         # Several runs in one file repeat the list.
-        if device is not None and bus is not None and device[1] not in seen:
+        if device is not None and device[1] not in seen and (bus is not None or _GPU_NAME.search(device[2])):
             seen.add(device[1])
             subject = (str(gpus),)
             gpus += 1
-            yield text.fact(Quantity.GPU_ADDRESS, bus[1], number, program, subject=subject)
-            model = device[2][: bus.start()].split(",")[0].strip()
+            if bus is not None:
+                yield text.fact(Quantity.GPU_ADDRESS, bus[1], number, program, subject=subject)
+            model = device[2].split(",")[0].strip()
             yield text.fact(Quantity.GPU_MODEL, model, number, program, subject=subject)
 
 
@@ -78,7 +81,8 @@ def _ends(lines: Sequence[str]) -> dict[str, str]:
         device = _DEVICE.fullmatch(line)
         if device and device[1] not in ends:
             gpus = sum(end.isdigit() for end in ends.values())
-            ends[device[1]] = str(gpus) if _BUS.search(device[2]) else f"NUMA{len(ends) - gpus}"
+            is_gpu = _BUS.search(device[2]) or _GPU_NAME.search(device[2])
+            ends[device[1]] = str(gpus) if is_gpu else f"NUMA{len(ends) - gpus}"
     return ends
 
 
@@ -92,7 +96,7 @@ def _graphs(lines: Sequence[str]) -> Iterator[MeasuredGraph]:
     processors = sum(not end.isdigit() for end in ends.values())
     ends = {name: HOST if processors == 1 and not end.isdigit() else end for name, end in ends.items()}
     if processors == len(ends):
-        raise ValueError("no device has a PCI address, so GPUs and processors cannot be distinguished")
+        raise ValueError("no device has a PCI address or a known name, so GPUs and processors cannot be distinguished")
     direction, columns, seen = "", list[str](), dict[tuple[str, str, str], float]()
     expected: set[tuple[str, str]] = set()
     for number, line in enumerate(lines, start=1):
