@@ -365,6 +365,9 @@ def _missing(facts: Facts, options: MachineOptions, error: InputError) -> str:
         return f"{what}, and nothing that is measured can be compared"
     if any(DRIVER_FAILURES in note for note in facts.values(Quantity.NOTE)):
         return "the kernel log has messages of NVIDIA's driver about failures whose meaning is not known here"
+    notes = facts.values(Quantity.NOTE)
+    if any(' states: "' in note and note.startswith(("the fabric manager", "the IMEX")) for note in notes):
+        return "the log of a service states errors whose meaning is not known here, which the lines below quote"
     if any(": page fault" in note for note in facts.values(Quantity.NOTE)):
         return "the files state accesses of a program to memory that its GPU does not have (page faults)"
     if any(": Xid " in note for note in facts.values(Quantity.NOTE)):
@@ -378,6 +381,11 @@ def _missing(facts: Facts, options: MachineOptions, error: InputError) -> str:
     logs = facts.values(Quantity.NCCL_RUN)
     begun = [log for log in logs if log.ranks or log.transports or log.network]
     if begun and not any("initialised" in log.lines for log in begun):
+        if any("no verbs" in log.lines and log.network == "Socket" for log in begun):
+            return (
+                "the log of NCCL ends within its initialisation; it finds no InfiniBand or RoCE card and uses TCP: if "
+                "the hosts have cards, pass /dev/infiniband to the container; NCCL_SOCKET_IFNAME names the interface"
+            )
         return (
             "the log of NCCL states no fault, and no end of its initialisation ('Init COMPLETE'): add the output up to "
             "the error or hang; if it hangs there, test with NCCL_P2P_DISABLE=1 on one host, and between hosts name "

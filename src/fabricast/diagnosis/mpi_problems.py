@@ -44,8 +44,8 @@ _KNOWN = (
     KnownProblem(
         r"Failed to modify QP|ibv_modify_qp|ibv_create_ah",
         "a connection of the network card cannot be set up",
-        "the GID index of RoCE v2 ('show_gids'): -x INDEX in perftest, UCX_IB_GID_INDEX in UCX; the same subnet and "
-        "MTU on both hosts",
+        "the GID index of RoCE v2 ('show_gids'): -x INDEX in perftest, UCX_IB_GID_INDEX, NVSHMEM_IB_GID_INDEX or "
+        "UCCL_IB_GID_INDEX; the same subnet and MTU on both hosts",
     ),
     KnownProblem(
         r"Failed status 4\b|local protection",
@@ -61,7 +61,12 @@ _KNOWN = (
         "ended first",
     ),
     KnownProblem(
-        r"(?:ibv_reg_mr|allocate MR|create mr\b).{0,120}",
+        r"(?:ibv_reg_mr|allocate MR|create mr\b|register MR).{0,80}(?:Bad address|\b(?:errno|error)[ =:(]{1,3}14\b)",
+        "the network card cannot reach the memory of a GPU",
+        "load nvidia-peermem, or use DMA-BUF (perftest: --use_cuda_dmabuf), which needs the open kernel modules",
+    ),
+    KnownProblem(
+        r"(?:ibv_reg_mr|allocate MR|register MR|create mr\b).{0,120}",
         "memory cannot be registered at the network card",
         "ulimit -l unlimited (in containers --ulimit memlock=-1); with --use_cuda load nvidia-peermem, or add "
         "--use_cuda_dmabuf",
@@ -81,7 +86,7 @@ _KNOWN = (
         is_costly=True,
     ),
     KnownProblem(
-        r"ibv_\w+\(|mlx5dv_\w+|mlx5_\d+.{0,40}failed|failed to create \w{1,4} QP",
+        r"ibv_\w+\(|mlx5dv_(?!devx_uar)\w+|mlx5_\d+.{0,40}failed|failed to create \w{1,4} QP",
         "an operation of the network card failed",
         "check 'ibv_devinfo', the permissions of /dev/infiniband, and driver and firmware of the card",
     ),
@@ -335,6 +340,85 @@ _KNOWN = (
         r"Too many open files",
         "a process has too many open files and connections",
         "ulimit -n 65536 on all hosts, for Slurm also in its daemon (LimitNOFILE); --mca btl_tcp_links 1",
+    ),
+    KnownProblem(
+        r"nvidia_peermem detected",
+        "NVSHMEM finds no module by which network cards reach the memory of GPUs, and does not use them",
+        "modprobe nvidia-peermem on the host",
+        is_failure=False,
+    ),
+    KnownProblem(
+        r"mlx5dv_devx_uar",
+        "a process may not use the network card by itself (DEVX), which IBGDA of NVSHMEM needs",
+        "in a container --privileged, or the capabilities and devices of RDMA (IPC_LOCK, /dev/infiniband); "
+        "NVSHMEM_IB_ENABLE_IBGDA=0 runs without it",
+    ),
+    KnownProblem(
+        r"post internal receive buffers|Libfabric error: \(-12\)",
+        "EFA gets no locked memory for its buffers",
+        "ulimit -l unlimited: /etc/security/limits.conf (memlock), in containers --ulimit memlock=-1, in Slurm "
+        "PropagateResourceLimitsExcept=MEMLOCK",
+    ),
+    KnownProblem(
+        r"Command not found: nvidia-container-cli",
+        "the host lacks the tools by which containers get GPUs",
+        "install nvidia-container-toolkit (libnvidia-container-tools) on all nodes with GPUs",
+    ),
+    KnownProblem(
+        r"nvidia-container-cli: .{0,300}permission denied",
+        "the container cannot be started: its files may not be read",
+        "check owner and permissions of the data folder of enroot or of the container, also for the node's user",
+    ),
+    KnownProblem(
+        r"nvidia-container-cli",
+        "the container cannot be started with GPUs",
+        "the message names the reason: driver, libraries, or the devices of the host ('nvidia-container-cli -k -d "
+        "/dev/stderr info')",
+    ),
+    KnownProblem(
+        r"does not support the kernel ABI",
+        "the libraries of network cards (rdma-core) do not fit the driver of the host, so that programs see no card",
+        "install the rdma-core or vendor library of the version of the host's driver, in containers as well",
+    ),
+    KnownProblem(
+        r"No IB devices found|find the Infiniband/RoCE device|sys files not found",
+        "no InfiniBand or RoCE card is registered on this host or in this container",
+        "check 'lspci', the driver ('lsmod | grep mlx5_ib', 'dmesg') and its firmware; in a container pass "
+        "/dev/infiniband",
+    ),
+    KnownProblem(
+        r"No SM/SA ",
+        "a port reaches no subnet manager",
+        "check that a subnet manager runs (opensm, or that of a switch), and the state of the port ('ibstat')",
+    ),
+    KnownProblem(
+        r"GDR driver|gdrdrv driver",
+        "GDRCopy cannot use its module (gdrdrv)",
+        "load it ('sudo modprobe gdrdrv', after an update of the driver again), with the version of the library, and "
+        "check the permissions of /dev/gdrdrv",
+        is_failure=False,
+    ),
+    KnownProblem(
+        r"PSM2? could not set up shared memory",
+        "PSM2 gets no shared memory on a host",
+        "check the size of /dev/shm ('df -h /dev/shm'), and delete segments of earlier runs (/dev/shm/psm2_shm*)",
+    ),
+    KnownProblem(
+        r"IMEX daemon status",
+        "the IMEX service does not run, without which hosts of an NVLink domain share no memory",
+        "'systemctl status nvidia-imex' and 'nvidia-imex-ctl -N'; in Kubernetes it starts with a ComputeDomain",
+        is_failure=False,
+    ),
+    KnownProblem(
+        r"gres/gpu count",
+        "Slurm finds fewer GPUs on a node than its configuration states",
+        "check 'nvidia-smi' on this node, gres.conf (AutoDetect=nvml) and the driver; then restart slurmd and resume "
+        "the node",
+    ),
+    KnownProblem(
+        r"in the PCI tree",
+        "GPUDirect-TCPX sees another number of GPUs or cards than CUDA",
+        "pass all cards of the node to the pod (hostNetwork, device plugins), and add no other card in their slots",
     ),
     KnownProblem(
         r"not enough slots available",

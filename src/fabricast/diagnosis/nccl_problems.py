@@ -166,7 +166,8 @@ _KNOWN = (
         r"NVLS.{0,80}(?:bind|fail|error|multicast)|(?:bind|create).{0,40}(?:NVLS|NVLink SHARP|[Mm]ulticast)"
         r"|transport/nvls",
         "NVLink SHARP (NVLS) cannot be set up",
-        "NCCL_NVLS_ENABLE=0 runs without it; check the fabric manager and the IMEX service, then use it again",
+        "NCCL_NVLS_ENABLE=0 runs without it; check the fabric manager, after its restart reset the GPUs or reboot; "
+        "between hosts check the IMEX service",
     ),
     KnownProblem(
         r"[Ss]ystem not yet initialized|failure 802|cudaErrorSystemNotReady",

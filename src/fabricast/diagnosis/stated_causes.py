@@ -97,6 +97,17 @@ CAUSES = {
         FIRST - 0.9,
         "update NCCL and the driver; without cuMem, NCCL allocates its memory as before, which costs little",
     ),
+    "cuda_error": (
+        FIRST - 0.4,
+        "read 'sudo dmesg' (Xid) of the host; check driver, fabric manager and permissions of the container",
+    ),
+    "shared_memory_of_hosts": (
+        FIRST - 0.4,
+        (
+            "memory of several hosts needs one NVLink domain and its IMEX service on all of them ('nvidia-imex-ctl "
+            "-N', 'nvidia-smi -q', Fabric), in containers a channel of it (/dev/nvidia-caps-imex-channels)"
+        ),
+    ),
     "host_memory": (
         FIRST - 0.45,
         "more memory for host, container or job, or fewer and smaller processes; 'dmesg' (oom-kill) names what ended",

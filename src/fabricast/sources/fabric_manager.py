@@ -1,4 +1,4 @@
-"""Reader of the log of NVIDIA's fabric manager, without which GPUs behind NVSwitches do not start."""
+"""Reader of the logs of NVIDIA's fabric manager and IMEX service, without which GPUs behind NVSwitches do not start."""
 
 from __future__ import annotations
 
@@ -32,11 +32,23 @@ _READ_LOG = (
     "read /var/log/fabricmanager.log; its version must be that of the driver; machines without NVSwitches (PCIe cards, "
     "GeForce) do not need it"
 )
+_ADDRESSES = "No matching network interface"
+_NODES = (
+    "/etc/nvidia-imex/nodes_config.cfg must list an address of every host of the NVLink domain, this one among them"
+)
 _VERSIONS = re.compile(r"version ([\d.]{3,20}) don't match with driver version ([\d.]{3,20}\d)")
+
+
+def _is_log(text: Text) -> bool:
+    if "] [tid " in text.raw and any(_LINE.match(line) for _, line in text.lines()):
+        return True
+    is_likely = "abric" in text.raw or "match with driver version" in text.raw
+    return is_likely and next(_of_service(text), None) is not None
 
 
 def _read(text: Text) -> Iterator[Reading]:
     facts = list(_of_service(text))
+    who = "the IMEX service" if "IMEX" in text.raw else "the fabric manager"
     for number, line in text.lines(lambda line: "] [tid " in line):
         if (match := _LINE.match(line)) is None or match[1] == "INFO":
             continue
@@ -48,30 +60,39 @@ def _read(text: Text) -> Iterator[Reading]:
         elif (found := _TRAINING.search(words)) is not None:
             subject = (short_address(found[1]),)
             facts.append(text.fact(Quantity.GPU_STATE, "its NVLinks do not start", number, _PROGRAM, subject=subject))
-        elif (found := _VERSIONS.search(words)) is not None:
-            state = f"the fabric manager {found[1]} does not fit the driver {found[2]}, so that NVLinks do not start"
-            facts.append(text.fact(Quantity.CAUSE, state, number, _PROGRAM, subject=("fabric_manager",)))
+        elif _ADDRESSES in words:
+            state = "the IMEX service finds none of the addresses of its configuration on this host"
+            facts.append(text.fact(Quantity.CAUSE, state, number, _PROGRAM, subject=("imex_addresses", _NODES)))
+        elif _VERSIONS.search(words) is not None:
+            continue
         elif match[1] in ("ERROR", "CRITICAL") and (found := _FATAL.search(words)) is not None:
             state = f'a fatal error that the fabric manager states: "{words[:160]}"'
             device = short_address(found[1]) if found[1] else "a GPU or NVSwitch"
             facts.append(text.fact(Quantity.GPU_STATE, state, number, _PROGRAM, subject=(device,)))
         elif match[1] in ("ERROR", "CRITICAL"):
-            note = f'the fabric manager states: "{words[:160]}"'
+            note = f'{who} states: "{words[:160]}"'
             facts.append(text.fact(Quantity.NOTE, note, number, _PROGRAM))
     healthy = text.fact(Quantity.NOTE, "no error in the log of the fabric manager", 0, _PROGRAM)
     yield Reading(facts or [healthy])
 
 
 def _of_service(text: Text) -> Iterator[Fact]:
-    """Yield why the service does not start: it finds no NVSwitch, or a reason that its log names."""
+    """Yield why the service does not start: its version, no NVSwitch, or a reason that its log names."""
+    for number, line in text.lines(lambda line: "don't match with driver version" in line):
+        if (versions := _VERSIONS.search(line)) is not None:
+            words = (
+                f"the fabric manager {versions[1]} does not fit the driver {versions[2]}, so that NVLinks do not start"
+            )
+            yield text.fact(Quantity.CAUSE, words, number, _PROGRAM, subject=("fabric_manager",))
+            return
     lines = list(text.lines(lambda line: "abric" in line))
     for pattern, words, subject in (
         (_NO_SWITCH, "the fabric manager finds no NVSwitch, and does not start", ("no_nvswitch", _ONLY_WITH_SWITCHES)),
         (_SERVICE, "the service of the fabric manager does not start", ("fabric_manager_service", _READ_LOG)),
     ):
-        number = next((number for number, line in lines if pattern.search(line) is not None), None)
-        if number is not None:
-            yield text.fact(Quantity.CAUSE, words, number, _PROGRAM, subject=subject)
+        place = next((number for number, line in lines if pattern.search(line) is not None), None)
+        if place is not None:
+            yield text.fact(Quantity.CAUSE, words, place, _PROGRAM, subject=subject)
             return
 
 
@@ -82,7 +103,10 @@ FORMAT = Format(
     "[Nov 24 2026 08:11:09] [ERROR] [tid 4140] detected NVSwitch fatal error 20034 on fid 0 on pci 00000000:88:00.0",
     lambda text: (
         ("] [tid " in text.raw and any(_LINE.match(line) for _, line in text.lines()))
-        or ("abric" in text.raw and next(_of_service(text), None) is not None)
+        or (
+            ("abric" in text.raw or "match with driver version" in text.raw)
+            and next(_of_service(text), None) is not None
+        )
     ),
     _read,
     "fabric_manager.log",

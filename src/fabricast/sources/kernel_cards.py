@@ -26,7 +26,7 @@ _CARD_HEALTH = re.compile(
     rf"mlx[45]_core {DEVICE}.{{0,80}}?(device's health compromised.{{0,60}}|[Hh]ealth recovery.{{0,40}}fail.{{0,40}}"
     r"|Fatal error.{0,60}|firmware version check failed.{0,40}|timeout\. Will cause a leak of a command resource"
     r"|handle_hca_cap failed|mlx5_load_one failed.{0,40}|probe with driver mlx5_core failed.{0,30}"
-    r"|ALLOC_UAR.{0,60}limits exceeded|Failed to initialize user access region table)"
+    r"|TX timeout detected|ALLOC_UAR.{0,60}limits exceeded|Failed to initialize user access region table)"
 )
 _NO_PAGES = "too few pages for the processes of the host (UAR)"
 #: Devices that cannot register memory, by the driver of EFA or of mlx5.

@@ -19,6 +19,9 @@ WORDS_OF_HOST = (
     "soft lockup",
     "hard LOCKUP",
     "RIP: ",
+    "disagrees about version of symbol",
+    "Unknown symbol",
+    "module using GPL-only symbols",
     "AMD-Vi: Unknown option",
     "nvidia_p2p_get_pages",
     "blocked for more than",
@@ -47,6 +50,16 @@ _OF_HOST = (
         re.compile(r"task \S{1,60} blocked for more than \d{1,6} seconds"),
         "a process hangs in the kernel",
         "the lines below this message name the driver (nvidia, nvidia_uvm, mlx5): reboot, then update it",
+    ),
+    (
+        re.compile(r"\w{1,30}: (?:disagrees about version of symbol \w{1,60}|Unknown symbol \w{1,60} \(err -22\))"),
+        "a module of the kernel cannot be loaded, since it was built for another driver or kernel",
+        "build and install it again for the driver that is loaded (dkms), then modprobe it",
+    ),
+    (
+        re.compile(r"\w{1,30}: module using GPL-only symbols uses symbols \w{1,60} from proprietary module nvidia"),
+        "a module of the kernel cannot be loaded with the proprietary modules of NVIDIA",
+        "install NVIDIA's open kernel modules (nvidia-open), or a version of the module that permits proprietary ones",
     ),
     (
         re.compile(r"RIP: \w{1,8}:\S{1,80} \[(?:amdgpu|nvidia\w{0,12}|mlx[45]_\w{2,8}|i915|xe)\]"),

@@ -12,11 +12,15 @@ from fabricast.sources.text import Format, Reading, Text
 _PROGRAM = "lspci -vv | grep"
 _ACCESS = re.compile(r"(?:^|[\s(`\"])ACSCtl:\s*(?:0x[0-9a-f]{4}\s*[=:(]?\s*)?SrcValid[+-].*?ReqRedir([+-])")
 _LINK = re.compile(r"^\s*Lnk(Cap|Sta):.{0,40}?Speed ([\d.]{1,5})GT/s(?:[^,]{0,20}), Width x(\d{1,2})")
+#: GPU or card that answers no access, as lspci prints it.
+_GONE = re.compile(r"^\s*((?:[0-9a-f]{4}:)?[0-9a-f]{2}:[0-9a-f]{2}\.0)\s.{0,200}\(rev ff\)")
 #: Lines of a complete report, which the readers of lspci read.
 _COMPLETE = ("Bus: primary=", "Capabilities: ")
 
 
 def _is_lines(text: Text) -> bool:
+    if "(rev ff)" in text.raw and any(_GONE.match(line) for _, line in text.lines()):
+        return True
     if "ACSCtl:" not in text.raw and "LnkSta:" not in text.raw:
         return False
     if any(words in text.raw for words in _COMPLETE):
@@ -25,10 +29,19 @@ def _is_lines(text: Text) -> bool:
 
 
 def _read(text: Text) -> Iterator[Reading]:
-    facts = [*_access(text), *_links(text)]
+    facts = [*_gone(text), *_access(text), *_links(text)]
     if not facts:
         facts = [text.fact(Quantity.NOTE, words, number, _PROGRAM) for number, words in _without_capability(text)]
     yield Reading(facts)
+
+
+def _gone(text: Text) -> Iterator[Fact]:
+    """Yield devices that do not answer: reads of their registers have all bits set."""
+    for number, line in text.lines(lambda line: "(rev ff)" in line):
+        if (match := _GONE.match(line)) is not None:
+            address = match[1] if match[1].count(":") == 2 else f"0000:{match[1]}"
+            state = "does not answer (rev ff): it has fallen off the bus"
+            yield text.fact(Quantity.GPU_STATE, state, number, _PROGRAM, subject=(address,))
 
 
 def _without_capability(text: Text) -> Iterator[tuple[int, str]]:

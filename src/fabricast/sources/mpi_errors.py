@@ -30,6 +30,21 @@ _MESSAGES = (
     re.compile(r"(Couldn't find the specified plugin name for mpi/pmix\S{0,20})"),
     re.compile(r"(A request for multiple cpus-per-proc was .{1,60})"),
     re.compile(r"(no PSM2 device is active)"),
+    re.compile(r"(ibv_reg_mr failed \(errno \d{1,3}.*)"),
+    re.compile(r"(neither nv_peer_mem,? or nvidia_peermem detected)"),
+    re.compile(r"(NULL value cannot allocate mlx5dv_devx_uar)"),
+    re.compile(r"(EFA internal error: .{1,120}|Libfabric error: \(-\d{1,4}\) .{1,80})"),
+    re.compile(r"(nvidia-container-cli: .{1,300}|Command not found: nvidia-container-cli)"),
+    re.compile(r"(libibverbs: Warning: Driver \w{1,20} does not support the kernel ABI of \d{1,3})"),
+    re.compile(
+        r"(No IB devices found|Unable to find the Infiniband/RoCE device|sys files not found \(/sys/class/infiniband)"
+    ),
+    re.compile(r"(No SM/SA .{1,10} on port)"),
+    re.compile(r"(unable to open GDR driver|Error getting the gdrdrv driver version)"),
+    re.compile(r"(PSM2? could not set up shared memory segment.{0,40})"),
+    re.compile(r"(IMEX daemon status is -\d{1,3} .{0,30})"),
+    re.compile(r"(gres/gpu count reported lower than configured \(\d{1,3} < \d{1,3}\))"),
+    re.compile(r"(Number of GPUs detected in the PCI tree \d{1,3} is not equal to .{1,60})"),
     re.compile(r"(Unable to resolve hostname to a \(local\) address)"),
     re.compile(r"(Read -1, expected \d{1,15}, errno ?= ?1\b)"),
     re.compile(r"pml_ucx\.c:\d{1,6}\s+Error: (.+)"),
@@ -45,7 +60,7 @@ _MESSAGES = (
     re.compile(r"(Failed to modify QP (?:\d{1,15} )?to RT[RS]\b.*|Unable to Connect the HCA's through the link)"),
     re.compile(r"(Failed status (?:\d{1,3}: wr_id|transport retry).+)"),
     re.compile(r"(Unable to (?:open file descriptor for|init the) socket connection)"),
-    re.compile(r"(Couldn't allocate MR.*|failed to create mr\b.*|Couldn't read remote address)"),
+    re.compile(r"(Couldn't (?:allocate|register) MR.*|failed to create mr\b.*|Couldn't read remote address)"),
     re.compile(r"^\s*(Port number \d{1,3} state is Down)"),
     re.compile(
         r"(?:\[c10d\]\s?.{0,40}?|Dist(?:Network|Store)Error: )"
@@ -126,7 +141,9 @@ _LOCAL_HOST = re.compile(r"\s*(?:Local host|Process 1 \(.{0,80}?\) is on host):\
 _BOX_ENDS = re.compile(r"-{40}")
 #: Messages after which no process goes on, and lines of runs that were aborted.
 _FATAL = re.compile(
-    r"UCX\s+Fatal|FATAL: |cannot be selected|GTL library|INTERNAL ERROR|specified plugin name|cpus-per-proc"
+    r"nvidia-container-cli|the kernel ABI|EFA internal error|mlx5dv_devx_uar|gres/gpu count|UCX\s+Fatal|FATAL: "
+    r"|cannot be selected"
+    r"|GTL library|INTERNAL ERROR|specified plugin name|cpus-per-proc"
     r"|[Rr]etry count exceeded|Failed status |Failed to modify QP|socket connection"
     r"|Couldn't (?:allocate MR|read remote)|failed to create mr|state is Down|command not found|enough slots"
     r"|unable to reliably start|has lost communication|fi_getinfo|OFI [\w ]{1,60}(?:\(\))? failed ?\("
@@ -158,6 +175,22 @@ _WORDS = (
     "specified plugin name",
     "cpus-per-proc",
     "PSM2 device",
+    "nvidia_peermem detected",
+    "mlx5dv_devx_uar",
+    "EFA internal error",
+    "Libfabric error",
+    "nvidia-container-cli",
+    "libibverbs: Warning",
+    "No IB devices",
+    "Infiniband/RoCE device",
+    "sys files not found",
+    "No SM/SA ",
+    "GDR driver",
+    "gdrdrv driver",
+    "shared memory segment",
+    "IMEX daemon",
+    "gres/gpu count",
+    "in the PCI tree",
     "Unable to resolve hostname",
     "CQE ERROR",
     "IBGDA",
@@ -187,6 +220,7 @@ _WORDS = (
     "socket connection",
     "Failed status",
     "Couldn't ",
+    "ibv_reg_mr failed",
     "create mr",
     "state is Down",
     "infiniband ports on a device",

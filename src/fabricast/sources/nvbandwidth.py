@@ -49,6 +49,8 @@ _BOTH_WAYS = (
 #: Tests between one GPU and all others; each cell is a total rate.
 _ONE_AND_ALL = re.compile(r"(all_to_one|one_to_all)_(read|write)_ce")
 _Tests = dict[str, list[Cell]]
+#: Call of CUDA that fails.
+_CUDA_ERROR = re.compile(r"\[(CUDA_ERROR_\w{1,40})\].{0,60} in expression (\w{1,60})")
 
 
 def _is_json(text: Text) -> bool:
@@ -77,7 +79,7 @@ def _read(text: Text) -> Iterator[Reading]:
             reading.problems.append(text.error(message, first.line))
         else:
             tests[read[0].test] = read
-    reading.facts += _statements(text)
+    reading.facts += [*_statements(text), *_errors_of_cuda(text)]
     if not tests and reading.facts:
         reading.facts += _devices(text)
         yield reading
@@ -92,6 +94,16 @@ def _read(text: Text) -> Iterator[Reading]:
     cells = [cell for of_test in tests.values() for cell in of_test]
     reading.facts.append(text.fact(Quantity.TABLE, table_of(cells), cells[0].line, program, kind=Kind.MEASURED))
     yield reading
+
+
+def _errors_of_cuda(text: Text) -> Iterator[Fact]:
+    """Yield the call of CUDA with which the program ends."""
+    for number, line in text.lines(lambda line: "[CUDA_ERROR_" in line):
+        if (match := _CUDA_ERROR.search(line)) is not None:
+            words = f"nvbandwidth ends with {match[1]} in {match[2]}"
+            subject = ("shared_memory_of_hosts",) if match[2].startswith("cuMem") else ("cuda_error",)
+            yield text.fact(Quantity.CAUSE, words, number, _PROGRAM, subject=subject)
+            return
 
 
 def _devices(text: Text) -> Iterator[Fact]:

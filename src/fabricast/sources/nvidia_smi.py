@@ -51,6 +51,7 @@ _UNREADABLE = re.compile(r"(?:^\||\s)ERR!")
 #: Counters of 'nvidia-smi nvlink -e', and the number from which errors are no accident.
 _NVLINK_ERRORS = re.compile(r"^\s+Link (\d{1,2}): (\w[\w ]{2,30}?) ?(?:Errors?|Error Counter): (\d{1,18})")
 _MANY_NVLINK_ERRORS = 100
+_FABRIC_STATUS = re.compile(r"^\s*Status\s+: (\S.{0,60}?)\s*$")
 #: States of the fabric (NVSwitches) of a GPU that is ready, and of one without fabric.
 _FABRIC = ("Success", "N/A")
 #: Throttle reasons that are no normal state of a GPU at work.
@@ -268,6 +269,10 @@ def _unready_fabric(text: Text) -> Iterator[Fact]:
     for number, line in text.lines():
         if section == "Fabric" and _UNREADY.match(line) is not None:
             yield _fact(text, Quantity.GPU_STATE, _state([section], "State", "In Progress", {}), number, "a GPU")
+            return
+        status = _FABRIC_STATUS.match(line) if section == "Fabric" else None
+        if status is not None and (state := _state([section], "Status", status[1], {})):
+            yield _fact(text, Quantity.GPU_STATE, state, number, "a GPU")
             return
         section = line.strip() if ":" not in line else section
 

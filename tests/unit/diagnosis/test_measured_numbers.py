@@ -95,4 +95,4 @@ def test_copies_to_and_from_a_gpu_are_compared(first):
     run = "$ mpirun -n 2 osu_bw -m 268435456:268435456 -d cuda {}\n" + OSU
     found = first(run.format("D H", 6100.0) + run.format("H D", 303.0))
     assert [one.cause for one in found.findings][:1] == ["slow_messages"]
-    assert "'H D' and 'D H'" in found.findings[0].text
+    assert "'D H' and 'H D'" in found.findings[0].text

@@ -1,0 +1,92 @@
+"""Reader of rates between pairs of hosts, one pair to a line: the host that all slow pairs have is slow."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from fabricast.core.facts import Content, Fact, Quantity
+from fabricast.core.short_text import listed
+from fabricast.sources.text import Format, Reading, Text
+
+_PROGRAM = "rates of pairs of hosts"
+#: Two names of hosts, which have letters and digits, a rate, and its unit.
+_PAIR = re.compile(
+    r"^\s*([a-zA-Z][\w.-]{0,60}\d[\w.-]{0,20})\s?(?:,|\s|<?-+>|:)\s?([a-zA-Z][\w.-]{0,60}\d[\w.-]{0,20})\s?[:,=\s]\s*"
+    r"(\d{1,6}(?:\.\d{1,6})?)\s*(?:[GM]i?[Bb](?:it)?(?:/s|ps)?|#.*)?\s*$"
+)
+#: Fewest pairs that show a host, and share of the fastest rate below which a pair is slow.
+_FEWEST, _SLOW = 4, 0.75
+_FEWEST_SLOW, _MOST_NAMES = 2, 4
+_REMEDY = (
+    "exchange it for another host in these pairs; on it, check 'ibstat', cables, 'nvidia-smi -q', PCIe links and "
+    "'dmesg'"
+)
+
+
+class _Pair(NamedTuple):
+    line: int
+    hosts: tuple[str, str]
+    rate: float
+
+
+def _pairs(text: Text) -> list[_Pair]:
+    """Return the pairs of a text; a table of other programs has more columns, or more than one row of a pair."""
+    found = [
+        _Pair(number, (match[1], match[2]), float(match[3]))
+        for number, line in text.lines()
+        if (match := _PAIR.match(line)) is not None and match[1] != match[2]
+    ]
+    is_table = len({pair.hosts for pair in found}) == len(found) >= _FEWEST
+    return found if is_table and len({host for pair in found for host in pair.hosts}) >= _FEWEST else []
+
+
+def _read(text: Text) -> Iterator[Reading]:
+    pairs = _pairs(text)
+    best = max(pair.rate for pair in pairs)
+    slow = [pair for pair in pairs if pair.rate < _SLOW * best]
+    fast = [pair for pair in pairs if pair not in slow]
+    rates = np.array([pair.rate for pair in pairs])
+    words = f"{len(pairs)} pairs of hosts, {rates.min():g} to {rates.max():g} (median {float(np.median(rates)):g})"
+    yield Reading([text.fact(Quantity.NOTE, words, pairs[0].line, _PROGRAM), *_slow_hosts(text, slow, fast)])
+
+
+def _slow_hosts(text: Text, slow: list[_Pair], fast: list[_Pair]) -> Iterator[Fact]:
+    """Yield the hosts that explain slow pairs: those in no fast pair; the one of the most slow pairs comes first."""
+    in_fast = {host for pair in fast for host in pair.hosts}
+    left = list(slow)
+    while left and fast:
+        counts: dict[str, int] = {}
+        for pair in left:
+            for host in set(pair.hosts) - in_fast:
+                counts[host] = counts.get(host, 0) + 1
+        if not counts or max(counts.values()) < _FEWEST_SLOW:
+            break
+        host = max(counts, key=lambda one: (counts[one], one))
+        of_host = [pair for pair in left if host in pair.hosts]
+        left = [pair for pair in left if pair not in of_host]
+        words = f"every pair with {host} is slow ({_range(of_host)}), pairs of other hosts reach {_range(fast)}"
+        yield text.fact(Quantity.CAUSE, words, of_host[0].line, _PROGRAM, subject=("slow_host", _REMEDY))
+    if left and fast:
+        names = listed([" and ".join(pair.hosts) for pair in left], _MOST_NAMES, "; ")
+        words = f"pairs that no slow host explains: {names}: test their hosts in other pairs"
+        yield text.fact(Quantity.NOTE, words, left[0].line, _PROGRAM)
+
+
+def _range(pairs: list[_Pair]) -> str:
+    return f"{min(pair.rate for pair in pairs):g} to {max(pair.rate for pair in pairs):g}"
+
+
+FORMAT = Format(
+    _PROGRAM,
+    Content.STATES,
+    "a line 'HOST HOST RATE' for each pair",
+    "node01,node02     49.36",
+    lambda text: bool(_pairs(text)),
+    _read,
+    "host_pairs.txt",
+    versions="the host that is in every slow pair, of any test that measures two hosts",
+)
