@@ -29,6 +29,8 @@ _FULL_WIDTH = 16
 #: Shares of a link that single direct copies reach where nothing limits them.
 _SHARES = (0.78, 0.92)
 _OLDEST = 2
+#: Factor by which the share of copies through host memory, or both ways, may be outside that of public machines.
+_NEAR = 1.05
 #: Number of machines from which their lowest rate is a limit, and the factor of it below that number.
 _MANY, _TOLERANCE = 10, 0.9
 #: Ratio to the highest rate of public machines up to which a rate is not above it.
@@ -165,13 +167,16 @@ def below_public_machines(compared: ComparedRate, *, knows_links: bool = False) 
 
 
 def _narrower(compared: ComparedRate) -> list[str]:
-    """Return the links, narrower or older than that of the GPU, over which direct copies have a rate."""
-    rate = compared.bytes_per_s
+    """Return the links, narrower or older than that of the GPU, over which copies of a kind have a rate."""
+    is_single = "both ways" not in compared.words and "through host memory" not in compared.words
+    share = compared.share
+    low, high = _SHARES if is_single else (share.lowest / _NEAR, share.highest * _NEAR)
     return [
         f"Gen{generation} x{width}"
         for generation in range(compared.generation or _OLDEST, _OLDEST - 1, -1)
         for width in (16, 8, 4, 2)
-        if _SHARES[0] <= rate / pcie_link_bytes_per_s(generation, width) <= _SHARES[1]
+        if low <= compared.bytes_per_s / (link := pcie_link_bytes_per_s(generation, width)) <= high
+        and link < compared.link_bytes_per_s
     ]
 
 

@@ -96,3 +96,13 @@ def test_copies_to_and_from_a_gpu_are_compared(first):
     found = first(run.format("D H", 6100.0) + run.format("H D", 303.0))
     assert [one.cause for one in found.findings][:1] == ["slow_messages"]
     assert "'D H' and 'H D'" in found.findings[0].text
+
+
+def test_slow_copies_through_host_memory_name_a_narrower_link(first):
+    rows = "".join(f"     {a} " + " ".join(f"{830 if a == b else 5.89:.2f}" for b in range(4)) + "\n" for a in range(4))
+    devices = "".join(
+        f"Device: {gpu}, GeForce RTX 3090, pciBusID: 4{gpu}, pciDeviceID: 0, pciDomainID:0\n" for gpu in range(4)
+    )
+    table = f"Unidirectional P2P=Disabled Bandwidth Matrix (GB/s)\n   D\\D     0      1      2      3\n{rows}"
+    found = first(devices + table)
+    assert "this is the rate of a link of Gen4 x8 or Gen3 x16" in found.findings[0].text
