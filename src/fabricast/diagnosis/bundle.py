@@ -368,6 +368,8 @@ def _missing(facts: Facts, options: MachineOptions, error: InputError) -> str:
     notes = facts.values(Quantity.NOTE)
     if any(' states: "' in note and note.startswith(("the fabric manager", "the IMEX")) for note in notes):
         return "the log of a service states errors whose meaning is not known here, which the lines below quote"
+    if any("corrected PCIe errors" in note and "fewer than" in note for note in notes):
+        return "few corrected errors of a PCIe link are stated: count them in the whole kernel log ('dmesg | grep AER')"
     if any(": page fault" in note for note in facts.values(Quantity.NOTE)):
         return "the files state accesses of a program to memory that its GPU does not have (page faults)"
     if any(": Xid " in note for note in facts.values(Quantity.NOTE)):
@@ -377,7 +379,7 @@ def _missing(facts: Facts, options: MachineOptions, error: InputError) -> str:
         down = next((note for note in facts.values(Quantity.NOTE) if "states NVLinks" in note), "")
         if any(facts.of(Quantity.TCP_RATE)) and not any(facts.of(Quantity.INTERFACE_RATE)):
             return "a rate over TCP has nothing to be compared with: add 'ethtool INTERFACE', the rate of the link"
-        return down or _unread(facts) or CLEAN_STATES
+        return down or _unread(facts) or _told(facts) or CLEAN_STATES
     logs = facts.values(Quantity.NCCL_RUN)
     begun = [log for log in logs if log.ranks or log.transports or log.network]
     if begun and not any("initialised" in log.lines for log in begun):
@@ -393,7 +395,20 @@ def _missing(facts: Facts, options: MachineOptions, error: InputError) -> str:
         )
     if logs and any(log.nodes > 1 or log.network for log in logs):
         return "the log of NCCL states no fault, and has no measured times: add the table of nccl-tests"
+    if logs and not any(log.ranks or log.transports for log in logs):
+        return (
+            "the log of NCCL has no error, no hop between GPUs and no times: add its output (NCCL_DEBUG=INFO) up to "
+            "the error or hang, and a table of nccl-tests"
+        )
     return str(error)
+
+
+def _told(facts: Facts) -> str:
+    """Return that an author states a failure whose cause no output states; empty if none does."""
+    told = next(((file.path, file.told) for file in facts.files if file.told), None)
+    if told is None:
+        return ""
+    return f'the author states a failure ("{told[1]}"), and the output in {told[0]} states no cause: add its messages'
 
 
 def _unread(facts: Facts) -> str:

@@ -86,7 +86,7 @@ _KNOWN = (
         is_costly=True,
     ),
     KnownProblem(
-        r"ibv_\w+\(|mlx5dv_(?!devx_uar)\w+|mlx5_\d+.{0,40}failed|failed to create \w{1,4} QP",
+        r"ibv_\w+\(|mlx5dv_(?!devx_uar|devx_obj_modify)\w+|mlx5_\d+.{0,40}failed|failed to create \w{1,4} QP",
         "an operation of the network card failed",
         "check 'ibv_devinfo', the permissions of /dev/infiniband, and driver and firmware of the card",
     ),
@@ -98,7 +98,8 @@ _KNOWN = (
     KnownProblem(
         r"cuIpc|ipc mem handle",
         "processes cannot open the GPU memory of each other (CUDA IPC)",
-        "UCX_TLS=^cuda_ipc runs without it; containers need --ipc=host and all GPUs of the job in each process",
+        "UCX_TLS=^cuda_ipc runs without it; containers need --ipc=host and all GPUs of the job in each process (Slurm: "
+        "--gpu-bind=none)",
     ),
     KnownProblem(
         r"Invalid value for UCX_",
@@ -206,7 +207,8 @@ _KNOWN = (
     KnownProblem(
         r"PMI support",
         "srun cannot start this Open MPI, which was built without Slurm's PMI",
-        "mpirun within the allocation, or 'srun --mpi=pmix' with an Open MPI that was built with PMIx",
+        "mpirun within the allocation, or srun with the type that it was built for: --mpi=pmix, or --mpi=pmi2 where "
+        "its messages name PMI2 ('srun --mpi=list')",
     ),
     KnownProblem(
         r"hfi_userinit",
@@ -257,7 +259,8 @@ _KNOWN = (
     KnownProblem(
         r"OFI .{0,60}failed",
         "an operation of the fabric library failed while the program ran",
-        "FI_LOG_LEVEL=warn names the reason; on Slingshot, FI_CXI_RX_MATCH_MODE=hybrid if a list of receives is full",
+        "FI_LOG_LEVEL=warn names the reason; on Slingshot, FI_CXI_RX_MATCH_MODE=hybrid or software if a list of "
+        "receives is full",
     ),
     KnownProblem(
         r"port is used by SM|Failed to lock \w+ tree|SHARP|collect_ports_data",
@@ -340,6 +343,46 @@ _KNOWN = (
         r"Too many open files",
         "a process has too many open files and connections",
         "ulimit -n 65536 on all hosts, for Slurm also in its daemon (LimitNOFILE); --mca btl_tcp_links 1",
+    ),
+    KnownProblem(
+        r"devx_obj_modify|init2rtr|setup connections failed|connect EPS failed",
+        "NVSHMEM cannot connect its queues between network cards",
+        "NVSHMEM_IB_GID_INDEX of RoCE v2 ('show_gids'); on InfiniBand leave NVSHMEM_IB_TRAFFIC_CLASS out; "
+        "NVSHMEM_HCA_LIST names cards of one network that reach each other",
+    ),
+    KnownProblem(
+        r"modprobe: FATAL",
+        "a module is not installed for the kernel that runs",
+        "install the driver (or its dkms package and the headers) for this kernel ('uname -r'), then load the module",
+        is_failure=False,
+    ),
+    KnownProblem(
+        r"open\(file_name=/proc",
+        "a process cannot open the shared memory of another one through /proc",
+        "UCX_POSIX_USE_PROC_LINK=n, or UCX_TLS=^posix; in containers one for all processes of a host",
+    ),
+    KnownProblem(
+        r"failure to append LE",
+        "a list of receives of the Slingshot card is full",
+        "FI_CXI_RX_MATCH_MODE=hybrid, or software if it goes on",
+        is_failure=False,
+    ),
+    KnownProblem(
+        r"got completion with error",
+        "an operation of the network card failed",
+        "the syndrome in the lines below names the reason; check port, GID and the peer ('ibstat', 'show_gids')",
+    ),
+    KnownProblem(
+        r"DeepEP|check timeout failed",
+        "an operation of DeepEP did not end in time: data or signals of another rank do not arrive",
+        "compare the tests of NVSHMEM (shmem_put_bw) between the same hosts; check that all ranks run, the cards that "
+        "NVSHMEM uses (NVSHMEM_HCA_LIST), and IBGDA",
+    ),
+    KnownProblem(
+        r"unexpectedly failed after launch",
+        "a daemon of mpirun on another host ended or does not connect back",
+        "check that hosts reach each other on all ports (firewall), names and interfaces (--mca oob_tcp_if_include), "
+        "and that Open MPI is at the same place",
     ),
     KnownProblem(
         r"nvidia_peermem detected",

@@ -195,7 +195,7 @@ _KNOWN = (
         "fewer or smaller buffers, or a smaller batch; NCCL_BUFFSIZE and fewer channels reduce the share of NCCL",
     ),
     KnownProblem(
-        r"driver version is insufficient|driver/library version mismatch|forward compatib",
+        r"driver version is insufficient|built with CUDA runtime|driver/library version mismatch|forward compatib",
         "driver, CUDA and NCCL do not match",
         "a driver for this version of CUDA, or a build for this GPU; reboot after an update of the driver",
     ),
@@ -394,6 +394,18 @@ _KNOWN = (
         r"IMEX|MNNVL|ImportFromShareableHandle",
         "memory cannot be shared between the hosts of an NVLink domain",
         "check the IMEX service and its channels on all hosts; NCCL_MNNVL_ENABLE=0 runs without it",
+    ),
+    KnownProblem(
+        r"possibly due to a network error or a remote process exiting",
+        "the connection to another rank was lost: that rank ended, or the network failed",
+        "read the logs of the other ranks: a message of one of them is the cause; without any, check cables, ports and "
+        "counters ('ibstat', 'perfquery', 'ethtool -S') and the kernel log of the hosts",
+        is_consequence=True,
+    ),
+    KnownProblem(
+        r"GPUDirectTCPX",
+        "the network plugin GPUDirect-TCPX failed",
+        "plugin, receive manager (rxdm) and NCCL need versions that fit, also that of the framework in the container",
     ),
     KnownProblem(
         r"Broken pipe|Connection reset by peer|Connection closed by (?:remote )?peer|ncclRemoteError|socketProgress",

@@ -28,8 +28,8 @@ _SUMMARY = 0.9
 #: Intervals without any data from which a stream stalls.
 _STALLS = 3
 _PATH_MTU = (
-    "large packets may be lost on the path: 'ping -M do -s 8972 HOST' tests an MTU of 9000, which all hosts and "
-    "switches need; otherwise a firewall or a cable"
+    "packets may be lost on the path: 'ping -M do -s 1472 HOST' tests an MTU of 1500 (-s 8972 one of 9000, which all "
+    "hosts and switches need); then counters of errors ('ethtool -S'), cables and firewalls"
 )
 #: Share of segments that are sent again above which the network loses packets, rather than that TCP fills a queue.
 _LOSSY = 0.01

@@ -127,11 +127,11 @@ def _corrected(text: Text, lines: Lines) -> Iterator[Fact]:
         elif (match := _KIND.search(line)) is not None:
             kinds.setdefault(match[1], {})[match[2]] = None
     for device, count in counts.items():
+        named = f" ({', '.join(list(kinds.get(device, {}))[:3])})" if device in kinds else ""
         if count < _MANY and device not in several:
-            note = f"{device}: {count} corrected PCIe errors, fewer than {_MANY}, which is no fault by itself"
+            note = f"{device}: {count} corrected PCIe errors{named}, fewer than {_MANY}, which is no fault by itself"
             yield text.fact(Quantity.NOTE, note, first[device], PROGRAM)
         else:
-            named = f" ({', '.join(list(kinds.get(device, {}))[:3])})" if device in kinds else ""
             words = str(count) if count >= _MANY else "several"
             yield gpu_state(text, device, f"{words} corrected errors of its PCIe link{named}", first[device])
 

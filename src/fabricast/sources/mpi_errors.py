@@ -31,6 +31,16 @@ _MESSAGES = (
     re.compile(r"(A request for multiple cpus-per-proc was .{1,60})"),
     re.compile(r"(no PSM2 device is active)"),
     re.compile(r"(ibv_reg_mr failed \(errno \d{1,3}.*)"),
+    re.compile(r"((?:Error in )?mlx5dv_devx_obj_modify for \w{1,20}_QP.{0,60}|ibgda_rc_init2rtr failed)"),
+    re.compile(r"(nvshmem setup connections failed|connect EPS failed)"),
+    re.compile(r"(modprobe: FATAL: Module \S{1,40} not \w{5} in directory \S{1,80})"),
+    re.compile(r"(open\(file_name=/proc/\d{1,9}/fd/\d{1,6}.{0,60}\) failed.{0,60})"),
+    re.compile(r"(Flow control triggered due to failure to append LE.{0,60})"),
+    re.compile(r"\(GTL DEBUG: \d{1,7}\) (cuIpc\w{1,30}: .{1,60})"),
+    re.compile(r"^\s*(Caught signal (?:7|11) .{0,80})"),
+    re.compile(r"(mlx5: \S{1,60}: got completion with error)"),
+    re.compile(r"(DeepEP (?:error: timeout|(?:dispatch|combine) .{0,60}timeout).{0,60}|check timeout failed)"),
+    re.compile(r"(An? (?:ORTE|PRTE|PRRTE) daemon has unexpectedly failed after launch)"),
     re.compile(r"(neither nv_peer_mem,? or nvidia_peermem detected)"),
     re.compile(r"(NULL value cannot allocate mlx5dv_devx_uar)"),
     re.compile(r"(EFA internal error: .{1,120}|Libfabric error: \(-\d{1,4}\) .{1,80})"),
@@ -141,7 +151,8 @@ _LOCAL_HOST = re.compile(r"\s*(?:Local host|Process 1 \(.{0,80}?\) is on host):\
 _BOX_ENDS = re.compile(r"-{40}")
 #: Messages after which no process goes on, and lines of runs that were aborted.
 _FATAL = re.compile(
-    r"nvidia-container-cli|the kernel ABI|EFA internal error|mlx5dv_devx_uar|gres/gpu count|UCX\s+Fatal|FATAL: "
+    r"nvshmem setup|connect EPS|GTL DEBUG|DeepEP|check timeout|unexpectedly failed after launch"
+    r"|nvidia-container-cli|the kernel ABI|EFA internal error|mlx5dv_devx_uar|gres/gpu count|UCX\s+Fatal|FATAL: "
     r"|cannot be selected"
     r"|GTL library|INTERNAL ERROR|specified plugin name|cpus-per-proc"
     r"|[Rr]etry count exceeded|Failed status |Failed to modify QP|socket connection"
@@ -176,6 +187,19 @@ _WORDS = (
     "cpus-per-proc",
     "PSM2 device",
     "nvidia_peermem detected",
+    "devx_obj_modify",
+    "init2rtr",
+    "nvshmem setup",
+    "connect EPS",
+    "modprobe: FATAL",
+    "open(file_name=/proc",
+    "failure to append LE",
+    "GTL DEBUG",
+    "Caught signal",
+    "got completion with error",
+    "DeepEP",
+    "check timeout failed",
+    "daemon has unexpectedly",
     "mlx5dv_devx_uar",
     "EFA internal error",
     "Libfabric error",

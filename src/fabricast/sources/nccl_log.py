@@ -17,7 +17,7 @@ _BEFORE_2_4 = r"^[\w.-]+:\d+:\d+ \[\d+\] [\w./]{1,60}\.(?:cu|cc|h):\d{1,5} "
 _INFO = re.compile(rf"(?:NCCL |{_BEFORE_2_4}|^[\w.-]+:\d+:\d+ \[\d+\] (?=INFO ))(?:INFO|WARN) (.*)")
 #: Warning that a sentence quotes.
 _QUOTED = r"(?<=[a-z] )NCCL (?=WARN NET/)"
-_WARN = re.compile(rf"(?:(?:^|[\]\d:>|)])\s{{0,4}}NCCL |{_QUOTED}|{_BEFORE_2_4})WARN (.*)")
+_WARN = re.compile(rf"(?:(?:^|[\]\d:>|)#])\s{{0,4}}NCCL |{_QUOTED}|{_BEFORE_2_4})WARN (.*)")
 #: Message that says nothing without the place of its call.
 _CALL = re.compile(r"([\w/]{1,60}\.cc):\d{1,5} NCCL WARN (Cuda failure .*)")
 #: Errors of NCCL as its callers print them: nccl-tests and PyTorch.
@@ -31,6 +31,7 @@ _ERROR = re.compile(
     r"|Timeout at NCCL work: .*|Some NCCL operations have failed or timed out.*"
     r"|ProcessGroupNCCL's watchdog got stuck .*|waitForInput: .{1,200}timed out.*"
     r"|Cuda error \S{0,200}custom_all_reduce\.cuh:\d.*|CUDA_ERROR_TOO_MANY_PEERS.*"
+    r"|NCCL [Ee]rror\s?[:\uff1a]?\s?(?:\d{1,2}: )?(?:unhandled|internal|invalid|remote) .*"
     r"|NET/OFI Couldn't .*|Last NCCL warning\(error\): (?!'none').*"
     r"|(?:HW Exception|Memory access fault) by GPU node-\d{1,3} \(Agent .*"
     r"|ncclInvalid(?:Usage|Argument)\b.*|Watchdog caught collective operation timeout.*"
@@ -39,7 +40,7 @@ _ERROR = re.compile(
     r"|cudaErrorSystemNotReady|no kernel image is available|invalid device function"
     r"|mapping of buffer object failed).{0,200})"
 )
-_WARNS = re.compile(rf"(?:(?:^|[\]\d:>|)])[ \t]{{0,4}}NCCL |{_QUOTED})WARN", re.MULTILINE)
+_WARNS = re.compile(rf"(?:(?:^|[\]\d:>|)#])[ \t]{{0,4}}NCCL |{_QUOTED})WARN", re.MULTILINE)
 _HOST = re.compile(r"^([\w.-]+):\d+:\d+ \[\d+\] ")
 _STATEMENT = re.compile(
     r"NCCL version|set by environment|_HCA set to|(?:Channel|Ring) \d|Selected [Pp]rovider|Pattern \d|n[rR]anks \d"
@@ -137,7 +138,8 @@ _ALGORITHMS, _PROTOCOLS = ("tree", "ring"), ("ll", "ll128", "simple")
 #: Words of the errors that callers of NCCL print.
 _WORDS_OF_ERRORS = (
     "NCCL failure",
-    "NCCL error: ",
+    "NCCL error",
+    "NCCL Error",
     "CUDA failure",
     "nccl",
     "Watchdog caught",

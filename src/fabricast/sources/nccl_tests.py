@@ -51,6 +51,9 @@ _LARGEST = re.compile(r"\bmaxBytes (\d{1,15})")
 #: Line after the last row, and that of Slurm about a run that it ended.
 _AFTER_ROWS = re.compile(r"# ?(?:Out of bounds values|Avg bus bandwidth)")
 _ENDED = re.compile(r"slurmstepd: error: .{0,80}CANCELLED AT \S{1,40}(?: DUE TO (.{1,60}?))? ?\*\*\*")
+#: Lines that all processes of a run print once together, and lines between two of them that belong to them.
+_ONCE = ("Avg bus bandwidth", "nThread ")
+_BETWEEN = re.compile(r"\s*#?\s*(?:Out of bounds values.*|Using devices|Collective test concluded.*|`*)?\s*")
 _THREADS = re.compile(r"#?\s*nThread\s+(\d{1,15})\s+nGpus\s+(\d{1,15})")
 #: Last letters of complete rows, and parts of the data types of rows, for rows that are cut or followed by other text.
 _ROW_ENDS = tuple("0123456789.A")
@@ -110,7 +113,7 @@ def _is_output(text: Text) -> bool:
     words = (("size", _HEADER), ("bytes", _OLD_HEADER), ("Rank", _RANK))
     if any(word in text.raw and pattern.search(text.raw) is not None for word, pattern in words):
         return True
-    if "Invalid number of GPUs: " in text.raw:
+    if "Invalid number of GPUs: " in text.raw or _printed_twice(text) is not None:
         return True
     return any(_is_bare_row(line) for _, line in text.lines(_may_be_printed))
 
@@ -244,6 +247,21 @@ def _alone(text: Text, heading: _Heading) -> Fact:
     rank, hosts = next((rank, hosts) for rank, hosts in heading.processes.items() if len(hosts) > 1)
     words = f"rank {rank} is listed by {' and '.join(hosts)}: every process ran by itself"
     return text.fact(Quantity.CAUSE, words, list(hosts.values())[1], "nccl-tests", subject=("no_mpi",))
+
+
+def _printed_twice(text: Text) -> int | None:
+    """Return the line at which a second process prints the same heading or result as one before it."""
+    if text.raw.count("Avg bus bandwidth") < 2 and text.raw.count("nThread ") < 2:
+        return None
+    last = ""
+    for number, line in text.lines():
+        kind = next((words for words in _ONCE if words in line), "")
+        if kind and kind == last:
+            return number
+        # Rows, ranks and sentences end what one process prints at once.
+        if kind or not _BETWEEN.fullmatch(line):
+            last = kind
+    return None
 
 
 def _unfinished(text: Text, heading: _Heading, rows: list[NcclTestsRow]) -> Fact | None:
@@ -440,6 +458,11 @@ def _read(text: Text) -> Iterator[Reading]:
                 "has a column before the size, which nccl-tests does not print: remove that column", changed
             )
         causes[""] = _stopped(text)
+    twice = _printed_twice(text)
+    if twice is not None and not any(cause.subject == ("no_mpi",) for cause in causes.values()):
+        words = "the heading or the result of the test is printed more than once: every process ran by itself"
+        causes.pop("", None)
+        causes[words] = text.fact(Quantity.CAUSE, words, twice, "nccl-tests", subject=("no_mpi",))
     reading.facts += causes.values()
     if tables == MOST_TABLES:
         headers = sum(len(pattern.findall(text.raw)) for pattern in (_HEADER, _OLD_HEADER))

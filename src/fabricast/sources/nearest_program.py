@@ -12,7 +12,8 @@ from fabricast.sources.text import Format, Text
 
 #: Messages of shells and launchers about a program that is not there; the second begins the line of some programs.
 _NOT_FOUND = re.compile(
-    r"(?:^|[:\s])([\w./+-]{1,80}): (?:command not found|not found$|No such file or directory$)"
+    r"^(?:(?:(?:\S{0,80}sh|srun|line \d{1,6}|\d{1,6}): ){1,3}|.{0,80}[$#] )?"
+    r"([\w./+-]{1,80}): (?:command not found|not found$|No such file or directory$)"
     r"|(?:failed to run command|execv(?:p|pe)?\(\):?) ['\u2018`\"]?([\w./+-]{1,80})"
 )
 #: First words of programs whose output states nothing that is used.
@@ -51,8 +52,37 @@ def unused_output(text: Text) -> tuple[int, str] | None:
             return number, f"has no output of {match[1] or match[2]}, which was not found"
         program = next((name for name, start in _UNUSED.items() if start.match(line)), "")
         if program:
-            return number, f"is output of {program}, which is not used"
+            more = ", which states no links: add 'sudo lspci -vv'" if program == "lspci" else ", which is not used"
+            return number, f"is output of {program}{more}"
     return None
+
+
+#: What a text is about, by its words, and the output that shows a cause.
+_TOPICS = (
+    (
+        re.compile(r"\bNCCL\b|\bRCCL\b|torch\.distributed|all_?reduce", re.IGNORECASE),
+        "NCCL_DEBUG=INFO up to the error or hang",
+    ),
+    (
+        re.compile(r"\bMPI\b|mpirun|\bUCX\b|libfabric|\bOFI\b|\bPMIx?\b"),
+        "the first error of all processes, 'ucx_info -d'",
+    ),
+    (re.compile(r"InfiniBand|\bRoCE\b|\bRDMA\b|mlx[45]", re.IGNORECASE), "'ibstat', 'ibv_devinfo -v' and 'sudo dmesg'"),
+    (
+        re.compile(r"PCIe|\bXid\b|fallen off|IOMMU|\beGPU\b|nvidia|amdgpu|\bGPUs?\b", re.IGNORECASE),
+        "'sudo dmesg', 'sudo lspci -vv' and 'nvidia-smi -q'",
+    ),
+)
+
+
+def next_step(raw: str) -> str:
+    """Return which output would show a cause, by what a text is about; empty if no word of it is known.
+
+    >>> next_step("my GPU is slow")
+    "; add 'sudo dmesg', 'sudo lspci -vv' and 'nvidia-smi -q'"
+    """
+    found = next((output for pattern, output in _TOPICS if pattern.search(raw) is not None), "")
+    return f"; add {found}" if found else ""
 
 
 def resembled_format(text: Text, formats: Sequence[Format]) -> Resemblance | None:

@@ -25,6 +25,8 @@ _LAST_WORK = re.compile(
     r"[Ll]ast enqueued (?:NCCL )?work: (-?\d{1,12})"
 )
 _RANK_OF_JOB = re.compile(r"\[rank(\d{1,6})\]:")
+#: Largest difference of the numbers of operations that a rank has begun in one group.
+_MOST_PENDING = 64
 #: Share of the ranks of a group above which one that does not report is an exception, and number of names.
 _MOST, _MOST_NAMES = 0.7, 8
 #: Kind of a cause whose ranks may be all of the job, or all but the last.
@@ -36,17 +38,24 @@ Reports = dict[int, tuple[int, int]]
 def stopped_ranks(text: Text, ranks: int | None) -> Iterator[Fact]:
     """Yield what the reports of the ranks of a process group say together; `ranks` is their number, if it is known."""
     groups: dict[str, Reports] = {}
+    #: Groups without a name, of which a rank reports operations that it cannot all have begun: they are several.
+    mixed: set[str] = set()
     calls: dict[str, dict[int, str]] = {}
     for number, line in text.lines(lambda line: "Watchdog caught" in line):
         if "Watchdog caught" in line and (match := _REPORT.search(line)) is not None:
             name, rank = match["first"] or match["group"] or "", int(match["rank"])
             report = int(match["operation"]), number
             group = groups.setdefault(name, {})
+            if not name and rank in group and abs(group[rank][0] - report[0]) > _MOST_PENDING:
+                mixed.add(name)
             if rank not in group or report < group[rank]:
                 group[rank] = report
                 size = f" of {match['numbers']} elements" if match["numbers"] else ""
                 calls.setdefault(name, {})[rank] = f"{match['call'] or ''}{size}"
     for name, group in groups.items():
+        if name in mixed:
+            # Each group counts its operations by itself.
+            continue
         cause = _cause(group, calls[name], ranks, _printing(text))
         if cause is not None:
             kind, words = cause

@@ -15,7 +15,8 @@ from fabricast.core.facts import Block, Content, Fact, Facts, Place, Quantity, S
 from fabricast.inputs.files import LARGEST_TEXT_BYTES, MOST_LINES, decoded
 from fabricast.pcie.topology.files import builtin_names, load_tree
 from fabricast.sources.formats import all_formats, names_of
-from fabricast.sources.nearest_program import resembled_format, unused_output
+from fabricast.sources.nearest_program import next_step, resembled_format, unused_output
+from fabricast.sources.report_sentences import told_failure
 from fabricast.sources.tables import COPIES, columns_of, of_parquet, table_format
 from fabricast.sources.text import Format, Text
 
@@ -136,7 +137,9 @@ def _of_text(text: Text, table: Format) -> SourceFile:
     if unused is not None:
         return SourceFile(text.path, problem=InputError(unused[1], path=text.path, line=unused[0]))
     near = resembled_format(text, all_formats()) if not blocks else None
-    return SourceFile(text.path, blocks, hint="" if near is None else str(near), reader=near.reader if near else "")
+    hint = "" if blocks else next_step(text.raw) if near is None else str(near)
+    told = told_failure(text) if blocks else ""
+    return SourceFile(text.path, blocks, hint=hint, reader=near.reader if near else "", told=told)
 
 
 def _parts(text: Text, formats: Sequence[Format]) -> Iterator[tuple[Format, Text]]:

@@ -39,6 +39,16 @@ _FAILS = re.compile(
     r"|wrong|corrupt\w{0,5}|garbage|NaN|infinite|issue|problem)\b",
     re.IGNORECASE,
 )
+#: A failure of the author, whose sentence stands among the first lines, and what makes a line no sentence.
+_TOLD = re.compile(
+    r"\b(?:hangs?|hanging|hung|stuck|deadlocks?|freez\w{1,5}|froze|timed? ?out|timeouts?|timing out|crash\w{0,4}"
+    r"|fail(?:s|ed|ing|ure)?|fallen off|falls off|lost|disappear\w{0,2}|unusable|corrupt\w{0,5})\b",
+    re.IGNORECASE,
+)
+_NOT_TOLD = re.compile(r"\b(?:no|not|never|without|if|when it|fixed|0 failed)\b", re.IGNORECASE)
+_OUTPUT = re.compile(r"[=|{}\\]|\d:\d|\[\d|0x|^\W*\w+:\s|/\w+/|\.\w{1,3}:\d")
+_WORD = re.compile(r"[A-Za-z]{2,}")
+_FIRST_LINES, _FEWEST_WORDS = 6, 4
 #: Ends of sentences: not the point of "2.18" or "e.g.".
 _ENDS = re.compile(r"(?<=[.!?;])\s+(?=[A-Z`\"'(*])")
 _MOST_QUOTED = 160
@@ -61,6 +71,16 @@ def _cures(text: Text) -> Iterator[tuple[int, list[str], str]]:
 def _value(name: str) -> str:
     """Return the value that switches a path of data off."""
     return "1" if name.endswith("_DISABLE") else "0"
+
+
+def told_failure(text: Text) -> str:
+    """Return the first sentence at the beginning of a text in which its author states a failure."""
+    for line in islice((line for line in text.raw.splitlines() if line.strip()), _FIRST_LINES):
+        words = line.strip().lstrip("#> ")
+        is_sentence = len(_WORD.findall(words)) >= _FEWEST_WORDS and _OUTPUT.search(words) is None
+        if is_sentence and _TOLD.search(words) is not None and _NOT_TOLD.search(words) is None:
+            return shortened(words, _MOST_QUOTED)
+    return ""
 
 
 def _is_report(text: Text) -> bool:

@@ -33,6 +33,11 @@ _ERRORS = (
         "not all devices come to an operation of JAX",
     ),
     (
+        r"by subset of ranks and are waiting for remainder of ranks",
+        "missing_ranks",
+        "some ranks wait in an operation of Horovod that others do not call",
+    ),
+    (
         r"parameters that were not used in producing loss",
         "unused_parameters",
         "the processes wait for gradients of parameters that an iteration does not use",
@@ -61,6 +66,7 @@ _WORDS = (
     "out of shared memory",
     "join the rendezvous",
     "producing loss",
+    "remainder of ranks",
     "Detected kernel version",
     "Too many open files",
     "invalid device ordinal",
@@ -96,7 +102,11 @@ def _facts(text: Text) -> Iterator[Fact]:
     yield from _mismatch(text, lines)
     yield from _missing_ranks(text, lines)
     yield from _missing_tasks(text, lines)
+    named = {fact.subject for fact in (*_missing_ranks(text, lines), *_missing_tasks(text, lines))}
     for pattern, kind, words in _ERRORS:
+        if "of Horovod" in words and named:
+            # The lines below name the ranks.
+            continue
         number = next((number for number, line in lines if re.search(pattern, line) is not None), None)
         if number is not None:
             more = (

@@ -89,3 +89,14 @@ def test_a_log_that_ends_without_cards_asks_for_them(first):
     log = "a:1:1 [0] NCCL INFO NET/IB : No device found.\na:1:1 [0] NCCL INFO Using network Socket\n"
     hop = "a:1:1 [0] NCCL INFO comm 0x7f rank 0 nranks 16 cudaDev 0 busId 7000 - Init START\n"
     assert "no InfiniBand or RoCE card" in str(first(log + hop).verdict)
+
+
+def test_results_that_are_printed_twice_are_of_processes_without_mpi(first):
+    result = "# Out of bounds values : 0 OK\n# Avg bus bandwidth    : 3.94145\n#\n"
+    found = first(f"mpirun -H a,b -np 2 ./all_reduce_perf -b 8 -e 128M -f 2 -g 2\n{result}{result}")
+    assert [one.cause for one in found.findings] == ["no_mpi"]
+    heading = "# nThread 1 nGpus 8 minBytes 1073741824 maxBytes 8589934592 step: 2(factor)\n#\n# Using devices\n"
+    ranks = "#  Rank  0 Group  0 Pid    798 on       hw14 device  0 [0x0f] NVIDIA H800\n"
+    assert "no_mpi" in [one.cause for one in first(heading + heading + ranks).findings]
+    # Two runs, one after the other.
+    assert "no_mpi" not in [one.cause for one in first(heading + ranks + result + heading + ranks + result).findings]
