@@ -372,7 +372,7 @@ def _shown_text(forecast: CollectiveForecast, findings: list[Finding], shown: st
         return forecast.table.to_csv(index=False, lineterminator="\n")
     if shown == "json":
         return json.dumps(_document(forecast, findings), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
-    found = [_finding_text(number, one.cause, one.text, one.remedy) for number, one in enumerate(findings, start=1)]
+    found = ["\n".join(one.lines(number)) for number, one in enumerate(findings, start=1)]
     lines = [*_lines(forecast), *(found or ["no change would help"])]
     return "\n".join(lines) + "\n"
 
@@ -428,11 +428,9 @@ def _print_diagnosis(diagnosis: Diagnosis, *, verbose: bool) -> None:
         print_wrapped(f"stated: {statement}")
     for note in diagnosis.notes:
         print_wrapped(f"note: {note}")
-    for number, finding in enumerate(diagnosis.findings, start=1):
-        print_wrapped(f"{number}. {finding.text} [{finding.cause}]")
-        if finding.origin:
-            print_wrapped(f"   evidence: {finding.origin}")
-        print_wrapped(f"   try: {finding.remedy}")
+    for lines in diagnosis.causes():
+        for line in lines:
+            print_wrapped(line)
     if diagnosis.omitted:
         typer.echo(f"{diagnosis.omitted} further findings cost less")
     print_warnings(diagnosis.warnings, verbose=verbose)
@@ -511,12 +509,6 @@ def _lines(forecast: CollectiveForecast) -> list[str]:
             f"{forecast.gain_of_order:.2f}"
         )
     return lines
-
-
-def _finding_text(number: int, cause: str, text: str, remedy: str, origin: str | None = None) -> str:
-    """Return a finding as two or three lines: cause, evidence and remedy."""
-    evidence = [] if origin is None else [f"   evidence: {origin}"]
-    return "\n".join([f"{number}. {text} [{cause}]", *evidence, f"   try: {remedy}"])
 
 
 def _document(forecast: CollectiveForecast, findings: list[Finding]) -> dict[str, object]:

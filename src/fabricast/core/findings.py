@@ -50,3 +50,13 @@ class Finding:
     def gain(self) -> float:
         """Ratio of the time now to the time after the change, if a model forecasts it; else NaN."""
         return self.rank if MINOR_WEIGHT < self.rank < LEAST_WEIGHT else math.nan
+
+    def lines(self, number: int, *, named: str = "") -> list[str]:
+        """Return its numbered lines: cause, evidence and remedy; a cause that `named` has in full is not repeated."""
+        is_named = self.text in named and self.origin in named
+        evidence = [f"   evidence: {self.origin}"] if self.origin and not is_named else []
+        return [
+            f"{number}. {'the cause above' if is_named else self.text} [{self.cause}]",
+            *evidence,
+            f"   try: {self.remedy}",
+        ]

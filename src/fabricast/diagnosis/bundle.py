@@ -141,22 +141,15 @@ class Diagnosis:
     tree: PcieTree | None = None
 
     def __repr__(self) -> str:
-        return "\n".join([str(self.verdict), *(line for lines in self._causes() for line in lines)])
+        return "\n".join([str(self.verdict), *(line for lines in self.causes() for line in lines)])
 
     def _repr_html_(self) -> str:
-        causes = "".join(f"<li>{'<br>'.join(map(escape, lines))}</li>" for lines in self._causes(numbered=False))
-        return f"<p><strong>{escape(str(self.verdict))}</strong></p><ol>{causes}</ol>"
+        causes = "".join(f"<li>{'<br>'.join(map(escape, lines))}</li>" for lines in self.causes())
+        return f"<p><strong>{escape(str(self.verdict))}</strong></p><ul style='list-style: none'>{causes}</ul>"
 
-    def _causes(self, *, numbered: bool = True) -> list[list[str]]:
-        """Return the lines of each cause: text, evidence and remedy."""
-        return [
-            [
-                f"{f'{number}. ' if numbered else ''}{one.text} [{one.cause}]",
-                *([f"   evidence: {one.origin}"] if one.origin else []),
-                f"   try: {one.remedy}",
-            ]
-            for number, one in enumerate(self.findings, 1)
-        ]
+    def causes(self) -> list[list[str]]:
+        """Return the lines of each cause: text, evidence and remedy; what the verdict names is not repeated."""
+        return [one.lines(number, named=str(self.verdict)) for number, one in enumerate(self.findings, start=1)]
 
     @property
     def table(self) -> pd.DataFrame:
