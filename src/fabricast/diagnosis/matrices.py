@@ -272,7 +272,7 @@ def unused_nvlinks(facts: Facts, options: MachineOptions) -> Finding | None:
     """Return the finding that GPUs on a board with NVLinks copy over PCIe, if their model has such a board."""
     model, name = _model(facts, options)
     direct = _direct(facts)
-    if model is None or not direct or not (model.is_always_linked or _ON_BOARD.search(name)):
+    if model is None or not direct or "MIG" in name or not (model.is_always_linked or _ON_BOARD.search(name)):
         return None
     low, high = (choose(one.bytes_per_s for one in direct.values()) for choose in (min, max))
     if high > pcie_link_bytes_per_s(model.generation, model.width):

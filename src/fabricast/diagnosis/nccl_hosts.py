@@ -98,6 +98,11 @@ def _variables_of_some_hosts(hosts: _Hosts) -> Iterator[Finding]:
 _WORSE = {"gpudirect": "without", "network": "Socket"}
 
 
+def _are_comparable(hosts: _Hosts) -> bool:
+    """Return whether plugins of hosts are stated alike: names and files of one plugin differ."""
+    return len({one.is_plugin_file for _, one in hosts.values() if one.plugin and one.plugin[0] != "no plugin"}) < 2
+
+
 def unequal_hosts(facts: Facts) -> Iterator[Finding]:
     """Yield what some hosts of a communicator state differently from the others, also in a log for each host."""
     stopped = {fact.place.path for fact in facts.of(Quantity.CAUSE) if fact.subject[0].startswith("stopped")}
@@ -109,7 +114,7 @@ def unequal_hosts(facts: Facts) -> Iterator[Finding]:
         for name, words, remedy in _OF_HOSTS:
             stated = {host: (getattr(one, name), path) for host, (path, one) in hosts.items() if getattr(one, name)}
             values = Counter(found[0] for found, _ in stated.values())
-            if len(values) < 2:
+            if len(values) < 2 or (name == "plugin" and not _are_comparable(hosts)):
                 continue
             usual = _usual(name, values)
             different = {host: one for host, one in stated.items() if one[0][0] != usual}

@@ -21,6 +21,12 @@ _SAME_FACT = (
     ("network_in_host", Cause.HOST_MEMORY_RATE),
     ("host_differs_gpudirect", "some_without_gpudirect"),
 )
+#: Words of one fact that several programs state: the failure that ranks first names it.
+_SAME_WORDS = (
+    re.compile(r"\bdev/shm\b"),
+    re.compile(r"too many open files", re.IGNORECASE),
+    re.compile(r"lack of memory|oom[_-]kill|out of memory|memory of its host is nearly full", re.IGNORECASE),
+)
 #: Causes from the reports of several ranks, and states of devices after which no operation ends.
 _OF_RANKS = ("waiting_ranks", "silent_ranks", "all_ranks_wait", "reporting_ranks_wait")
 _STOPPED = ("fallen off the bus", "IO_PAGE_FAULT")
@@ -75,7 +81,7 @@ def _unique(findings: Sequence[Finding]) -> list[Finding]:
     """Return findings with different causes and texts; of those that state one fact, the first."""
     found = {finding.cause for finding in findings}
     same = {cause for group in _SAME_FACT for cause in [one for one in group if one in found][1:]}
-    findings = [finding for finding in findings if finding.cause not in same]
+    findings = _of_different_facts([finding for finding in findings if finding.cause not in same])
     # A port with few lanes explains the narrow link that another file states.
     explained = {address for one in findings if PORT_ABOVE in one.text for address in ADDRESS.findall(one.text)[:1]}
     kept: dict[tuple[str, str, str], Finding] = {}
@@ -88,6 +94,18 @@ def _unique(findings: Sequence[Finding]) -> list[Finding]:
         if key not in kept or kept[key].rank < finding.rank:
             kept[key] = finding
     return list(kept.values())
+
+
+def _of_different_facts(findings: Sequence[Finding]) -> list[Finding]:
+    """Return findings without those that state the same of a host in the words of another program."""
+    kept: list[Finding] = []
+    known: set[tuple[re.Pattern[str], str]] = set()
+    for finding in sorted(findings, key=lambda one: -one.rank):
+        keys = {(words, finding.host) for words in _SAME_WORDS if words.search(finding.text) is not None}
+        if not keys & known:
+            kept.append(finding)
+        known |= keys
+    return [finding for finding in findings if finding in kept]
 
 
 def _explained(findings: Sequence[Finding]) -> list[Finding]:

@@ -21,6 +21,9 @@ _CHECK_DATA = (
     "run it with another transport (UCX_TLS=ud,self, or TCP) and without direct copies of GPU memory; then check the "
     "versions of MPI and drivers, and memory errors"
 )
+_RAISE_SHARED_MEMORY = (
+    "docker run --shm-size=8g or --ipc=host; in Kubernetes an emptyDir with medium Memory at /dev/shm"
+)
 #: Weight and remedy of causes that a run or a single line states, by their kind.
 CAUSES = {
     "fabric_manager": (
@@ -130,7 +133,7 @@ CAUSES = {
         FIRST - 0.45,
         "find_unused_parameters=True of DistributedDataParallel, or use all parameters in each iteration",
     ),
-    "old_kernel": (ACCESS, "use Linux 5.5 or later"),
+    "old_kernel": (MINOR, "use Linux 5.5 or later"),
     "open_files": (FIRST - 0.9, "ulimit -n 65536 before the start, on all hosts"),
     "device_numbers": (
         FIRST - 0.45,
@@ -139,10 +142,9 @@ CAUSES = {
             "use 0 (JAX: local_device_ids=[0]), or --gpus-per-node; otherwise check the number of ranks"
         ),
     ),
-    "small_shared_memory": (
-        FIRST - 0.9,
-        "docker run --shm-size=8g or --ipc=host; in Kubernetes an emptyDir with medium Memory at /dev/shm",
-    ),
+    "small_shared_memory": (FIRST - 0.9, _RAISE_SHARED_MEMORY),
+    "little_shared_memory": (MINOR, _RAISE_SHARED_MEMORY),
+    "full_shared_memory": (ACCESS, f"remove old segments (nccl-*, vader*) from /dev/shm; {_RAISE_SHARED_MEMORY}"),
     "locked_memory": (
         ACCESS,
         "ulimit -l unlimited: /etc/security/limits.conf (memlock), in containers --ulimit memlock=-1",
@@ -188,6 +190,9 @@ def stated_causes(facts: Facts) -> Iterator[Finding]:
             continue
         if fact.subject[0] == "locked_memory" and (works or is_one_host):
             # Only network cards need locked memory, and this run did not fail without it.
+            continue
+        if fact.subject[0] in ("little_shared_memory", "full_shared_memory") and works:
+            # The run has results with it.
             continue
         is_between = fact.subject[0] == "stopped" and fact.place.path in of_hosts
         weight, remedy = _weight_and_remedy(fact, is_between=is_between)

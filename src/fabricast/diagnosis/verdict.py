@@ -97,6 +97,9 @@ def verdict_of(
         place = f" ({first.origin})" if first.origin else ""
         if first.cause == "wrong_results":
             return Verdict(VerdictKind.WRONG, f"{first.text}{place}")
+        if first.cause == "cured_by_setting":
+            # The author states the failure, and no output of the run.
+            return Verdict(VerdictKind.STATED, f"{first.text}{place}")
         if first.cause == "stopped":
             return Verdict(VerdictKind.NOTHING, f"{first.text}{place}")
         if first.cause == "unfinished":

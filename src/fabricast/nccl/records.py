@@ -35,6 +35,7 @@ class HostStatements:
     version: tuple[str, int] | None = None
     network: tuple[str, int] | None = None
     plugin: tuple[str, int] | None = None  # Plugin for the network, or that NCCL uses its own code
+    is_plugin_file: bool = False  # Whether its file is stated, and not its name
     interface: tuple[str, int] | None = None  # Interface and address at which other hosts reach this one
     cards: tuple[str, int] | None = None  # Number of network cards
     card_names: tuple[str, ...] = ()  # Their names

@@ -20,8 +20,10 @@ _UNIT = re.compile(r"Transfer Size \(Bytes\)\s+Bandwidth\((MB|GB)/s\)")
 _ROW = re.compile(r"^\s*(\d{1,15})\s+(\d{1,9}(?:\.\d{1,4})?)\s*$")
 #: Row of a range of sizes (--mode=range, --csv): direction, rate in GB/s, size.
 _IN_RANGE = re.compile(
-    r"^\s*bandwidthTest-(H2D|D2H|D2D)-?\w*, Bandwidth = ([\d.]{1,12}) ([GM])B/s, .{0,40}Size = (\d{1,15}) bytes"
+    r"^\s*bandwidthTest-(H2D|D2H|D2D)(-\w+)?, Bandwidth = ([\d.]{1,12}) ([GM])B/s, .{0,40}Size = (\d{1,15}) bytes"
 )
+#: Size from which the rate of a copy no longer depends on it.
+_LARGE = 1 << 24
 #: Share of the rate of another run below which a run is slow.
 _SLOW_RUN = 0.7
 _SCALES = {"MB": 1e6, "GB": 1e9}
@@ -38,7 +40,7 @@ def _read(text: Text) -> Iterator[Reading]:
     reading = Reading(program=_PROGRAM)
     graphs: dict[tuple[str, str, str], list[MeasuredGraph]] = {}
     devices: list[tuple[str, str]] = []
-    ends, is_pinned, scale, within = None, True, 0.0, 0
+    ends, is_pinned, scale, within, unlike = None, True, 0.0, 0, 0
     for number, line in text.lines():
         if not line.strip() and scale:
             # A blank line ends a table; the next one has a title.
@@ -55,10 +57,13 @@ def _read(text: Text) -> Iterator[Reading]:
             ends, scale = ways.get(match[1]), 0.0
         elif (match := _IN_RANGE.match(line)) is not None:
             within += match[1] == "D2D"
-            pair = {"H2D": (HOST, "0"), "D2H": ("0", HOST)}.get(match[1])
-            if pair is not None:
-                rate = float(match[2]) * _SCALES[f"{match[3]}B"]
-                name = f"{_PROGRAM} {'>'.join(pair)} {match[4]} bytes"
+            device = devices[0][0] if devices else "0"
+            pair = {"H2D": (HOST, device), "D2H": (device, HOST)}.get(match[1])
+            is_large, pages = int(match[5]) >= _LARGE, match[2] or ""
+            unlike += pair is not None and not (is_large and "Paged" not in pages)
+            if pair is not None and is_large and "Paged" not in pages:
+                rate = float(match[3]) * _SCALES[f"{match[4]}B"]
+                name = f"{_PROGRAM} {'>'.join(pair)} {match[5]} bytes"
                 graph = MeasuredGraph(name, (pair,), rate, "independent", CALIBRATION, line=number)
                 graphs.setdefault((*pair, ""), []).append(graph)
         elif (match := _MEMORY.match(line)) is not None:
@@ -74,6 +79,13 @@ def _read(text: Text) -> Iterator[Reading]:
             graphs.setdefault((*ends, devices[0][1]), []).append(graph)
     if not graphs and within:
         note = "bandwidthTest copies within the memory of a GPU (D2D), where small sizes fit its cache"
+        yield Reading([*reading.facts, text.fact(Quantity.NOTE, note, 0, _PROGRAM)], program=_PROGRAM)
+        return
+    if not graphs and unlike:
+        note = (
+            "bandwidthTest copies small sizes or memory that is not pinned, whose rates say little about a link: "
+            "measure with --memory=pinned and 32 MB"
+        )
         yield Reading([*reading.facts, text.fact(Quantity.NOTE, note, 0, _PROGRAM)], program=_PROGRAM)
         return
     if not graphs:

@@ -23,6 +23,7 @@ _SERVICE = re.compile(
     r"Job for nvidia-fabricmanager\.service failed|nvidia-fabricmanager\.service: .{0,80}(?:FAILURE|Failed with result)"
     r"|Failed to start .{0,20}[Ff]abric ?[Mm]anager"
 )
+_RUNS, _ADVICE = "Active: active (running)", re.compile(r"\b[Ii]f\b")
 _NO_SWITCH = re.compile(r"NV_WARN_NOTHING_TO_DO")
 _ONLY_WITH_SWITCHES = (
     "only machines with NVSwitches (HGX, DGX) need it: disable it elsewhere (systemctl disable --now "
@@ -85,7 +86,10 @@ def _of_service(text: Text) -> Iterator[Fact]:
             )
             yield text.fact(Quantity.CAUSE, words, number, _PROGRAM, subject=("fabric_manager",))
             return
-    lines = list(text.lines(lambda line: "abric" in line))
+    if _RUNS in text.raw:
+        # Older lines of its status are from before the last start.
+        return
+    lines = [row for row in text.lines(lambda line: "abric" in line) if _ADVICE.search(row[1]) is None]
     for pattern, words, subject in (
         (_NO_SWITCH, "the fabric manager finds no NVSwitch, and does not start", ("no_nvswitch", _ONLY_WITH_SWITCHES)),
         (_SERVICE, "the service of the fabric manager does not start", ("fabric_manager_service", _READ_LOG)),
@@ -101,13 +105,7 @@ FORMAT = Format(
     Content.STATES,
     "cp /var/log/fabricmanager.log .",
     "[Nov 24 2026 08:11:09] [ERROR] [tid 4140] detected NVSwitch fatal error 20034 on fid 0 on pci 00000000:88:00.0",
-    lambda text: (
-        ("] [tid " in text.raw and any(_LINE.match(line) for _, line in text.lines()))
-        or (
-            ("abric" in text.raw or "match with driver version" in text.raw)
-            and next(_of_service(text), None) is not None
-        )
-    ),
+    _is_log,
     _read,
     "fabric_manager.log",
     versions="`/var/log/fabricmanager.log`, `systemctl status nvidia-fabricmanager`: errors of NVSwitches, "

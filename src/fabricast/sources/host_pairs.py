@@ -18,6 +18,16 @@ _PAIR = re.compile(
     r"^\s*([a-zA-Z][\w.-]{0,60}\d[\w.-]{0,20})\s?(?:,|\s|<?-+>|:)\s?([a-zA-Z][\w.-]{0,60}\d[\w.-]{0,20})\s?[:,=\s]\s*"
     r"(\d{1,6}(?:\.\d{1,6})?)\s*(?:[GM]i?[Bb](?:it)?(?:/s|ps)?|#.*)?\s*$"
 )
+#: Units of rates, or names of what measures them, in the text; a time is no rate.
+_MEASURES_RATES = re.compile(
+    r"\b(?:[GM]i?B/s|[GM]b(?:it)?(?:/s|ps)|\w*bw|bandwidth|nccl\w*|iperf\d?|all_?reduce)\b", re.I
+)
+_MEASURES_OTHERS = re.compile(r"\b(?:usec|us|ms|latency|latencies|hops?)\b")
+#: Names of parts of a host or a network, and of what programs count.
+_NO_HOST = re.compile(
+    r"^(?:gpu|nic|cpu|core|rank|socket|numa|epoch|step|iter\w*|user|job|leaf|spine|switch|port|mlx\d)", re.I
+)
+_DIGITS = re.compile(r"\d+")
 #: Fewest pairs that show a host, and share of the fastest rate below which a pair is slow.
 _FEWEST, _SLOW = 4, 0.75
 _FEWEST_SLOW, _MOST_NAMES = 2, 4
@@ -40,15 +50,19 @@ def _pairs(text: Text) -> list[_Pair]:
         for number, line in text.lines()
         if (match := _PAIR.match(line)) is not None and match[1] != match[2]
     ]
-    is_table = len({pair.hosts for pair in found}) == len(found) >= _FEWEST
-    return found if is_table and len({host for pair in found for host in pair.hosts}) >= _FEWEST else []
+    hosts = {host for pair in found for host in pair.hosts}
+    is_table = len({pair.hosts for pair in found}) == len(found) >= _FEWEST and len(hosts) >= _FEWEST
+    # Hosts of a cluster are numbered: their names differ in digits.
+    is_of_hosts = len({_DIGITS.sub("#", host) for host in hosts}) == 1 and _NO_HOST.match(found[0].hosts[0]) is None
+    is_rate = is_table and _MEASURES_RATES.search(text.raw) is not None and _MEASURES_OTHERS.search(text.raw) is None
+    return found if is_table and is_of_hosts and is_rate else []
 
 
 def _read(text: Text) -> Iterator[Reading]:
     pairs = _pairs(text)
     best = max(pair.rate for pair in pairs)
     slow = [pair for pair in pairs if pair.rate < _SLOW * best]
-    fast = [pair for pair in pairs if pair not in slow]
+    fast = [pair for pair in pairs if pair.rate >= _SLOW * best]
     rates = np.array([pair.rate for pair in pairs])
     words = f"{len(pairs)} pairs of hosts, {rates.min():g} to {rates.max():g} (median {float(np.median(rates)):g})"
     yield Reading([text.fact(Quantity.NOTE, words, pairs[0].line, _PROGRAM), *_slow_hosts(text, slow, fast)])
@@ -57,23 +71,27 @@ def _read(text: Text) -> Iterator[Reading]:
 def _slow_hosts(text: Text, slow: list[_Pair], fast: list[_Pair]) -> Iterator[Fact]:
     """Yield the hosts that explain slow pairs: those in no fast pair; the one of the most slow pairs comes first."""
     in_fast = {host for pair in fast for host in pair.hosts}
-    left = list(slow)
-    while left and fast:
-        counts: dict[str, int] = {}
-        for pair in left:
-            for host in set(pair.hosts) - in_fast:
-                counts[host] = counts.get(host, 0) + 1
-        if not counts or max(counts.values()) < _FEWEST_SLOW:
+    of_hosts: dict[str, set[_Pair]] = {}
+    for pair in slow:
+        for host in set(pair.hosts) - in_fast:
+            of_hosts.setdefault(host, set()).add(pair)
+    left = set(slow)
+    while of_hosts and fast:
+        host = max(of_hosts, key=lambda one: (len(of_hosts[one]), one))
+        of_host = sorted(of_hosts.pop(host))
+        if len(of_host) < _FEWEST_SLOW:
             break
-        host = max(counts, key=lambda one: (counts[one], one))
-        of_host = [pair for pair in left if host in pair.hosts]
-        left = [pair for pair in left if pair not in of_host]
+        left.difference_update(of_host)
+        for pair in of_host:
+            for other in set(pair.hosts) & of_hosts.keys():
+                of_hosts[other].discard(pair)
         words = f"every pair with {host} is slow ({_range(of_host)}), pairs of other hosts reach {_range(fast)}"
         yield text.fact(Quantity.CAUSE, words, of_host[0].line, _PROGRAM, subject=("slow_host", _REMEDY))
     if left and fast:
-        names = listed([" and ".join(pair.hosts) for pair in left], _MOST_NAMES, "; ")
+        rest = sorted(left)
+        names = listed([" and ".join(pair.hosts) for pair in rest], _MOST_NAMES, "; ")
         words = f"pairs that no slow host explains: {names}: test their hosts in other pairs"
-        yield text.fact(Quantity.NOTE, words, left[0].line, _PROGRAM)
+        yield text.fact(Quantity.NOTE, words, rest[0].line, _PROGRAM)
 
 
 def _range(pairs: list[_Pair]) -> str:
@@ -84,7 +102,7 @@ FORMAT = Format(
     _PROGRAM,
     Content.STATES,
     "a line 'HOST HOST RATE' for each pair",
-    "node01,node02     49.36",
+    "node01,node02     49.36 GB/s",
     lambda text: bool(_pairs(text)),
     _read,
     "host_pairs.txt",

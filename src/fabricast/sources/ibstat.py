@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from fabricast.core.facts import Content, Fact, Quantity
+from fabricast.core.short_text import listed
 from fabricast.sources.text import Format, Reading, Text
 
 _CARD = re.compile(r"^CA '([\w.-]{1,40})'")
@@ -34,7 +35,8 @@ _RDMA_LINK = re.compile(
 _NODE_GUID = re.compile(r"^\s*node_guid:\s+(\S{1,20})")
 _NO_GUID, _NO_LID = "0000:0000:0000:0000", "65535"
 #: Ports of 'ibdev2netdev'.
-_NETDEV = re.compile(r"^\s*([a-z][\w.-]{1,40}) port (\d{1,3}) ==> \S{1,40} \((Up|Down)\)")
+_NETDEV = re.compile(r"^\s*([a-z][\w.-]{1,40}) port (\d{1,3}) ==> (\S{1,40}) \((Up|Down)\)")
+_MOST_LISTED = 8
 _STATES = {"ACTIVE": "Active", "DOWN": "Down", "INIT": "Initializing", "ARMED": "Armed"}
 _PHYSICAL = {"LINK_UP": "LinkUp", "DISABLED": "Disabled", "POLLING": "Polling", "SLEEP": "Sleep"}
 
@@ -95,9 +97,6 @@ def _ports(text: Text) -> list[_Port]:
             # A port without state (NOP) has no link of its own.
             if fields["State"]:
                 ports.append(_Port(f"{match[1]} port {match[2]}", number, fields, has_rate=False))
-        elif (match := _NETDEV.match(line)) is not None:
-            fields = {"State": "Active" if match[3] == "Up" else "Down"}
-            ports.append(_Port(f"{match[1]} port {match[2]}", number, fields, has_rate=False))
         elif card and (match := _PORT.match(line) or _DEVINFO_PORT.match(line)) is not None:
             fields = {"System image GUID": image} if image else {}
             fields |= {"node GUID": guid} if guid else {}
@@ -128,6 +127,9 @@ def _add_devinfo(port: _Port, name: str, value: str) -> None:
 
 def _read(text: Text) -> Iterator[Reading]:
     ports = _ports(text)
+    if not ports and (interfaces := list(_interfaces(text))):
+        yield Reading(interfaces)
+        return
     if not ports:
         raise text.error("has no port, expected the output of 'ibstat' or 'ibstatus'")
     cut = [port for port in ports if "State" not in port.fields and not port.has_rate]
@@ -159,6 +161,20 @@ def _read(text: Text) -> Iterator[Reading]:
     words = _words(ports) + (", of those before the cut" if cut else "")
     notes = [text.fact(Quantity.NOTE, words, ports[0].line, "ibstat"), *_small_packets(text, ports)]
     yield Reading([*notes, *_states(text, ports), *rates], problems)
+
+
+def _interfaces(text: Text) -> Iterator[Fact]:
+    """Yield the ports of ibdev2netdev; an interface without an IP address is down although its port is active."""
+    down = []
+    for number, line in text.lines():
+        if (match := _NETDEV.match(line)) is not None:
+            port = f"{match[1]} port {match[2]}"
+            down += [(f"{match[3]} of {port}", number)] if match[4] == "Down" else []
+            yield text.fact(Quantity.PORT, True, number, "ibdev2netdev", subject=(port,))
+    if down:
+        names = listed([name for name, _ in down], _MOST_LISTED)
+        words = f"interfaces that are down: {names}; InfiniBand needs none, 'ibstat' prints the state of the ports"
+        yield text.fact(Quantity.NOTE, words, down[0][1], "ibdev2netdev")
 
 
 def _small_packets(text: Text, ports: list[_Port]) -> Iterator[Fact]:

@@ -91,7 +91,10 @@ def _facts(text: Text, rows: list[tuple[int, re.Match[str]]]) -> Iterator[Fact]:
         return
     intervals = [row for _, row in rows if _seconds(row) < _SUMMARY * _seconds(match)] or [row for _, row in rows]
     stalled = sum(float(row[4]) == 0.0 for row in intervals)
-    if stalled >= _STALLS and 2 * stalled > len(intervals):
+    is_counted = any(row[8] is not None for _, row in rows)
+    has_repeats = any(int(row[8] or 0) for _, row in rows)
+    # A sender with a limit (-b) also has intervals without data, and sends nothing again.
+    if stalled >= _STALLS and 2 * stalled > len(intervals) and (has_repeats or not is_counted):
         cause = f"the stream of TCP stalls: {stalled} of {len(intervals)} intervals transfer nothing"
         yield text.fact(Quantity.CAUSE, cause, number, _PROGRAM, subject=("stalled_stream", _PATH_MTU))
         return

@@ -92,16 +92,18 @@ _NO_WINDOW = re.compile(
 )
 _WINDOW = re.compile(rf"\bpci {DEVICE}: bridge window \[mem 0x[0-9a-f]+-0x[0-9a-f]+[^\]]*\]: assigned")
 _PLACED = re.compile(rf"{DEVICE}: BAR (\d)(?:: assigned)? \[mem 0x[0-9a-f]+-0x[0-9a-f]+[^\]]*\](?:: assigned)?")
-#: Smallest window of a bridge that is one for the memory of a GPU.
-_MIB, _LARGE_WINDOW = 1 << 20, 1 << 28
+#: Smallest windows of a bridge that may be, and that is, one for the memory of a GPU: slots for hot plug get smaller
+#: ones.
+_MIB, _LARGE_WINDOW, _WINDOW_OF_GPU = 1 << 20, 1 << 28, 1 << 33
 #: Accesses of a program to memory that its GPU does not have.
 _AMD_PAGE_FAULT = re.compile(rf"amdgpu {DEVICE}: .{{0,60}}?((?:no-)?retry page fault|VM_L2_PROTECTION_FAULT_STATUS)")
 _AMD_PROCESS = re.compile(r"for process (\S{1,40}) pid \d")
 #: Number of corrected errors of a GPU of AMD from which they are no accident.
 _MANY_CORRECTED = 100
-#: Errors of programs, which say nothing about the machine.
+#: Numbers (Xid) of a GPU that does not answer, and of one that must be reset.
 _OFF_THE_BUS = 79
 _RECOVERY = 154
+#: Errors of programs, which say nothing about the machine.
 _OF_PROGRAMS = (13, 31, 32, 43, 45, 68, 69, 137)
 _LONGEST_NOTE = 100
 #: Errors of GPUs and NVLinks. NVIDIA, "Xid Errors".
@@ -191,11 +193,11 @@ def _unplaced_memory(text: Text, lines: Lines) -> Iterator[Fact]:
         elif (match := _NO_WINDOW.search(line)) is not None:
             windows[match[1]] = int(match[2], 16), number
     for device, (size, number) in windows.items():
-        if size >= _LARGE_WINDOW:
-            state = (
-                f"a window of {size_text(size)} cannot be assigned: no space for the addresses of the memory below it"
-            )
+        state = f"a window of {size_text(size)} cannot be assigned: no space for the addresses of the memory below it"
+        if size >= _LARGE_WINDOW and (found or size >= _WINDOW_OF_GPU):
             yield gpu_state(text, device, state, number)
+        elif size >= _LARGE_WINDOW:
+            yield text.fact(Quantity.NOTE, f"{device}: {state}; an empty slot needs none", number, PROGRAM)
     for (device, bar), (size, number) in found.items():
         if size >= _MIB:
             state = f"BAR {bar} of {size_text(size)} cannot be assigned: no space for the addresses of its memory"

@@ -28,10 +28,14 @@ WORDS_OF_HOST = (
 )
 #: Words of the lines that are read here.
 WORDS = ("BOOT_IMAGE=", "GRUB_CMDLINE_LINUX", "Default domain type", *WORDS_OF_HOST)
+#: Place in a driver where the kernel stopped, and words of a crash; and the first line of a boot.
+_DRIVER_CRASH = re.compile(r"RIP: \w{1,8}:\S{1,80} \[(?:amdgpu|nvidia\w{0,12}|mlx[45]_\w{2,8}|i915|xe)\]")
+_CRASH = re.compile(r"\bBUG: |\bOops: |general protection fault|[Kk]ernel panic|invalid opcode")
+_BOOT = "Linux version "
 #: Errors of the host: message, meaning, and what to do.
 _OF_HOST = (
     (
-        re.compile(r"EDAC .{0,20}?\bUE\b.{0,80}"),
+        re.compile(r"EDAC .{0,20}?\b[1-9]\d{0,8} UE .{0,80}"),
         "an uncorrected error of memory",
         "replace the memory module that the message names ('ras-mc-ctl --errors')",
     ),
@@ -61,11 +65,7 @@ _OF_HOST = (
         "a module of the kernel cannot be loaded with the proprietary modules of NVIDIA",
         "install NVIDIA's open kernel modules (nvidia-open), or a version of the module that permits proprietary ones",
     ),
-    (
-        re.compile(r"RIP: \w{1,8}:\S{1,80} \[(?:amdgpu|nvidia\w{0,12}|mlx[45]_\w{2,8}|i915|xe)\]"),
-        "the kernel crashed in a driver",
-        "reboot; use another version of this driver, or of the kernel",
-    ),
+    (_DRIVER_CRASH, "the kernel crashed in a driver", "reboot; use another version of this driver, or of the kernel"),
     (
         re.compile(r"AMD-Vi: Unknown option - '\w{1,20}'"),
         "the kernel ignores an option of the IOMMU, which then translates addresses",
@@ -85,7 +85,7 @@ _OF_HOST = (
 #: Corrected errors of memory: count and module; the number from which the module is faulty.
 _CORRECTED_MEMORY = re.compile(r"EDAC \S{1,20}: (\d{1,9}) CE .{0,80}? on (.{1,60}?) ?\(")
 _MANY_IN_MEMORY = 10
-#: Addresses of devices that the IOMMU translates.
+#: Words of an IOMMU that translates addresses.
 #: Linux prints the first also on machines without IOMMU, and one of the others only where it uses one.
 _TRANSLATED = "Default domain type: Translated"
 _HAS_IOMMU = re.compile(
@@ -118,8 +118,13 @@ def host_facts(text: Text, lines: Lines) -> Iterator[Fact]:
 def _of_host(text: Text, lines: Lines) -> Iterator[Fact]:
     """Yield the first error of each kind of the host: memory, processors, lack of memory."""
     yield from _corrected_memory(text, lines)
+    # A boot ends the errors of the one before.
+    boot = max((place for place, (_, line) in enumerate(lines) if _BOOT in line), default=0)
     for pattern, meaning, remedy in _OF_HOST:
-        for number, line in lines:
+        if pattern is _DRIVER_CRASH and _CRASH.search(text.raw) is None:
+            # The same lines are below warnings, after which the kernel goes on.
+            continue
+        for number, line in lines[boot:]:
             if (match := pattern.search(line)) is not None:
                 words = f'{meaning}: "{match[0].strip()}"'
                 yield text.fact(Quantity.CAUSE, words, number, PROGRAM, subject=("host_error", remedy))

@@ -13,7 +13,12 @@ _PROGRAM = "lspci -vv | grep"
 _ACCESS = re.compile(r"(?:^|[\s(`\"])ACSCtl:\s*(?:0x[0-9a-f]{4}\s*[=:(]?\s*)?SrcValid[+-].*?ReqRedir([+-])")
 _LINK = re.compile(r"^\s*Lnk(Cap|Sta):.{0,40}?Speed ([\d.]{1,5})GT/s(?:[^,]{0,20}), Width x(\d{1,2})")
 #: GPU or card that answers no access, as lspci prints it.
-_GONE = re.compile(r"^\s*((?:[0-9a-f]{4}:)?[0-9a-f]{2}:[0-9a-f]{2}\.0)\s.{0,200}\(rev ff\)")
+_GONE = re.compile(
+    r"^\s*((?:[0-9a-f]{4}:)?[0-9a-f]{2}:[0-9a-f]{2}\.0)\s(?:VGA compatible|3D|Display|Ethernet|Infiniband|Network|"
+    r"Processing accelerators).{0,200}\(rev ff\)"
+)
+#: GPUs of laptops, which the driver switches off while they are idle.
+_OF_LAPTOPS = re.compile(r"Mobile|Max-Q|Laptop|\[GeForce \w+ \d+M[\] ]")
 #: Lines of a complete report, which the readers of lspci read.
 _COMPLETE = ("Bus: primary=", "Capabilities: ")
 
@@ -40,7 +45,11 @@ def _gone(text: Text) -> Iterator[Fact]:
     for number, line in text.lines(lambda line: "(rev ff)" in line):
         if (match := _GONE.match(line)) is not None:
             address = match[1] if match[1].count(":") == 2 else f"0000:{match[1]}"
-            state = "does not answer (rev ff): it has fallen off the bus"
+            if _OF_LAPTOPS.search(line) is not None:
+                note = f"{address} does not answer (rev ff): the driver switches it off while it is idle"
+                yield text.fact(Quantity.NOTE, note, number, _PROGRAM)
+                continue
+            state = "does not answer (rev ff): it has fallen off the bus, or is switched off"
             yield text.fact(Quantity.GPU_STATE, state, number, _PROGRAM, subject=(address,))
 
 

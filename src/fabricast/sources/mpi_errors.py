@@ -23,10 +23,13 @@ _MESSAGES = (
     re.compile(r"(MPIDI_CRAY_init: .{1,60}GTL library is not linked)"),
     re.compile(r"(INTERNAL ERROR: .{1,80}MPIDI_CH3I_set_affinity\S{0,20})"),
     re.compile(r"(Core id \d{1,9} does not exist on this architecture)"),
-    re.compile(r"\b(ptrace attach of .{1,200} was attempted by .{1,200})"),
+    # A debugger has another name than the process.
+    re.compile(
+        r"\b(ptrace attach of \"([^\"\s]{1,80})(?: [^\"]{0,120})?\"\[\d{1,9}\] was attempted by \"\2[ \"].{1,200})"
+    ),
     re.compile(r"sharp_am\S{0,20}: (.{0,80}must bind to port with master SM.{0,60})"),
     re.compile(r"(help-mpi-\S{1,40}: Too many open files)"),
-    re.compile(r"(\w+: init: .{0,60}can not load PMIx library)"),
+    re.compile(r"(\binit: .{0,60}can not load PMIx library)"),
     re.compile(r"(Couldn't find the specified plugin name for mpi/pmix\S{0,20})"),
     re.compile(r"(A request for multiple cpus-per-proc was .{1,60})"),
     re.compile(r"(no PSM2 device is active)"),
@@ -44,7 +47,7 @@ _MESSAGES = (
     re.compile(r"(neither nv_peer_mem,? or nvidia_peermem detected)"),
     re.compile(r"(NULL value cannot allocate mlx5dv_devx_uar)"),
     re.compile(r"(EFA internal error: .{1,120}|Libfabric error: \(-\d{1,4}\) .{1,80})"),
-    re.compile(r"(nvidia-container-cli: .{1,300}|Command not found: nvidia-container-cli)"),
+    re.compile(r"(nvidia-container-cli: (?:[\w ]{1,30} )?error\b.{1,300}|Command not found: nvidia-container-cli)"),
     re.compile(r"(libibverbs: Warning: Driver \w{1,20} does not support the kernel ABI of \d{1,3})"),
     re.compile(
         r"(No IB devices found|Unable to find the Infiniband/RoCE device|sys files not found \(/sys/class/infiniband)"
@@ -152,7 +155,7 @@ _BOX_ENDS = re.compile(r"-{40}")
 #: Messages after which no process goes on, and lines of runs that were aborted.
 _FATAL = re.compile(
     r"nvshmem setup|connect EPS|GTL DEBUG|DeepEP|check timeout|unexpectedly failed after launch"
-    r"|nvidia-container-cli|the kernel ABI|EFA internal error|mlx5dv_devx_uar|gres/gpu count|UCX\s+Fatal|FATAL: "
+    r"|nvidia-container-cli|EFA internal error|mlx5dv_devx_uar|gres/gpu count|UCX\s+Fatal|FATAL: "
     r"|cannot be selected"
     r"|GTL library|INTERNAL ERROR|specified plugin name|cpus-per-proc"
     r"|[Rr]etry count exceeded|Failed status |Failed to modify QP|socket connection"

@@ -25,7 +25,7 @@ _ERROR = re.compile(
     r"((?:Test )?(?:NCCL|CUDA) failure (?:\S{1,80}:\d|[\d'\"]|:).*|RuntimeError: NCCL error: .*"
     r"|nccl(?:UnhandledCuda|System|Internal|Remote)Error\b.*"
     r"|(?<!exceptions\.)(?:torch\.)?(?:cuda\.)?\b(?<!exceptions\.)OutOfMemoryError.*|CUDA out of memory.*"
-    r"|CUDA error: (?=peer mapping|uncorrectable (?:NVLink|ECC)).*|Duplicate GPU detected : rank \d.*"
+    r"|CUDA error: (?=peer mapping|uncorrectable (?:NVLink|ECC)).*|Duplicate GPU detected : rank \d{1,6} and rank \d.*"
     r"|uncorrectable NVLink error.{0,80}"
     r"|CUDA error at .{1,200}cudaDeviceEnablePeerAccess.*"
     r"|Timeout at NCCL work: .*|Some NCCL operations have failed or timed out.*"
@@ -75,7 +75,7 @@ _NETWORK = re.compile(r"Using network (\S.*?)\s*$")
 #: Interface that other hosts cannot reach.
 _LOCAL = re.compile(
     r"^(?:NET : Using interface |NET/Socket : Using (?:\[\d+\])?)"
-    r"(?:(?P<lo>lo):127\.|(?P<bridge>(?:docker|virbr|veth|cni|br-)\w{1,40}):|(?P<link>[\w.@-]{1,40}):fe80:)"
+    r"(?:(?P<lo>lo):127\.|(?P<bridge>(?:docker|virbr|veth|cni)\w{1,40}|br-[0-9a-f]{12}):|(?P<link>[\w.@-]{1,40}):fe80:)"
 )
 _LOCAL_KINDS = {
     "lo": "which reaches no other host",
@@ -272,6 +272,7 @@ def _of_host(host: HostStatements, body: str, number: int) -> None:
     elif host.plugin is None and (match := _PLUGIN.search(body)) is not None:
         name = match["name"] or match["file"]
         host.plugin = ("no plugin" if name is None else f"the plugin {name}", number)
+        host.is_plugin_file = match["file"] is not None
     elif host.cards is None and (match := _CARDS.search(body)) is not None:
         host.card_names = tuple(_CARD_NAME.findall(match[1]))
         host.cards = (str(len(match[1].split())), number)
@@ -380,8 +381,8 @@ def _problems(text: Text) -> Iterator[Fact]:
     """Yield the warnings and errors of a log; those of several ranks once."""
     known: set[str] = set()
     is_next = False
-    # The warning after the last retry names the address.
-    names_address = "Connect to " in text.raw
+    # The warning after the last retry names the address, and a run that goes on was answered.
+    names_address = any(words in text.raw for words in ("Connect to ", "Connected all ", "Init COMPLETE"))
     # Only the message below "Last error:" has none of the words; large logs are searched for lines with them.
     for number, line in text.lines(None if "Last error:" in text.raw else _may_be_problem):
         match: re.Match[str] | None

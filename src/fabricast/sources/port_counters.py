@@ -41,6 +41,9 @@ _LOSSES = {
     "roce_adp_retrans": 1000,
     "roce_slow_restart": 1000,
 }
+#: Counters of packets and requests, of which losses are a share, and the share from which they are no accident.
+_PACKETS = ("port_rcv_packets", "port_xmit_packets", "PortRcvPkts", "rx_write_requests", "rx_read_requests")
+_LOSS_SHARE = 1e-4
 #: Count that no counter reaches, for those that are no errors.
 _NEVER = 1 << 80
 #: Rows of ibqueryerrors: node, and port with its counters.
@@ -145,12 +148,15 @@ def _of_kernel(text: Text) -> Iterator[Fact]:
     first: dict[tuple[str, str], dict[str, int]] = {}
     last: dict[tuple[str, str], dict[str, int]] = {}
     lines: dict[tuple[str, str], int] = {}
+    repeated: set[tuple[str, str]] = set()
     for number, port, name, count in _kernel_counts(text):
         lines.setdefault(port, number)
+        if name in last.get(port, {}):
+            repeated.add(port)
         first.setdefault(port, {}).setdefault(name, count)
         last.setdefault(port, {})[name] = count
     for port, counts in last.items():
-        is_repeated = counts != first[port]
+        is_repeated = port in repeated
         new = {name: _growth(first[port][name], count) for name, count in counts.items()} if is_repeated else counts
         since = "between the prints" if is_repeated else _SINCE
         yield from _counted(text, _KERNEL, f"{port[0]} port {port[1]}", new, lines[port], since=since)
@@ -175,16 +181,16 @@ def _counted(
     text: Text, program: str, port: str, counts: dict[str, int], line: int, *, since: str = _SINCE
 ) -> Iterator[Fact]:
     """Yield the state of a port with high counters of errors or losses, and notes about one that waits."""
-    for limits, what in (
-        (_MOST_COUNTS, "has counted errors"),
-        (_LOSSES, "lost packets, or got them in another order,"),
-    ):
+    packets = max((counts.get(name, 0) for name in _PACKETS), default=0)
+    # Totals of months have some losses: those of a small share of the packets are no fault.
+    losses = {name: max(most, _LOSS_SHARE * packets) for name, most in _LOSSES.items()}
+    for limits, what in ((_MOST_COUNTS, "has counted errors"), (losses, "lost packets, or got them in another order,")):
         high = [f"{name} {count:,}" for name, count in counts.items() if count >= limits.get(name, _NEVER)]
         if high:
             state = f"{what} {since}: {listed(high, len(limits))}"
             yield text.fact(Quantity.CARD_STATE, state, line, program, subject=(port,))
-    most = _MOST_COUNTS | _LOSSES
-    low = [f"{name} {count}" for name, count in counts.items() if 0 < count < most.get(name, 0)]
+    most = _MOST_COUNTS | losses
+    low = [f"{name} {count:,}" for name, count in counts.items() if 0 < count < most.get(name, 0)]
     if low:
         words = f"{port} has few errors, which are no fault by themselves: {listed(low, len(most))}"
         yield text.fact(Quantity.NOTE, words, line, program)

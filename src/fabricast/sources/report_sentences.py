@@ -22,21 +22,32 @@ _SETTINGS = {
 _SETTING = re.compile(rf"\b({'|'.join(_SETTINGS)})\b[`\"' ]{{0,3}}(?:=|to|set to)[`\"' ]{{0,3}}([01])\b")
 _CURED = re.compile(
     r"\b(?:works?|worked|working|fix(?:e[sd])?|resolve[sd]?|solve[sd]?|help(?:s|ed)|work-?around|cure[sd]?|avoid(?:s|ed)?"
-    r"|runs? (?:fine|well|successfully)|succeed(?:s|ed)|successful(?:ly)?|pass(?:es|ed)|no longer hangs?|goes away"
-    r"|disappear(?:s|ed)|finish(?:es|ed)|completes?)\b",
+    r"|runs? (?:fine|well|successfully)|succeed(?:s|ed)|successful(?:ly)?|(?<!is )pass(?:es|ed)|no longer hangs?"
+    r"|goes away|disappear(?:s|ed)|finish(?:es|ed)|completes?)\b",
     re.IGNORECASE,
 )
 #: Words of a sentence that denies a cure, asks for one, or recommends a test.
 _NO_CURE = re.compile(
     r"\?|\b(?:not|never|neither|nor|no (?:effect|luck|difference|change)|without (?:success|effect)|fail(?:s|ed)?|try"
-    r"|please|see if|whether|could|can you|should|would|may|might|sometimes|unless|even (?:with|when|if)|still)\b"
-    r"|n[’']t\b",
+    r"|please|see if|whether|could|can you|should|would|may|might|sometimes|unless|even (?:with|when|if)|still|usually"
+    r"|often|known|only (?:when|if|with)|without (?:it|this|that|them)"
+    r"|if (?!(?:I|we)\b|[`\"']{0,3}NCCL_|(?:I |we )?(?:set|setting)))\b"
+    r"|n[’']t\b|^\W*fixed\b",
+    re.IGNORECASE,
+)
+#: A failure that a setting ends, in one phrase: "resolves the deadlock", "the hang disappears".
+_ENDED = re.compile(
+    r"\b(?:fix|resolv|solv|cur|avoid|prevent|end|stop|work)\w{0,6}(?:\s?around)? (?:[\w`'-]{1,20} ){0,3}?"
+    r"(?:hang\w{0,3}|deadlocks?|freez\w{1,5}|timeouts?|crash\w{0,4}|errors?|issues?|problems?|corruption)\b"
+    r"|\bno longer (?:hangs?|crash(?:es)?|freezes?|times? out)"
+    r"|\b(?:hangs?|crash(?:es)?|deadlocks?|errors?|issues?|problems?|timeouts?) (?:\w{1,12} ){0,2}?"
+    r"(?:gone|goes away|disappears?|disappeared|fixed|resolved|solved)\b",
     re.IGNORECASE,
 )
 #: Failures that a setting can end.
 _FAILS = re.compile(
-    r"\b(?:hang(?:s|ing)?|hung|stuck|deadlock\w{0,3}|freez\w{1,5}|froze|timed? ?out|timeouts?|crash\w{0,4}|errors?"
-    r"|wrong|corrupt\w{0,5}|garbage|NaN|infinite|issue|problem)\b",
+    r"\b(?:hang(?:s|ing)?|hung|stuck|deadlock\w{0,3}|freez\w{1,5}|froze|timed? ?out|timeouts?|crash\w{0,4}"
+    r"|(?<!0 )(?<!no )errors?|fail(?:s|ed|ure)|wrong|corrupt\w{0,5}|garbage|NaN|infinite|(?<!no )(?:issue|problem))\b",
     re.IGNORECASE,
 )
 #: A failure of the author, whose sentence stands among the first lines, and what makes a line no sentence.
@@ -45,8 +56,8 @@ _TOLD = re.compile(
     r"|fail(?:s|ed|ing|ure)?|fallen off|falls off|lost|disappear\w{0,2}|unusable|corrupt\w{0,5})\b",
     re.IGNORECASE,
 )
-_NOT_TOLD = re.compile(r"\b(?:no|not|never|without|if|when it|fixed|0 failed)\b", re.IGNORECASE)
-_OUTPUT = re.compile(r"[=|{}\\]|\d:\d|\[\d|0x|^\W*\w+:\s|/\w+/|\.\w{1,3}:\d")
+_NOT_TOLD = re.compile(r"\b(?:no|none|not|never|without|if|when it|fixed|0 failed)\b", re.IGNORECASE)
+_OUTPUT = re.compile(r"[<>=|{}\\]|\d:\d|\[\d|0x|^\W*\w+:\s|/\w+/|\.\w{1,3}:\d")
 _WORD = re.compile(r"[A-Za-z]{2,}")
 _FIRST_LINES, _FEWEST_WORDS = 6, 4
 #: Ends of sentences: not the point of "2.18" or "e.g.".
@@ -63,9 +74,17 @@ def _cures(text: Text) -> Iterator[tuple[int, list[str], str]]:
             # A line of a log is no sentence, and a command has no word of a cure.
             if "NCCL INFO" in sentence or _CURED.search(sentence) is None or _NO_CURE.search(sentence) is not None:
                 continue
+            if _fails_with_setting(sentence):
+                continue
             off = [match[1] for match in _SETTING.finditer(sentence) if match[2] == _value(match[1])]
             if off:
                 yield number, list(dict.fromkeys(off)), sentence.strip()
+
+
+def _fails_with_setting(sentence: str) -> bool:
+    """Return whether a sentence names a failure behind a setting, which the setting does not end."""
+    setting = _SETTING.search(sentence)
+    return setting is not None and _FAILS.search(_ENDED.sub("", sentence[setting.end() :])) is not None
 
 
 def _value(name: str) -> str:

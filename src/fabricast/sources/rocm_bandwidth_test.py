@@ -22,7 +22,9 @@ _MIRROR = 0.01
 _TITLE_OF_ACCESS = "Device Access"
 _CLASSES = {"U": "unidirectional", "B": "bidirectional"}
 #: Names of GPUs, for lists without addresses.
-_GPU_NAME = re.compile(r"\bRadeon\b|\bInstinct\b|\bgfx\d|\bNavi\b|\bVega\b")
+_GPU_NAME = re.compile(
+    r"^(?!.*(?:Ryzen|EPYC|Threadripper|with Radeon)).*(?:\bRadeon\b|\bInstinct\b|\bgfx\d|\bNavi\b|\bVega\b)"
+)
 _MATRIX = re.compile(r"\s*(Unidirectional|Bi?directional) copy peak bandwidth GB/s")
 
 
@@ -60,11 +62,12 @@ def _access(text: Text, program: str) -> Iterator[Fact]:
 def _devices(text: Text, program: str) -> Iterator[Fact]:
     """Yield models and addresses of the GPUs, which are numbered in the order of their lines."""
     gpus, seen = 0, set[str]()
+    is_gpu = _gpu_pattern(text.clean_lines)
     for number, line in enumerate(text.clean_lines, start=1):
         device = _DEVICE.fullmatch(line)
         bus = None if device is None else _BUS.search(device[2])
         # Several runs in one file repeat the list.
-        if device is not None and device[1] not in seen and (bus is not None or _GPU_NAME.search(device[2])):
+        if device is not None and device[1] not in seen and is_gpu.search(device[2]) is not None:
             seen.add(device[1])
             subject = (str(gpus),)
             gpus += 1
@@ -74,15 +77,21 @@ def _devices(text: Text, program: str) -> Iterator[Fact]:
             yield text.fact(Quantity.GPU_MODEL, model, number, program, subject=subject)
 
 
+def _gpu_pattern(lines: Sequence[str]) -> re.Pattern[str]:
+    """Return the pattern of GPUs: their addresses, or in lists without addresses their names."""
+    devices = (device[2] for line in lines if (device := _DEVICE.fullmatch(line)) is not None)
+    return _BUS if any(_BUS.search(one) for one in devices) else _GPU_NAME
+
+
 def _ends(lines: Sequence[str]) -> dict[str, str]:
     """Return the name of each device: the number of a GPU, or the NUMA node of a processor."""
     ends: dict[str, str] = {}
+    is_gpu = _gpu_pattern(lines)
     for line in lines:
         device = _DEVICE.fullmatch(line)
         if device and device[1] not in ends:
             gpus = sum(end.isdigit() for end in ends.values())
-            is_gpu = _BUS.search(device[2]) or _GPU_NAME.search(device[2])
-            ends[device[1]] = str(gpus) if is_gpu else f"NUMA{len(ends) - gpus}"
+            ends[device[1]] = str(gpus) if is_gpu.search(device[2]) else f"NUMA{len(ends) - gpus}"
     return ends
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from itertools import takewhile
 
 from fabricast.core.facts import Content, Fact, Quantity
 from fabricast.core.short_text import listed
@@ -23,7 +24,7 @@ _ERRORS = (
         "a process that loads data was killed, usually for lack of memory of the host",
     ),
     (
-        r"DataLoader worker .{0,60}killed by signal: Bus error|workers are out of shared memory",
+        r"DataLoader worker .{0,60}killed by signal: Bus error|dataloader's workers are out of shared memory",
         "small_shared_memory",
         "a process that loads data gets no shared memory (/dev/shm)",
     ),
@@ -38,7 +39,7 @@ _ERRORS = (
         "some ranks wait in an operation of Horovod that others do not call",
     ),
     (
-        r"parameters that were not used in producing loss",
+        r"has parameters that were not used in producing loss",
         "unused_parameters",
         "the processes wait for gradients of parameters that an iteration does not use",
     ),
@@ -75,10 +76,13 @@ _WORDS = (
     "Timed out task names",
     "mismatch between collectives",
 )
+#: What stands in texts about errors, and in comments of programs; and that a wait of JAX went on.
+_ADVICE, _COMMENT = re.compile(r"\b[Ii]f (?:you|your|there)\b"), re.compile(r"^\s*(?:#(?!#)|//|\"\"\")")
+_WENT_ON = "is unstuck"
 _ONE_GPU = re.compile(r"--gpus-per-task[= ]1\b|CUDA_VISIBLE_DEVICES=\d\b(?!,)")
 #: Ranks that Horovod misses: in brackets behind an operation, or one to a line with its operations.
 _MISSING = re.compile(r"\[missing ranks:\s*(\d[\d, ]{0,200})\]")
-_MISSING_FOR = re.compile(r"^(?:\[\d{1,6}\]<std\w{3}>:)?\s*(\d{1,6}): \[(\w[\w./]{0,80})")
+_MISSING_FOR = re.compile(r"^(?:\[\d{1,6}\]<std\w{3}>:|[A-Za-z][\w.-]{0,60}: )?\s*(\d{1,6}): \[(\w[\w./]{0,80})")
 #: Tasks that do not come to a barrier of JAX, one to a line.
 _BARRIER = re.compile(r"Barrier_id: (\S{1,80}?)\. Timed out task names:")
 _TASK = re.compile(r"/task:(\d{1,6})")
@@ -87,14 +91,25 @@ _MISMATCH = re.compile(
     r"Rank (\d{1,6}) is running collective: CollectiveFingerPrint\((.{1,600}?)"
     r"but Rank (\d{1,6}) is running collective: CollectiveFingerPrint\((.{1,400})"
 )
-_CALL, _SHAPE = re.compile(r"OpType=(\w{1,40})"), re.compile(r"TensorShape=(\[[\d, ]{0,80}\])")
-_MOST_NAMES = 8
+_CALL = re.compile(r"OpType=(\w{1,40})")
+_PARTS = (
+    ("the shape", re.compile(r"TensorShape=(\[[\d, ]{0,80}\])")),
+    ("numbers of type", re.compile(r"TensorDtypes=(\w{1,20})")),
+    ("data on", re.compile(r"device=(\w{1,10})")),
+)
+_MOST_NAMES, _MOST_RANKS = 8, 10_000
 
 
 def _lines(text: Text) -> list[tuple[int, str]]:
     if not any(word in text.raw for word in _WORDS):
         return []
-    return list(text.lines(lambda line: any(word in line for word in _WORDS)))
+    lines = text.lines(lambda line: any(word in line for word in _WORDS))
+    # The first line may be the title of a report ("# RuntimeError: ...").
+    return [
+        (number, line)
+        for number, line in lines
+        if _ADVICE.search(line) is None and (number == 1 or _COMMENT.match(line) is None)
+    ]
 
 
 def _facts(text: Text) -> Iterator[Fact]:
@@ -104,8 +119,8 @@ def _facts(text: Text) -> Iterator[Fact]:
     yield from _missing_tasks(text, lines)
     named = {fact.subject for fact in (*_missing_ranks(text, lines), *_missing_tasks(text, lines))}
     for pattern, kind, words in _ERRORS:
-        if "of Horovod" in words and named:
-            # The lines below name the ranks.
+        if ("of Horovod" in words and named) or ("of JAX" in words and _WENT_ON in text.raw):
+            # Other lines name the ranks, or state that they came.
             continue
         number = next((number for number, line in lines if re.search(pattern, line) is not None), None)
         if number is not None:
@@ -121,11 +136,14 @@ def _mismatch(text: Text, lines: list[tuple[int, str]]) -> Iterator[Fact]:
         if (match := _MISMATCH.search(line)) is None:
             continue
         calls = [found[1] if (found := _CALL.search(part)) else "another operation" for part in (match[2], match[4])]
-        shapes = [found[1] if (found := _SHAPE.search(part)) else "" for part in (match[2], match[4])]
-        if calls[0] != calls[1]:
-            words = f"rank {match[1]} calls {calls[0]}, and rank {match[3]} {calls[1]}"
-        else:
-            words = f"{calls[0]} has the shape {shapes[0]} on rank {match[1]}, and {shapes[1]} on rank {match[3]}"
+        words = f"rank {match[1]} calls {calls[0]}, and rank {match[3]} {calls[1]}"
+        if calls[0] == calls[1]:
+            words = f"{calls[0]} of rank {match[1]} and of rank {match[3]} differ"
+            for name, pattern in _PARTS:
+                values = [found[1] if (found := pattern.search(part)) else "" for part in (match[2], match[4])]
+                if values[0] != values[1]:
+                    words = f"{calls[0]} has {name} {values[0]} on rank {match[1]}, and {values[1]} on rank {match[3]}"
+                    break
         yield text.fact(Quantity.CAUSE, words, number, _PROGRAM, subject=("different_calls",))
         return
 
@@ -142,22 +160,22 @@ def _missing_ranks(text: Text, lines: list[tuple[int, str]]) -> Iterator[Fact]:
         words = f"{_names('rank', ranks)} not call operations for which the others wait"
         yield text.fact(Quantity.CAUSE, words, first, _PROGRAM, subject=("missing_ranks",))
         return
-    start = next((number for number, line in text.lines() if "Missing ranks:" in line), None)
-    if start is None:
+    starts = [number for number, line in text.lines() if "Missing ranks:" in line]
+    if not starts:
         return
     # The number of a rank looks like the label that launchers print before a line.
-    waits = {
-        int(match[1]): match[2]
-        for number, line in enumerate(text.raw.splitlines(), start=1)
-        if number > start and (match := _MISSING_FOR.match(line)) is not None
-    }
+    waits: dict[int, str] = {}
+    raw = text.raw.splitlines()
+    for start in starts:
+        below = (_MISSING_FOR.match(line) for line in raw[start : start + _MOST_RANKS])
+        waits |= {int(match[1]): match[2] for match in takewhile(bool, below) if match is not None}
     if len(waits) > 1:
         parts = [f"rank {rank} lacks {operation}" for rank, operation in sorted(waits.items())]
         words = f"the ranks call different operations: {listed(parts, 2)}"
-        yield text.fact(Quantity.CAUSE, words, start, _PROGRAM, subject=("different_calls",))
+        yield text.fact(Quantity.CAUSE, words, starts[0], _PROGRAM, subject=("different_calls",))
     elif waits:
         words = f"{_names('rank', waits)} not call operations for which the others wait"
-        yield text.fact(Quantity.CAUSE, words, start, _PROGRAM, subject=("missing_ranks",))
+        yield text.fact(Quantity.CAUSE, words, starts[0], _PROGRAM, subject=("missing_ranks",))
 
 
 def _missing_tasks(text: Text, lines: list[tuple[int, str]]) -> Iterator[Fact]:

@@ -12,8 +12,8 @@ from fabricast.sources.text import Format, Reading, Text
 _PROGRAM = "ucx_info -d"
 _TRANSPORT = re.compile(r"^#\s+Transport: (\w{2,20})\s*$")
 _DEVICE = re.compile(r"^#\s+Device: (\S{1,60})\s*$")
-#: Transports of network cards, by the beginning of their names, and those of the memory of GPUs.
-_OF_CARDS = ("rc", "dc", "ud", "cm", "srd", "ugni", "gaudi")
+#: Transports of network cards, and those of the memory of GPUs; cma copies memory within a host.
+_OF_CARDS = re.compile(r"(?:rc|dc|ud|srd|ugni|gaudi)(?:_\w+)?|cm")
 _OF_GPUS = ("cuda_copy", "rocm_copy", "ze_copy")
 _FAILED = "< failed to open interface >"
 _LOOPBACK = "lo"
@@ -45,13 +45,13 @@ def _transports(text: Text) -> tuple[dict[str, list[str]], dict[str, int]]:
 def _read(text: Text) -> Iterator[Reading]:
     devices, lines = _transports(text)
     first = min(lines.values())
-    of_cards = {name: found for name, found in devices.items() if name.startswith(_OF_CARDS) and found}
-    closed = [name for name, found in devices.items() if name.startswith(_OF_CARDS) and not found]
+    of_cards = {name: found for name, found in devices.items() if _OF_CARDS.fullmatch(name) and found}
+    closed = [name for name, found in devices.items() if _OF_CARDS.fullmatch(name) and not found]
     interfaces = [one for one in devices.get("tcp", []) if one != _LOOPBACK]
     # The output of grep has no transport within the process ("self"), which is always there.
     is_whole = "self" in devices
     facts = []
-    if closed and _FAILED in text.raw:
+    if closed and not of_cards and _FAILED in text.raw:
         words = f"UCX cannot open the network cards: {', '.join(closed)} failed"
         subject = ("closed_cards", "the error above these lines names the reason; often ulimit -l (locked memory)")
         facts.append(text.fact(Quantity.CAUSE, words, lines[closed[0]], _PROGRAM, subject=subject))
@@ -60,6 +60,7 @@ def _read(text: Text) -> Iterator[Reading]:
         words = (
             f"UCX sends between hosts by {', '.join(of_cards)}{f' over {listed(cards, _MOST_LISTED)}' if cards else ''}"
         )
+        words += f"; {', '.join(closed)} cannot be opened" if closed and _FAILED in text.raw else ""
         facts.append(text.fact(Quantity.NOTE, words, first, _PROGRAM))
     elif is_whole and "tcp" in devices:
         over = f" ({listed(interfaces, _MOST_LISTED)})" if interfaces else ""

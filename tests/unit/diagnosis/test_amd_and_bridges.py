@@ -17,7 +17,10 @@ AT = "[   12.345678] "
             "kfd kfd: amdgpu: skipped device 1002:67df, PCI rejects atomics",
             "a GPU (1002:67df): gets no atomic operations",
         ),
-        ("RIP: 0010:amdgpu_gmc_set_pte_pde+0x23/0x40 [amdgpu]", "the kernel crashed in a driver"),
+        (
+            "BUG: kernel NULL pointer dereference\n[    8.0] RIP: 0010:amdgpu_gmc_set_pte_pde+0x23/0x40 [amdgpu]",
+            "the kernel crashed in a driver",
+        ),
         ("AMD-Vi: Unknown option - 'pt'", "the kernel ignores an option of the IOMMU"),
         ("nvidia-fs:nvfs_pin_gpu_pages:1292 Error ret -22 invoking nvidia_p2p_get_pages", "GPUDirect RDMA or Storage"),
         (

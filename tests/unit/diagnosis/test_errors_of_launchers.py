@@ -108,7 +108,7 @@ def test_two_tests_over_tcp_are_compared(first):
 
 
 @pytest.mark.parametrize(
-    ("size", "used", "words"), [("64M", 31, "too little"), ("16G", 99, "it is full"), ("16G", 31, None)]
+    ("size", "used", "words"), [("64M", 31, "little for several"), ("16G", 99, "it is full"), ("16G", 31, None)]
 )
 def test_the_size_of_shared_memory_is_read_from_df(first, size, used, words):
     found = first(f"Filesystem      Size  Used Avail Use% Mounted on\nshm  {size}   20M   45M  {used}% /dev/shm\n")

@@ -23,7 +23,7 @@ def test_a_setting_that_ends_a_failure_is_its_cause(first, sentence, path):
     assert found.findings[0].cause == "cured_by_setting"
     assert f"it is one of {path} (" in found.findings[0].text
     assert found.findings[0].origin.endswith(":2")
-    assert "failed" in str(found.verdict)
+    assert "a fault is stated" in str(found.verdict)
 
 
 @pytest.mark.parametrize(
