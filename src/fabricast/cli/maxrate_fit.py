@@ -241,12 +241,19 @@ def _saturates(cells: NDArray[np.float64], times: NDArray[np.float64]) -> bool:
 
 def _protocol_lines(split: ProtocolRegressor) -> Iterator[str]:
     """Yield the line of each protocol."""
-    yield "  T = s + n / r_c, with one line for each protocol, because one for all sizes does not fit:"
+    shown = {}
     for first, last, part in split.pieces():
         below, from_ = size_text(last), size_text(first)
         sizes = f"below {below}" if first == 0 else f"from {from_}" if last == np.inf else f"{from_} to below {below}"
         s, r_c = part.parameters_["s"] * 1e6, part.parameters_["r_c"] / 1e9
-        yield f"    {sizes}: s {s:.4g} us, r_c {r_c:.4g} GB/s"
+        shown[sizes] = f"s {s:.3g} us, r_c {r_c:.3g} GB/s"
+    if len(set(shown.values())) == 1:
+        # Protocols that differ by less than is printed are one.
+        yield f"  T = s + n / r_c: {next(iter(shown.values()))}"
+        return
+    yield "  T = s + n / r_c, with one line for each protocol, because one for all sizes does not fit:"
+    for sizes, values in shown.items():
+        yield f"    {sizes}: {values}"
 
 
 def _late_switch_lines(split: ProtocolRegressor, sizes: NDArray[np.float64], convention: str) -> Iterator[str]:

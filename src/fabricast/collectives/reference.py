@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from fabricast.collectives.clusters.cluster import EFA, ETHERNET, SLINGSHOT, VERBS
 from fabricast.core.errors import InputError
+from fabricast.core.number_text import size_text
 from fabricast.core.resources import published
 from fabricast.nccl.costs import Operation, bus_factor
 
@@ -267,7 +268,28 @@ def reference_of(
     of_class = known[(known["nodes"] == nearest["nodes"]) & (known["ranks"] == nearest["ranks"])]
     ranks, count = int(nearest["ranks"]), int(nearest["nodes"])
     words = _class_words("/".join(sorted(set(of_class["family"]))), ranks // count, count)
-    return _reference(of_class, words, True, operation, (count, ranks), sizes)
+    found = _reference(of_class, words, True, operation, (count, ranks), sizes)
+    beyond = classes[((classes["nodes"] > nodes) != (count > nodes)) & (classes["nodes"] != nodes)]
+    beyond = beyond[beyond["ranks"] == beyond["nodes"] * gpus_per_node]
+    if nodes == 1 or count == nodes or beyond.empty:
+        return found
+    other = beyond.loc[distance[beyond.index].idxmin()]
+    return replace(found, notes=(*found.notes, *_rate_of_other_class(known, other, operation, sizes)))
+
+
+def _rate_of_other_class(
+    known: pd.DataFrame, other: Any, operation: Operation, sizes: Sequence[float]
+) -> Iterator[str]:
+    """Yield the rate of a class of clusters on the other side of the number of nodes that is asked for."""
+    rows = known[(known["nodes"] == other["nodes"]) & (known["ranks"] == other["ranks"])]
+    wanted = np.sort(np.array(sizes, dtype=float))
+    times = _at_sizes(rows, wanted)
+    if np.isfinite(times).any():
+        last = int(np.flatnonzero(np.isfinite(times))[-1])
+        rate = bus_factor(operation, int(other["ranks"])) * wanted[last] / times[last] / 1e3
+        count = int(other["nodes"])
+        words = _class_words("/".join(sorted(set(rows["family"]))), int(other["ranks"]) // count, count)
+        yield f"the class on the other side, {words}, reaches {rate:.3g} GB/s at {size_text(float(wanted[last]))}"
 
 
 def _share_of_sizes(known: pd.DataFrame, one: Any, sizes: Sequence[float]) -> float:

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from fabricast.collectives.diagnosis import STOCK_DRIVER, has_stock_driver
-from fabricast.core.errors import InputError
+from fabricast.core.errors import InputError, NoAcceleratorError
 from fabricast.core.facts import Content, Facts, Quantity
 from fabricast.core.findings import Finding
 from fabricast.core.short_text import listed
@@ -245,12 +245,15 @@ def diagnose_facts(facts: Facts, options: MachineOptions) -> Diagnosis:
         machine = machine_from(facts, options)
     except InputError as error:
         is_only = facts.blocks_of(Content.TOPOLOGY) and not facts.blocks_of(*_WITHOUT_TOPOLOGY)
+        is_only = is_only and not any(facts.of(Quantity.MESSAGE_TIME, Quantity.OPERATION_TIME))
         states_access = any(facts.of(Quantity.PEER_ACCESS))
         if is_only and not (answers.findings or states_access or isinstance(error, MissingLinksError)):
             raise
         missing = _missing(facts, options, error)
         if isinstance(error, MissingLinksError):
             answers.findings.append(missing_links(error))
+        elif isinstance(error, NoAcceleratorError):
+            answers.notes.append(f"{error}: its topology is not used")
         elif facts.blocks_of(Content.TOPOLOGY):
             answers.damaged.append(missing)
             answers.warnings.append(CodedWarning(WarningCode.PART_UNREADABLE, f"{error}; the topology is left out"))

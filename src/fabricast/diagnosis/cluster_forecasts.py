@@ -20,6 +20,7 @@ from fabricast.core.facts import Block, Content, Fact, Facts, Kind, Place, Quant
 from fabricast.core.findings import Finding
 from fabricast.core.number_text import duration_text, size_text
 from fabricast.diagnosis.clusters import FEW_MACHINES, LARGE, LATE, LATENCY_REMEDY, ComparedTable, log_of
+from fabricast.diagnosis.ports import port_rates, slow_ports
 from fabricast.diagnosis.settings import FORECAST_SETTINGS
 from fabricast.diagnosis.verdict import FASTER, FASTER_THAN_RANGE
 from fabricast.diagnosis.weights import ACCESS, SYMPTOM
@@ -94,7 +95,7 @@ def compare_with_forecast(fact: Fact, facts: Facts, machine: Machine | None = No
         if late is None:
             return ComparedTable(text, notes=(*_above_cards(forecast, table), *_below_forecast(forecast)))
         asked = _asked(forecast, assumed, has_log=run is not None)
-        return ComparedTable(f"{text}: {late}", notes=(*_half_of_cards(forecast), *asked), is_doubtful=True)
+        return ComparedTable(f"{text}: {late}", notes=(*_half_of_cards(forecast, facts), *asked), is_doubtful=True)
     beyond = (
         f"{ratios[worst]:.2f} times the longest expected time" if ratios[worst] > _JUST else "just beyond its range"
     )
@@ -106,11 +107,11 @@ def compare_with_forecast(fact: Fact, facts: Facts, machine: Machine | None = No
     if assumed and forecast.cluster.nodes > 1 and not _is_beyond_half_rate(forecast, run, ratios[worst]):
         # Slower cards than the assumed ones would explain it: only a setting is named as a cause.
         setting = [_cause(forecast, fact, facts, text)] if _lacks_pxn(forecast, fact, facts) else []
-        notes = (*_half_of_cards(forecast), *_asked(forecast, assumed, has_log=run is not None))
+        notes = (*_half_of_cards(forecast, facts), *_asked(forecast, assumed, has_log=run is not None))
         return ComparedTable(f"{text}, if these are its cards", findings=tuple(setting), notes=notes, is_doubtful=True)
     if ratios[worst] <= _SLOWER and (assumed or _is_of_few(forecast, worst)):
         return ComparedTable(text, is_doubtful=True)
-    notes = _half_of_cards(forecast)
+    notes = _half_of_cards(forecast, facts)
     return ComparedTable(text, is_slower=True, findings=(_cause(forecast, fact, facts, text),), notes=notes)
 
 
@@ -223,7 +224,7 @@ def _cards_of_gpus(nic: str | None, table: NcclTestsTable, run: NcclLog | None) 
 
 
 def with_cards(facts: Facts, nic: str) -> Facts:
-    """Return facts with the network cards of a node that the user states, such as '8x400', before those of files."""
+    """Return facts with the network cards of a node that the user states, such as '8x400'; files keep their ports."""
     count, rate = cards_of(nic)
     place = Place("--nic")
     ports = tuple(
@@ -232,12 +233,7 @@ def with_cards(facts: Facts, nic: str) -> Facts:
     )
     note = Fact(Quantity.NOTE, f"network cards of a node: {nic}", place, "--nic", kind=Kind.OPTION)
     stated = SourceFile(place.path, (Block("--nic", Content.STATES, place, (*ports, note)),))
-    others = tuple(replace(file, blocks=tuple(map(_without_rates, file.blocks))) for file in facts.files)
-    return Facts((*others, stated))
-
-
-def _without_rates(block: Block) -> Block:
-    return replace(block, facts=tuple(fact for fact in block.facts if fact.quantity is not Quantity.PORT_RATE))
+    return Facts((*facts.files, stated))
 
 
 def _stated_cards(facts: Facts) -> str | None:
@@ -246,7 +242,7 @@ def _stated_cards(facts: Facts) -> str | None:
     Slower ports than most of a host may be for storage.
     """
     of_host: dict[tuple[str, ...], Counter[float]] = {}
-    for fact in facts.of(Quantity.PORT_RATE):
+    for fact in port_rates(facts):
         of_host.setdefault((fact.place.path, fact.host), Counter())[fact.value] += 1
     found = Counter(max(rates.items(), key=lambda item: (item[1], item[0])) for rates in of_host.values())
     if not found or 2 * max(found.values()) <= found.total():
@@ -278,15 +274,16 @@ def _below_forecast(forecast: ClusterForecast) -> Iterator[str]:
         )
 
 
-def _half_of_cards(forecast: ClusterForecast) -> tuple[str, ...]:
-    """Return what halves a ring, if large sizes last about twice as long as the forecast."""
+def _half_of_cards(forecast: ClusterForecast, facts: Facts) -> tuple[str, ...]:
+    """Return what halves a ring, if large sizes last about twice as long as the forecast, and no file names a port."""
     low, high = _HALF
-    if forecast.cluster.nodes == 1 or not low < _ratio_of_large(forecast, "time_us") < high:
+    if forecast.cluster.nodes == 1 or not low < _ratio_of_large(forecast, "time_us") < high or any(slow_ports(facts)):
         return ()
     text = (
         "large sizes have about half the forecast rate, as with one card (or its port) at half rate or missing on one "
     )
-    text += "host, or an oversubscription of 2: 'ibstat' of all hosts"
+    has_ports = any(fact.kind is not Kind.OPTION for fact in facts.of(Quantity.PORT_RATE))
+    text += "host, or an oversubscription of 2" + ("" if has_ports else ": 'ibstat' of all hosts")
     return (text,)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from fabricast.core.facts import Block, Fact, Facts, Quantity
+from fabricast.core.facts import Block, Fact, Facts, Kind, Quantity
 from fabricast.core.findings import Finding
 from fabricast.core.short_text import listed
 from fabricast.diagnosis.ports import slow_ports
@@ -147,7 +147,8 @@ def card_states(facts: Facts) -> Iterator[Finding]:
             "network_port",
             f"{_start(fact)}{cards} {state}",
             remedy,
-            ACCESS if is_down else LINK,
+            # Someone switched a disabled port off, the others should work.
+            ACCESS - 0.1 * ("Disabled" in fact.value) if is_down else LINK,
             origin=str(fact.place),
             host=fact.host,
             device=cards,
@@ -157,7 +158,7 @@ def card_states(facts: Facts) -> Iterator[Finding]:
 def _disabled_everywhere(facts: Facts) -> set[tuple[str, ...]]:
     """Return the ports that all of several hosts disable, if each host has another active port."""
     hosts = {fact.host for fact in facts.of(Quantity.PORT)}
-    active = {fact.host for fact in facts.of(Quantity.PORT_RATE)}
+    active = {fact.host for fact in facts.of(Quantity.PORT_RATE) if fact.kind is not Kind.OPTION}
     of_port: dict[tuple[str, ...], set[str]] = {}
     for fact in facts.of(Quantity.CARD_STATE):
         if "Disabled" in fact.value:

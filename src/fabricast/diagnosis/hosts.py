@@ -89,10 +89,12 @@ def missing_devices(facts: Facts) -> Iterator[Finding]:
                 text = f"{one.host} lists {count} {gpu}; {_others(counts, one, most)} {usual}"
                 origin = _first_place(facts, one)
                 yield Finding("host_differs_gpus", text, _LOST_GPU, ACCESS + 0.1, origin=origin, host=one.host)
+    # A port that is disabled serves no job.
+    unused = {fact.subject[0] for fact in facts.of(Quantity.CARD_STATE) if fact.subject and "Disabled" in fact.value}
     for ports in _by_program_and_host(facts, Quantity.PORT):
         usual_names, most = _usual({one: frozenset(names) for one, names in ports.items()}, size=len)
         for one, names in ports.items():
-            lacking = sorted(usual_names - names)
+            lacking = sorted(usual_names - names - unused)
             if lacking and names < usual_names:
                 text = f"{one.host} lacks {listed(lacking, _MOST_NAMES)}, which {_others(ports, one, most)} "
                 text += "has" if most == 1 or most >= len(ports) - 1 else "have"

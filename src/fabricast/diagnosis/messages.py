@@ -22,6 +22,8 @@ from fabricast.maxrate.models import CONVENTIONS
 
 #: Ratios of times to the shortest of all files above which a file is slow: of the largest messages, and of others.
 _SLOW, _LATE = 1.2, 1.3
+#: Ratio that is no scatter at a single size, and number of sizes below which each counts.
+_FAR, _FEW_SIZES = 1.5, 4
 #: Ratio to the time of a larger size of the same operation above which a size is named.
 _LONGER = 2.0
 #: Size in bytes from which rates decide, and from which those of files that end early show an agreement.
@@ -211,7 +213,7 @@ def slow_message_files(facts: Facts) -> Iterator[Finding]:
         if not sizes:
             files, sizes = rated, _common_sizes(rated)
         ratios = _ratios(files, sizes)
-        late = [name for name in files if name not in slow and (ratios[name] > _LATE).any()]
+        late = [name for name in files if name not in slow and _is_late(ratios[name])]
         if late:
             worst = max(late, key=lambda name: ratios[name].max())
             size = sizes[int(np.argmax(ratios[worst]))]
@@ -224,6 +226,15 @@ def slow_message_files(facts: Facts) -> Iterator[Finding]:
             # What the commands do otherwise explains more than a distance.
             is_distance = is_distance and found is before
             yield replace(found, remedy=f"{_DISTANCE}; {found.remedy}", rank=MINOR) if is_distance else found
+
+
+def _is_late(ratios: np.ndarray) -> bool:
+    """Return whether times are longer than in the fastest file: at two neighbouring sizes, or far longer at one.
+
+    Small messages scatter: of many sizes in many files, one is late by chance.
+    """
+    late = ratios > _LATE
+    return bool((late[1:] & late[:-1]).any() or (ratios > _FAR).any() or (late.any() and ratios.size < _FEW_SIZES))
 
 
 def _with_commands(facts: Facts, files: _Times, finding: Finding) -> Finding:
@@ -244,13 +255,13 @@ def agreement(facts: Facts) -> Iterator[str]:
         sizes, of_all = _common_sizes(files), _common_sizes(every)
         if not sizes or _is_operation(files) or _shares_no_rate(files):
             continue
-        if of_all and max(one.max() for one in _ratios(every, of_all).values()) > _LATE:
+        if of_all and any(_is_late(one) for one in _ratios(every, of_all).values()):
             continue
         ratios = _ratios(files, sizes)
         most = _SLOW if sizes[-1] >= _LARGE else _LATE
         if _odd_file(files) is not None:
             continue
-        if max(one.max() for one in ratios.values()) <= _LATE and max(one[-1] for one in ratios.values()) <= most:
+        if not any(_is_late(one) for one in ratios.values()) and max(one[-1] for one in ratios.values()) <= most:
             test = _name_of(next(iter(files.values()))[sizes[-1]])
             spread = max(one[-1] for one in ratios.values()) - 1
             more = ", their largest common size" if sizes[-1] < _LARGE and _has_rates(files) else ""

@@ -24,6 +24,83 @@ _CANCELLED = KnownProblem(
 #: The first expression that a message contains decides.
 _KNOWN = (
     KnownProblem(
+        r"would require binding",
+        "more cores are asked for than the allocation has",
+        "fewer processes on a host, or more cores (Slurm: --ntasks-per-node, --cpus-per-task); --bind-to none starts "
+        "them without fixed cores",
+    ),
+    KnownProblem(
+        r"failed status\(.{0,120}unreachable",
+        "UCX has no transport by which the processes reach each other",
+        "'ucx_info -d' on both hosts; check UCX_TLS and UCX_NET_DEVICES, 'ibstat' and ulimit -l",
+    ),
+    KnownProblem(
+        r"bstrap_proxy",
+        "the launcher cannot start its process on a host",
+        "test ssh or srun to this host; I_MPI_HYDRA_BOOTSTRAP=slurm or ssh; check firewalls, and that the host has the "
+        "same Intel MPI",
+    ),
+    KnownProblem(
+        r"MPI_ERR_TRUNCATE",
+        "a message is longer than the buffer of its receiver: an error of the program",
+        "check sizes and tags of sends and receives, and that all ranks call collectives in one order",
+    ),
+    KnownProblem(
+        r"call to cu\w+ failed",
+        "a process cannot open the memory of the GPU of another process",
+        "all processes of a host must see both GPUs (CUDA_VISIBLE_DEVICES, containers with --ipc=host and --pid=host); "
+        "without such copies: UCX_TLS=^cuda_ipc, or --mca btl_smcuda_use_cuda_ipc 0",
+    ),
+    KnownProblem(
+        r"couldn't load driver",
+        "the library of a kind of network card (libibverbs) is not installed, so that programs do not see such cards",
+        "install rdma-core or the vendor's libraries, in containers as well; cards of other kinds do not need it",
+        is_failure=False,
+    ),
+    KnownProblem(
+        r"unexpected process identifier|accepted a TCP connection",
+        "another process answers at the address of a host, as where several hosts have one address",
+        _INTERFACE,
+    ),
+    KnownProblem(
+        r"selected pml",
+        "the processes chose different transports, since network cards cannot be used on one of the hosts",
+        "compare 'ibstat', ulimit -l and 'ompi_info | grep ucx' of both hosts; --mca pml ucx prints why it fails",
+    ),
+    KnownProblem(
+        r"fabric is unknown|Unable to find '\w+' provider",
+        "Intel MPI lacks the fabric or provider that is asked for",
+        "I_MPI_FABRICS=shm:ofi, and FI_PROVIDER=mlx (InfiniBand, needs UCX), verbs, psm3 or tcp; 'fi_info' lists them",
+    ),
+    KnownProblem(
+        r"This test requires",
+        "each process is a job of one rank: the launcher is not the one of the program's MPI",
+        "start with mpirun of the same MPI, or srun --mpi=pmix or pmi2 ('srun --mpi=list'), and at least two processes",
+    ),
+    KnownProblem(
+        r"OFI (?:endpoint open|EP enable|domain open|fabric open|CQ open)",
+        "the network card cannot be opened when the program starts",
+        "'fi_info' lists what works, FI_LOG_LEVEL=warn the reason; on Slingshot check the VNI of the job, and what "
+        "other jobs on the host use ('cxi_service list -v'); ulimit -l",
+    ),
+    KnownProblem(
+        r"OFI poll failed.{0,160}UNDELIVERABLE",
+        "messages do not arrive at another process, whose host or link may be down",
+        "read the errors of that rank and its host; check links and counters of its card",
+    ),
+    KnownProblem(
+        r"MPI_ABORT was invoked|has exited due to",
+        "a process of the program ended the job",
+        "read the message of the program above it",
+        is_consequence=True,
+    ),
+    KnownProblem(
+        r"MPI_ERR_",
+        "a call of MPI reports an error",
+        "read the other errors: an error of the program, unless one names a network card or a host",
+        is_consequence=True,
+    ),
+    KnownProblem(
         r"\b(?:172\.17\.0\.1|192\.168\.122\.1|169\.254\.\d+\.\d+)\b.{0,60}"
         r"(?:refused|failed|timed? ?out|unreachable|route)",
         "a host is called at an address that exists on every host (a bridge of containers or of virtual machines, or a "

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 
-from fabricast.core.facts import Fact, Facts, Quantity
+from fabricast.core.facts import Fact, Facts, Kind, Quantity
 from fabricast.core.findings import Finding
 from fabricast.core.number_text import duration_text, size_text
 from fabricast.core.short_text import listed
@@ -59,6 +59,12 @@ _REMEDY = (
 )
 
 
+def port_rates(facts: Facts) -> list[Fact]:
+    """Return the rates of active ports: those that the user states, or else those of files."""
+    every = list(facts.of(Quantity.PORT_RATE))
+    return [fact for fact in every if fact.kind is Kind.OPTION] or every
+
+
 def compare_with_ports(facts: Facts, answers: Answers) -> None:
     """Add whether the fastest messages of each test reach the rate of their port, or of the active ports if alike."""
     if not any(facts.of(Quantity.PORT_RATE)):
@@ -83,7 +89,7 @@ def compare_with_ports(facts: Facts, answers: Answers) -> None:
         elif fact.program == _OVER_CARDS:
             answers.findings.append(Finding("below_port_rate", text, _REMEDY, SYMPTOM, origin=str(fact.place)))
         else:
-            remedy = _OVER_TCP if share < _OF_TCP else _REMEDY
+            remedy = _FOR_GPU_BUFFERS if one.in_gpu_memory else _OVER_TCP if share < _OF_TCP else _REMEDY
             text += ", if the processes are on different hosts"
             answers.findings.append(Finding("below_port_rate", text, remedy, MINOR, origin=str(fact.place)))
     late = [fact for fact in facts.of(Quantity.MESSAGE_TIME) if _is_late(fact) and not _is_on_one_host(facts, fact)]
@@ -93,7 +99,7 @@ def compare_with_ports(facts: Facts, answers: Answers) -> None:
 
 def _rate_of(facts: Facts, message: Fact) -> float:
     """Return the rate in Gbit/s of the card that a message states, or of all active ports; 0 if they have several."""
-    ports = list(facts.of(Quantity.PORT_RATE))
+    ports = port_rates(facts)
     of_card = [fact for fact in ports if f"{message.value.device} port" in fact.subject[0]]
     rates = {fact.value for fact in (of_card if message.value.device and of_card else ports)}
     return float(rates.pop()) if len(rates) == 1 else 0.0
@@ -101,7 +107,7 @@ def _rate_of(facts: Facts, message: Fact) -> float:
 
 def _ports_of_host(facts: Facts) -> int:
     """Return the number of active ports of a host, the largest of several hosts."""
-    return max(Counter((fact.place.path, fact.host) for fact in facts.of(Quantity.PORT_RATE)).values())
+    return max(Counter((fact.place.path, fact.host) for fact in port_rates(facts)).values())
 
 
 def slow_ports(facts: Facts) -> Iterator[Fact]:
@@ -111,6 +117,8 @@ def slow_ports(facts: Facts) -> Iterator[Fact]:
     """
     kinds: dict[tuple[str, ...], list[Fact]] = {}
     for fact in facts.of(Quantity.PORT_RATE):
+        if fact.kind is Kind.OPTION:
+            continue
         kinds.setdefault((fact.program if fact.host else fact.place.path, *fact.subject[1:]), []).append(fact)
     for same in kinds.values():
         rates = Counter(float(fact.value) for fact in same)
@@ -158,7 +166,7 @@ def messages_over_tcp(facts: Facts) -> Iterator[Finding]:
     is_refuted = late is None and any(fact.value.convention == "one_way" for fact in small)
     # The provider sockets of libfabric is slow on every network.
     is_slow = stated is not None and "provider sockets" in stated.value
-    if stated is not None and (has_ports or ((is_slow or any(facts.of(Quantity.MESSAGE_TIME))) and not is_refuted)):
+    if stated is not None and (has_ports or is_slow or not is_refuted):
         more = "" if has_ports or late is None else f", {duration_text(late.value.time_s)} for a small message"
         more += "" if has_ports else "; that is slow where the hosts have InfiniBand or RoCE"
         weight = ACCESS if has_ports else MINOR

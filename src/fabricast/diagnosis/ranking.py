@@ -39,6 +39,9 @@ _OF_A_RUN_THAT_WORKS = (
     "some_without_gpudirect",
     "network_in_host",
 )
+#: Measured runs that are slow, and states of memory after which a GPU goes on.
+_SLOW_RUNS = ("slower_than_forecast", "slower_than_public_machines")
+_CONTAINED = re.compile(r": (?:contained ECC error|row remapping)")
 _MOST_NAMES = 8
 _OF_BOARD = "several at once: check bifurcation and PCIe generation in the BIOS, and the slots that the board shares"
 #: Causes about devices, which may have the same address on several hosts.
@@ -151,9 +154,16 @@ def _has_stopped(finding: Finding) -> bool:
     return finding.cause == "gpu_errors" and any(words in finding.text for words in _STOPPED)
 
 
+def _is_slow_port(finding: Finding) -> bool:
+    return finding.cause == "network_port" and "runs at " in finding.text
+
+
 def _with_leading_states(findings: Sequence[Finding]) -> list[Finding]:
     """Return findings; a stated fault of a device precedes the slow copies of the same device, which it explains."""
     slow = {found for one in findings if one.rank >= CONTRADICTION - 0.1 for found in ADDRESS.findall(one.text)}
+    if any(one.cause in _SLOW_RUNS for one in findings) and any(_is_slow_port(one) for one in findings):
+        # Errors that a GPU contains cost a run no time, a slow port does.
+        findings = [replace(one, rank=SYMPTOM) if _CONTAINED.search(one.text) is not None else one for one in findings]
     return [
         replace(one, rank=CONTRADICTION + 0.05)
         if one.cause in _STATES and slow & set(ADDRESS.findall(one.text)) and one.rank < CONTRADICTION

@@ -157,8 +157,10 @@ def _of_slurm(path: Path, text: str, rate: float, oversubscription: float, *, is
         else f"{1 / oversubscription:.3g} of the rate of all hosts below"
     )
     unused = ("LinkSpeed has no unit in Slurm and is not used",) if "linkspeed" in text.lower() else ()
+    # A stated value needs no advice.
+    advice = "; state yours with --oversubscription" if oversubscription == 1 else ""
     assumed = (
-        f"Slurm counts no cables: the links above a switch have {share}; state yours with --oversubscription",
+        f"Slurm counts no cables: the links above a switch have {share}{advice}",
         *unused,
         *(_rate_assumed(rate, "the only port of each host") if is_assumed else ()),
     )

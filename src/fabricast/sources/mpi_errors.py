@@ -66,6 +66,20 @@ _MESSAGES = (
         r"((?:OFI )?fi_getinfo(?:\(\))? fail(?:ed|ure).*|(?<!NET/)OFI [\w ]{1,60}(?:\(\))? failed ?\(.+"
         r"|PSM2 (?:was unable|can't|no hfi) .+)"
     ),
+    re.compile(r"(A request was made to bind .{0,60}would require binding)"),
+    re.compile(r"(ucx function returned with failed status.{0,160})"),
+    re.compile(r"([Uu]nable to run bstrap_proxy on \S{1,80})"),
+    re.compile(r"(MPI_ERR_\w{2,30}: .{1,80})"),
+    re.compile(r"(The call to cu(?:Ipc|Mem|Event)\w{1,40} failed)"),
+    re.compile(r"(couldn't load driver '\S{1,80})"),
+    re.compile(
+        r"(received unexpected process identifier .{1,60}|Open MPI accepted a TCP connection from what appears)"
+    ),
+    re.compile(r"(selected pml \w{1,20}, but peer .{1,60} selected pml \w{1,20})"),
+    re.compile(r"(\w{2,10} fabric is unknown or has been removed|Unable to find '\w{2,20}' provider)"),
+    re.compile(r"(This test requires (?:at least|exactly) two processes)"),
+    re.compile(r"(MPI_ABORT was invoked on rank \d{1,7})"),
+    re.compile(r"(has exited due to process rank \d{1,7} .{0,80}on node \S{1,80})"),
     re.compile(r"(fi_getinfo: (?:-\d{1,4} \(.{1,60}\)|provider \S{1,30} output empty list))"),
     re.compile(r"((?:orted|prted): command not found)|(There are not enough slots available.+)"),
     re.compile(r"((?:ORTE|PRTE) was unable to reliably start one or more daemons)"),
@@ -154,8 +168,10 @@ _LOCAL_HOST = re.compile(r"\s*(?:Local host|Process 1 \(.{0,80}?\) is on host):\
 _BOX_ENDS = re.compile(r"-{40}")
 #: Messages after which no process goes on, and lines of runs that were aborted.
 _FATAL = re.compile(
-    r"nvshmem setup|connect EPS|GTL DEBUG|DeepEP|check timeout|unexpectedly failed after launch"
-    r"|nvidia-container-cli|EFA internal error|mlx5dv_devx_uar|gres/gpu count|UCX\s+Fatal|FATAL: "
+    r"would require binding|failed status\(|bstrap_proxy|MPI_ERR_|has exited due to|at least two processes"
+    r"|call to cuIpc|selected pml|nvshmem setup|connect EPS|GTL DEBUG|DeepEP|check timeout"
+    r"|unexpectedly failed after launch|nvidia-container-cli|EFA internal error|mlx5dv_devx_uar|gres/gpu count"
+    r"|UCX\s+Fatal|FATAL: "
     r"|cannot be selected"
     r"|GTL library|INTERNAL ERROR|specified plugin name|cpus-per-proc"
     r"|[Rr]etry count exceeded|Failed status |Failed to modify QP|socket connection"
@@ -176,6 +192,18 @@ _PART_OF_MEMORY = "allow registering part of your physical memory"
 _REGISTERED = re.compile(r"Registerable memory:\s+(\d{1,12}) MiB")
 _WORDS = (
     "UCX ",
+    "A request was made to bind",
+    "ucx function returned",
+    "bstrap_proxy",
+    "The call to cu",
+    "couldn't load driver",
+    "unexpected process identifier",
+    "accepted a TCP connection",
+    "selected pml",
+    "fabric is unknown",
+    "Unable to find '",
+    "This test requires",
+    "has exited due to",
     "process_vm_readv",
     "send completion with error",
     "cannot be selected",

@@ -61,6 +61,8 @@ def test_neighbouring_classes_are_named_as_such():
     found = fc.reference("B200", nodes=4, sizes=["1 GiB"])
     assert found.is_neighbour and found.words == "2 nodes of 8 x B200"
     assert not fc.reference("GH200", gpus=4, nodes=16, sizes=["1 MiB"]).is_neighbour
+    between = fc.reference("H100", nodes=4, sizes=["1 GiB"])
+    assert any("the class on the other side, 2 nodes of 8 x H100" in note for note in between.notes)
     with pytest.raises(
         InputError, match="is 'V100', of which no all_gather was published; there are .* and RTX 2080 Ti over PCIe"
     ):

@@ -172,7 +172,8 @@ def test_messages_over_tcp_beside_active_ports_are_a_cause(first):
     startup = "[0] MPI startup(): libfabric provider: {}\n"
     assert causes_of(first(startup.format("tcp"), ports(1))) == ["messages_over_tcp"]
     assert not first(startup.format("mlx"), ports(1)).findings
-    assert not first(startup.format("tcp")).findings
+    alone = first(startup.format("tcp"))
+    assert str(alone.verdict).startswith("possibly slower") and not alone.has_causes
     late = first(latency(11.8, 1150.0), ports(1))
     assert causes_of(late) == ["messages_over_tcp"]
     assert str(late.verdict).startswith("possibly slower")
@@ -184,7 +185,7 @@ def test_transports_of_ucx_between_hosts_are_read(first):
     over_tcp, over_card = line.format("tcp/eth0"), line.format("rc_mlx5/mlx5_0:1 rc_mlx5/mlx5_0:1")
     assert causes_of(first(over_tcp, ports(1))) == ["messages_over_tcp"]
     assert "UCX_NET_DEVICES" in first(over_tcp, ports(1)).findings[0].remedy
-    assert not first(over_tcp).findings
+    assert not first(over_tcp).has_causes
     assert not first(over_card, ports(1)).findings
     assert any(
         "UCX sends between hosts by rc_mlx5/mlx5_0:1" in one for one in facts_of_text(over_card).values(Quantity.NOTE)

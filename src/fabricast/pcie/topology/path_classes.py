@@ -199,7 +199,9 @@ class _Builder:
         if len(parts) == 1:
             self._below_switch(parts[0], parent, is_alone=len(members) == len(parts[0]))
             return
-        self.assumed_switches = True
+        # Of network cards the number of switches says nothing about copies between GPUs.
+        with_gpus = [part for part in parts if min(part) < self._matrix.gpus]
+        self.assumed_switches |= len(with_gpus) > 1
         switch = self._switch(parent)
         for part in parts:
             self._below_switch(part, switch, is_alone=False)
