@@ -12,10 +12,11 @@ import pandas as pd
 from fabricast.api.machine_inputs import Files, paths_of
 from fabricast.clusters.machine import ClusterMachine
 from fabricast.collectives.calibration import is_calibration
-from fabricast.collectives.clusters.cluster import Cluster, is_builtin_node, node_names, node_of
+from fabricast.collectives.clusters.cluster import Cluster, is_builtin_node, node_names, node_of, with_cards
 from fabricast.collectives.clusters.forecast import ClusterForecast, forecast_cluster
 from fabricast.collectives.clusters.of_machine import cluster_of_machine
 from fabricast.collectives.clusters.question import ClusterOptions, cluster_of
+from fabricast.collectives.clusters.stated_cards import cards_of_gpus, stated_cards
 from fabricast.collectives.clusters.statement import ignored_keys, kinds_of, names_linked_gpus, node_of_tables
 from fabricast.collectives.clusters.unequal import slowest_forecast
 from fabricast.collectives.forecast import CLUSTER_SIZES
@@ -209,7 +210,8 @@ def _read(
 ) -> tuple[_Kinds, Facts]:
     """Return each kind of nodes with what is stated about the cluster, and all facts."""
     if isinstance(node, Machine):
-        return [(cluster_of_machine(node, _named_gpu(node.facts)), options, 1)], node.facts
+        one = cluster_of_machine(node, _named_gpu(node.facts))
+        return [(_with_stated_cards(one, node.facts), options, 1)], node.facts
     if node is None or (isinstance(node, str) and is_builtin_node(node)):
         facts = load_facts(logs, Content.COLLECTIVES, Content.NCCL_LOG) if logs else Facts()
         one = node_of_tables(facts.values(Quantity.COLLECTIVE)) if node is None else node_of(node)
@@ -221,9 +223,16 @@ def _read(
     if statement is not None:
         return kinds_of(statement, options, gpu), facts
     if _is_log_of_linked_gpus(facts):
-        return [(node_of_tables(facts.values(Quantity.COLLECTIVE)), options, 1)], facts
+        return [(_with_stated_cards(node_of_tables(facts.values(Quantity.COLLECTIVE)), facts), options, 1)], facts
     machine = machine_from(facts, MachineOptions(gpu=gpu, network_cards=True))
-    return [(cluster_of_machine(machine, _named_gpu(facts)), options, 1)], facts
+    return [(_with_stated_cards(cluster_of_machine(machine, _named_gpu(facts)), facts), options, 1)], facts
+
+
+def _with_stated_cards(node: Cluster, facts: Facts) -> Cluster:
+    """Return a node with the network cards whose rates 'ibstat' and similar programs print."""
+    nic = stated_cards(facts)
+    listed = next((run.usual_cards for run in facts.values(Quantity.NCCL_RUN)), None)
+    return node if nic is None else with_cards(node, cards_of_gpus(nic, node.gpus, listed))
 
 
 def _is_log_of_linked_gpus(facts: Facts) -> bool:

@@ -264,6 +264,7 @@ def _cluster_lines(forecast: ClusterForecast) -> list[str]:
         columns["limited by"] = table["limit"].tolist()
     if "measured_us" in table:
         columns["measured us"] = [_time_text(time) for time in table["measured_us"]]
+    if "measured_over_forecast" in table:
         columns["measured/forecast"] = [f"{ratio:.2f}" for ratio in table["measured_over_forecast"]]
     if "earliest_us" in table:
         ranges = zip(table["earliest_us"], table["latest_us"], strict=True)
@@ -313,6 +314,9 @@ def _measured_lines(table: pd.DataFrame) -> Iterator[str]:
     from fabricast.core.number_text import size_text
 
     if "measured_us" not in table:
+        return
+    if "measured_over_forecast" not in table:
+        yield "log: its rows calibrate this forecast, and are not compared with it"
         return
     size, ratio = table["size_bytes"].to_numpy(dtype=float), table["measured_over_forecast"].to_numpy(dtype=float)
     if "latest_us" in table:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -13,6 +12,7 @@ from fabricast.collectives.clusters.errors import cluster_error
 from fabricast.collectives.clusters.forecast import ClusterForecast, forecast_cluster
 from fabricast.collectives.clusters.of_machine import cluster_of_machine
 from fabricast.collectives.clusters.question import ClusterOptions, cluster_of
+from fabricast.collectives.clusters.stated_cards import cards_of_gpus, stated_cards
 from fabricast.collectives.clusters.statement import kinds_of, node_of_tables
 from fabricast.collectives.diagnosis import Cause
 from fabricast.core.errors import InputError
@@ -20,7 +20,7 @@ from fabricast.core.facts import Block, Content, Fact, Facts, Kind, Place, Quant
 from fabricast.core.findings import Finding
 from fabricast.core.number_text import duration_text, size_text
 from fabricast.diagnosis.clusters import FEW_MACHINES, LARGE, LATE, LATENCY_REMEDY, ComparedTable, log_of
-from fabricast.diagnosis.ports import port_rates, slow_ports
+from fabricast.diagnosis.ports import slow_ports
 from fabricast.diagnosis.settings import FORECAST_SETTINGS
 from fabricast.diagnosis.verdict import FASTER, FASTER_THAN_RANGE
 from fabricast.diagnosis.weights import ACCESS, SYMPTOM
@@ -71,7 +71,7 @@ def compare_with_forecast(fact: Fact, facts: Facts, machine: Machine | None = No
     if forecast.table["latest_us"].isna().all():
         return None
     is_described = bool(facts.values(Quantity.CLUSTER)) or _is_of_machine(fact, machine)
-    is_described = is_described or (fact.value.hosts > 1 and _stated_cards(facts) is not None)
+    is_described = is_described or (fact.value.hosts > 1 and stated_cards(facts) is not None)
     assumed, table = "" if is_described else _assumed(forecast), fact.value
     fast = _ratio_of_large(forecast, "earliest_us")
     if fast < _IMPOSSIBLE:
@@ -193,7 +193,9 @@ def _forecast(fact: Fact, facts: Facts, run: NcclLog | None, machine: Machine | 
     elif machine is not None and _is_of_machine(fact, machine):
         kinds = [(cluster_of_machine(machine, next(iter(table.gpus), None)), ClusterOptions(), 1)]
     else:
-        nic = _cards_of_gpus(_stated_cards(facts), table, run)
+        nic = stated_cards(facts)
+        if nic is not None and table.ranks and table.hosts > 1:
+            nic = cards_of_gpus(nic, table.ranks // table.hosts, None if run is None else run.usual_cards)
         kinds = [(node_of_tables([table]), ClusterOptions(nic=nic), 1)]
     if len(kinds) > 1 or table.operation is None:
         return None
@@ -207,22 +209,6 @@ def _forecast(fact: Fact, facts: Facts, run: NcclLog | None, machine: Machine | 
     return forecast_cluster(cluster, table.operation, [], log=table, stated=stated)
 
 
-def _cards_of_gpus(nic: str | None, table: NcclTestsTable, run: NcclLog | None) -> str | None:
-    """Return the cards of a node that serve its GPUs: those that the log lists, and at most one for each GPU.
-
-    Several cards of a GPU count as one of their rate; other ports, of the same rate, are for storage.
-    """
-    if nic is None or not table.ranks or table.hosts < 2:
-        return nic
-    count, rate = cards_of(nic)
-    gpus = table.ranks // table.hosts
-    if run is not None and run.usual_cards is not None:
-        count = min(count, run.usual_cards)
-    if count <= gpus or not gpus:
-        return f"{count}x{rate:g}"
-    return f"{gpus}x{rate * (count // gpus if count % gpus == 0 else 1):g}"
-
-
 def with_cards(facts: Facts, nic: str) -> Facts:
     """Return facts with the network cards of a node that the user states, such as '8x400'; files keep their ports."""
     count, rate = cards_of(nic)
@@ -234,21 +220,6 @@ def with_cards(facts: Facts, nic: str) -> Facts:
     note = Fact(Quantity.NOTE, f"network cards of a node: {nic}", place, "--nic", kind=Kind.OPTION)
     stated = SourceFile(place.path, (Block("--nic", Content.STATES, place, (*ports, note)),))
     return Facts((*facts.files, stated))
-
-
-def _stated_cards(facts: Facts) -> str | None:
-    """Return the cards of a node by the active ports of most hosts; None if no kind of node is that of most.
-
-    Slower ports than most of a host may be for storage.
-    """
-    of_host: dict[tuple[str, ...], Counter[float]] = {}
-    for fact in port_rates(facts):
-        of_host.setdefault((fact.place.path, fact.host), Counter())[fact.value] += 1
-    found = Counter(max(rates.items(), key=lambda item: (item[1], item[0])) for rates in of_host.values())
-    if not found or 2 * max(found.values()) <= found.total():
-        return None
-    (rate, count), _ = found.most_common(1)[0]
-    return f"{count}x{rate:g}"
 
 
 def _above_cards(forecast: ClusterForecast, table: NcclTestsTable) -> Iterator[str]:

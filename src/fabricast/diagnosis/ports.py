@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 
+from fabricast.collectives.clusters.stated_cards import port_rates
 from fabricast.core.facts import Fact, Facts, Kind, Quantity
 from fabricast.core.findings import Finding
 from fabricast.core.number_text import duration_text, size_text
@@ -57,12 +58,6 @@ _REMEDY = (
     "check PCIe generation and width of the card ('sudo lspci -vv', LnkSta), the NUMA node of process and memory, the "
     "MTU ('ibv_devinfo', active_mtu), and the same test with more queue pairs (-q 4) or processes"
 )
-
-
-def port_rates(facts: Facts) -> list[Fact]:
-    """Return the rates of active ports: those that the user states, or else those of files."""
-    every = list(facts.of(Quantity.PORT_RATE))
-    return [fact for fact in every if fact.kind is Kind.OPTION] or every
 
 
 def compare_with_ports(facts: Facts, answers: Answers) -> None:

@@ -591,3 +591,35 @@ def test_nearly_equal_estimates_of_two_choices_are_a_note(nodes, is_tie):
         rates = re.findall(r"([\d.]+) GB/s with (\w+)", notes[0])
         assert {name for _, name in rates} == {"ring", "nvlstree"} and rates[0][0] != rates[1][0]
         assert float(rates[0][0]) == pytest.approx(found.table["bus_gb_per_s"].iloc[-1], rel=0.01)
+
+
+def test_rows_that_calibrate_are_not_compared_with_their_forecast(tmp_path):
+    log = nccl_tests(tmp_path / "all_reduce.log", [(8, 40.0), (1 << 30, 11e3)])
+    of_log = fc.cluster_collective(None, log=str(log))
+    assert of_log.table["measured_over_forecast"].iloc[-1] > 1.5
+    chosen = fc.cluster_collective(None, log=str(log), sizes=["1 GiB"]).table
+    assert chosen["measured_us"].tolist() == [11e3] and "measured_over_forecast" not in chosen
+    printed = CliRunner().invoke(app, ["collective", "--log", str(log), "--sizes", "1GiB", "--format", "table"]).output
+    assert "its rows calibrate this forecast" in printed
+
+
+def test_cards_are_those_of_ibstat(tmp_path):
+    log = nccl_tests(tmp_path / "all_reduce.log", [(8, 40.0), (1 << 30, 11e3)])
+    card = (
+        "CA 'mlx5_{}'\n    CA type: MT4129\n    Port 1:\n        State: Active\n        Physical state: LinkUp\n"
+        "        Rate: 200\n        Link layer: InfiniBand\n"
+    )
+    (tmp_path / "ibstat.txt").write_text("".join(map(card.format, range(8))))
+    of_files = fc.cluster_collective(str(tmp_path / "ibstat.txt"), log=str(log))
+    assert (of_files.cluster.cards, of_files.cluster.card_gbit_s) == (8, 200.0)
+
+
+def test_unknown_cards_of_several_nodes_are_asked_for(tmp_path):
+    names = "\t".join(f"GPU{one}" for one in range(8))
+    rows = "\n".join(
+        f"GPU{one}\t" + "\t".join(" X " if one == other else "NV18" for other in range(8)) + "\t0-63\t0"
+        for one in range(8)
+    )
+    (tmp_path / "topo.txt").write_text(f"\t{names}\tCPU Affinity\tNUMA Affinity\n{rows}\n")
+    with pytest.raises(InputError, match="no file has the rate of the network cards of the 4 nodes"):
+        fc.cluster_collective(str(tmp_path / "topo.txt"), gpu="H100", nodes=4)

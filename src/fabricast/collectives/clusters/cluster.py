@@ -144,7 +144,11 @@ class Cluster:
                 f"is {self.nodes} of {self.gpus} GPUs, expected 2 to {_MOST_RANKS:,} GPUs in all", argument="nodes"
             )
         if self.nodes > 1 and not (self.cards and self.card_gbit_s):
-            raise InputError(f"is {self.nodes}, but no network card is described: specify nic", argument="nodes")
+            raise InputError(
+                f"is not stated, and no file has the rate of the network cards of the {self.nodes} nodes, expected for "
+                "example 8x400 ('ibstat' prints it)",
+                argument="nic",
+            )
         if self.nodes > 1 and not _SLOWEST <= self.card_gbit_s <= _FASTEST:
             raise InputError(
                 f"has cards of {self.card_gbit_s:g}, expected {_SLOWEST:g} to {_FASTEST:g} Gbit/s (not GB/s)",
