@@ -164,7 +164,9 @@ def predict(
         others = (bandwidth, tau, crossing_cost, parameters, limited_by, program, measurements, system, gpu, link)
         if model != DEFAULT_MODEL or pcie_only or transport != "auto" or any(one is not None for one in others):
             raise InputError(
-                "has copies in a cluster, for which only size applies; see predict_cluster", argument="tree"
+                "is a cluster, or a node whose GPUs have NVLinks: of the arguments only size applies, and a model of "
+                "yours needs a machine over PCIe (see predict_cluster)",
+                argument="tree",
             )
         return _predict_cluster(tree, graphs, size)
     method = Method(model, program, pcie_only)

@@ -60,6 +60,7 @@ from fabricast.diagnosis.statements import stated
 from fabricast.diagnosis.tables import PROPOSALS, compare_tables
 from fabricast.diagnosis.topology import (
     equal_topologies,
+    links_of_gpus,
     missing_links,
     of_topology,
     stated_links,
@@ -277,6 +278,8 @@ def diagnose_facts(facts: Facts, options: MachineOptions) -> Diagnosis:
     all_tables = len(tables) + sum(fact.value for fact in facts.of(Quantity.UNREAD_TABLES))
     measured = len(paths_of(facts, Content.COPIES)) + all_tables + count_of_files(facts)
     findings = ranked(answers.findings)
+    if machine is not None and not measured and not findings:
+        answers.statements.append(links_of_gpus(machine.tree))
     damaged = max(_damaged_files(facts), len(answers.damaged))
     verdict = verdict_of(
         findings,

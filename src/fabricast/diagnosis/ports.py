@@ -18,6 +18,8 @@ from fabricast.diagnosis.weights import ACCESS, FIRST, MINOR, SYMPTOM
 
 #: Size in bytes from which a test reaches the rate of a port.
 _LARGE = 2.0**16
+#: Size in bytes from which single messages reach the rate of a port, and the share of it below which they are slow.
+_LARGE_SINGLE, _SLOW_SINGLE = 2.0**22, 0.6
 #: Shares of the rate of a port: below the first, messages are slow; above the second, they use no or several ports.
 _SLOW, _MOST = 0.8, 1.02
 #: Share of the rate of a port that TCP rarely exceeds, largest small message in bytes, and its time in s over TCP.
@@ -78,7 +80,7 @@ def compare_with_ports(facts: Facts, answers: Answers) -> None:
         )
         if share > _MOST * ports:
             continue
-        if share >= _SLOW * used:
+        if share >= (_SLOW if one.convention == "windowed" else _SLOW_SINGLE) * used:
             more = f"; the host has {ports} active ports, of which they use one" if used < ports else ""
             answers.within.append(f"{text}{more}")
         elif fact.program == _OVER_CARDS:
@@ -320,7 +322,10 @@ def _fastest(facts: Facts) -> list[Fact]:
     best: dict[str, Fact] = {}
     for fact in facts.of(Quantity.MESSAGE_TIME):
         one = fact.value
-        if one.convention != "windowed" or one.size_bytes < _LARGE:
+        is_windowed = one.convention == "windowed" and one.size_bytes >= _LARGE
+        # Of single messages only those of several MiB reach the rate of a port.
+        is_single = one.convention == "one_way" and one.size_bytes >= _LARGE_SINGLE and not one.in_gpu_memory
+        if not (is_windowed or is_single):
             continue
         before = best.get(one.path)
         if before is None or one.bytes_per_s > before.value.bytes_per_s:

@@ -149,6 +149,10 @@ CAUSES = {
         ACCESS,
         "ulimit -l unlimited: /etc/security/limits.conf (memlock), in containers --ulimit memlock=-1",
     ),
+    "late_process": (
+        MINOR,
+        "name it by runs on half of the hosts, then check that host: other jobs, throttled clocks, binding, 'dmesg'",
+    ),
     "shared_core": (
         LINK,
         "bind the processes to different cores: --map-by core --bind-to core, and as many slots as cores on each host",

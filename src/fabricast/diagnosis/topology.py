@@ -5,11 +5,13 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from itertools import combinations
 
 from fabricast.collectives.diagnosis import STOCK_DRIVER, has_stock_driver
 from fabricast.core.errors import InputError
 from fabricast.core.facts import Content, Fact, Facts, Kind, Quantity
 from fabricast.core.findings import Finding
+from fabricast.core.short_text import listed
 from fabricast.core.warnings import CodedWarning, WarningCode
 from fabricast.diagnosis.answers import Answers
 from fabricast.diagnosis.measured import CONTRADICTING_FILES
@@ -240,3 +242,14 @@ def _line_of_device(fact: Fact, address: str) -> int:
             return int(device.line)
         waiting += device.children
     return 0
+
+
+def links_of_gpus(tree: PcieTree) -> str:
+    """Return how many GPUs a topology has, and between how many pairs of them there are direct links."""
+    gpus = len(tree.accelerator_names)
+    pairs = {frozenset(pair) for link in tree.peer_links for pair in combinations(link.endpoints, 2)}
+    every = gpus * (gpus - 1) // 2
+    if not pairs:
+        return f"{gpus} GPU{'s' if gpus > 1 else ''}, whose copies pass over PCIe"
+    kinds = listed(sorted({link.kind for link in tree.peer_links}), 3)
+    return f"{gpus} GPUs, {kinds} between {'all' if len(pairs) == every else f'{len(pairs)} of {every}'} pairs"

@@ -42,6 +42,7 @@ POSSIBLE = (
     "messages_over_tcp",
     "slow_within_host",
     "slow_gpu_buffers",
+    "late_process",
     "slow_protocol",
     "slower_than_fewer_nodes",
     "possible_access_control",
@@ -120,7 +121,7 @@ def verdict_of(
                 # Medians over the pairs say nothing about one link.
                 of_link = "" if _is_median(within[-1]) else f"; measured with this link: {within[-1]}"
                 return Verdict(VerdictKind.SLOWER, f"{first.text}{place}{of_link}")
-            if first.cause == "slower_than_fewer_nodes" or (
+            if first.cause in ("slower_than_fewer_nodes", "late_process") or (
                 first.cause in POSSIBLE and any(AGREE in one for one in within)
             ):
                 # Files that agree may all be slow, and ranges of clusters are wide.

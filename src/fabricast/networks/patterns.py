@@ -18,6 +18,8 @@ from fabricast.networks.matrices import read_matrix
 #: Patterns in words, for messages.
 _EXPECTED = "halo:4x8x2, all_to_all:64 or ring:64, and ',SIZE' such as ',1 MiB'"
 _WORDS = re.compile(r"(halo|all_to_all|ring):([0-9x]+)(?:,(.+))?")
+#: Other names of a pattern.
+_SAME = {"alltoall": "all_to_all", "all-to-all": "all_to_all"}
 _DEFAULT_BYTES = 1 << 20
 #: Most pairs of a pattern in words; all_to_all has the square of its ranks.
 _MOST_PAIRS = 20_000_000
@@ -42,7 +44,8 @@ def is_pattern(text: str) -> bool:
     >>> is_pattern("halo:4x8"), is_pattern("matrix.csv")
     (True, False)
     """
-    return text.partition(":")[0] in ("halo", "all_to_all", "ring")
+    name = text.partition(":")[0]
+    return _SAME.get(name, name) in ("halo", "all_to_all", "ring")
 
 
 def states_sizes(pattern: str | Path) -> bool:
@@ -66,7 +69,8 @@ def rank_pairs(pattern: str | Path) -> RankPairs:
             raise InputError(f"is '{pattern}', neither a file nor {_EXPECTED}", argument="pattern")
         source, target, size, ranks = read_matrix(pattern)
         return RankPairs(str(pattern), ranks, source, target, size)
-    match = _WORDS.fullmatch(str(pattern))
+    name, colon, rest = str(pattern).partition(":")
+    match = _WORDS.fullmatch(f"{_SAME.get(name, name)}{colon}{rest}")
     words = match[2].split("x") if match else [""]
     sides = [int(word) for word in words] if all(0 < len(word) < 8 for word in words) else []
     if match is None or not sides or min(sides) < 1 or (match[1] != "halo" and len(sides) != 1):

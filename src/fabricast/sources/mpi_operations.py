@@ -21,6 +21,11 @@ _RANKS = re.compile(r"#\s*processes\s*=\s*(\d{1,7})")
 #: Number of the column of the mean time in us, by program; IMB prints a single time in the third of four columns.
 _MEAN = {"OSU": 1, "IMB": 4}
 _SINGLE = 2
+#: Numbers of the columns of the slowest process and of the mean; operations in which all processes do the same; the
+#: ratio from which one is late, the share of sizes at which it is, and the fewest sizes.
+_SLOWEST_AND_MEAN = {"OSU": (3, 1), "IMB": (3, 4)}
+_OF_EQUALS = re.compile(r"all(?:reduce|gather|toall)|to-all|reduce.scatter|barrier", re.IGNORECASE)
+_LATE_PROCESS, _NEARLY_ALL, _FEWEST_ROWS = 4.0, 0.8, 4
 
 
 @dataclass
@@ -32,6 +37,7 @@ class _Table:
     line: int
     ranks: int | None = None
     facts: list[Fact] = field(default_factory=list)
+    slowest: list[float] = field(default_factory=list)  # Ratio of the slowest process to the mean, by size
 
 
 def _title(line: str) -> tuple[str, str] | None:
@@ -63,6 +69,7 @@ def _read(text: Text) -> Iterator[Reading]:
         elif table is not None and (values := numbers_of(line, number)) is not None:
             fact = _fact(text, table, number, values)
             table.facts += [fact] if fact is not None else []
+            table.slowest += _slowest_over_mean(table.program, values) if fact is not None else []
     cut = cut_row(text)
     for one in tables:
         problems = [text.error("the file ends within this row, which is not used", cut)] if cut is not None else []
@@ -70,7 +77,8 @@ def _read(text: Text) -> Iterator[Reading]:
         words = f"{one.name} of {one.program}{f', {one.ranks} processes' if one.ranks else ''}"
         note = [] if one.facts else [text.fact(Quantity.NOTE, f"{words}: no row is printed", one.line, one.program)]
         wrong = wrong_rows(text, one.program) if one is tables[0] else []
-        yield Reading([*one.facts, *note, *wrong], problems, program=one.program, line=one.line, text=words)
+        late = _late_process(text, one)
+        yield Reading([*one.facts, *note, *wrong, *late], problems, program=one.program, line=one.line, text=words)
 
 
 def _fact(text: Text, table: _Table, number: int, values: list[float]) -> Fact | None:
@@ -80,6 +88,27 @@ def _fact(text: Text, table: _Table, number: int, values: list[float]) -> Fact |
         return None
     time = MessageTime(number, table.name, table.ranks, values[0], values[column] * 1e-6, OPERATION)
     return text.fact(Quantity.OPERATION_TIME, time, number, table.program, unit="s", kind=Kind.MEASURED)
+
+
+def _slowest_over_mean(program: str, values: list[float]) -> list[float]:
+    """Return the ratio of the slowest process to the mean of a row that has both."""
+    columns = _SLOWEST_AND_MEAN[program]
+    return [values[columns[0]] / values[columns[1]]] if len(values) > max(columns) and values[columns[1]] else []
+
+
+def _late_process(text: Text, table: _Table) -> Iterator[Fact]:
+    """Yield that one process takes far longer than the mean at nearly all sizes of an operation of equal processes."""
+    if not table.slowest or _OF_EQUALS.search(table.name) is None or len(table.slowest) < _FEWEST_ROWS:
+        return
+    late = [ratio for ratio in table.slowest if ratio > _LATE_PROCESS]
+    if len(late) >= _NEARLY_ALL * len(table.slowest):
+        low, high = f"{min(late):.2g}", f"{max(late):.2g}"
+        ratio = low if low == high else f"{low} to {high}"
+        words = (
+            f"the slowest process of {table.name} takes {ratio} times the mean of all: one process is late, and the "
+            "others wait for it"
+        )
+        yield text.fact(Quantity.CAUSE, words, table.facts[0].place.line, table.program, subject=("late_process",))
 
 
 FORMAT = Format(

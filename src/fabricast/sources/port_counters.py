@@ -60,6 +60,8 @@ _RDMA_STATISTIC = re.compile(r"^link ([\w.-]{1,40})/(\d{1,3}) ((?:\w{4,40} \d{1,
 _NAME_AND_COUNT = re.compile(r"(\w{4,40}) (\d{1,20})")
 #: Counters of the time in which a port waited for room at the next one, and the count from which it is named.
 _WAITS, _MANY_WAITS = ("PortXmitWait", "port_xmit_wait"), 1_000_000
+#: Largest value of a counter of 32 bits.
+_END = 2**32 - 1
 #: Counters of congestion in a RoCE network, and the count from which they are named.
 _MARKED, _MANY_MARKED = ("np_ecn_marked_roce_packets", "np_cnp_sent", "rp_cnp_handled"), 1000
 _PORT = re.compile(r"# Port (?:extended )?counters: Lid (\d{1,6}) port (\d{1,3})")
@@ -196,7 +198,8 @@ def _counted(
         yield text.fact(Quantity.NOTE, words, line, program)
     for name in _WAITS:
         if counts.get(name, 0) >= _MANY_WAITS:
-            words = f"{port} waited to send ({name} {counts[name]:,}): the next ports had no free buffers"
+            end = ", the end of the counter" if counts[name] == _END else ""
+            words = f"{port} waited to send ({name} {counts[name]:,}{end}): the next ports had no free buffers"
             yield text.fact(Quantity.NOTE, words, line, program)
     marked = [f"{name} {counts[name]:,}" for name in _MARKED if counts.get(name, 0) >= _MANY_MARKED]
     if marked:

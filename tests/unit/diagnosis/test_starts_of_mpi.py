@@ -1,5 +1,6 @@
 """Failures of MPI at its start, and of libfabric."""
 
+import numpy as np
 import pytest
 from typer.testing import CliRunner
 
@@ -8,6 +9,7 @@ from fabricast.cli.main import app
 from fabricast.core.findings import Finding
 from fabricast.diagnosis.ranking import ranked
 from fabricast.networks.descriptions import switch_network
+from fabricast.networks.patterns import rank_pairs
 
 TABLE = "# OSU MPI Latency Test v7.3\n# Size          Latency (us)\n8                      1.12\n64                     1.12\n"
 
@@ -148,3 +150,52 @@ def test_a_stated_oversubscription_needs_no_advice(tmp_path):
     )
     assert "state yours" not in " ".join(switch_network(str(path), oversubscription=2.0).assumptions[:1])
     assert "state yours" in " ".join(switch_network(str(path)).assumptions[:1])
+
+
+@pytest.mark.parametrize(
+    ("lines", "is_shared"),
+    [
+        (["[0] MPI startup(): 0       21   n1    {0}", "[0] MPI startup(): 1       22   n1    {0}"], True),
+        ([f"[0] MPI startup(): {rank}       2{rank}   n1    {{0-1}}" for rank in range(3)], True),
+        (["[0] MPI startup(): 0       21   n1    {0}", "[0] MPI startup(): 1       22   n2    {0}"], False),
+        ([f"cpu-bind=MASK - n1, task  {rank}  {rank} [5]: mask 0x1 set" for rank in range(2)], True),
+        ([f"cpu-bind=MASK - n1, task  {rank}  {rank} [5]: mask 0xff set" for rank in range(2)], False),
+    ],
+)
+def test_processes_that_share_processors_are_a_cause(first, lines, is_shared):
+    found = first("\n".join(lines) + "\n")
+    assert [one.cause for one in found.findings] == ["shared_core"] * is_shared
+    assert any("processes are pinned to" in one for one in found.statements)
+
+
+@pytest.mark.parametrize(
+    ("test", "slowest", "is_late"), [("Allreduce", 9, True), ("Allreduce", 2, False), ("Bcast", 9, False)]
+)
+def test_one_late_process_of_an_operation_is_named(first, test, slowest, is_late):
+    rows = "\n".join(f"{2**power}  18.00  16.56  {18 * slowest}.00  1000" for power in range(2, 12))
+    heading = "# Size       Avg Latency(us)   Min Latency(us)   Max Latency(us)  Iterations"
+    found = first(f"# OSU MPI {test} Latency Test v7.3\n{heading}\n{rows}\n")
+    assert [one.cause for one in found.findings] == ["late_process"] * is_late
+    assert not found.has_causes
+
+
+def test_alltoall_is_a_pattern():
+    assert np.array_equal(rank_pairs("alltoall:8").source, rank_pairs("all_to_all:8").source)
+
+
+def test_single_messages_of_several_mebibytes_reach_a_port(first):
+    table = "# OSU MPI Latency Test v7.3\n# Size          Latency (us)\n8   1.2\n4194304   {}\n"
+    port = CARD.format(0) + PORT.format(1, "Active", "LinkUp", 200)
+    slow = first(table.format(700.0), port)
+    assert str(slow.verdict).startswith("possibly slower than expected: the fastest messages of osu_latency reach 5.99")
+    assert str(first(table.format(175.0), port).verdict).startswith("within the expected range")
+
+
+def test_a_topology_alone_is_described(first):
+    names = "\t".join(f"GPU{one}" for one in range(4))
+    rows = "\n".join(
+        f"GPU{one}\t" + "\t".join(" X " if one == other else "NV6" for other in range(4)) + "\t0-63\t0"
+        for one in range(4)
+    )
+    found = first(f"\t{names}\tCPU Affinity\tNUMA Affinity\n{rows}\n")
+    assert "4 GPUs, NVSwitch between all pairs" in found.statements

@@ -175,7 +175,7 @@ def predict(
             "--host-to-all": host_to_all or None,
             "--pcie-only": pcie_only or None,
         }
-        refuse_options(of_node, "copies in a cluster")
+        refuse_options(of_node, "copies of nodes with NVLinks and of clusters")
         print_cluster_copies(
             every,
             {**of_cluster, "gpu": gpu, "link": link},
