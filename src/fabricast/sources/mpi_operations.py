@@ -97,7 +97,7 @@ def _slowest_over_mean(program: str, values: list[float]) -> list[float]:
 
 
 def _late_process(text: Text, table: _Table) -> Iterator[Fact]:
-    """Yield that one process takes far longer than the mean at nearly all sizes of an operation of equal processes."""
+    """Yield that one process needs far more time than the mean at nearly all sizes of an operation of equal processes."""
     if not table.slowest or _OF_EQUALS.search(table.name) is None or len(table.slowest) < _FEWEST_ROWS:
         return
     late = [ratio for ratio in table.slowest if ratio > _LATE_PROCESS]
@@ -105,7 +105,7 @@ def _late_process(text: Text, table: _Table) -> Iterator[Fact]:
         low, high = f"{min(late):.2g}", f"{max(late):.2g}"
         ratio = low if low == high else f"{low} to {high}"
         words = (
-            f"the slowest process of {table.name} takes {ratio} times the mean of all: one process is late, and the "
+            f"the slowest process of {table.name} needs {ratio} times the mean of all: one process is late, and the "
             "others wait for it"
         )
         yield text.fact(Quantity.CAUSE, words, table.facts[0].place.line, table.program, subject=("late_process",))
