@@ -225,8 +225,8 @@ def predict_cluster(
     cluster : ClusterMachine, str, Path or sequence of these
         Cluster as `load_cluster` returns it, or its YAML file.
     copies : str, Path or iterable of (int or str, int or str)
-        Pairs such as ``("node0.gpu3", "node1.gpu3")`` or ranks; ``halo:4x4x4x8`` (a periodic grid, the last side
-        fastest), ``all_to_all:64`` or ``ring:64``; or a file of bytes between ranks, as `map_ranks` reads it. Ranks are
+        Pairs such as ``("node0.gpu3", "node1.gpu3")``, ``"node0.gpu3>node1.gpu3"`` or ranks; ``halo:4x4x4x8`` (a
+        periodic grid, the last side fastest), ``all_to_all:64`` or ``ring:64``; or a file of bytes between ranks, as `map_ranks` reads it. Ranks are
         consecutive on a node. All copies start together.
     size : float or str, optional
         Size of each copy of pairs and of patterns in words in bytes or as text; by default 300 MiB.
@@ -280,7 +280,9 @@ def _ends(cluster: ClusterMachine, copies: _Copies, size: float | str | None) ->
             raise InputError(f"is stated {text}", argument="size")
         return pairs.source, pairs.target, pairs.size_bytes
     ends = []
-    for pair in copies:
+    # "a>b" within a list is the notation of the command.
+    every = [one for pair in copies for one in (pairs_of(pair) if isinstance(pair, str) and ">" in pair else [pair])]
+    for pair in every:
         if not isinstance(pair, tuple | list) or len(pair) != 2:
             raise InputError(f"contains {pair!r}, expected pairs of source and target", argument="copies")
         ends.append([cluster.rank_of(_name(end)) for end in pair])

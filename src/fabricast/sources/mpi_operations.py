@@ -97,7 +97,7 @@ def _slowest_over_mean(program: str, values: list[float]) -> list[float]:
 
 
 def _late_process(text: Text, table: _Table) -> Iterator[Fact]:
-    """Yield that one process needs far more time than the mean at nearly all sizes of an operation of equal processes."""
+    """Yield that one process needs far more time than the mean at nearly all sizes, though all do the same."""
     if not table.slowest or _OF_EQUALS.search(table.name) is None or len(table.slowest) < _FEWEST_ROWS:
         return
     late = [ratio for ratio in table.slowest if ratio > _LATE_PROCESS]

@@ -553,3 +553,10 @@ def test_contradicting_files_are_refused(tmp_path):
     network = REPOSITORY / "src" / "fabricast" / "sources" / "examples" / "ibnetdiscover.txt"
     with pytest.raises(InputError, match="at most the 1 ports"):
         fc.load_cluster("hgx_h100", nodes=2, nic="8x400", switches=network)
+
+
+def test_pairs_in_the_notation_of_the_command_are_pairs():
+    cluster = fc.load_cluster("hgx_h100", nodes=2, nic="4x400", network="InfiniBand")
+    words = fc.predict_cluster(cluster, ["node0.gpu0>node1.gpu0", "node0.gpu1>node1.gpu1"])
+    pairs = fc.predict_cluster(cluster, [("node0.gpu0", "node1.gpu0"), ("node0.gpu1", "node1.gpu1")])
+    assert words.table.equals(pairs.table)
