@@ -226,8 +226,8 @@ def predict_cluster(
         Cluster as `load_cluster` returns it, or its YAML file.
     copies : str, Path or iterable of (int or str, int or str)
         Pairs such as ``("node0.gpu3", "node1.gpu3")``, ``"node0.gpu3>node1.gpu3"`` or ranks; ``halo:4x4x4x8`` (a
-        periodic grid, the last side fastest), ``all_to_all:64`` or ``ring:64``; or a file of bytes between ranks, as `map_ranks` reads it. Ranks are
-        consecutive on a node. All copies start together.
+        periodic grid, the last side fastest), ``all_to_all:64`` or ``ring:64``; or a file of bytes between ranks, as
+        `map_ranks` reads it. Ranks are consecutive on a node. All copies start together.
     size : float or str, optional
         Size of each copy of pairs and of patterns in words in bytes or as text; by default 300 MiB.
     routing : {'static', 'adaptive'}, default 'static'
