@@ -67,7 +67,7 @@ from fabricast.diagnosis.topology import (
     unequal_topologies,
     with_unused_links,
 )
-from fabricast.diagnosis.verdict import CLEAN_STATES, POSSIBLE, Verdict, verdict_of
+from fabricast.diagnosis.verdict import CLEAN_STATES, POSSIBLE, Verdict, VerdictKind, verdict_of
 from fabricast.diagnosis.weights import MINOR
 from fabricast.inputs.gpus import gpu_model, is_known_gpu
 from fabricast.machine.build import machine_from
@@ -90,6 +90,11 @@ _EXAMPLES = (
     "NCCL_DEBUG=INFO, ibstat, osu_bw or mpirun"
 )
 #: Contents that say something without a topology.
+#: Note about hops that the unmodified driver of these GPUs does not permit.
+_UNEXPECTED_P2P = (
+    "NCCL copies directly between GPUs (P2P), which NVIDIA's driver does not permit for GPUs of this model: with a "
+    "modified or early driver such copies may hang or be wrong; test with NCCL_P2P_DISABLE=1"
+)
 _WITHOUT_TOPOLOGY = (
     Content.COLLECTIVES,
     Content.GPUS,
@@ -198,6 +203,8 @@ class Diagnosis:
         Other choices of NCCL that the model prefers are proposals; hops through host memory by themselves are no fault,
         nor are messages that another path may explain.
         """
+        if self.verdict.kind is VerdictKind.DOUBTFUL:
+            return bool(self.damaged)
         possible = [one for one in self.findings if one.cause in POSSIBLE and one.rank <= MINOR]
         faults = [one for one in self.findings if one.cause not in PROPOSALS and one not in possible]
         return bool(self.damaged or any(one.cause != "no_direct_copies" or one.rank > MINOR for one in faults))
@@ -264,6 +271,8 @@ def diagnose_facts(facts: Facts, options: MachineOptions) -> Diagnosis:
         if machine is None and len(kept) < len(answers.findings):
             answers.notes.append(STOCK_DRIVER)
         answers.findings = kept
+        if any(via.startswith("P2P/") for log in facts.values(Quantity.NCCL_RUN) for via in log.transports.values()):
+            answers.notes.append(_UNEXPECTED_P2P)
     if machine is None:
         answers.findings += stated_links(facts)
         compare_matrices(facts, options, answers)
@@ -290,6 +299,7 @@ def diagnose_facts(facts: Facts, options: MachineOptions) -> Diagnosis:
         missing="" if answers.compared else missing,
         damaged=answers.damaged,
         over_pcie=machine is not None and not machine.tree.peer_links,
+        only_messages=measured == count_of_files(facts),
     )
     return Diagnosis(
         verdict,

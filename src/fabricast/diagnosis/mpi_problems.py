@@ -74,8 +74,9 @@ _KNOWN = (
     ),
     KnownProblem(
         r"This test requires",
-        "each process is a job of one rank: the launcher is not the one of the program's MPI",
-        "start with mpirun of the same MPI, or srun --mpi=pmix or pmi2 ('srun --mpi=list'), and at least two processes",
+        "the test needs two processes: it was started with another number, or each process is a job of one rank",
+        "start two processes (-np 2), with mpirun of the MPI of the program, or srun --mpi=pmix or pmi2 ('srun "
+        "--mpi=list')",
     ),
     KnownProblem(
         r"OFI (?:endpoint open|EP enable|domain open|fabric open|CQ open)",

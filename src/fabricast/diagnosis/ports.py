@@ -58,8 +58,9 @@ _ETHERNET, _ONE_STREAM = (1, 2.5, 5, 10, 25, 40, 50, 100, 200), (15, 45)
 _MOST_NAMES = 4
 _REMEDY = (
     "check PCIe generation and width of the card ('sudo lspci -vv', LnkSta), the NUMA node of process and memory, the "
-    "MTU ('ibv_devinfo', active_mtu), and the same test with more queue pairs (-q 4) or processes"
+    "MTU ('ibv_devinfo', active_mtu), and the same test with more {}"
 )
+_MORE_PAIRS, _MORE_PROCESSES = _REMEDY.format("queue pairs (-q 4)"), _REMEDY.format("processes (osu_mbw_mr)")
 
 
 def compare_with_ports(facts: Facts, answers: Answers) -> None:
@@ -84,14 +85,18 @@ def compare_with_ports(facts: Facts, answers: Answers) -> None:
             more = f"; the host has {ports} active ports, of which they use one" if used < ports else ""
             answers.within.append(f"{text}{more}")
         elif fact.program == _OVER_CARDS:
-            answers.findings.append(Finding("below_port_rate", text, _REMEDY, SYMPTOM, origin=str(fact.place)))
+            answers.findings.append(Finding("below_port_rate", text, _MORE_PAIRS, SYMPTOM, origin=str(fact.place)))
         else:
-            remedy = _FOR_GPU_BUFFERS if one.in_gpu_memory else _OVER_TCP if share < _OF_TCP else _REMEDY
+            remedy = _FOR_GPU_BUFFERS if one.in_gpu_memory else _OVER_TCP if share < _OF_TCP else _MORE_PROCESSES
             text += ", if the processes are on different hosts"
             answers.findings.append(Finding("below_port_rate", text, remedy, MINOR, origin=str(fact.place)))
     late = [fact for fact in facts.of(Quantity.MESSAGE_TIME) if _is_late(fact) and not _is_on_one_host(facts, fact)]
     if late and (gbit_s := _rate_of(facts, first := min(late, key=lambda fact: fact.value.size_bytes))):
-        answers.findings.append(_late_messages(first, f"of {gbit_s:g} Gbit/s"))
+        # Late small messages and low rates are one cause.
+        slow = [one for one in answers.findings if one.cause == "below_port_rate" and one.remedy == _OVER_TCP]
+        answers.findings = [one for one in answers.findings if one not in slow]
+        found = _late_messages(first, f"of {gbit_s:g} Gbit/s")
+        answers.findings.append(replace(found, text="; ".join([found.text, *(one.text for one in slow[:1])])))
 
 
 def _rate_of(facts: Facts, message: Fact) -> float:
@@ -325,6 +330,8 @@ def _fastest(facts: Facts) -> list[Fact]:
         is_windowed = one.convention == "windowed" and one.size_bytes >= _LARGE
         # Of single messages only those of several MiB reach the rate of a port.
         is_single = one.convention == "one_way" and one.size_bytes >= _LARGE_SINGLE and not one.in_gpu_memory
+        # Several pairs share the port; only OSU measures them.
+        is_single = is_single and (one.processes == 1 or (one.processes is None and fact.program != "OSU"))
         if not (is_windowed or is_single):
             continue
         before = best.get(one.path)

@@ -25,7 +25,7 @@ _SAME_FACT = (
 _SAME_WORDS = (
     re.compile(r"\bdev/shm\b"),
     re.compile(r"too many open files", re.IGNORECASE),
-    re.compile(r"lack of memory|oom[_-]kill|out of memory|memory of its host is nearly full", re.IGNORECASE),
+    re.compile(r"lack of memory|oom[_-]kill|memory of its host is nearly full", re.IGNORECASE),
 )
 #: Causes from the reports of several ranks, and states of devices after which no operation ends.
 _OF_RANKS = ("waiting_ranks", "silent_ranks", "all_ranks_wait", "reporting_ranks_wait")
@@ -45,7 +45,7 @@ _CONTAINED = re.compile(r": (?:contained ECC error|row remapping)")
 _MOST_NAMES = 8
 _OF_BOARD = "several at once: check bifurcation and PCIe generation in the BIOS, and the slots that the board shares"
 #: Causes about devices, which may have the same address on several hosts.
-_OF_DEVICES = ("gpu_errors", "network_port")
+_OF_DEVICES = ("gpu_errors", "network_port", "host_error")
 #: GPU with its address, or an address.
 _NAMED = re.compile(rf"GPU \S{{1,10}} \({ADDRESS.pattern}\)|{ADDRESS.pattern}|\bGPU \d{{1,3}}\b(?! \()")
 #: Lanes in use of a narrow link.
@@ -102,13 +102,21 @@ def _unique(findings: Sequence[Finding]) -> list[Finding]:
 def _of_different_facts(findings: Sequence[Finding]) -> list[Finding]:
     """Return findings without those that state the same of a host in the words of another program."""
     kept: list[Finding] = []
-    known: set[tuple[re.Pattern[str], str]] = set()
     for finding in sorted(findings, key=lambda one: -one.rank):
-        keys = {(words, finding.host) for words in _SAME_WORDS if words.search(finding.text) is not None}
-        if not keys & known:
+        if not any(_is_same_fact(finding, other) for other in kept):
             kept.append(finding)
-        known |= keys
     return [finding for finding in findings if finding in kept]
+
+
+def _is_same_fact(one: Finding, other: Finding) -> bool:
+    """Return whether causes of one host name the same; one cause in two files may be of two hosts."""
+    if one.host != other.host or (one.cause == other.cause and _path(one) != _path(other)):
+        return False
+    return any(words.search(one.text) and words.search(other.text) for words in _SAME_WORDS)
+
+
+def _path(finding: Finding) -> str:
+    return finding.origin.rpartition(":")[0]
 
 
 def _explained(findings: Sequence[Finding]) -> list[Finding]:

@@ -185,6 +185,7 @@ def stated_causes(facts: Facts) -> Iterator[Finding]:
     """Yield what a run states about itself, and what single lines of programs state about a machine."""
     of_hosts = {fact.place.path for fact in facts.of(Quantity.NCCL_RUN) if fact.value.nodes > 1}
     works = any(table.rows for table in facts.values(Quantity.COLLECTIVE))
+    has_results = works or any(facts.of(Quantity.MESSAGE_TIME, Quantity.OPERATION_TIME))
     is_one_host = any(is_of_one_host(log) for log in facts.values(Quantity.NCCL_RUN))
     access = {fact.subject: fact for fact in facts.of(Quantity.PEER_ACCESS)}
     has_direct_copies = not access or any(not fact.value for fact in access.values())
@@ -195,7 +196,7 @@ def stated_causes(facts: Facts) -> Iterator[Finding]:
         if fact.subject[0] == "locked_memory" and (works or is_one_host):
             # Only network cards need locked memory, and this run did not fail without it.
             continue
-        if fact.subject[0] in ("little_shared_memory", "full_shared_memory") and works:
+        if fact.subject[0] in ("little_shared_memory", "full_shared_memory") and has_results:
             # The run has results with it.
             continue
         is_between = fact.subject[0] == "stopped" and fact.place.path in of_hosts

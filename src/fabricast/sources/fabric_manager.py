@@ -24,6 +24,7 @@ _SERVICE = re.compile(
     r"|Failed to start .{0,20}[Ff]abric ?[Mm]anager"
 )
 _RUNS, _ADVICE = "Active: active (running)", re.compile(r"\b[Ii]f\b")
+_UNIT = re.compile(r"^\W{0,4}([\w@.-]{1,80})\.service\b - ")
 _NO_SWITCH = re.compile(r"NV_WARN_NOTHING_TO_DO")
 _ONLY_WITH_SWITCHES = (
     "only machines with NVSwitches (HGX, DGX) need it: disable it elsewhere (systemctl disable --now "
@@ -77,6 +78,17 @@ def _read(text: Text) -> Iterator[Reading]:
     yield Reading(facts or [healthy])
 
 
+def _runs(text: Text) -> bool:
+    """Return whether systemctl states that the service runs; the text may have the status of other services."""
+    unit = ""
+    for _, line in text.lines():
+        if (match := _UNIT.match(line)) is not None:
+            unit = match[1]
+        elif _RUNS in line and (not unit or "fabricmanager" in unit):
+            return True
+    return False
+
+
 def _of_service(text: Text) -> Iterator[Fact]:
     """Yield why the service does not start: its version, no NVSwitch, or a reason that its log names."""
     for number, line in text.lines(lambda line: "don't match with driver version" in line):
@@ -86,7 +98,7 @@ def _of_service(text: Text) -> Iterator[Fact]:
             )
             yield text.fact(Quantity.CAUSE, words, number, _PROGRAM, subject=("fabric_manager",))
             return
-    if _RUNS in text.raw:
+    if _runs(text):
         # Older lines of its status are from before the last start.
         return
     lines = [row for row in text.lines(lambda line: "abric" in line) if _ADVICE.search(row[1]) is None]

@@ -20,12 +20,16 @@ _PAIR = re.compile(
 )
 #: Units of rates, or names of what measures them, in the text; a time is no rate.
 _MEASURES_RATES = re.compile(
-    r"\b(?:[GM]i?B/s|[GM]b(?:it)?(?:/s|ps)|\w*bw|bandwidth|nccl\w*|iperf\d?|all_?reduce)\b", re.I
+    r"\b(?:[GM]i?B/s|[GM]b(?:it)?(?:/s|ps)|\w*bw|bandwidth|nccl[-_]\w+|iperf\d?|all_?reduce)\b", re.IGNORECASE
 )
-_MEASURES_OTHERS = re.compile(r"\b(?:usec|us|ms|latency|latencies|hops?)\b")
+_MEASURES_OTHERS = re.compile(
+    r"\b(?:usec|latency|latencies|hops?)\b|[(\[](?:us|ms)[)\]]|\d\s?(?:us|ms)\s*$", re.IGNORECASE | re.MULTILINE
+)
 #: Names of parts of a host or a network, and of what programs count.
 _NO_HOST = re.compile(
-    r"^(?:gpu|nic|cpu|core|rank|socket|numa|epoch|step|iter\w*|user|job|leaf|spine|switch|port|mlx\d)", re.I
+    r"(?:(?:gpu|nic|cpu|core|rank|socket|numa)\d{1,2}|mlx\d_\d+"
+    r"|(?:epoch|step|iter[a-z]*|user|job|leaf|spine|switch|port)[-_]?\d+)$",
+    re.IGNORECASE,
 )
 _DIGITS = re.compile(r"\d+")
 #: Fewest pairs that show a host, and share of the fastest rate below which a pair is slow.

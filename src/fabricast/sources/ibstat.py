@@ -169,7 +169,11 @@ def _interfaces(text: Text) -> Iterator[Fact]:
     for number, line in text.lines():
         if (match := _NETDEV.match(line)) is not None:
             port = f"{match[1]} port {match[2]}"
-            down += [(f"{match[3]} of {port}", number)] if match[4] == "Down" else []
+            is_infiniband = match[3].startswith("ib")
+            down += [(f"{match[3]} of {port}", number)] if match[4] == "Down" and is_infiniband else []
+            if match[4] == "Down" and not is_infiniband:
+                # The port of RoCE is that of the interface.
+                yield text.fact(Quantity.CARD_STATE, "is Down", number, "ibdev2netdev", subject=(port,))
             yield text.fact(Quantity.PORT, True, number, "ibdev2netdev", subject=(port,))
     if down:
         names = listed([name for name, _ in down], _MOST_LISTED)

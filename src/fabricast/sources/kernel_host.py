@@ -31,7 +31,9 @@ WORDS = ("BOOT_IMAGE=", "GRUB_CMDLINE_LINUX", "Default domain type", *WORDS_OF_H
 #: Place in a driver where the kernel stopped, and words of a crash; and the first line of a boot.
 _DRIVER_CRASH = re.compile(r"RIP: \w{1,8}:\S{1,80} \[(?:amdgpu|nvidia\w{0,12}|mlx[45]_\w{2,8}|i915|xe)\]")
 _CRASH = re.compile(r"\bBUG: |\bOops: |general protection fault|[Kk]ernel panic|invalid opcode")
-_BOOT = "Linux version "
+_BOOT, _OF_SYSLOG = "Linux version ", re.compile(r"(\S{1,200}) kernel:")
+#: Errors that a boot ends, by their meaning; those of memory and processors are often its reason.
+_ENDS_WITH_BOOT = re.compile(r"crashed in a driver|hangs|lack of memory")
 #: Errors of the host: message, meaning, and what to do.
 _OF_HOST = (
     (
@@ -118,17 +120,24 @@ def host_facts(text: Text, lines: Lines) -> Iterator[Fact]:
 def _of_host(text: Text, lines: Lines) -> Iterator[Fact]:
     """Yield the first error of each kind of the host: memory, processors, lack of memory."""
     yield from _corrected_memory(text, lines)
-    # A boot ends the errors of the one before.
-    boot = max((place for place, (_, line) in enumerate(lines) if _BOOT in line), default=0)
+    boots = [(place, _host_of(line)) for place, (_, line) in enumerate(lines) if _BOOT in line]
     for pattern, meaning, remedy in _OF_HOST:
         if pattern is _DRIVER_CRASH and _CRASH.search(text.raw) is None:
             # The same lines are below warnings, after which the kernel goes on.
             continue
-        for number, line in lines[boot:]:
+        for place, (number, line) in enumerate(lines):
             if (match := pattern.search(line)) is not None:
+                if _ENDS_WITH_BOOT.search(meaning) and any(boot > place and on == _host_of(line) for boot, on in boots):
+                    continue
                 words = f'{meaning}: "{match[0].strip()}"'
                 yield text.fact(Quantity.CAUSE, words, number, PROGRAM, subject=("host_error", remedy))
                 break
+
+
+def _host_of(line: str) -> str:
+    """Return the host of a line of syslog; empty for lines of dmesg."""
+    match = _OF_SYSLOG.search(line)
+    return "" if match is None else match[1]
 
 
 def _corrected_memory(text: Text, lines: Lines) -> Iterator[Fact]:

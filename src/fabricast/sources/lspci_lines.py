@@ -15,10 +15,10 @@ _LINK = re.compile(r"^\s*Lnk(Cap|Sta):.{0,40}?Speed ([\d.]{1,5})GT/s(?:[^,]{0,20
 #: GPU or card that answers no access, as lspci prints it.
 _GONE = re.compile(
     r"^\s*((?:[0-9a-f]{4}:)?[0-9a-f]{2}:[0-9a-f]{2}\.0)\s(?:VGA compatible|3D|Display|Ethernet|Infiniband|Network|"
-    r"Processing accelerators).{0,200}\(rev ff\)"
+    r"Processing accelerators|Bridge: NVIDIA).{0,200}\(rev ff\)"
 )
 #: GPUs of laptops, which the driver switches off while they are idle.
-_OF_LAPTOPS = re.compile(r"Mobile|Max-Q|Laptop|\[GeForce \w+ \d+M[\] ]")
+_OF_LAPTOPS = re.compile(r"Mobile|Max-Q|Laptop|\b[A-Z]{2}\d{3}[A-Z]*M\b")
 #: Lines of a complete report, which the readers of lspci read.
 _COMPLETE = ("Bus: primary=", "Capabilities: ")
 

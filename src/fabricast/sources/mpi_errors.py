@@ -69,9 +69,9 @@ _MESSAGES = (
     re.compile(r"(A request was made to bind .{0,60}would require binding)"),
     re.compile(r"(ucx function returned with failed status.{0,160})"),
     re.compile(r"([Uu]nable to run bstrap_proxy on \S{1,80})"),
-    re.compile(r"(MPI_ERR_\w{2,30}: .{1,80})"),
+    re.compile(r"(?:\*\*\*|^)\s*(MPI_ERR_\w{2,30}: .{1,80})"),
     re.compile(r"(The call to cu(?:Ipc|Mem|Event)\w{1,40} failed)"),
-    re.compile(r"(couldn't load driver '\S{1,80})"),
+    re.compile(r"(couldn't load driver 'lib(?:mlx5|hfi1|bnxt_re|irdma|efa)\S{1,60})"),
     re.compile(
         r"(received unexpected process identifier .{1,60}|Open MPI accepted a TCP connection from what appears)"
     ),

@@ -12,6 +12,7 @@ from fabricast.sources.messages import commands, count_of, message_reading, numb
 from fabricast.sources.text import Format, Reading, Text
 
 # Pages may leave out the blank.
+_BUFFERS_OF_TITLE = re.compile(r"(?:test|benchmark) ([DHM])-([DHM])\b", re.IGNORECASE)
 _TITLE = re.compile(r"# ?OSU MPI")
 #: Tests of two processes or several pairs; not collectives or multi-threaded tests.
 _TESTS = re.compile(
@@ -42,8 +43,9 @@ def _times(lines: Sequence[str]) -> Iterator[MessageTime | InputError]:
         line = _BESIDE.split(whole, maxsplit=1)[0]
         if _TITLE.search(line):
             title, pairs, columns = line.lower() if is_between_processes(line) else "", None, 0
-            # The command above the title states the buffers, or a line below it.
-            buffers, stated = stated, ""
+            # The command above the title states the buffers, the title of older versions, or a line below it.
+            of_title = _BUFFERS_OF_TITLE.search(line)
+            buffers, stated = stated if of_title is None else f"{of_title[1]} {of_title[2]}", ""
         elif (match := _BUFFERS_OF_COMMAND.search(line)) is not None:
             stated = f"{match[1]} {match[2]}"
         elif len(memory := _BUFFERS.findall(line)) == 2:

@@ -44,6 +44,8 @@ _LOSSES = {
 #: Counters of packets and requests, of which losses are a share, and the share from which they are no accident.
 _PACKETS = ("port_rcv_packets", "port_xmit_packets", "PortRcvPkts", "rx_write_requests", "rx_read_requests")
 _LOSS_SHARE = 1e-4
+#: Counter of waits of many packets, of which each is long.
+_TIMEOUTS = "local_ack_timeout_err"
 #: Count that no counter reaches, for those that are no errors.
 _NEVER = 1 << 80
 #: Rows of ibqueryerrors: node, and port with its counters.
@@ -185,7 +187,7 @@ def _counted(
     """Yield the state of a port with high counters of errors or losses, and notes about one that waits."""
     packets = max((counts.get(name, 0) for name in _PACKETS), default=0)
     # Totals of months have some losses: those of a small share of the packets are no fault.
-    losses = {name: max(most, _LOSS_SHARE * packets) for name, most in _LOSSES.items()}
+    losses = {name: most if name == _TIMEOUTS else max(most, _LOSS_SHARE * packets) for name, most in _LOSSES.items()}
     for limits, what in ((_MOST_COUNTS, "has counted errors"), (losses, "lost packets, or got them in another order,")):
         high = [f"{name} {count:,}" for name, count in counts.items() if count >= limits.get(name, _NEVER)]
         if high:

@@ -21,7 +21,7 @@ _SETTINGS = {
 }
 _SETTING = re.compile(rf"\b({'|'.join(_SETTINGS)})\b[`\"' ]{{0,3}}(?:=|to|set to)[`\"' ]{{0,3}}([01])\b")
 _CURED = re.compile(
-    r"\b(?:works?|worked|working|fix(?:e[sd])?|resolve[sd]?|solve[sd]?|help(?:s|ed)|work-?around|cure[sd]?|avoid(?:s|ed)?"
+    r"\b(?:works?(?! around)|worked|working|fix(?:e[sd])?|resolve[sd]?|solve[sd]?|help(?:s|ed)|work-?around|cure[sd]?"
     r"|runs? (?:fine|well|successfully)|succeed(?:s|ed)|successful(?:ly)?|(?<!is )pass(?:es|ed)|no longer hangs?"
     r"|goes away|disappear(?:s|ed)|finish(?:es|ed)|completes?)\b",
     re.IGNORECASE,
@@ -30,9 +30,9 @@ _CURED = re.compile(
 _NO_CURE = re.compile(
     r"\?|\b(?:not|never|neither|nor|no (?:effect|luck|difference|change)|without (?:success|effect)|fail(?:s|ed)?|try"
     r"|please|see if|whether|could|can you|should|would|may|might|sometimes|unless|even (?:with|when|if)|still|usually"
-    r"|often|known|only (?:when|if|with)|without (?:it|this|that|them)"
+    r"|often|remov\w+|unset\w*|dropp\w+|delet\w+|by default|because|release notes"
     r"|if (?!(?:I|we)\b|[`\"']{0,3}NCCL_|(?:I |we )?(?:set|setting)))\b"
-    r"|n[’']t\b|^\W*fixed\b",
+    r"|n[’']t\b|(?:^|:\s)\W*fixed\b",
     re.IGNORECASE,
 )
 #: A failure that a setting ends, in one phrase: "resolves the deadlock", "the hang disappears".
@@ -44,6 +44,9 @@ _ENDED = re.compile(
     r"(?:gone|goes away|disappears?|disappeared|fixed|resolved|solved)\b",
     re.IGNORECASE,
 )
+#: End of the words before a setting with which something happens, and what happens without it.
+_WITH = re.compile(r"\b(?:when|with|if|once)(?: (?:I|we))?(?: (?:set|setting))?[`\"' ]*$", re.IGNORECASE)
+_WITHOUT = re.compile(r"\b(?:without (?:it|this|that|them)|otherwise)\b.*", re.IGNORECASE)
 #: Failures that a setting can end.
 _FAILS = re.compile(
     r"\b(?:hang(?:s|ing)?|hung|stuck|deadlock\w{0,3}|freez\w{1,5}|froze|timed? ?out|timeouts?|crash\w{0,4}"
@@ -72,7 +75,8 @@ def _cures(text: Text) -> Iterator[tuple[int, list[str], str]]:
     for number, line in text.lines(lambda line: "NCCL_" in line):
         for sentence in _ENDS.split(line):
             # A line of a log is no sentence, and a command has no word of a cure.
-            if "NCCL INFO" in sentence or _CURED.search(sentence) is None or _NO_CURE.search(sentence) is not None:
+            is_cure = _CURED.search(sentence) is not None or _ENDED.search(sentence) is not None
+            if "NCCL INFO" in sentence or not is_cure or _NO_CURE.search(sentence) is not None:
                 continue
             if _fails_with_setting(sentence):
                 continue
@@ -82,9 +86,15 @@ def _cures(text: Text) -> Iterator[tuple[int, list[str], str]]:
 
 
 def _fails_with_setting(sentence: str) -> bool:
-    """Return whether a sentence names a failure behind a setting, which the setting does not end."""
+    """Return whether a sentence names a failure with a setting, which the setting does not end."""
     setting = _SETTING.search(sentence)
-    return setting is not None and _FAILS.search(_ENDED.sub("", sentence[setting.end() :])) is not None
+    if setting is None:
+        return False
+    before, behind = (_ENDED.sub("", part) for part in (sentence[: setting.start()], sentence[setting.end() :]))
+    fails_with = _WITH.search(before) is not None and _FAILS.search(before) is not None
+    if fails_with and _CURED.search(before) is None:
+        return True
+    return _FAILS.search(_WITHOUT.sub("", behind)) is not None
 
 
 def _value(name: str) -> str:

@@ -108,8 +108,16 @@ def _lines(text: Text) -> list[tuple[int, str]]:
     return [
         (number, line)
         for number, line in lines
-        if _ADVICE.search(line) is None and (number == 1 or _COMMENT.match(line) is None)
+        if any(word in line for word in _WORDS)
+        and not _is_advice(line)
+        and (number == 1 or _COMMENT.match(line) is None)
     ]
+
+
+def _is_advice(line: str) -> bool:
+    """Return whether a line says "if you ..." before the words of an error; errors have advice behind them."""
+    advice = _ADVICE.search(line)
+    return advice is not None and advice.start() < min(line.find(word) for word in _WORDS if word in line)
 
 
 def _facts(text: Text) -> Iterator[Fact]:
