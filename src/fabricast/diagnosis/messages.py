@@ -58,6 +58,7 @@ _CHECK_ALGORITHM = (
     "run these sizes again; if it stays, another algorithm serves them: compare those of this operation "
     "(I_MPI_ADJUST_*, MPICH's *_INTRA_ALGORITHM, coll_tuned_*_algorithm of Open MPI)"
 )
+_UNKNOWN_PROCESSES = "; the tables state no number of processes, on which the times depend"
 #: Remedy, before the size of a threshold.
 LATE_SWITCH_REMEDY = "lower the threshold of the protocol (UCX_RNDV_THRESH, I_MPI_EAGER_THRESHOLD) to"
 #: Words of the names of files that may be hosts, and least number of files whose names are compared.
@@ -225,7 +226,15 @@ def slow_message_files(facts: Facts) -> Iterator[Finding]:
             is_distance = not slow and is_single and max(times) - min(times) < _SWITCHES_S and not _is_operation(files)
             # What the commands do otherwise explains more than a distance.
             is_distance = is_distance and found is before
+            if _may_differ_in_processes(files):
+                found = replace(found, text=f"{found.text}{_UNKNOWN_PROCESSES}", rank=MINOR)
             yield replace(found, remedy=f"{_DISTANCE}; {found.remedy}", rank=MINOR) if is_distance else found
+
+
+def _may_differ_in_processes(files: _Times) -> bool:
+    """Return whether two tables of an operation may be of different numbers of processes, which no line states."""
+    firsts = [next(iter(of_file.values())).value for of_file in files.values()]
+    return _is_operation(files) and len(firsts) == 2 and any(one.processes is None for one in firsts)
 
 
 def _is_late(ratios: np.ndarray) -> bool:

@@ -165,3 +165,13 @@ def test_direct_copies_that_the_driver_forbids_are_noted(first):
     assert words in " ".join(first(topology, log.format("P2P/CUMEM"), gpu="RTX 4090").notes)
     assert words not in " ".join(first(topology, log.format("SHM/direct/direct"), gpu="RTX 4090").notes)
     assert words not in " ".join(first(topology, log.format("P2P/CUMEM"), gpu="L40S").notes)
+
+
+def test_two_tables_without_numbers_of_processes_may_be_of_different_jobs(first):
+    table = "# OSU MPI Allreduce Latency Test v7.3\n# Size       Avg Latency(us)\n{}\n"
+    rows = [
+        "\n".join(f"{2**power}    {factor * (10 + 2**power / 1e4):.2f}" for power in range(3, 16)) for factor in (1, 5)
+    ]
+    found = first(*map(table.format, rows))
+    assert str(found.verdict).startswith("possibly slower than expected")
+    assert "state no number of processes" in found.findings[0].text
