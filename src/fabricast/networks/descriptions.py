@@ -118,10 +118,12 @@ def _of_words(text: str, rate: float, *, is_assumed: bool) -> SwitchNetwork:
         network = dragonfly(*numbers, bytes_per_s=rate)
     else:
         raise InputError(f"is '{text}', {expected}", argument="network")
-    return _with(network, _rate_assumed(rate) if is_assumed else ())
+    has_planes = match[1] == "fat_tree" and len(numbers) == 4 and numbers[3] > 1
+    ports = "each port of a host" if has_planes else "the only port of each host"
+    return _with(network, _rate_assumed(rate, ports) if is_assumed else ())
 
 
-def _rate_assumed(rate: float, ports: str = "each port of a host") -> tuple[str, ...]:
+def _rate_assumed(rate: float, ports: str) -> tuple[str, ...]:
     return (f"{ports} has {rate * 8e-9:g} Gbit/s; state yours with @GBIT_S after the words, or --gbit-s",)
 
 
