@@ -99,7 +99,8 @@ def _slow_hosts(text: Text, slow: list[_Pair], fast: list[_Pair]) -> Iterator[Fa
 
 
 def _range(pairs: list[_Pair]) -> str:
-    return f"{min(pair.rate for pair in pairs):g} to {max(pair.rate for pair in pairs):g}"
+    low, high = min(pair.rate for pair in pairs), max(pair.rate for pair in pairs)
+    return f"{low:g}" if low == high else f"{low:g} to {high:g}"
 
 
 FORMAT = Format(
