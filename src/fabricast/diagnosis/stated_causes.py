@@ -53,7 +53,7 @@ CAUSES = {
     ),
     "waiting_ranks": (
         FIRST - 0.005,
-        "read the logs of both ranks before the timeout; TORCH_NCCL_TRACE_BUFFER_SIZE records the last operations",
+        "read the logs of these ranks before the timeout; TORCH_NCCL_TRACE_BUFFER_SIZE records the last operations",
     ),
     "silent_ranks": (
         FIRST - 0.45,

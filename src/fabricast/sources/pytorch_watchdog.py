@@ -70,11 +70,19 @@ def _printing(text: Text) -> set[int]:
     return {int(found[1] or found[2]) for _, line in lines if (found := _PRINTS.search(line)) is not None}
 
 
+def _ranks(numbers: list[int]) -> str:
+    return f"rank{'s' if len(numbers) > 1 else ''} {listed([str(number) for number in numbers], _MOST_NAMES)}"
+
+
 def _cause(group: Reports, calls: dict[int, str], ranks: int | None, printing: set[int]) -> tuple[str, str] | None:
     """Return kind and words of the cause that the reports of a group show."""
     low, high = (choose((*found, rank) for rank, found in group.items()) for choose in (min, max))
     if low[0] < high[0]:
-        words = f"rank {low[2]} waits at operation {low[0]:,}, rank {high[2]} at {high[0]:,} (SeqNum)"
+        late, ahead = (sorted(rank for rank, found in group.items() if found[0] == one[0]) for one in (low, high))
+        wait = "wait" if len(late) > 1 else "waits"
+        words = f"{_ranks(late)} {wait} at operation {low[0]:,}, {_ranks(ahead)} at {high[0]:,} (SeqNum)"
+        if calls[late[0]] != calls[ahead[0]] and calls[late[0]] and calls[ahead[0]]:
+            words += f", {calls[late[0]]} and {calls[ahead[0]]}"
         return "waiting_ranks", f"{words}: one of them stopped, or left out a call"
     usual = Counter(calls.values()).most_common(1)[0][0]
     other = next((rank for rank in sorted(calls) if calls[rank] != usual), None)
@@ -87,7 +95,7 @@ def _cause(group: Reports, calls: dict[int, str], ranks: int | None, printing: s
     # The last ranks may be of a host whose output the text lacks.
     silent = sorted(rank for rank in missing if rank in printing or rank < max(group))
     if silent and len(group) >= max(_MOST * total, 2):
-        names = f"rank{'s' if len(silent) > 1 else ''} {listed(list(map(str, silent)), _MOST_NAMES)}"
+        names = _ranks(silent)
         do = "do" if len(silent) > 1 else "does"
         return (
             "silent_ranks",

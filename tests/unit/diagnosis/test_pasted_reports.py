@@ -574,6 +574,9 @@ def test_ranks_of_pytorch_that_wait_at_different_operations(first):
     )
     found = first(line.format(0, 96120) + line.format(0, 96117) + line.format(7, 64088))
     assert "rank 7 waits at operation 64,088, rank 0 at 96,117" in found.findings[0].text
+    several = line.format(0, 12) + line.format(1, 12) + line.format(2, 11).replace("ALLREDUCE", "BROADCAST")
+    words = "rank 2 waits at operation 11, ranks 0, 1 at 12 (SeqNum), BROADCAST and ALLREDUCE"
+    assert words in first(several).findings[0].text
     assert causes_of(first(line.format(0, 5) + line.format(7, 5))) == ["nccl_error"]
     groups = "[Rank {}] [PG {} X] Watchdog caught collective operation timeout: WorkNCCL(SeqNum={}, OpType=ALLREDUCE)\n"
     assert causes_of(first(groups.format(0, 1, 5) + groups.format(1, 2, 9))) == ["nccl_error"]
