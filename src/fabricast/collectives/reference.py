@@ -265,9 +265,8 @@ def reference_of(
     # A class with few of the sizes is no answer.
     distance += [_WITHOUT_SIZES * (1 - _share_of_sizes(known, one, sizes)) for one in classes.itertuples(index=False)]
     nearest = classes.loc[distance.idxmin()]
-    of_class = known[(known["nodes"] == nearest["nodes"]) & (known["ranks"] == nearest["ranks"])]
     ranks, count = int(nearest["ranks"]), int(nearest["nodes"])
-    words = _class_words("/".join(sorted(set(of_class["family"]))), ranks // count, count)
+    of_class, words = _of_class(known, count, ranks)
     found = _reference(of_class, words, True, operation, (count, ranks), sizes)
     beyond = classes[((classes["nodes"] > nodes) != (count > nodes)) & (classes["nodes"] != nodes)]
     beyond = beyond[beyond["ranks"] == beyond["nodes"] * gpus_per_node]
@@ -277,24 +276,28 @@ def reference_of(
     return replace(found, notes=(*found.notes, *_rate_of_other_class(known, other, operation, sizes)))
 
 
+def _of_class(known: pd.DataFrame, nodes: int, ranks: int) -> tuple[pd.DataFrame, str]:
+    """Return the rows of a class, and its words."""
+    rows = known[(known["nodes"] == nodes) & (known["ranks"] == ranks)]
+    return rows, _class_words("/".join(sorted(set(rows["family"]))), ranks // nodes, nodes)
+
+
 def _rate_of_other_class(
     known: pd.DataFrame, other: Any, operation: Operation, sizes: Sequence[float]
 ) -> Iterator[str]:
     """Yield the rate of a class of clusters on the other side of the number of nodes that is asked for."""
-    rows = known[(known["nodes"] == other["nodes"]) & (known["ranks"] == other["ranks"])]
+    rows, words = _of_class(known, int(other["nodes"]), int(other["ranks"]))
     wanted = np.sort(np.array(sizes, dtype=float))
     times = _at_sizes(rows, wanted)
     if np.isfinite(times).any():
         last = int(np.flatnonzero(np.isfinite(times))[-1])
         rate = bus_factor(operation, int(other["ranks"])) * wanted[last] / times[last] / 1e3
-        count = int(other["nodes"])
-        words = _class_words("/".join(sorted(set(rows["family"]))), int(other["ranks"]) // count, count)
         yield f"the class on the other side, {words}, reaches {rate:.3g} GB/s at {size_text(float(wanted[last]))}"
 
 
 def _share_of_sizes(known: pd.DataFrame, one: Any, sizes: Sequence[float]) -> float:
     """Return the share of sizes at which a class was measured, or near them."""
-    of_class = known[(known["nodes"] == one.nodes) & (known["ranks"] == one.ranks)]
+    of_class, _ = _of_class(known, one.nodes, one.ranks)
     return float(np.isfinite(_at_sizes(of_class, np.array(sizes, dtype=float))).mean())
 
 

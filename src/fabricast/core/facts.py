@@ -238,7 +238,7 @@ class SourceFile:
         Program and command that read a file which resembles its output; empty if there is none.
     is_empty : bool
         Whether the file has no text.
-    told : str
+    failure : str
         Sentence in which the author states a failure; empty if there is none.
     sha256 : str
         Digest of the content; empty if it was not read whole.
@@ -251,7 +251,7 @@ class SourceFile:
     reader: str = ""
     is_empty: bool = False
     sha256: str = ""
-    told: str = ""
+    failure: str = ""
 
 
 @dataclass(frozen=True)

@@ -55,6 +55,15 @@ def duration_text(seconds: float) -> str:
     return f"{number_text(seconds * 1e6)} us"
 
 
+def span_text(low: str, high: str) -> str:
+    """Return two numbers as a range, or the one number that both are.
+
+    >>> span_text("1", "2"), span_text("2", "2")
+    ('1 to 2', '2')
+    """
+    return low if low == high else f"{low} to {high}"
+
+
 def with_minus(text: str) -> str:
     """Replace hyphens before negative numbers by minus signs; hyphens in ranges stay.
 

@@ -15,6 +15,15 @@ def listed(names: Sequence[str], most: int, separator: str = ", ") -> str:
     return f"{separator.join(names[:most])}{more}"
 
 
+def numbered(kind: str, numbers: Sequence[int], most: int) -> str:
+    """Return numbers behind the name of their kind, of which at most some are listed.
+
+    >>> numbered("rank", [3], 2), numbered("rank", [1, 2, 5], 2)
+    ('rank 3', 'ranks 1, 2 and 1 more')
+    """
+    return f"{kind}{'s' if len(numbers) > 1 else ''} {listed([str(number) for number in numbers], most)}"
+
+
 def shortened(text: str, most: int) -> str:
     """Return a text with at most some characters before an ellipsis.
 

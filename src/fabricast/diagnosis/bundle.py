@@ -285,7 +285,8 @@ def diagnose_facts(facts: Facts, options: MachineOptions) -> Diagnosis:
     compare_tables(machine, facts, answers)
     tables = list(facts.of(Quantity.COLLECTIVE))
     all_tables = len(tables) + sum(fact.value for fact in facts.of(Quantity.UNREAD_TABLES))
-    measured = len(paths_of(facts, Content.COPIES)) + all_tables + count_of_files(facts)
+    messages = count_of_files(facts)
+    measured = len(paths_of(facts, Content.COPIES)) + all_tables + messages
     findings = ranked(answers.findings)
     if machine is not None and not measured and not findings:
         answers.statements.append(links_of_gpus(machine.tree))
@@ -299,7 +300,7 @@ def diagnose_facts(facts: Facts, options: MachineOptions) -> Diagnosis:
         missing="" if answers.compared else missing,
         damaged=answers.damaged,
         over_pcie=machine is not None and not machine.tree.peer_links,
-        only_messages=measured == count_of_files(facts),
+        only_messages=measured == messages,
     )
     return Diagnosis(
         verdict,
@@ -388,7 +389,7 @@ def _missing(facts: Facts, options: MachineOptions, error: InputError) -> str:
         down = next((note for note in facts.values(Quantity.NOTE) if "states NVLinks" in note), "")
         if any(facts.of(Quantity.TCP_RATE)) and not any(facts.of(Quantity.INTERFACE_RATE)):
             return "a rate over TCP has nothing to be compared with: add 'ethtool INTERFACE', the rate of the link"
-        return down or _unread(facts) or _told(facts) or CLEAN_STATES
+        return down or _unread(facts) or _stated_failure(facts) or CLEAN_STATES
     logs = facts.values(Quantity.NCCL_RUN)
     begun = [log for log in logs if log.ranks or log.transports or log.network]
     if begun and not any("initialised" in log.lines for log in begun):
@@ -412,12 +413,13 @@ def _missing(facts: Facts, options: MachineOptions, error: InputError) -> str:
     return str(error)
 
 
-def _told(facts: Facts) -> str:
+def _stated_failure(facts: Facts) -> str:
     """Return that an author states a failure whose cause no output states; empty if none does."""
-    told = next(((file.path, file.told) for file in facts.files if file.told), None)
-    if told is None:
+    file = next((file for file in facts.files if file.failure), None)
+    if file is None:
         return ""
-    return f'the author states a failure ("{told[1]}"), and the output in {told[0]} states no cause: add its messages'
+    words = f'the author states a failure ("{file.failure}")'
+    return f"{words}, and the output in {file.path} states no cause: add its messages"
 
 
 def _unread(facts: Facts) -> str:

@@ -12,7 +12,7 @@ from fabricast.collectives.clusters.errors import cluster_error
 from fabricast.collectives.clusters.forecast import ClusterForecast, forecast_cluster
 from fabricast.collectives.clusters.of_machine import cluster_of_machine
 from fabricast.collectives.clusters.question import ClusterOptions, cluster_of
-from fabricast.collectives.clusters.stated_cards import cards_of_gpus, stated_cards
+from fabricast.collectives.clusters.stated_cards import cards_of_gpus, port_rates_of_files, stated_cards
 from fabricast.collectives.clusters.statement import kinds_of, node_of_tables
 from fabricast.collectives.diagnosis import Cause
 from fabricast.core.errors import InputError
@@ -253,8 +253,7 @@ def _half_of_cards(forecast: ClusterForecast, facts: Facts) -> tuple[str, ...]:
     text = (
         "large sizes have about half the forecast rate, as with one card (or its port) at half rate or missing on one "
     )
-    has_ports = any(fact.kind is not Kind.OPTION for fact in facts.of(Quantity.PORT_RATE))
-    text += "host, or an oversubscription of 2" + ("" if has_ports else ": 'ibstat' of all hosts")
+    text += "host, or an oversubscription of 2" + ("" if port_rates_of_files(facts) else ": 'ibstat' of all hosts")
     return (text,)
 
 

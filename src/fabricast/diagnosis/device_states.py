@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from fabricast.core.facts import Block, Fact, Facts, Kind, Quantity
+from fabricast.collectives.clusters.stated_cards import port_rates_of_files
+from fabricast.core.facts import Block, Fact, Facts, Quantity
 from fabricast.core.findings import Finding
 from fabricast.core.short_text import listed
 from fabricast.diagnosis.ports import slow_ports
@@ -158,7 +159,7 @@ def card_states(facts: Facts) -> Iterator[Finding]:
 def _disabled_everywhere(facts: Facts) -> set[tuple[str, ...]]:
     """Return the ports that all of several hosts disable, if each host has another active port."""
     hosts = {fact.host for fact in facts.of(Quantity.PORT)}
-    active = {fact.host for fact in facts.of(Quantity.PORT_RATE) if fact.kind is not Kind.OPTION}
+    active = {fact.host for fact in port_rates_of_files(facts)}
     of_port: dict[tuple[str, ...], set[str]] = {}
     for fact in facts.of(Quantity.CARD_STATE):
         if "Disabled" in fact.value:

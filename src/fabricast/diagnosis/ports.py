@@ -7,8 +7,8 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 
-from fabricast.collectives.clusters.stated_cards import port_rates
-from fabricast.core.facts import Fact, Facts, Kind, Quantity
+from fabricast.collectives.clusters.stated_cards import port_rates, port_rates_of_files
+from fabricast.core.facts import Fact, Facts, Quantity
 from fabricast.core.findings import Finding
 from fabricast.core.number_text import duration_text, size_text
 from fabricast.core.short_text import listed
@@ -118,9 +118,7 @@ def slow_ports(facts: Facts) -> Iterator[Fact]:
     A port that is as slow on most hosts is one for another purpose, such as storage.
     """
     kinds: dict[tuple[str, ...], list[Fact]] = {}
-    for fact in facts.of(Quantity.PORT_RATE):
-        if fact.kind is Kind.OPTION:
-            continue
+    for fact in port_rates_of_files(facts):
         kinds.setdefault((fact.program if fact.host else fact.place.path, *fact.subject[1:]), []).append(fact)
     for same in kinds.values():
         rates = Counter(float(fact.value) for fact in same)

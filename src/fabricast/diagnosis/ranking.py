@@ -12,6 +12,7 @@ from fabricast.core.short_text import listed
 from fabricast.core.warnings import WarningCode
 from fabricast.diagnosis.nccl_problems import UNFINISHED
 from fabricast.diagnosis.topology import ADDRESS, PORT_ABOVE
+from fabricast.diagnosis.verdict import OF_DEVICES
 from fabricast.diagnosis.weights import ACCESS, CONTRADICTION, FIRST, SYMPTOM
 
 #: Causes that state one fact, the most certain one first.
@@ -44,8 +45,6 @@ _SLOW_RUNS = ("slower_than_forecast", "slower_than_public_machines")
 _CONTAINED = re.compile(r": (?:contained ECC error|row remapping)")
 _MOST_NAMES = 8
 _OF_BOARD = "several at once: check bifurcation and PCIe generation in the BIOS, and the slots that the board shares"
-#: Causes about devices, which may have the same address on several hosts.
-_OF_DEVICES = ("gpu_errors", "network_port", "host_error")
 #: GPU with its address, or an address.
 _NAMED = re.compile(rf"GPU \S{{1,10}} \({ADDRESS.pattern}\)|{ADDRESS.pattern}|\bGPU \d{{1,3}}\b(?! \()")
 #: Lanes in use of a narrow link.
@@ -92,7 +91,8 @@ def _unique(findings: Sequence[Finding]) -> list[Finding]:
         is_narrow = finding.cause == WarningCode.DOWNGRADED_LINK and PORT_ABOVE not in finding.text
         if is_narrow and explained & set(ADDRESS.findall(finding.text)):
             continue
-        path = finding.origin.rpartition(":")[0] if finding.cause in _OF_DEVICES else ""
+        # Devices may have the same address on several hosts.
+        path = _path(finding) if finding.cause in OF_DEVICES else ""
         key = (finding.cause, finding.text, path)
         if key not in kept or kept[key].rank < finding.rank:
             kept[key] = finding

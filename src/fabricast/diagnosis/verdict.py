@@ -55,8 +55,8 @@ CLEAN_STATES = (
 _OF_FILES = ("mpi_warning", "nccl_warning", "registered_memory", WarningCode.NO_PEER_ACCESS)
 
 
-#: States of devices and hosts, which say nothing about messages that are not compared.
-_OF_DEVICES = ("network_port", "gpu_errors", "host_error")
+#: States of devices and hosts, which say nothing about messages that are not compared, and may stand for several hosts.
+OF_DEVICES = ("network_port", "gpu_errors", "host_error")
 
 
 class VerdictKind(StrEnum):
@@ -141,7 +141,7 @@ def verdict_of(
         symptom = next((one for one in findings if one.cause == "slower_than_public_machines"), None)
         if symptom is not None and symptom is not first:
             return Verdict(VerdictKind.SLOWER, f"{symptom.text}; most probable cause: {first.text}{place}")
-        is_of_device = only_messages and first.cause in _OF_DEVICES
+        is_of_device = only_messages and first.cause in OF_DEVICES
         if not measured or is_of_device or first.cause in _OF_FILES or (uncompared and not _is_measured(first)):
             more = f"; {uncompared[0]}" if uncompared else ""
             return Verdict(VerdictKind.STATED, f"{first.text}{place}{more}")

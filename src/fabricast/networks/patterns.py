@@ -44,8 +44,13 @@ def is_pattern(text: str) -> bool:
     >>> is_pattern("halo:4x8"), is_pattern("matrix.csv")
     (True, False)
     """
-    name = text.partition(":")[0]
-    return _SAME.get(name, name) in ("halo", "all_to_all", "ring")
+    return _with_usual_name(text).partition(":")[0] in ("halo", "all_to_all", "ring")
+
+
+def _with_usual_name(text: str) -> str:
+    """Return a pattern in words with the usual name of its kind."""
+    name, colon, rest = text.partition(":")
+    return f"{_SAME.get(name, name)}{colon}{rest}"
 
 
 def states_sizes(pattern: str | Path) -> bool:
@@ -69,8 +74,7 @@ def rank_pairs(pattern: str | Path) -> RankPairs:
             raise InputError(f"is '{pattern}', neither a file nor {_EXPECTED}", argument="pattern")
         source, target, size, ranks = read_matrix(pattern)
         return RankPairs(str(pattern), ranks, source, target, size)
-    name, colon, rest = str(pattern).partition(":")
-    match = _WORDS.fullmatch(f"{_SAME.get(name, name)}{colon}{rest}")
+    match = _WORDS.fullmatch(_with_usual_name(str(pattern)))
     words = match[2].split("x") if match else [""]
     sides = [int(word) for word in words] if all(0 < len(word) < 8 for word in words) else []
     if match is None or not sides or min(sides) < 1 or (match[1] != "halo" and len(sides) != 1):

@@ -22,6 +22,13 @@ _ROW = re.compile(r"^\s*(\d{1,15})\s+(\d{1,9}(?:\.\d{1,4})?)\s*$")
 _IN_RANGE = re.compile(
     r"^\s*bandwidthTest-(H2D|D2H|D2D)(-\w+)?, Bandwidth = ([\d.]{1,12}) ([GM])B/s, .{0,40}Size = (\d{1,15}) bytes"
 )
+#: Notes about copies that say nothing about the link of one GPU.
+_WITHIN_A_GPU = "bandwidthTest copies within the memory of a GPU (D2D), where small sizes fit its cache"
+_UNLIKE = (
+    "bandwidthTest copies small sizes or memory that is not pinned, whose rates say little about a link: measure with "
+    "--memory=pinned and 32 MB"
+)
+_TOTALS = "bandwidthTest prints totals of several devices, which are not compared: measure each GPU (--device=N)"
 #: Size from which the rate of a copy no longer depends on it.
 _LARGE = 1 << 24
 #: Share of the rate of another run below which a run is slow.
@@ -59,9 +66,9 @@ def _read(text: Text) -> Iterator[Reading]:
             within += match[1] == "D2D"
             device = devices[0][0] if devices else "0"
             pair = {"H2D": (HOST, device), "D2H": (device, HOST)}.get(match[1])
-            is_large, pages = int(match[5]) >= _LARGE, match[2] or ""
-            unlike += pair is not None and not (is_large and "Paged" not in pages)
-            if pair is not None and is_large and "Paged" not in pages:
+            is_pinned_and_large = int(match[5]) >= _LARGE and "Paged" not in (match[2] or "")
+            unlike += pair is not None and not is_pinned_and_large
+            if pair is not None and is_pinned_and_large:
                 rate = float(match[3]) * _SCALES[f"{match[4]}B"]
                 name = f"{_PROGRAM} {'>'.join(pair)} {match[5]} bytes"
                 graph = MeasuredGraph(name, (pair,), rate, "independent", CALIBRATION, line=number)
@@ -77,22 +84,9 @@ def _read(text: Text) -> Iterator[Reading]:
             rate = float(match[2]) * scale
             graph = MeasuredGraph(name, (ends,), rate, "independent", CALIBRATION, line=number)
             graphs.setdefault((*ends, devices[0][1]), []).append(graph)
-    if not graphs and within:
-        note = "bandwidthTest copies within the memory of a GPU (D2D), where small sizes fit its cache"
-        yield Reading([*reading.facts, text.fact(Quantity.NOTE, note, 0, _PROGRAM)], program=_PROGRAM)
-        return
-    if not graphs and unlike:
-        note = (
-            "bandwidthTest copies small sizes or memory that is not pinned, whose rates say little about a link: "
-            "measure with --memory=pinned and 32 MB"
-        )
-        yield Reading([*reading.facts, text.fact(Quantity.NOTE, note, 0, _PROGRAM)], program=_PROGRAM)
-        return
     if not graphs:
-        if reading.facts and len(devices) > 1:
-            note = (
-                "bandwidthTest prints totals of several devices, which are not compared: measure each GPU (--device=N)"
-            )
+        note = _WITHIN_A_GPU if within else _UNLIKE if unlike else _TOTALS if len(devices) > 1 else ""
+        if note:
             yield Reading([*reading.facts, text.fact(Quantity.NOTE, note, 0, _PROGRAM)], program=_PROGRAM)
             return
         raise text.error("has no copy from or to pinned memory of one GPU, expected output of 'bandwidthTest'")

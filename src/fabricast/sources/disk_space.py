@@ -23,27 +23,23 @@ _BLOCK = 2**10
 _ENOUGH, _FULL = 2**30, 95
 
 
-def _rows(text: Text) -> Iterator[tuple[int, re.Match[str]]]:
-    if _FOLDER in text.raw:
-        for number, line in text.lines(lambda line: _FOLDER in line):
-            if (match := _ROW.match(line)) is not None and (match[2] or _block(text, number)):
-                yield number, match
-
-
-def _block(text: Text, number: int) -> int:
-    """Return the bytes of a block by the last heading before a row; 0 for a table of inodes."""
-    headings = [match for before, line in text.lines() if before < number and (match := _HEADING.match(line))]
-    if not headings:
-        return _BLOCK
-    return 0 if headings[-1][3] else int(headings[-1][1]) * _UNITS.get(headings[-1][2], 1)
+def _rows(text: Text) -> Iterator[tuple[int, float, int]]:
+    """Yield line, size in bytes and share in use in percent of each row; a table of inodes has none."""
+    if _FOLDER not in text.raw:
+        return
+    block = _BLOCK
+    for number, line in text.lines(lambda line: _FOLDER in line or "Filesystem" in line):
+        if (heading := _HEADING.match(line)) is not None:
+            block = 0 if heading[3] else int(heading[1]) * _UNITS.get(heading[2], 1)
+        elif (row := _ROW.match(line)) is not None and (unit := _UNITS.get(row[2], block)):
+            yield number, float(row[1]) * unit, int(row[3])
 
 
 def _read(text: Text) -> Iterator[Reading]:
-    for number, match in _rows(text):
-        size = float(match[1]) * (_UNITS[match[2]] if match[2] else _block(text, number))
-        words = f"shared memory (/dev/shm) has {size_text(size)}, {match[3]} % of it in use"
-        if size < _ENOUGH or int(match[3]) >= _FULL:
-            is_full = int(match[3]) >= _FULL
+    for number, size, share in _rows(text):
+        words = f"shared memory (/dev/shm) has {size_text(size)}, {share} % of it in use"
+        if size < _ENOUGH or share >= _FULL:
+            is_full = share >= _FULL
             words += ": it is full" if is_full else ": little for several processes"
             subject = ("full_shared_memory" if is_full else "little_shared_memory",)
             yield Reading([text.fact(Quantity.CAUSE, words, number, _PROGRAM, subject=subject)])

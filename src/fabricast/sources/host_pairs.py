@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from fabricast.core.facts import Content, Fact, Quantity
+from fabricast.core.number_text import span_text
 from fabricast.core.short_text import listed
 from fabricast.sources.text import Format, Reading, Text
 
@@ -99,8 +100,7 @@ def _slow_hosts(text: Text, slow: list[_Pair], fast: list[_Pair]) -> Iterator[Fa
 
 
 def _range(pairs: list[_Pair]) -> str:
-    low, high = min(pair.rate for pair in pairs), max(pair.rate for pair in pairs)
-    return f"{low:g}" if low == high else f"{low:g} to {high:g}"
+    return span_text(*(f"{choose(pair.rate for pair in pairs):g}" for choose in (min, max)))
 
 
 FORMAT = Format(

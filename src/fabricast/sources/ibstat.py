@@ -22,8 +22,8 @@ _STATUS_PORT = re.compile(r"^Infiniband device '([\w.-]{1,40})' port (\d{1,3}) s
 _STATUS_FIELD = re.compile(r"^\s+(state|phys state|rate|link_layer):\s+(?:\d{1,2}: )?(\S{1,20})")
 _NAMES = {"state": "State", "phys state": "Physical state", "rate": "Rate", "link_layer": "Link layer"}
 #: Cards, ports and fields of ibv_devinfo, which prints the rate only with -v; copies may lack the indentation.
-_DEVINFO_CARD = re.compile(r"^\s*hca_id:\s+([\w.-]{1,40})")
-_DEVINFO_PORT = re.compile(r"^\s*port:\s+(\d{1,3})\s*$")
+DEVINFO_CARD = re.compile(r"^\s*hca_id:\s+([\w.-]{1,40})")
+DEVINFO_PORT = re.compile(r"^\s*port:\s+(\d{1,3})\s*$")
 _DEVINFO_FIELD = re.compile(
     r"^\s*(state|phys_state|link_layer|active_width|active_speed|sys_image_guid|max_mtu|active_mtu):\s+(\S{1,20})"
 )
@@ -67,7 +67,7 @@ def _is_report(text: Text) -> bool:
         word in text.raw for word in ("CA type:", "Infiniband device '", "hca_id:", " physical_state ", " ==> ")
     ):
         return False
-    starts = (_CARD, _STATUS_PORT, _DEVINFO_CARD, _RDMA_LINK, _NETDEV)
+    starts = (_CARD, _STATUS_PORT, DEVINFO_CARD, _RDMA_LINK, _NETDEV)
     return any(start.match(line) for _, line in text.lines() for start in starts)
 
 
@@ -85,7 +85,7 @@ def _ports(text: Text) -> list[_Port]:
         elif (match := _STATUS_PORT.match(line)) is not None:
             last = _Port(f"{match[1]} port {match[2]}", number, {})
             ports.append(last)
-        elif (match := _DEVINFO_CARD.match(line)) is not None:
+        elif (match := DEVINFO_CARD.match(line)) is not None:
             card, image, guid, last = match[1], "", "", None
             listed.append((card, number))
         elif (match := _RDMA_LINK.match(line)) is not None:
@@ -97,7 +97,7 @@ def _ports(text: Text) -> list[_Port]:
             # A port without state (NOP) has no link of its own.
             if fields["State"]:
                 ports.append(_Port(f"{match[1]} port {match[2]}", number, fields, has_rate=False))
-        elif card and (match := _PORT.match(line) or _DEVINFO_PORT.match(line)) is not None:
+        elif card and (match := _PORT.match(line) or DEVINFO_PORT.match(line)) is not None:
             fields = {"System image GUID": image} if image else {}
             fields |= {"node GUID": guid} if guid else {}
             last = _Port(f"{card} port {match[1]}", number, fields, has_rate=match.re is _PORT)
@@ -226,7 +226,7 @@ def _firmware(text: Text) -> Iterator[Fact]:
     """Yield the version of the firmware of each card."""
     card = ""
     for number, line in text.lines():
-        if (match := _CARD.match(line) or _DEVINFO_CARD.match(line)) is not None:
+        if (match := _CARD.match(line) or DEVINFO_CARD.match(line)) is not None:
             card = match[1]
         elif card and (match := _FIRMWARE.match(line)) is not None:
             yield text.fact(Quantity.OF_HOST, (f"firmware of {card}", match[1]), number, "ibstat")

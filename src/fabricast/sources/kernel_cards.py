@@ -6,12 +6,12 @@ import re
 from collections.abc import Iterator
 
 from fabricast.core.facts import Fact, Quantity
-from fabricast.sources.kernel_lines import DEVICE, PROGRAM, Lines
+from fabricast.sources.kernel_lines import BOOT, DEVICE, PROGRAM, Lines
 from fabricast.sources.text import Text
 
 #: Words of the lines that are read here.
 WORDS = (
-    "Linux version ",
+    BOOT,
     "Cable unplugged",
     "Cable plugged",
     "mlx5_core 0",
@@ -71,7 +71,7 @@ def _ports(text: Text, lines: Lines) -> Iterator[Fact]:
     downs: dict[str, list[int]] = {}
     modules: dict[str, list[str]] = {}
     for number, line in lines:
-        if "Linux version " in line:
+        if BOOT in line:
             downs.clear()
         elif (match := _CABLE.search(line)) is not None:
             found.pop((match[1], "module"), None)

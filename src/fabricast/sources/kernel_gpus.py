@@ -7,13 +7,13 @@ from collections.abc import Iterator
 
 from fabricast.core.facts import Fact, Quantity
 from fabricast.core.number_text import size_text
-from fabricast.sources.kernel_lines import DEVICE, PROGRAM, Lines, gpu_state, gpus_of
+from fabricast.sources.kernel_lines import BOOT, DEVICE, PROGRAM, Lines, gpu_state, gpus_of
 from fabricast.sources.text import Text
 
 #: Words of the lines that are read here.
 WORDS = (
     "NVRM: ",
-    "Linux version ",
+    BOOT,
     "Initialized nvidia-drm",
     "SXid (",
     "nvidia 0000:",
@@ -226,7 +226,7 @@ def _unusable_gpus(text: Text, lines: Lines, lost: set[str]) -> Iterator[Fact]:
     device, since = _SOME_GPU, 0
     is_ignored = any("this GPU" in line and "ignor" in line for _, line in lines)
     for number, line in lines:
-        if "Linux version " in line:
+        if BOOT in line:
             # Another boot.
             found.clear()
         elif (match := _INITIALISED.search(line) or _ATTEMPT.search(line)) is not None:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from fabricast.core.facts import Fact, Quantity
-from fabricast.sources.kernel_lines import PROGRAM, Lines
+from fabricast.sources.kernel_lines import BOOT, PROGRAM, Lines
 from fabricast.sources.text import Text
 
 #: Words of these errors, which other programs may print: a text needs lines of the kernel, too.
@@ -28,60 +29,78 @@ WORDS_OF_HOST = (
 )
 #: Words of the lines that are read here.
 WORDS = ("BOOT_IMAGE=", "GRUB_CMDLINE_LINUX", "Default domain type", *WORDS_OF_HOST)
-#: Place in a driver where the kernel stopped, and words of a crash; and the first line of a boot.
-_DRIVER_CRASH = re.compile(r"RIP: \w{1,8}:\S{1,80} \[(?:amdgpu|nvidia\w{0,12}|mlx[45]_\w{2,8}|i915|xe)\]")
+_OF_SYSLOG = re.compile(r"(\S{1,200}) kernel:")
+#: Words of a crash: the place where it happened stands below warnings, too, after which the kernel goes on.
 _CRASH = re.compile(r"\bBUG: |\bOops: |general protection fault|[Kk]ernel panic|invalid opcode")
-_BOOT, _OF_SYSLOG = "Linux version ", re.compile(r"(\S{1,200}) kernel:")
-#: Errors that a boot ends, by their meaning; those of memory and processors are often its reason.
-_ENDS_WITH_BOOT = re.compile(r"crashed in a driver|hangs|lack of memory")
-#: Errors of the host: message, meaning, and what to do.
+
+
+class _Error(NamedTuple):
+    """Error of the host."""
+
+    pattern: re.Pattern[str]
+    meaning: str
+    remedy: str
+    #: Whether a boot ends it; errors of memory and processors are often the reason of a boot.
+    ends_with_boot: bool = False
+    needs: re.Pattern[str] | None = None  # Words without which it is none
+
+
 _OF_HOST = (
-    (
+    _Error(
         re.compile(r"EDAC .{0,20}?\b[1-9]\d{0,8} UE .{0,80}"),
         "an uncorrected error of memory",
         "replace the memory module that the message names ('ras-mc-ctl --errors')",
     ),
-    (
+    _Error(
         # The status of an uncorrected error has bit 61 (UC); Linux prints the same line for corrected ones.
         re.compile(r"Machine Check: \d{1,2} Bank \d{1,3}: [2367abef][0-9a-f]{15}\b|Machine Check Exception: .{0,60}"),
         "a machine check of a processor that was not corrected",
         "'ras-mc-ctl --errors' or 'mcelog' decode it; ask the vendor of the host",
     ),
-    (
+    _Error(
         re.compile(r"(?:Memory cgroup out of memory|Out of memory): Killed process.{0,40}"),
         "a process was ended for lack of memory",
         "more memory for the job or container, or fewer processes on the host",
+        ends_with_boot=True,
     ),
-    (
+    _Error(
         re.compile(r"task \S{1,60} blocked for more than \d{1,6} seconds"),
         "a process hangs in the kernel",
         "the lines below this message name the driver (nvidia, nvidia_uvm, mlx5): reboot, then update it",
+        ends_with_boot=True,
     ),
-    (
+    _Error(
         re.compile(r"\w{1,30}: (?:disagrees about version of symbol \w{1,60}|Unknown symbol \w{1,60} \(err -22\))"),
         "a module of the kernel cannot be loaded, since it was built for another driver or kernel",
         "build and install it again for the driver that is loaded (dkms), then modprobe it",
     ),
-    (
+    _Error(
         re.compile(r"\w{1,30}: module using GPL-only symbols uses symbols \w{1,60} from proprietary module nvidia"),
         "a module of the kernel cannot be loaded with the proprietary modules of NVIDIA",
         "install NVIDIA's open kernel modules (nvidia-open), or a version of the module that permits proprietary ones",
     ),
-    (_DRIVER_CRASH, "the kernel crashed in a driver", "reboot; use another version of this driver, or of the kernel"),
-    (
+    _Error(
+        re.compile(r"RIP: \w{1,8}:\S{1,80} \[(?:amdgpu|nvidia\w{0,12}|mlx[45]_\w{2,8}|i915|xe)\]"),
+        "the kernel crashed in a driver",
+        "reboot; use another version of this driver, or of the kernel",
+        ends_with_boot=True,
+        needs=_CRASH,
+    ),
+    _Error(
         re.compile(r"AMD-Vi: Unknown option - '\w{1,20}'"),
         "the kernel ignores an option of the IOMMU, which then translates addresses",
         "iommu=pt (not amd_iommu=pt) on the kernel command line; 'cat /proc/cmdline' prints it",
     ),
-    (
+    _Error(
         re.compile(r"Error ret -\d{1,3} invoking nvidia_p2p_get_pages"),
         "the driver refuses other devices access to the memory of a GPU (GPUDirect RDMA or Storage)",
         "GeForce cards have none: use a card for data centres or workstations; on those, check BAR1 and the IOMMU",
     ),
-    (
+    _Error(
         re.compile(r"soft lockup.{0,60}|hard LOCKUP.{0,60}"),
         "a processor hangs",
         "the lines below this message name what it does; update kernel and drivers",
+        ends_with_boot=True,
     ),
 )
 #: Corrected errors of memory: count and module; the number from which the module is faulty.
@@ -120,18 +139,18 @@ def host_facts(text: Text, lines: Lines) -> Iterator[Fact]:
 def _of_host(text: Text, lines: Lines) -> Iterator[Fact]:
     """Yield the first error of each kind of the host: memory, processors, lack of memory."""
     yield from _corrected_memory(text, lines)
-    boots = [(place, _host_of(line)) for place, (_, line) in enumerate(lines) if _BOOT in line]
-    for pattern, meaning, remedy in _OF_HOST:
-        if pattern is _DRIVER_CRASH and _CRASH.search(text.raw) is None:
-            # The same lines are below warnings, after which the kernel goes on.
+    boots = [(place, _host_of(line)) for place, (_, line) in enumerate(lines) if BOOT in line]
+    for error in _OF_HOST:
+        if error.needs is not None and error.needs.search(text.raw) is None:
             continue
         for place, (number, line) in enumerate(lines):
-            if (match := pattern.search(line)) is not None:
-                if _ENDS_WITH_BOOT.search(meaning) and any(boot > place and on == _host_of(line) for boot, on in boots):
-                    continue
-                words = f'{meaning}: "{match[0].strip()}"'
-                yield text.fact(Quantity.CAUSE, words, number, PROGRAM, subject=("host_error", remedy))
-                break
+            if (match := error.pattern.search(line)) is None:
+                continue
+            if error.ends_with_boot and any(boot > place and on == _host_of(line) for boot, on in boots):
+                continue
+            words = f'{error.meaning}: "{match[0].strip()}"'
+            yield text.fact(Quantity.CAUSE, words, number, PROGRAM, subject=("host_error", error.remedy))
+            break
 
 
 def _host_of(line: str) -> str:

@@ -8,6 +8,8 @@ from fabricast.core.facts import Fact, Quantity
 from fabricast.sources.text import Text
 
 PROGRAM = "dmesg"
+#: Beginning of the first message of a boot.
+BOOT = "Linux version "
 #: Address of a device on PCIe.
 DEVICE = r"([0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7])"
 #: Number and text of the lines of a log.

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from fabricast.core.facts import Content, Fact, Quantity
 from fabricast.sources import kernel_cards, kernel_gpus, kernel_host, kernel_links
-from fabricast.sources.kernel_lines import PROGRAM, Lines
+from fabricast.sources.kernel_lines import BOOT, PROGRAM, Lines
 from fabricast.sources.text import Format, Reading, Text
 
 #: Lines of all kernel logs.
@@ -17,7 +17,7 @@ _KERNEL = re.compile(
     r"|(?:NVRM|nvidia|nouveau|amdgpu|pcieport|mlx\w{1,12}):? \S)"
 )
 #: Words that other texts have, too: only a line of a kernel log counts.
-_WEAK = (": [", "Linux version ", "BAR ", "Default domain type", "kfd kfd: ", *kernel_host.WORDS_OF_HOST)
+_WEAK = (": [", BOOT, "BAR ", "Default domain type", "kfd kfd: ", *kernel_host.WORDS_OF_HOST)
 _WORDS = (*kernel_links.WORDS, *kernel_gpus.WORDS, *kernel_cards.WORDS, *kernel_host.WORDS)
 #: Lines of NVIDIA's driver about failures, and the words of the note about them.
 DRIVER_FAILURES = "failures whose meaning is not known here"

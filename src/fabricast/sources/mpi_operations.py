@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from fabricast.core.facts import Content, Fact, Kind, Quantity
+from fabricast.core.number_text import span_text
 from fabricast.maxrate.measurements import LARGEST_BYTES, LONGEST_S
 from fabricast.maxrate.message_times import OPERATION, MessageTime
 from fabricast.sources import imb, osu
@@ -102,8 +103,7 @@ def _late_process(text: Text, table: _Table) -> Iterator[Fact]:
         return
     late = [ratio for ratio in table.slowest if ratio > _LATE_PROCESS]
     if len(late) >= _NEARLY_ALL * len(table.slowest):
-        low, high = f"{min(late):.2g}", f"{max(late):.2g}"
-        ratio = low if low == high else f"{low} to {high}"
+        ratio = span_text(f"{min(late):.2g}", f"{max(late):.2g}")
         words = (
             f"the slowest process of {table.name} needs {ratio} times the mean of all: one process is late, and the "
             "others wait for it"

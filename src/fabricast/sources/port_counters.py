@@ -41,10 +41,10 @@ _LOSSES = {
     "roce_adp_retrans": 1000,
     "roce_slow_restart": 1000,
 }
-#: Counters of packets and requests, of which losses are a share, and the share from which they are no accident.
+#: Counters of all packets and requests, and the share of them from which losses are no accident.
 _PACKETS = ("port_rcv_packets", "port_xmit_packets", "PortRcvPkts", "rx_write_requests", "rx_read_requests")
 _LOSS_SHARE = 1e-4
-#: Counter of waits of many packets, of which each is long.
+#: Counter of timeouts: each is a long wait, whatever the number of packets.
 _TIMEOUTS = "local_ack_timeout_err"
 #: Count that no counter reaches, for those that are no errors.
 _NEVER = 1 << 80

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from fabricast.core.facts import Content, Fact, Quantity
-from fabricast.core.short_text import listed
+from fabricast.core.number_text import span_text
+from fabricast.core.short_text import numbered
 from fabricast.sources.text import Format, Reading, Text
 
 _PROGRAM = "pinning of processes"
@@ -65,13 +66,13 @@ def _facts(text: Text, pins: list[_Pin]) -> Iterator[Fact]:
         groups.setdefault((pin.host, pin.processors), []).append(pin)
     for (host, processors), same in groups.items():
         if 0 < len(processors) < len(same):
-            ranks = listed([str(pin.rank) for pin in same], _MOST_LISTED)
+            ranks = numbered("rank", [pin.rank for pin in same], _MOST_LISTED)
             cores = f"processor {min(processors)}" if len(processors) == 1 else f"{len(processors)} processors"
-            words = f"{len(same)} processes of {host} (ranks {ranks}) share {cores}"
+            words = f"{len(same)} processes of {host} ({ranks}) share {cores}"
             yield text.fact(Quantity.CAUSE, words, same[1].line, _PROGRAM, subject=("shared_core",))
             break
-    counts = sorted({len(pin.processors) for pin in pins})
-    each = f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
+    counts = [len(pin.processors) for pin in pins]
+    each = span_text(str(min(counts)), str(max(counts)))
     words = f"{len(pins)} processes are pinned to {each} processor{'' if each == '1' else 's'} each"
     yield text.fact(Quantity.NOTE, words, pins[0].line, _PROGRAM)
 

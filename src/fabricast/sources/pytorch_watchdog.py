@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from fabricast.core.facts import Fact, Quantity
-from fabricast.core.short_text import listed
+from fabricast.core.short_text import numbered
 from fabricast.sources.text import Text
 
 #: Rank, process group and operation of a report.
@@ -38,7 +38,7 @@ Reports = dict[int, tuple[int, int]]
 def stopped_ranks(text: Text, ranks: int | None) -> Iterator[Fact]:
     """Yield what the reports of the ranks of a process group say together; `ranks` is their number, if it is known."""
     groups: dict[str, Reports] = {}
-    #: Groups without a name, of which a rank reports operations that it cannot all have begun: they are several.
+    #: Groups without a name in which a rank reports operations that it cannot all have begun: they are several groups.
     mixed: set[str] = set()
     calls: dict[str, dict[int, str]] = {}
     for number, line in text.lines(lambda line: "Watchdog caught" in line):
@@ -70,17 +70,14 @@ def _printing(text: Text) -> set[int]:
     return {int(found[1] or found[2]) for _, line in lines if (found := _PRINTS.search(line)) is not None}
 
 
-def _ranks(numbers: list[int]) -> str:
-    return f"rank{'s' if len(numbers) > 1 else ''} {listed([str(number) for number in numbers], _MOST_NAMES)}"
-
-
 def _cause(group: Reports, calls: dict[int, str], ranks: int | None, printing: set[int]) -> tuple[str, str] | None:
     """Return kind and words of the cause that the reports of a group show."""
     low, high = (choose((*found, rank) for rank, found in group.items()) for choose in (min, max))
     if low[0] < high[0]:
         late, ahead = (sorted(rank for rank, found in group.items() if found[0] == one[0]) for one in (low, high))
         wait = "wait" if len(late) > 1 else "waits"
-        words = f"{_ranks(late)} {wait} at operation {low[0]:,}, {_ranks(ahead)} at {high[0]:,} (SeqNum)"
+        who, others = (numbered("rank", one, _MOST_NAMES) for one in (late, ahead))
+        words = f"{who} {wait} at operation {low[0]:,}, {others} at {high[0]:,} (SeqNum)"
         if calls[late[0]] != calls[ahead[0]] and calls[late[0]] and calls[ahead[0]]:
             words += f", {calls[late[0]]} and {calls[ahead[0]]}"
         return "waiting_ranks", f"{words}: one of them stopped, or left out a call"
@@ -95,7 +92,7 @@ def _cause(group: Reports, calls: dict[int, str], ranks: int | None, printing: s
     # The last ranks may be of a host whose output the text lacks.
     silent = sorted(rank for rank in missing if rank in printing or rank < max(group))
     if silent and len(group) >= max(_MOST * total, 2):
-        names = _ranks(silent)
+        names = numbered("rank", silent, _MOST_NAMES)
         do = "do" if len(silent) > 1 else "does"
         return (
             "silent_ranks",

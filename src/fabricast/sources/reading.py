@@ -16,7 +16,7 @@ from fabricast.inputs.files import LARGEST_TEXT_BYTES, MOST_LINES, decoded
 from fabricast.pcie.topology.files import builtin_names, load_tree
 from fabricast.sources.formats import all_formats, names_of
 from fabricast.sources.nearest_program import next_step, resembled_format, unused_output
-from fabricast.sources.report_sentences import told_failure
+from fabricast.sources.report_sentences import stated_failure
 from fabricast.sources.tables import COPIES, columns_of, of_parquet, table_format
 from fabricast.sources.text import Format, Text
 
@@ -138,8 +138,8 @@ def _of_text(text: Text, table: Format) -> SourceFile:
         return SourceFile(text.path, problem=InputError(unused[1], path=text.path, line=unused[0]))
     near = resembled_format(text, all_formats()) if not blocks else None
     hint = "" if blocks else next_step(text.raw) if near is None else str(near)
-    told = told_failure(text) if blocks else ""
-    return SourceFile(text.path, blocks, hint=hint, reader=near.reader if near else "", told=told)
+    failure = stated_failure(text) if blocks else ""
+    return SourceFile(text.path, blocks, hint=hint, reader=near.reader if near else "", failure=failure)
 
 
 def _parts(text: Text, formats: Sequence[Format]) -> Iterator[tuple[Format, Text]]:

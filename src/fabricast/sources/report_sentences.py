@@ -102,7 +102,7 @@ def _value(name: str) -> str:
     return "1" if name.endswith("_DISABLE") else "0"
 
 
-def told_failure(text: Text) -> str:
+def stated_failure(text: Text) -> str:
     """Return the first sentence at the beginning of a text in which its author states a failure."""
     for line in islice((line for line in text.raw.splitlines() if line.strip()), _FIRST_LINES):
         words = line.strip().lstrip("#> ")

@@ -1,4 +1,4 @@
-"""Reader of ``show_gids`` and ``ibv_devinfo -v``: addresses of RoCE ports, of which NCCL_IB_GID_INDEX is one."""
+"""Reader of ``show_gids`` and ``ibv_devinfo -v``: addresses of RoCE ports, among which NCCL_IB_GID_INDEX chooses."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from fabricast.core.facts import Content, Fact, Quantity
 from fabricast.core.short_text import listed
+from fabricast.sources.ibstat import DEVINFO_CARD, DEVINFO_PORT
 from fabricast.sources.text import Format, Reading, Text
 
 _PROGRAM = "show_gids"
@@ -15,9 +16,7 @@ _ROW = re.compile(
     r"(v1|v2|IB/RoCE v1|RoCE v2)\b"
 )
 _ADDRESS = re.compile(r"(?:[0-9a-fA-F]{4}:){7}[0-9a-fA-F]{4}\s")
-#: Card, port and addresses of ibv_devinfo, which shortens those of IPv4.
-_CARD = re.compile(r"^\s*hca_id:\s+([\w.-]{1,40})")
-_PORT = re.compile(r"^\s*port:\s+(\d{1,3})\s*$")
+#: Addresses of ibv_devinfo, which shortens those of IPv4.
 _GID = re.compile(r"^\s*GID\[\s*(\d{1,3})\]:\s+([0-9a-fA-F:.]{2,45}), (RoCE v[12])\b")
 #: States by the beginning of an address.
 _UNUSABLE = {
@@ -42,9 +41,9 @@ def _addresses(text: Text) -> Iterator[tuple[int, str, str, str, str]]:
     for number, line in text.lines():
         if (match := _ROW.match(line)) is not None:
             yield number, f"{match[1]} port {match[2]}", match[3], match[4], match[6]
-        elif (match := _CARD.match(line)) is not None:
+        elif (match := DEVINFO_CARD.match(line)) is not None:
             card = match[1]
-        elif (match := _PORT.match(line)) is not None:
+        elif (match := DEVINFO_PORT.match(line)) is not None:
             port = match[1]
         elif (match := _GID.match(line)) is not None:
             yield number, f"{card} port {port}", match[1], match[2], match[3]

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from itertools import takewhile
 
 from fabricast.core.facts import Content, Fact, Quantity
-from fabricast.core.short_text import listed
+from fabricast.core.short_text import listed, numbered
 from fabricast.sources.text import Format, Reading, Text
 
 _PROGRAM = "PyTorch, Ray, JAX or Horovod"
@@ -101,17 +101,18 @@ _MOST_NAMES, _MOST_RANKS = 8, 10_000
 
 
 def _lines(text: Text) -> list[tuple[int, str]]:
-    if not any(word in text.raw for word in _WORDS):
+    if not _may_be_error(text.raw):
         return []
-    lines = text.lines(lambda line: any(word in line for word in _WORDS))
     # The first line may be the title of a report ("# RuntimeError: ...").
     return [
         (number, line)
-        for number, line in lines
-        if any(word in line for word in _WORDS)
-        and not _is_advice(line)
-        and (number == 1 or _COMMENT.match(line) is None)
+        for number, line in text.lines(_may_be_error)
+        if _may_be_error(line) and not _is_advice(line) and (number == 1 or _COMMENT.match(line) is None)
     ]
+
+
+def _may_be_error(line: str) -> bool:
+    return any(word in line for word in _WORDS)
 
 
 def _is_advice(line: str) -> bool:
@@ -123,9 +124,8 @@ def _is_advice(line: str) -> bool:
 def _facts(text: Text) -> Iterator[Fact]:
     lines = _lines(text)
     yield from _mismatch(text, lines)
-    yield from _missing_ranks(text, lines)
-    yield from _missing_tasks(text, lines)
-    named = {fact.subject for fact in (*_missing_ranks(text, lines), *_missing_tasks(text, lines))}
+    named = [*_missing_ranks(text, lines), *_missing_tasks(text, lines)]
+    yield from named
     for pattern, kind, words in _ERRORS:
         if ("of Horovod" in words and named) or ("of JAX" in words and _WENT_ON in text.raw):
             # Other lines name the ranks, or state that they came.
@@ -204,8 +204,7 @@ def _missing_tasks(text: Text, lines: list[tuple[int, str]]) -> Iterator[Fact]:
 
 
 def _names(kind: str, numbers: set[int] | dict[int, str]) -> str:
-    names = listed([str(number) for number in sorted(numbers)], _MOST_NAMES)
-    return f"{kind} {names} does" if len(numbers) == 1 else f"{kind}s {names} do"
+    return f"{numbered(kind, sorted(numbers), _MOST_NAMES)} {'does' if len(numbers) == 1 else 'do'}"
 
 
 FORMAT = Format(

@@ -3,6 +3,7 @@
 import pytest
 
 import fabricast as fc
+from fabricast.core.errors import InputError
 
 
 @pytest.fixture
@@ -32,3 +33,16 @@ def first(tmp_path):
         return fc.diagnose(paths, **options)
 
     return diagnose
+
+
+@pytest.fixture
+def causes_of_text(first):
+    """Return a function that returns the names of the causes of a text; none of a text of no known program."""
+
+    def names(text):
+        try:
+            return [one.cause for one in first(text).findings]
+        except InputError:
+            return []
+
+    return names

@@ -3,17 +3,9 @@
 import pytest
 
 import fabricast as fc
-from fabricast.core.errors import InputError
 
 AT = "[    8.000000] "
 SLOG = "Nov 24 10:00:00 {} kernel: {}\n"
-
-
-def causes(first, text):
-    try:
-        return [one.cause for one in first(text).findings]
-    except InputError:
-        return []
 
 
 def test_an_error_of_memory_is_the_reason_of_a_boot(first):
@@ -21,15 +13,17 @@ def test_an_error_of_memory_is_the_reason_of_a_boot(first):
     assert "an uncorrected error of memory" in first(f"{error}{AT}Linux version 6.1.0\n").findings[0].text
 
 
-def test_a_boot_of_another_host_ends_no_error(first):
+def test_a_boot_of_another_host_ends_no_error(causes_of_text):
     lockup = "watchdog: BUG: soft lockup - CPU#3 stuck for 23s! [python:1]"
-    assert causes(first, SLOG.format("n1", lockup) + SLOG.format("n2", "Linux version 6.1.0"))
-    assert not causes(first, SLOG.format("n1", lockup) + SLOG.format("n1", "Linux version 6.1.0") + "\n")
+    assert causes_of_text(SLOG.format("n1", lockup) + SLOG.format("n2", "Linux version 6.1.0"))
+    assert not causes_of_text(SLOG.format("n1", lockup) + SLOG.format("n1", "Linux version 6.1.0") + "\n")
 
 
-def test_memory_of_a_gpu_and_of_its_host_are_two_facts(first):
+def test_memory_of_a_gpu_and_of_its_host_are_two_facts(causes_of_text):
     host = f"{AT}Out of memory: Killed process 5 (python) total-vm:1kB\n"
-    assert "host_error" in causes(first, f"{host}torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2 GiB\n")
+    assert "host_error" in causes_of_text(
+        f"{host}torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2 GiB\n"
+    )
 
 
 def test_files_of_two_hosts_keep_their_causes(tmp_path):
@@ -39,41 +33,41 @@ def test_files_of_two_hosts_keep_their_causes(tmp_path):
     assert len({one.origin.rpartition(":")[0] for one in found.findings}) == 2
 
 
-def test_another_service_that_runs_is_no_fabric_manager(first):
+def test_another_service_that_runs_is_no_fabric_manager(causes_of_text):
     text = (
         "● nvidia-persistenced.service - NVIDIA Persistence Daemon\n     Active: active (running) since Mon\n"
         "● nvidia-fabricmanager.service - NVIDIA fabric manager service\n     Active: failed (Result: exit-code)\n"
         "systemd[1]: Failed to start NVIDIA fabric manager service.\n"
     )
-    assert causes(first, text) == ["fabric_manager_service"]
+    assert causes_of_text(text) == ["fabric_manager_service"]
 
 
-def test_an_error_may_give_advice_behind_its_words(first):
+def test_an_error_may_give_advice_behind_its_words(causes_of_text):
     line = (
         "RuntimeError: Your module has parameters that were not used in producing loss. If you already have done this"
     )
-    assert causes(first, f"{line}\n") == ["unused_parameters"]
+    assert causes_of_text(f"{line}\n") == ["unused_parameters"]
 
 
-def test_timeouts_count_whatever_the_number_of_packets(first):
+def test_timeouts_count_whatever_the_number_of_packets(causes_of_text):
     path = "/sys/class/infiniband/mlx5_0/ports/1"
     text = f"{path}/counters/port_rcv_packets:9999999999\n{path}/hw_counters/local_ack_timeout_err:500000\n"
-    assert causes(first, text) == ["network_port"]
+    assert causes_of_text(text) == ["network_port"]
 
 
 @pytest.mark.parametrize("name", ["gpu-{:03}", "gpunode{:02}", "node{:02}.us.example.com"])
-def test_names_of_hosts_are_known(first, name):
+def test_names_of_hosts_are_known(causes_of_text, name):
     rows = [f"{name.format(one)} {name.format(one + 1)} {4 if 7 in (one, one + 1) else 9}\n" for one in range(12)]
-    assert causes(first, f"busbw in GB/s (runs of 5 ms each)\n{''.join(rows)}") == ["slow_host"]
+    assert causes_of_text(f"busbw in GB/s (runs of 5 ms each)\n{''.join(rows)}") == ["slow_host"]
 
 
-def test_a_switch_of_nvlinks_that_does_not_answer_is_a_fault(first):
-    assert causes(first, "05:00.0 Bridge: NVIDIA Corporation GH100 [H100 NVSwitch] (rev ff)\n") == ["gpu_errors"]
-    assert not causes(first, "01:00.0 3D controller: NVIDIA Corporation TU117M [GeForce GTX 1650 Ti] (rev ff)\n")
+def test_a_switch_of_nvlinks_that_does_not_answer_is_a_fault(causes_of_text):
+    assert causes_of_text("05:00.0 Bridge: NVIDIA Corporation GH100 [H100 NVSwitch] (rev ff)\n") == ["gpu_errors"]
+    assert not causes_of_text("01:00.0 3D controller: NVIDIA Corporation TU117M [GeForce GTX 1650 Ti] (rev ff)\n")
 
 
-def test_an_interface_of_ethernet_that_is_down_is_a_port_that_is_down(first):
-    assert causes(first, "mlx5_1 port 1 ==> ens2np0 (Down)\n") == ["network_port"]
+def test_an_interface_of_ethernet_that_is_down_is_a_port_that_is_down(causes_of_text):
+    assert causes_of_text("mlx5_1 port 1 ==> ens2np0 (Down)\n") == ["network_port"]
 
 
 @pytest.mark.parametrize(
@@ -84,8 +78,8 @@ def test_an_interface_of_ethernet_that_is_down_is_a_port_that_is_down(first):
         "libibverbs: Warning: couldn't load driver 'libvmw_pvrdma-rdmav34.so': no such file\n",
     ],
 )
-def test_words_about_errors_of_mpi_are_none(first, text):
-    assert not causes(first, text)
+def test_words_about_errors_of_mpi_are_none(causes_of_text, text):
+    assert not causes_of_text(text)
 
 
 @pytest.mark.parametrize("title", ["# OSU MPI Multi Latency Test v5.9", "# OSU MPI-CUDA Latency Test D-D v7.2"])
@@ -110,8 +104,8 @@ def test_several_pairs_and_gpus_are_no_single_message_of_a_port(first, title):
         "We set NCCL_IB_DISABLE=1 because there is no InfiniBand, and all_reduce_perf works there.",
     ],
 )
-def test_more_sentences_are_no_cure(first, sentence):
-    assert "cured_by_setting" not in causes(first, f"The job hangs.\n{sentence}\n")
+def test_more_sentences_are_no_cure(causes_of_text, sentence):
+    assert "cured_by_setting" not in causes_of_text(f"The job hangs.\n{sentence}\n")
 
 
 @pytest.mark.parametrize(
@@ -123,14 +117,14 @@ def test_more_sentences_are_no_cure(first, sentence):
         "The hang disappears with NCCL_P2P_DISABLE=1.",
     ],
 )
-def test_more_sentences_are_cures(first, sentence):
-    assert "cured_by_setting" in causes(first, f"The job hangs.\n{sentence}\n")
+def test_more_sentences_are_cures(causes_of_text, sentence):
+    assert "cured_by_setting" in causes_of_text(f"The job hangs.\n{sentence}\n")
 
 
-def test_full_shared_memory_beside_results_is_no_cause(first):
+def test_full_shared_memory_beside_results_is_no_cause(causes_of_text):
     shm = "Filesystem      Size  Used Avail Use% Mounted on\nshm  64G   64G   0   100% /dev/shm\n"
-    assert causes(first, shm) == ["full_shared_memory"]
-    assert not causes(first, f"{shm}# OSU MPI Latency Test v7.3\n# Size   Latency (us)\n8      1.75\n64     1.80\n")
+    assert causes_of_text(shm) == ["full_shared_memory"]
+    assert not causes_of_text(f"{shm}# OSU MPI Latency Test v7.3\n# Size   Latency (us)\n8      1.75\n64     1.80\n")
 
 
 PORT = "CA 'mlx5_{}'\n    CA type: MT4129\n    Port 1:\n        State: {}\n        Physical state: {}\n        Rate: {}\n        Link layer: {}\n"

@@ -2,18 +2,9 @@
 
 import pytest
 
-from fabricast.core.errors import InputError
-
 HANG = "The job hangs at the first all_reduce.\n"
 AT = "[    8.000000] "
 SHM = "Filesystem      Size  Used Avail Use% Mounted on\nshm  64M   0   64M   0% /dev/shm\n"
-
-
-def causes(first, text):
-    try:
-        return [one.cause for one in first(text).findings]
-    except InputError:
-        return []
 
 
 @pytest.mark.parametrize(
@@ -26,12 +17,12 @@ def causes(first, text):
         "With NCCL_P2P_DISABLE=1 the job crashed after it successfully finished 3 steps.",
     ],
 )
-def test_advice_and_the_opposite_are_no_cure(first, sentence):
-    assert "cured_by_setting" not in causes(first, HANG + sentence + "\n")
+def test_advice_and_the_opposite_are_no_cure(causes_of_text, sentence):
+    assert "cured_by_setting" not in causes_of_text(HANG + sentence + "\n")
 
 
-def test_a_run_without_a_failure_is_not_cured(first):
-    assert not causes(first, "INFO launching with NCCL_P2P_DISABLE=1, completes in 3 minutes, 0 errors\n")
+def test_a_run_without_a_failure_is_not_cured(causes_of_text):
+    assert not causes_of_text("INFO launching with NCCL_P2P_DISABLE=1, completes in 3 minutes, 0 errors\n")
 
 
 @pytest.mark.parametrize(
@@ -44,9 +35,9 @@ def test_a_run_without_a_failure_is_not_cured(first):
         ("GB/s\n", "gpu{} gpu1{} {}\n"),
     ],
 )
-def test_other_tables_of_two_names_are_no_rates_of_hosts(first, before, row):
+def test_other_tables_of_two_names_are_no_rates_of_hosts(causes_of_text, before, row):
     rows = [row.format(3 if one < 3 else one, one, 1.0 if one < 3 else 9.8) for one in range(9)]
-    assert not causes(first, before + "".join(rows))
+    assert not causes_of_text(before + "".join(rows))
 
 
 def test_many_pairs_of_hosts_have_one_slow_host(first):
@@ -78,17 +69,17 @@ def test_the_heading_of_df_has_the_unit(first, heading, row, words):
     assert words in " ".join(map(str, found.statements))
 
 
-def test_inodes_are_no_size(first):
+def test_inodes_are_no_size(causes_of_text):
     table = "Filesystem     Inodes IUsed IFree IUse% Mounted on\ntmpfs 823632 1 823631 1% /dev/shm\n"
-    assert not causes(first, table)
+    assert not causes_of_text(table)
 
 
-def test_copies_within_a_host_are_no_transport_of_cards(first):
+def test_copies_within_a_host_are_no_transport_of_cards(causes_of_text):
     transport = "#      Transport: {}\n#         Device: {}\n"
     text = transport.format("self", "memory") + transport.format("tcp", "eth0") + transport.format("cma", "memory")
-    assert causes(first, text) == ["no_card_transport"]
+    assert causes_of_text(text) == ["no_card_transport"]
     cards = text + transport.format("rc_mlx5", "mlx5_0:1") + transport.format("ud_mlx5", "mlx5_1:1")
-    assert not causes(first, f"{cards}#\n# < failed to open interface >\n")
+    assert not causes_of_text(f"{cards}#\n# < failed to open interface >\n")
 
 
 @pytest.mark.parametrize(
@@ -118,8 +109,8 @@ def test_copies_within_a_host_are_no_transport_of_cards(first):
         ),
     ],
 )
-def test_a_text_that_resembles_a_fault_states_none(first, text):
-    assert not causes(first, text)
+def test_a_text_that_resembles_a_fault_states_none(causes_of_text, text):
+    assert not causes_of_text(text)
 
 
 def test_a_warning_of_the_libraries_of_cards_is_no_failed_run(first):
@@ -144,19 +135,19 @@ def test_the_part_that_differs_between_ranks_is_named(first):
     assert "ALLREDUCE has numbers of type Float on rank 0, and Half on rank 1" in first(text).findings[0].text
 
 
-def test_old_errors_end_with_a_boot(first):
+def test_old_errors_end_with_a_boot(causes_of_text):
     error = f"{AT}watchdog: BUG: soft lockup - CPU#3 stuck for 23s! [python:1]\n"
-    assert causes(first, error)
-    assert not causes(first, f"{error}{AT}Linux version 5.15.0\n{AT}mlx5_core 0000:01:00.0: firmware version: 1.2\n")
+    assert causes_of_text(error)
+    assert not causes_of_text(f"{error}{AT}Linux version 5.15.0\n{AT}mlx5_core 0000:01:00.0: firmware version: 1.2\n")
 
 
 @pytest.mark.parametrize(("requests", "is_fault"), [(10**8, False), (10**5, True)])
-def test_losses_are_a_share_of_the_packets(first, requests, is_fault):
+def test_losses_are_a_share_of_the_packets(causes_of_text, requests, is_fault):
     path = "/sys/class/infiniband/mlx5_0/ports/1/hw_counters"
     text = f"{path}/out_of_sequence:1200\n{path}/rx_write_requests:{requests}\n"
-    assert bool(causes(first, text)) is is_fault
+    assert bool(causes_of_text(text)) is is_fault
     # Nothing grew between two prints.
-    assert not causes(first, text + text)
+    assert not causes_of_text(text + text)
 
 
 def test_a_processor_with_graphics_is_no_gpu_beside_cards(first):
@@ -175,21 +166,21 @@ def test_small_or_pageable_copies_say_little_about_a_link(first):
         assert not found.findings
 
 
-def test_names_and_files_of_a_plugin_are_not_compared(first):
+def test_names_and_files_of_a_plugin_are_not_compared(causes_of_text):
     head = "{0}:1:1 [0] NCCL INFO Bootstrap : Using eth0:10.0.0.{1}<0>\n{0}:1:1 [0] NCCL INFO NET/Plugin: {2}\n"
     text = head.format("h1", 1, "Loaded net plugin NCCL RDMA Plugin (v8)") + (
         "h2:1:1 [0] NCCL INFO Bootstrap : Using eth0:10.0.0.2<0>\n"
         "h2:1:1 [0] NCCL INFO Plugin Path : /opt/lib/libnccl-net.so\n"
     )
-    assert "host_differs_plugin" not in causes(first, text)
+    assert "host_differs_plugin" not in causes_of_text(text)
 
 
-def test_a_limited_stream_does_not_stall(first):
+def test_a_limited_stream_does_not_stall(causes_of_text):
     row = "[  5]   {}.00-{}.00   sec  {}  {}    {}    64.0 KBytes\n"
     rows = [row.format(0, 1, "128 KBytes", "1.05 Mbits/sec", 0)]
     rows += [row.format(one, one + 1, "0.00 Bytes", "0.00 bits/sec", 0) for one in range(1, 9)]
     text = f"Connecting to host a, port 5201\n[ ID] Interval  Transfer  Bitrate  Retr  Cwnd\n{''.join(rows)}"
-    assert "stalled_stream" not in causes(first, text)
+    assert "stalled_stream" not in causes_of_text(text)
 
 
 @pytest.mark.parametrize(
@@ -203,5 +194,5 @@ def test_a_limited_stream_does_not_stall(first):
         ),
     ],
 )
-def test_one_fact_in_the_words_of_two_programs_is_one_cause(first, text):
-    assert len(causes(first, text)) == 1
+def test_one_fact_in_the_words_of_two_programs_is_one_cause(causes_of_text, text):
+    assert len(causes_of_text(text)) == 1

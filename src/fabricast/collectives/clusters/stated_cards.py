@@ -14,6 +14,11 @@ def port_rates(facts: Facts) -> list[Fact]:
     return [fact for fact in every if fact.kind is Kind.OPTION] or every
 
 
+def port_rates_of_files(facts: Facts) -> list[Fact]:
+    """Return the rates of active ports that files state."""
+    return [fact for fact in facts.of(Quantity.PORT_RATE) if fact.kind is not Kind.OPTION]
+
+
 def stated_cards(facts: Facts) -> str | None:
     """Return the cards of a node by the active ports of most hosts; None if no kind of node is that of most.
 
