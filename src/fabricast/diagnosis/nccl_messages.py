@@ -8,17 +8,9 @@ from collections.abc import Iterator
 from fabricast.core.facts import Fact, Facts, Quantity
 from fabricast.core.findings import Finding
 from fabricast.core.short_text import shortened
-from fabricast.diagnosis.known_problem import KnownProblem
 from fabricast.diagnosis.nccl_hosts import is_of_one_host
-from fabricast.diagnosis.nccl_problems import (
-    CARD_FAILED,
-    NO_VERBS,
-    OFI_FAILED,
-    OFI_NO_PROVIDER,
-    OFI_REFUSED,
-    known_problem,
-)
 from fabricast.diagnosis.weights import ACCESS, FIRST, MINOR
+from fabricast.known_messages.table import KnownProblem, message_table
 from fabricast.nccl.records import NcclLog
 
 #: Maximum number of characters of a quoted message.
@@ -39,8 +31,8 @@ def nccl_problems(facts: Facts) -> Iterator[Finding]:
     for fact in facts.of(Quantity.NCCL_PROBLEM):
         if _HARMLESS.search(fact.value):
             continue
-        problem = known_problem(fact.value)
-        if problem is not None and problem.meaning == NO_VERBS and fact.place.path in excluded:
+        problem = message_table("nccl").problem(fact.value)
+        if problem is not None and problem.name == "no_verbs" and fact.place.path in excluded:
             # The user chose TCP, or nothing shows several hosts.
             continue
         if problem is not None and _is_about_plugin(problem, fact) and fact.place.path in single:
@@ -79,8 +71,8 @@ def nccl_problems(facts: Facts) -> Iterator[Finding]:
 
 def _is_about_plugin(problem: KnownProblem, fact: Fact) -> bool:
     """Return whether a message states that the plugin for EFA finds no network."""
-    is_late = problem.meaning == OFI_FAILED and "initialization failed" in fact.value
-    return problem.meaning == OFI_NO_PROVIDER or is_late
+    is_late = problem.name == "ofi_failed" and "initialization failed" in fact.value
+    return problem.name == "ofi_no_provider" or is_late
 
 
 def _peer_of(message: str, facts: Facts) -> str:
@@ -101,13 +93,13 @@ def _as_warning(problem: KnownProblem | None, fact: Fact, facts: Facts) -> Known
         return None
     tables = [one.value for one in facts.of(Quantity.COLLECTIVE) if one.place.path == fact.place.path]
     if any(table.rows and table.rows[-1].line > fact.place.line for table in tables):
-        return problem._replace(is_failure=False)
+        return problem.model_copy(update={"is_failure": False})
     runs = [run.value for run in facts.of(Quantity.NCCL_RUN) if run.place.path == fact.place.path]
     if any(log.lines.get("initialised", 0) > fact.place.line for log in runs):
-        return problem._replace(is_failure=False)
-    if problem.meaning not in (CARD_FAILED, OFI_REFUSED, OFI_FAILED):
+        return problem.model_copy(update={"is_failure": False})
+    if problem.name not in ("card_failed", "ofi_refused", "ofi_failed"):
         return problem
-    return problem._replace(is_failure=False) if any(log.network == "Socket" for log in runs) else problem
+    return problem.model_copy(update={"is_failure": False}) if any(log.network == "Socket" for log in runs) else problem
 
 
 def _needs_no_verbs(log: NcclLog, facts: Facts) -> bool:

@@ -10,10 +10,10 @@ from fabricast.collectives.diagnosis import Cause
 from fabricast.core.findings import Finding
 from fabricast.core.short_text import listed
 from fabricast.core.warnings import WarningCode
-from fabricast.diagnosis.nccl_problems import UNFINISHED
 from fabricast.diagnosis.topology import ADDRESS, PORT_ABOVE
 from fabricast.diagnosis.verdict import OF_DEVICES
 from fabricast.diagnosis.weights import ACCESS, CONTRADICTION, FIRST, SYMPTOM
+from fabricast.known_messages.table import message_table
 
 #: Causes that state one fact, the most certain one first.
 _SAME_FACT = (
@@ -127,7 +127,8 @@ def _explained(findings: Sequence[Finding]) -> list[Finding]:
         findings = [one for one in findings if one.cause not in _OF_A_RUN_THAT_WORKS]
     if any(finding.cause in _OF_RANKS for finding in findings):
         # The reports of all ranks name more than each of them.
-        findings = [one for one in findings if UNFINISHED not in one.text]
+        unfinished = message_table("nccl").named("unfinished").meaning
+        findings = [one for one in findings if unfinished not in one.text]
     if any(finding.cause == "silent_ranks" for finding in findings):
         # A process that the kernel ended does not report.
         findings = [replace(one, rank=FIRST - 0.44) if "lack of memory" in one.text else one for one in findings]

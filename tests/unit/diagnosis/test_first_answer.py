@@ -6,7 +6,7 @@ import fabricast as fc
 from fabricast.core.errors import InputError
 from fabricast.core.facts import Quantity
 from fabricast.core.warnings import WarningCode
-from fabricast.diagnosis.nccl_problems import known_problem
+from fabricast.known_messages.table import message_table
 from fabricast.sources.reading import read
 from tests.nccl_tests_logs import nccl_tests as nccl_tests_log
 from tests.unit.diagnosis.pasted import nccl_tests, peer_test
@@ -302,7 +302,7 @@ def test_old_versions_are_named(diagnosed):
     ],
 )
 def test_warnings_and_errors_have_their_meaning(diagnosed, message, meaning):
-    assert meaning in known_problem(message).meaning
+    assert meaning in message_table("nccl").problem(message).meaning
     is_error = message.startswith(("Watchdog", "Test NCCL"))
     line = f"node1: {message}\n" if is_error else f"node01:41207:41231 [0] misc/x.cc:72 NCCL WARN {message}\n"
     found = diagnosed(topo=TWO, log=line * 3)

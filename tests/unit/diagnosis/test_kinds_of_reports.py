@@ -4,7 +4,7 @@ import pytest
 
 import fabricast as fc
 from fabricast.core.facts import Quantity
-from fabricast.diagnosis.nccl_problems import known_problem
+from fabricast.known_messages.table import message_table
 from fabricast.nccl.costs import Operation
 from fabricast.sources.reading import facts_of_text
 from tests.nccl_tests_logs import nccl_tests as nccl_tests_log
@@ -73,7 +73,7 @@ def test_a_topology_of_a_page_with_vertical_lines_is_read(first):
     ],
 )
 def test_messages_have_the_meaning_of_their_error(text, meaning):
-    assert meaning in known_problem(text).meaning
+    assert meaning in message_table("nccl").problem(text).meaning
 
 
 def test_errors_of_cuda_in_other_programs_are_known(first):

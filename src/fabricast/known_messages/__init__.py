@@ -1,0 +1,1 @@
+"""Tables of the messages of libraries: the lines that state them, what they mean, and what ends them."""
