@@ -45,7 +45,7 @@ from fabricast.pcie.packets.equivalent_runs import simulate_ends
 from fabricast.pcie.packets.hardware import HARDWARE
 from fabricast.pcie.packets.simulator import simulate_once
 from fabricast.pcie.schedules.enumeration import enumerate_schedules, run_schedule
-from fabricast.pcie.topology.files import load_tree
+from fabricast.pcie.topology.builtin import load_tree
 from fabricast.results.connections import connect
 from tests import reference_model
 
@@ -65,7 +65,7 @@ from fabricast.pcie.graphs.congestion_graphs import from_pairs
 from fabricast.pcie.graphs.sets import validation_set
 from fabricast.pcie.models.catalogue import MODELS
 from fabricast.pcie.models.evaluation import evaluate
-from fabricast.pcie.topology.files import load_tree
+from fabricast.pcie.topology.builtin import load_tree
 tree = load_tree("storm8")
 graphs = from_pairs([pairs for _, pairs in validation_set(tree, 22259)], size_bytes=1.0)
 evaluate(tree, graphs, MODELS["congestion_factor"], bandwidth_bytes_per_s=1.0, tau=0.1735)

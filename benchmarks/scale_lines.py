@@ -33,7 +33,7 @@ from fabricast.pcie.packets.arbiter_phases import simulate
 from fabricast.pcie.packets.equivalent_runs import share_of_runs
 from fabricast.pcie.packets.hardware import HARDWARE
 from fabricast.pcie.schedules.enumeration import enumerate_schedules
-from fabricast.pcie.topology.files import load_tree
+from fabricast.pcie.topology.builtin import load_tree
 from fabricast.percs.loads import count_traffic, route
 from fabricast.percs.network import TwoLevelNetwork
 from fabricast.percs.workloads import multicast, stencil

@@ -21,7 +21,7 @@ from benchmarks.clocks import cpu_seconds
 from fabricast.maxrate.measurements import read_measurements
 from fabricast.networks.matrices import read_matrix
 from fabricast.pcie.graphs.files import graph_blocks
-from fabricast.pcie.topology.files import load_tree
+from fabricast.pcie.topology.builtin import load_tree
 from fabricast.results.connections import connect
 
 __all__ = ["table_lines"]

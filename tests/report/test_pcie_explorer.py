@@ -9,7 +9,7 @@ import fabricast as fc
 from fabricast.pcie.graphs.congestion_graphs import from_pairs
 from fabricast.pcie.models.catalogue import MODELS
 from fabricast.pcie.models.evaluation import evaluate
-from fabricast.pcie.topology.files import load_tree
+from fabricast.pcie.topology.builtin import load_tree
 from fabricast.pcie.topology.paths import link_labels
 from tests.report.conftest import open_page
 

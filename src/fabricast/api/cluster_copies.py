@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -15,7 +16,7 @@ from fabricast.api.machine_inputs import Files, paths_of
 from fabricast.clusters.build import build_cluster
 from fabricast.clusters.forecast import ClusterCopies, forecast_copies
 from fabricast.clusters.machine import ClusterMachine
-from fabricast.collectives.clusters.cluster import is_builtin_node, names_builtin_node
+from fabricast.collectives.clusters.cluster import is_builtin_node
 from fabricast.core.arguments import with_checked_types
 from fabricast.core.errors import InputError
 from fabricast.core.facts import Content, Facts, Quantity
@@ -26,7 +27,7 @@ from fabricast.inputs.files import exists, read_text
 from fabricast.machine.build import MACHINE_CONTENTS, load_facts
 from fabricast.machine.options import MachineOptions
 from fabricast.networks.patterns import grid_of, is_pattern, rank_pairs, states_sizes
-from fabricast.pcie.topology.files import builtin_names
+from fabricast.pcie.topology.builtin import builtin_names, is_node
 from fabricast.sources.cluster_yaml import is_cluster
 from fabricast.sources.text import Text
 
@@ -35,6 +36,7 @@ __all__ = [
     "ClusterMachine",
     "describes_cluster",
     "load_cluster",
+    "names_nodes",
     "predict_cluster",
     "starts_with_node",
 ]
@@ -43,6 +45,7 @@ __all__ = [
 _ONE_WAY = {"one_way": 1.0, "round_trip": 0.5}
 #: Least and largest values of arguments.
 _RANGES = {"latency_us": (1e-3, 1e6), "oversubscription": (1.0, 100.0), "process_gbyte_s": (1e-3, 1e4)}
+_OF_NODE = re.compile(r"\bnode\d+\.", re.IGNORECASE)
 _Copies = str | Path | Iterable[tuple[int | str, int | str]]
 _Ends = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]
 
@@ -194,15 +197,24 @@ def _resized(statement: ClusterStatement, nodes: int | None, nic: str | None) ->
 
 def starts_with_node(files: Sequence[str]) -> bool:
     """Return whether the first name is a built-in node, and neither a file nor a built-in topology."""
-    return bool(files) and names_builtin_node(files[0]) and files[0] not in builtin_names() and not exists(files[0])
+    return bool(files) and is_node(files[0]) and files[0] not in builtin_names() and not exists(files[0])
 
 
 def describes_cluster(files: Sequence[str]) -> bool:
-    """Return whether files are a cluster in YAML, or start with a built-in node that is no built-in topology."""
-    if starts_with_node(files):
-        return True
+    """Return whether one of several files is a cluster in YAML."""
     yaml = [path for path in files if path.lower().endswith((".yaml", ".yml")) and exists(path)]
     return any(is_cluster(Text(path, read_text(path))) for path in yaml)
+
+
+def names_nodes(copies: object) -> bool:
+    """Return whether copies are between GPUs such as ``node0.gpu3``.
+
+    >>> names_nodes("node0.gpu1>node1.gpu1"), names_nodes([("0", "1")]), names_nodes([("node0.0", "node1.0")])
+    (True, False, True)
+    """
+    if isinstance(copies, str):
+        return _OF_NODE.search(copies) is not None
+    return isinstance(copies, list | tuple) and any(names_nodes(one) for one in copies[:1])
 
 
 @with_checked_types

@@ -12,7 +12,7 @@ import pandas as pd
 from fabricast.api.machine_inputs import Files, paths_of
 from fabricast.clusters.machine import ClusterMachine
 from fabricast.collectives.calibration import is_calibration
-from fabricast.collectives.clusters.cluster import Cluster, is_builtin_node, node_names, node_of, with_cards
+from fabricast.collectives.clusters.cluster import Cluster, is_builtin_node, node_of, with_cards
 from fabricast.collectives.clusters.forecast import ClusterForecast, forecast_cluster
 from fabricast.collectives.clusters.of_machine import cluster_of_machine
 from fabricast.collectives.clusters.question import ClusterOptions, cluster_of
@@ -30,6 +30,7 @@ from fabricast.core.warnings import CodedWarning, WarningCode
 from fabricast.machine.build import MACHINE_CONTENTS, load_facts, machine_from
 from fabricast.machine.machine import Machine
 from fabricast.machine.options import MachineOptions
+from fabricast.pcie.topology.builtin import node_names
 
 __all__ = ["Cluster", "ClusterForecast", "cluster_collective", "collected_rows", "node_names", "open_nodes"]
 
@@ -78,8 +79,9 @@ def cluster_collective(
     sizes : sequence of float or str, optional
         Sizes in bytes or as text, as nccl-tests counts them; by default 256 B to 8 GiB, or those of the log.
     log : str, Path or sequence of these, optional
-        Logs of nccl-tests to compare. With sizes, or of another operation, a log with a row up to 64 KiB and one from
-        64 MiB on calibrates the latencies and rates of the forecast.
+        Logs of nccl-tests to compare, and files such as that of ``ibstat``, whose ports are the cards. With sizes, or
+        of another operation, a log with a row up to 64 KiB and one from 64 MiB on calibrates the latencies and rates
+        of the forecast.
     gpus : int, optional
         GPUs of each node that are used; by default all.
     gpu : str, optional
@@ -213,9 +215,12 @@ def _read(
         one = cluster_of_machine(node, _named_gpu(node.facts))
         return [(_with_stated_cards(one, node.facts), options, 1)], node.facts
     if node is None or (isinstance(node, str) and is_builtin_node(node)):
-        facts = load_facts(logs, Content.COLLECTIVES, Content.NCCL_LOG) if logs else Facts()
+        facts = load_facts(logs, *MACHINE_CONTENTS) if logs else Facts()
+        described = [block.place.path for block in facts.blocks_of(Content.TOPOLOGY)]
+        if node is not None and described:
+            raise InputError(f"is described twice: {node} and {described[0]}", argument="node")
         one = node_of_tables(facts.values(Quantity.COLLECTIVE)) if node is None else node_of(node)
-        return [(one, options, 1)], facts
+        return [(_with_stated_cards(one, facts), options, 1)], facts
     facts = (
         node if isinstance(node, Facts) else load_facts([*paths_of(node), *logs], *MACHINE_CONTENTS, Content.CLUSTER)
     )

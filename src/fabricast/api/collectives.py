@@ -8,7 +8,6 @@ from pathlib import Path
 
 from fabricast.api.machine_inputs import Files, MachineLike, machine_of, paths_of
 from fabricast.collectives.calibration import is_calibration
-from fabricast.collectives.clusters.cluster import node_names
 from fabricast.collectives.diagnosis import diagnose_collective
 from fabricast.collectives.forecast import DEFAULT_SIZES, CollectiveForecast, forecast_prepared
 from fabricast.collectives.question import OPERATIONS, Question, prepare, table_of
@@ -20,6 +19,7 @@ from fabricast.diagnosis.bundle import Diagnosis, diagnose_facts
 from fabricast.diagnosis.cluster_forecasts import with_cards
 from fabricast.machine.machine import Machine
 from fabricast.machine.options import MachineOptions
+from fabricast.pcie.topology.builtin import node_names
 from fabricast.sources.reading import read
 
 __all__ = [

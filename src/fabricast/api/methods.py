@@ -63,6 +63,15 @@ class Method:
         return isinstance(self.model, str) and self.model in ENGINE_MODELS
 
     @property
+    def is_of_user(self) -> bool:
+        """Whether the model is a function of the user."""
+        return not self.is_engine_model and isinstance(self.chosen, UserModel)
+
+    def transport(self, asked: str) -> str:
+        """Return the transport of copies: a function of the user gets all of them, and decides what limits them."""
+        return "p2p" if asked == "auto" and self.is_of_user else asked
+
+    @property
     def most_explained(self) -> int:
         """Number of copies up to which limiting copies are determined by default."""
         return _MOST_WITH_ENGINES if self.is_engine_model else _MOST_EXPLAINED

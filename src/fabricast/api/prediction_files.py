@@ -107,7 +107,7 @@ def predict_with_progress(
     if limited_by is None:
         limited_by = explain and graphs.source.size <= method.most_explained
     tree = machine.with_memory if method.is_engine_model else machine.tree
-    is_staged = staged_copies(tree, graphs, transport)
+    is_staged = staged_copies(tree, graphs, method.transport(transport))
     slow = 0
     if limited_by and not is_staged.any():
         slow = Predictor(machine, method, explain=explain, limited_by=True, threads=threads).slow_removals(graphs)

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from fabricast.api.cluster_copies import describes_cluster, predict_cluster
+from fabricast.api.cluster_copies import describes_cluster, names_nodes, predict_cluster, starts_with_node
 from fabricast.api.graphs import DEFAULT_SIZE, GraphsLike, graphs_of
 from fabricast.api.machine_inputs import Files, MachineLike, machine_of, paths_of
 from fabricast.api.methods import DEFAULT_MODEL, Method, Progress, check_question
@@ -159,13 +159,13 @@ def predict(
         names = [parameter for parameter in signature(predict).parameters if parameter != "unknown"]
         raise TypeError(f"predict() has no argument '{min(unknown)}'{near_names(min(unknown), names)}")
     if isinstance(tree, ClusterMachine) or (
-        not isinstance(tree, Machine | PcieTree) and describes_cluster(paths_of(tree))
+        not isinstance(tree, Machine | PcieTree) and _is_of_cluster(paths_of(tree), graphs)
     ):
         others = (bandwidth, tau, crossing_cost, parameters, limited_by, program, measurements, system, gpu, link)
         if model != DEFAULT_MODEL or pcie_only or transport != "auto" or any(one is not None for one in others):
             raise InputError(
-                "is a cluster, or a node whose GPUs have NVLinks: of the arguments only size applies, and a model of "
-                "yours needs a machine over PCIe (see predict_cluster)",
+                "is a cluster: of the arguments only size applies, and a model of yours needs one machine (see "
+                "predict_cluster)",
                 argument="tree",
             )
         return _predict_cluster(tree, graphs, size)
@@ -186,8 +186,13 @@ def predict(
     chosen = graphs_of(machine.tree, graphs, size)
     if limited_by is None:
         limited_by = explain and chosen.source.size <= method.most_explained
-    is_staged = staged_copies(machine.tree, chosen, transport)
+    is_staged = staged_copies(machine.tree, chosen, method.transport(transport))
     return predict_graphs(machine, chosen, method, is_staged, explain=explain, limited_by=limited_by, threads=threads)
+
+
+def _is_of_cluster(files: list[str], graphs: GraphsLike) -> bool:
+    """Return whether files describe a cluster, or copies name the node of a built-in one."""
+    return describes_cluster(files) or (starts_with_node(files) and names_nodes(graphs))
 
 
 def _predict_cluster(cluster: ClusterMachine | Files, copies: GraphsLike, size: float | str) -> Prediction:

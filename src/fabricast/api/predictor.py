@@ -264,7 +264,7 @@ class Predictor:
 
     def _of_model(self, graphs: CongestionGraphs, threads: int) -> Predicted:
         tree, model = self.tree, self._method.chosen
-        if not self._method.pcie_only:
+        if not (self._method.pcie_only or self._method.is_of_user):
             reject_peer_copies(tree, graphs)
         if isinstance(model, UserModel):
             table = self._of_user(model, graphs)
@@ -301,8 +301,9 @@ class Predictor:
 
     def _too_fast(self, graphs: CongestionGraphs, elapsed_s: NDArray[np.float64]) -> str:
         """Return the first graph of equal copies that is faster than its busiest link at the raw rate of a link."""
-        raw = self.tree.link_bytes_per_s
-        if raw is None:
+        raw, names = self.tree.link_bytes_per_s, self.tree.endpoint_names
+        ends = zip(graphs.source.tolist(), graphs.target.tolist(), strict=True)
+        if raw is None or any(self.tree.peer_link(names[one], names[other]) is not None for one, other in ends):
             return ""
         found = evaluate(self.tree, graphs, MODELS["busiest_link"], bandwidth_bytes_per_s=raw, tau=0.0)
         bound = found.end_s - graphs.start_s
@@ -414,7 +415,7 @@ class Predictor:
         text = "expected error: unknown, the measurements contradict the forecast"
         is_nominal = WarningCode.DIRECT_LINK_RATE_NOMINAL in notes.assumptions
         nominal = {link.kind for link in self.tree.peer_links} if is_nominal else set()
-        if not self._method.is_engine_model and isinstance(self._method.chosen, UserModel):
+        if self._method.is_of_user:
             text = f"expected error of {self._method.name}: unknown, a function of the user"
         elif self._machine.default_share is not None and self._engines is not None:
             text = unmeasured_error_text(self._method.name, set(notes.classes), nominal)

@@ -7,8 +7,9 @@ from pathlib import Path
 
 from fabricast.api.machine_inputs import load_topology
 from fabricast.core.errors import InputError
+from fabricast.pcie.topology.builtin import builtin_names, load_tree, node_names
 from fabricast.pcie.topology.drawing import saturated_vertices, tree_svg
-from fabricast.pcie.topology.files import builtin_names, load_tree, tree_yaml, write_tree
+from fabricast.pcie.topology.files import tree_yaml, write_tree
 from fabricast.pcie.topology.memory import UNLIMITED
 from fabricast.pcie.topology.tree import PcieTree
 
@@ -16,12 +17,12 @@ __all__ = ["UNLIMITED", "builtin_topologies", "drawing_of", "topologies_of", "tr
 
 
 def builtin_topologies() -> list[PcieTree]:
-    """Return the built-in topologies.
+    """Return the built-in topologies, and the built-in nodes that are none of these.
 
     >>> len(builtin_topologies()) > 10
     True
     """
-    return [load_tree(name) for name in builtin_names()]
+    return [load_tree(name) for name in dict.fromkeys([*builtin_names(), *node_names()])]
 
 
 def topologies_of(paths: Iterable[str | Path]) -> list[PcieTree]:

@@ -282,8 +282,6 @@ def _cluster_lines(forecast: ClusterForecast) -> list[str]:
     lines = [f"{forecast.operation}, {forecast.words}"]
     lines += pd.DataFrame(columns).to_string(index=False).split("\n")
     lines.append(forecast.source)
-    if _has_rings_of_nvlink(forecast):
-        lines.append("NVLink limits rings by the channels that NCCL plans, not by the rate of its links")
     lines += _measured_lines(table)
     lines += _settings_lines(table)
     if forecast.reference is not None:
@@ -291,14 +289,6 @@ def _cluster_lines(forecast: ClusterForecast) -> list[str]:
         origin = "one machine" if count == 1 else f"median of {count} machines"
         lines.append(f"public: {origin} ({forecast.reference.words})")
     return lines
-
-
-def _has_rings_of_nvlink(forecast: ClusterForecast) -> bool:
-    """Return whether the part of rings within the nodes limits a size on several nodes."""
-    if forecast.cluster.nodes == 1 or "algorithm" not in forecast.table:
-        return False
-    table = forecast.table
-    return bool(((table["limit"] == "NVLink") & (table["algorithm"] == "ring")).any())
 
 
 #: Names of algorithms in NCCL_ALGO that are no capitalised words.

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fabricast.clusters.machine import ClusterMachine, NodeMachine
-from fabricast.clusters.node_trees import card_names, tree_of_node, with_cards_placed
+from fabricast.clusters.node_trees import card_names, with_cards_placed
 from fabricast.collectives.clusters.cluster import (
     ETHERNET,
     SLINGSHOT,
@@ -32,6 +32,7 @@ from fabricast.machine.options import MachineOptions
 from fabricast.networks.descriptions import is_slurm_file, switch_network
 from fabricast.networks.launcher_files import read_hosts
 from fabricast.networks.network import SwitchNetwork
+from fabricast.pcie.topology.builtin import node_tree
 
 #: Kind of network of a statement without one.
 _DEFAULT_NETWORK = VERBS
@@ -116,7 +117,7 @@ def _node(
 def _of_builtin(node: Cluster, files: Sequence[str], options: MachineOptions) -> Machine:
     """Return the machine of a built-in node; measured copies of further files calibrate it."""
     facts = load_facts(files, *MACHINE_CONTENTS) if files else None
-    return machine_of_tree(tree_of_node(node), facts, options)
+    return machine_of_tree(node_tree(node.name, node.cards), facts, options)
 
 
 def _switches(statement: ClusterStatement, card_bytes_per_s: float) -> tuple[SwitchNetwork | None, NDArray[np.int64]]:

@@ -29,7 +29,7 @@ _FIRST = ((0, 2), (1, 4), (3, 2), (6, 4))
 def _explored_tree(tree: PcieTree) -> dict[str, Any]:
     """Return the positions, links and routes of a tree for drawing and for the kernels.
 
-    >>> from fabricast.pcie.topology.files import load_tree
+    >>> from fabricast.pcie.topology.builtin import load_tree
     >>> _explored_tree(load_tree("storm8"))["endpoints"][:3]
     ['0', '1', '2']
     """

@@ -13,7 +13,7 @@ from typing import IO
 from fabricast.core.errors import InputError
 from fabricast.core.facts import Block, Content, Fact, Facts, Place, Quantity, SourceFile
 from fabricast.inputs.files import LARGEST_TEXT_BYTES, MOST_LINES, decoded
-from fabricast.pcie.topology.files import builtin_names, load_tree
+from fabricast.pcie.topology.builtin import is_builtin, load_tree
 from fabricast.sources.formats import all_formats, names_of
 from fabricast.sources.nearest_program import next_step, resembled_format, unused_output
 from fabricast.sources.report_sentences import stated_failure
@@ -59,7 +59,7 @@ def _file(path: str, table: Format) -> SourceFile:
     try:
         if path.lower().endswith(".parquet"):
             return SourceFile(path, (of_parquet(path, table),))
-        if path in builtin_names() and not Path(path).exists():
+        if is_builtin(path) and not Path(path).exists():
             return SourceFile(path, (_builtin(path),))
         content = _content(path)
         if isinstance(content, Block):

@@ -13,7 +13,7 @@ import pytest
 import fabricast as fc
 from fabricast.pcie.measurements.files import read_measured_copies
 from fabricast.pcie.tables.measured_copies import MeasuredMachine, measured_copy_tables
-from fabricast.pcie.topology.files import load_tree
+from fabricast.pcie.topology.builtin import load_tree
 from fabricast.runtime.caches import cache_folder
 
 GRAPHS = "graph,source,target\na,0,1\n"

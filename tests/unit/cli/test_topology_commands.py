@@ -52,3 +52,23 @@ def test_dgx1_has_six_nvlinks_per_gpu():
         assert sum(rate for pair, rate in rates.items() if gpu in pair) == 6 * 25e9
     # GPUs without a common link use the sockets.
     assert fc.predict(tree, [(0, 5)], size=25e9)["bottleneck"].iloc[0].startswith(("endpoint", "link"))
+
+
+def test_nodes_with_direct_links_are_topologies_by_name(tmp_path):
+    assert run("topology", "show", "hgx_h100").exit_code == 0
+    assert "nic7" in run("topology", "show", "hgx_h100").output
+    listed = run("topology", "list").output
+    assert all(f"{name} " in listed for name in ("hgx_h100", "gb200_nvl72", "storm8"))
+    exported = tmp_path / "mine.yaml"
+    assert run("topology", "export", "hgx_h100", "-o", exported).exit_code == 0
+    one, other = fc.predict("hgx_h100", [(0, 1), (2, 1)]), fc.predict(exported, [(0, 1), (2, 1)])
+    assert one["elapsed_s"].tolist() == other["elapsed_s"].tolist()
+    of_cluster = fc.predict_cluster("hgx_h100", [("node0.gpu0", "node0.gpu1"), ("node0.gpu2", "node0.gpu1")])
+    assert one["elapsed_s"].tolist() == of_cluster.table["elapsed_s"].tolist()
+
+
+def test_a_cluster_is_shown_with_its_nodes(tmp_path):
+    path = tmp_path / "cluster.yaml"
+    path.write_text("cluster: mine\nnode: hgx_h100\nnodes: 2\nnic: 8x400\n")
+    shown = run("topology", "show", path).output
+    assert "2 x hgx_h100 (8 GPUs, 8 cards)" in shown and "NVSwitch connects 0 1 2 3 4 5 6 7" in shown

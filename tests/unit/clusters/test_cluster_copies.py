@@ -15,10 +15,10 @@ from fabricast.clusters.errors import recorded_errors
 from fabricast.clusters.evidence import copy_errors
 from fabricast.clusters.latency import message_latency
 from fabricast.clusters.machine import ClusterMachine, NodeMachine
-from fabricast.clusters.node_trees import card_names, tree_of_node
+from fabricast.clusters.node_trees import card_names
 from fabricast.clusters.routes import Layer, cluster_links
 from fabricast.clusters.times import busiest_link, run_copies
-from fabricast.collectives.clusters.cluster import node_names, node_of
+from fabricast.collectives.clusters.cluster import node_of
 from fabricast.collectives.clusters.constants import known_constants
 from fabricast.core.errors import InputError
 from fabricast.core.warnings import WarningCode
@@ -26,6 +26,7 @@ from fabricast.machine.build import machine_of_tree
 from fabricast.networks.patterns import compact_block, rank_pairs, slots_of_blocks
 from fabricast.pcie.graphs.rates import Rates
 from fabricast.pcie.machines.engine_model import EngineModel
+from fabricast.pcie.topology.builtin import node_names, node_tree
 from tests.conftest import REPOSITORY
 
 MIB = 2.0**20
@@ -246,7 +247,7 @@ def test_the_rate_of_one_process_limits_single_copies():
 @pytest.mark.parametrize("name", node_names())
 def test_built_in_nodes_have_trees_with_their_cards(name):
     node = node_of(name)
-    tree = tree_of_node(node)
+    tree = node_tree(node.name, node.cards)
     assert (len(tree.accelerator_names), len(card_names(tree))) == (node.gpus, node.cards)
     cluster = fc.load_cluster(name, nodes=2, nic=f"{node.cards}x{node.card_gbit_s:g}")
     nearest = {

@@ -4,6 +4,7 @@ from typer.testing import CliRunner
 
 import fabricast as fc
 from fabricast.cli.main import app
+from fabricast.collectives.clusters.errors import cluster_error
 from tests.nccl_tests_logs import nccl_tests
 
 CLUSTER = ["collective", "--node", "hgx_h100", "--nodes", "4", "--nic", "8x400", "--format", "table"]
@@ -64,3 +65,34 @@ def test_settings_are_not_proposed_where_the_measured_time_is_shorter(tmp_path):
 def test_an_operation_among_the_files_is_an_option():
     result = CliRunner().invoke(app, ["collective", "all_gather"])
     assert str(result.exception) == "'all_gather' is an operation, expected a file: --operation all_gather"
+
+
+def test_ports_of_ibstat_are_the_cards_of_a_built_in_node(tmp_path):
+    ports = "".join(
+        f"CA 'mlx5_{card}'\n\tCA type: MT4129\n\tNumber of ports: 1\n\tPort 1:\n\t\tState: Active\n"
+        "\t\tPhysical state: LinkUp\n\t\tRate: 200\n\t\tLink layer: InfiniBand\n"
+        for card in range(8)
+    )
+    (tmp_path / "ibstat.txt").write_text(ports)
+    command = ["collective", "--node", "hgx_h100", "--nodes", "4", "--sizes", "1GiB", "--format", "table"]
+    shown = CliRunner().invoke(app, [*command, str(tmp_path / "ibstat.txt")]).output
+    assert "8 x 200 Gbit/s" in shown
+    topology = tmp_path / "machine.yaml"
+    topology.write_text(CliRunner().invoke(app, ["topology", "export", "h100x4"]).output)
+    refused = CliRunner().invoke(app, [*command, str(topology)])
+    assert str(refused.exception) == f"node is described twice: hgx_h100 and {topology}"
+
+
+def test_the_limit_of_rings_over_several_nodes_is_that_of_their_channels():
+    forecast = fc.cluster_collective("hgx_h100", nodes=4, sizes=["1 GiB"], env={"NCCL_ALGO": "Ring"})
+    assert forecast.table["limit"].tolist() == ["channels over NVLink"]
+    one = fc.cluster_collective("hgx_h100", sizes=["1 GiB"], env={"NCCL_ALGO": "Ring"})
+    assert one.table["limit"].tolist() == ["NVLink"]
+
+
+def test_no_setting_is_proposed_whose_gain_is_below_the_usual_error():
+    forecast = fc.cluster_collective("hgx_h100", nodes=16, operation="all_gather")
+    errors = [cluster_error(forecast.cluster, forecast.operation, size) for size in forecast.table["size_bytes"]]
+    gains = forecast.table["gain"]
+    assert all(gain == 1 or gain > 1 + error.median for gain, error in zip(gains, errors, strict=True))
+    assert (gains > 1).any()

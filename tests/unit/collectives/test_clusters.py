@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 import fabricast as fc
 from fabricast.cli.main import app
-from fabricast.collectives.clusters.cluster import NETWORKS, node_names, node_of, with_cards
+from fabricast.collectives.clusters.cluster import NETWORKS, node_of, with_cards
 from fabricast.collectives.clusters.constants import fitted_constants, known_constants
 from fabricast.collectives.clusters.errors import recorded_cluster_errors
 from fabricast.collectives.clusters.evidence import cluster_errors, public_cases
@@ -27,6 +27,7 @@ from fabricast.inputs.gpus import is_known_gpu
 from fabricast.nccl.costs import Algorithm, Operation, Protocol, bus_factor
 from fabricast.nccl.settings import NcclSettings
 from fabricast.nccl.system import PathType
+from fabricast.pcie.topology.builtin import node_names
 from tests.nccl_tests_logs import nccl_tests
 
 MIB, GIB = 2.0**20, 2.0**30

@@ -6,7 +6,7 @@ log_to(snakemake.log[0])
 
 from fabricast.inputs.parameters import read_parameters
 from fabricast.pcie.tables.worked_example import example_tables
-from fabricast.pcie.topology.files import load_tree
+from fabricast.pcie.topology.builtin import load_tree
 from fabricast.results.tables import write_table
 
 value = {p.name: p.value for p in read_parameters(snakemake.input.parameters) if p.system == "storm8"}

@@ -137,7 +137,7 @@ def predict(
     write_ranks: Annotated[str | None, WRITE_RANKS] = None,
 ) -> None:
     """Predict the completion time of each of several concurrent copies, and why it waits."""
-    from fabricast.api.cluster_copies import describes_cluster
+    from fabricast.api.cluster_copies import describes_cluster, names_nodes, starts_with_node
     from fabricast.api.machine_inputs import open_files
     from fabricast.api.methods import Method, check_question
     from fabricast.api.prediction_files import graphs_of_file, predict_file, predict_with_progress, staged_beside
@@ -156,7 +156,7 @@ def predict(
         "process_gbyte_s": process_gbyte_s,
     }
     every = [*files, *(measurements or [])]
-    if nodes is not None or describes_cluster(every):
+    if nodes is not None or describes_cluster(every) or (starts_with_node(every) and names_nodes(copies)):
         check_output(output, ".csv", ".parquet", inputs=every)
         of_node = {
             "--model": None if model == "ports_and_engines" else model,
@@ -175,7 +175,7 @@ def predict(
             "--host-to-all": host_to_all or None,
             "--pcie-only": pcie_only or None,
         }
-        refuse_options(of_node, "copies of nodes with NVLinks and of clusters")
+        refuse_options(of_node, "copies in clusters")
         print_cluster_copies(
             every,
             {**of_cluster, "gpu": gpu, "link": link},
@@ -223,7 +223,8 @@ def predict(
     check_question(method, machine.options, [*machine.graphs, *machine.measured.staged])
     path = None if graph_file is None else Path(graph_file.path)
     patterns = Patterns(path, all_to_all, halo, ring, host_to_all, copies)
-    is_direct = transport == "p2p" or (transport == "auto" and not machine.tree.staged_pairs)
+    used = method.transport(transport)
+    is_direct = used == "p2p" or (used == "auto" and not machine.tree.staged_pairs)
     if output is not None and graph_file is not None and draw is None and is_direct:
         warnings = predict_file(
             machine,

@@ -39,17 +39,25 @@ def show(
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Draw the tree to this .svg file.")] = None,
 ) -> None:
     """Print a topology as a text tree, with the path class of each pair, or draw it."""
+    from fabricast.api.cluster_copies import describes_cluster, load_cluster
     from fabricast.api.machine_inputs import open_files
     from fabricast.api.topologies import drawing_of
     from fabricast.cli.pcie.topology_text import path_matrix, tree_text
     from fabricast.inputs.files import write_text
 
     check_output(output, ".svg", inputs=files)
+    console = Console(width=None if sys.stdout.isatty() else 120, highlight=False)
+    if output is None and describes_cluster(files):
+        cluster = load_cluster(files)
+        console.print(cluster.words)
+        for kind in cluster.kinds:
+            console.print(tree_text(kind.machine.tree))
+        print_warnings(cluster.warnings, verbose=True)
+        return
     machine, _ = open_files(files, include_display=include_display, network_cards=network_cards)
     if output is not None:
         write_text(output, drawing_of(machine.tree))
         return
-    console = Console(width=None if sys.stdout.isatty() else 120, highlight=False)
     console.print(tree_text(machine.tree))
     console.print(path_matrix(machine.tree))
     print_warnings(machine.warnings, verbose=True)

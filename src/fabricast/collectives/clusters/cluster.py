@@ -4,34 +4,17 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field, replace
-from functools import cache
 from pathlib import Path
 
-from fabricast.core.errors import InputError, unknown_name
-from fabricast.core.resources import published
+from fabricast.core.errors import InputError
 from fabricast.core.units import pcie_link_bytes_per_s
-from fabricast.inputs.csv_files import CsvRow, read_csv
 from fabricast.inputs.files import exists
 from fabricast.inputs.gpus import gpu_model
 from fabricast.nccl.hosts import Hosts
 from fabricast.nccl.settings import NcclSettings, cpu_of
 from fabricast.nccl.system import Cpu, PathType
-from fabricast.pcie.topology.files import builtin_names
+from fabricast.pcie.topology.builtin import builtin_names, is_node, node_named
 
-_COLUMNS = (
-    "name",
-    "gpu",
-    "gpus",
-    "fabric",
-    "links",
-    "cards",
-    "card_gbit_s",
-    "attach",
-    "per_switch",
-    "cpu",
-    "network",
-    "source",
-)
 #: Kinds of networks between nodes; '' for one node, or if it is unknown.
 VERBS, SLINGSHOT, EFA, ETHERNET = "InfiniBand or RoCE", "Slingshot", "EFA", "Ethernet"
 NETWORKS = (VERBS, SLINGSHOT, EFA, ETHERNET)
@@ -166,16 +149,6 @@ class Cluster:
         return self
 
 
-@cache
-def _nodes() -> dict[str, CsvRow]:
-    return {row["name"]: row for row in read_csv(published() / "nodes.csv", _COLUMNS)}
-
-
-def node_names() -> tuple[str, ...]:
-    """Return the names of the nodes that are built in."""
-    return tuple(_nodes())
-
-
 def node_of(name: str) -> Cluster:
     """Return one node that is built in, with its network cards.
 
@@ -183,22 +156,19 @@ def node_of(name: str) -> Cluster:
     >>> node.gpus, node.fabric, node.nvlink_bytes_per_s, node.cards
     (8, 'NVSwitch', 450000000000.0, 8)
     """
-    key = _key(name)
-    if key not in _nodes():
-        raise unknown_name("node", name, node_names())
-    row = _nodes()[key]
+    node = node_named(name)
     return Cluster(
-        key,
-        row["gpu"],
-        int(row["gpus"]),
-        row["fabric"],
-        int(row["links"]),
-        cards=int(row["cards"]),
-        card_gbit_s=row.number("card_gbit_s"),
-        attach=PathType[row["attach"]],
-        per_switch=int(row["per_switch"]),
-        cpu=row["cpu"],
-        network=row["network"],
+        node.name,
+        node.gpu,
+        node.gpus,
+        node.fabric,
+        node.links,
+        cards=node.cards,
+        card_gbit_s=node.card_gbit_s,
+        attach=PathType[node.attach],
+        per_switch=node.per_switch,
+        cpu=node.cpu,
+        network=node.network,
     )
 
 
@@ -208,16 +178,7 @@ def is_builtin_node(name: str) -> bool:
     >>> is_builtin_node("HGX H100"), is_builtin_node("topology.xml")
     (True, False)
     """
-    return names_builtin_node(name) or not (exists(name) or Path(name).suffix or name in builtin_names())
-
-
-def names_builtin_node(name: str) -> bool:
-    """Return whether a name is that of a built-in node."""
-    return _key(name) in _nodes()
-
-
-def _key(name: str) -> str:
-    return name.lower().replace("-", "_").replace(" ", "_")
+    return is_node(name) or not (exists(name) or Path(name).suffix or name in builtin_names())
 
 
 def with_cards(cluster: Cluster, text: str) -> Cluster:

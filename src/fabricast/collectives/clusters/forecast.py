@@ -217,7 +217,8 @@ def _emulated(
     chosen = [known_pairs.get(int(one), pair) for one, pair in zip(size.tolist(), model.choices(size), strict=True)]
     time_s = model.chosen_s(chosen, size)
     limits, shares = model.limits(chosen, size)
-    best, best_s = _best(model, chosen, time_s, size)
+    errors = [cluster_error(cluster, operation, one) for one in size.tolist()]
+    best, best_s = _best(model, chosen, time_s, size, errors)
     columns = _bus_columns(operation, cluster, size, time_s)
     channels = [int(model.times_of.channels(pair, size)[place]) for place, pair in enumerate(chosen)]
     table = pd.DataFrame(
@@ -237,7 +238,6 @@ def _emulated(
     nccl = model.nccl_s(chosen, size)
     if nccl is not None:
         table["nccl_time_us"] = nccl * 1e6
-    errors = [cluster_error(cluster, operation, one) for one in size.tolist()]
     ranges = [many_nodes_range(cluster, operation, one) for one in size.tolist()]
     # Above 64 nodes, the range replaces the number, so that all sizes need one.
     is_bounded = [error is not None for error in ranges]
@@ -303,12 +303,15 @@ def _measured_cluster(cluster: Cluster, own: NcclTestsTable) -> Cluster:
     return replace(cluster, nodes=nodes)
 
 
-def _best(model: ClusterModel, chosen: Sequence[Pair], time_s: _Array, size: _Array) -> tuple[list[Pair], _Array]:
-    """Return the fastest permitted choice at each size; that of NCCL unless another is clearly faster."""
+def _best(
+    model: ClusterModel, chosen: Sequence[Pair], time_s: _Array, size: _Array, errors: Sequence[ClusterError | None]
+) -> tuple[list[Pair], _Array]:
+    """Return the fastest permitted choice at each size; that of NCCL unless another gains more than the usual error."""
     best, best_s = list(chosen), time_s.copy()
+    least = np.array([LEAST_GAIN if error is None else max(LEAST_GAIN, 1 + error.median) for error in errors])
     for pair in model.pairs:
         other_s = model.times_of.times(pair, size)
-        for place in np.flatnonzero((other_s < best_s) & (other_s * LEAST_GAIN < time_s)).tolist():
+        for place in np.flatnonzero((other_s < best_s) & (other_s * least < time_s)).tolist():
             best[place], best_s[place] = pair, other_s[place]
     return best, best_s
 
@@ -324,6 +327,7 @@ def _notes(
         parts = ", ".join(error.words(is_calibrated=calibration is not None) for error in known)
         state = "with two rows of the machine" if calibration is not None else "without measurements"
         text = f"expected error {state}, each public machine left out of the fit (median): {parts}"
+        text += "; the range is that of their fastest and slowest rows" if calibration is None else ""
         most = most_public_nodes(cluster, model.operation)
         if cluster.nodes > most:
             text = (

@@ -191,6 +191,12 @@ class ClusterModel:
         if self.cluster.has_more_cards_than_gpus:
             words[_PCIE_OF_CARDS] = "PCIe links of the GPUs"
         limits = [words.get(limit, limit) for limit in limits]
+        if self.cluster.nodes > 1:
+            # Within a node, rings over several nodes use the few channels that the cards permit.
+            limits = [
+                "channels over NVLink" if limit == "NVLink" and pair[0] is Algorithm.RING else limit
+                for limit, pair in zip(limits, choices, strict=True)
+            ]
         found: _Array = matrix.max(axis=0)
         return limits, found
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import fields, replace
 from typing import Any
 
-from fabricast.collectives.clusters.cluster import Cluster, is_builtin_node, node_names, node_of
+from fabricast.collectives.clusters.cluster import Cluster, is_builtin_node, node_of
 from fabricast.collectives.clusters.of_machine import cluster_of_machine
 from fabricast.collectives.clusters.question import ClusterOptions
 from fabricast.collectives.reference import gpu_family
@@ -15,6 +15,7 @@ from fabricast.inputs.cluster_files import ClusterStatement, NodeKind
 from fabricast.machine.build import MACHINE_CONTENTS, load_facts, machine_from
 from fabricast.machine.options import MachineOptions
 from fabricast.nccl.records import NcclTestsTable
+from fabricast.pcie.topology.builtin import node_names
 
 #: Statements that a file and a user can make.
 _OF_BOTH = ("nodes", "network", "gpus", "oversubscription", "gpus_per_process", "gpudirect", "nvls", "nccl_version")

@@ -24,7 +24,7 @@ from fabricast.machine.options import MachineOptions
 from fabricast.nccl.costs import Operation
 from fabricast.nccl.settings import NcclSettings, with_environment
 from fabricast.nccl.system import NEWEST, Cpu, parse_version
-from fabricast.pcie.topology.files import load_tree
+from fabricast.pcie.topology.builtin import load_tree
 
 #: Smaller sizes are rounded up to one grain of the protocols.
 _SMALLEST_BYTES = 256

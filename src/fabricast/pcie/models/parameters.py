@@ -105,7 +105,7 @@ def machine_parameters(
 ) -> MachineParameters:
     """Return the parameters of a machine with their provenance.
 
-    >>> from fabricast.pcie.topology.files import load_tree
+    >>> from fabricast.pcie.topology.builtin import load_tree
     >>> machine_parameters(load_tree("storm8")).tau
     0.1735
     >>> machine_parameters(load_tree("flat4x2"), bandwidth_bytes_per_s=50e9).rows[1].tag

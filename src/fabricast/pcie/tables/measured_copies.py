@@ -18,7 +18,7 @@ from fabricast.pcie.measurements.files import read_measured_copies
 from fabricast.pcie.measurements.measured_graph import MeasuredGraph
 from fabricast.pcie.tables.measured_errors import FORECASTS, error_rows, feature_rows
 from fabricast.pcie.tables.measured_packets import simulate_machine
-from fabricast.pcie.topology.files import load_tree
+from fabricast.pcie.topology.builtin import load_tree
 from fabricast.pcie.topology.tree import PcieTree, single_copy_rate_of
 
 

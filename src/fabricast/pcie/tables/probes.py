@@ -13,7 +13,7 @@ from fabricast.pcie.graphs.congestion_graphs import Pair, from_pairs
 from fabricast.pcie.models.catalogue import MODELS
 from fabricast.pcie.models.evaluation import evaluate
 from fabricast.pcie.tables.graphs import GraphTables, graph_tables
-from fabricast.pcie.topology.files import load_tree
+from fabricast.pcie.topology.builtin import load_tree
 
 #: Program of the rows of config/published/host_copy_rates.csv that hold copies in both directions.
 HOST_COPY_PROGRAM = "fabricast probes"

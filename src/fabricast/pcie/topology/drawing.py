@@ -53,7 +53,7 @@ _LINK, _END = re.compile(r"link (\S+) > (\S+?)(?: \(.*)?"), re.compile(r"endpoin
 def saturated_vertices(tree: _DrawnTree, labels: Iterable[str]) -> set[str]:
     """Return the vertices whose link to the parent is named in labels of forecasts, such as 'link S1 > S0'.
 
-    >>> from fabricast.pcie.topology.files import load_tree
+    >>> from fabricast.pcie.topology.builtin import load_tree
     >>> sorted(saturated_vertices(load_tree("storm8"), ["link S1 > S0", "endpoint 4 receives", ""]))
     ['4', 'S1']
     """
@@ -72,7 +72,7 @@ def tree_svg(tree: _DrawnTree, saturated: Iterable[str] = ()) -> str:
 
     Vertices are arranged by level. Links are labelled with PCIe generation, width and rate if these are known.
 
-    >>> from fabricast.pcie.topology.files import load_tree
+    >>> from fabricast.pcie.topology.builtin import load_tree
     >>> tree_svg(load_tree("storm8")).count("<rect")
     15
     """

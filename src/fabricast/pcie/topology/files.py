@@ -1,17 +1,15 @@
-"""PCIe trees by built-in name and in YAML files."""
+"""PCIe trees in YAML files."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
-from fabricast.core import resources
-from fabricast.core.errors import InputError, near_names
+from fabricast.core.errors import InputError
 from fabricast.core.units import pcie_link_bytes_per_s
 from fabricast.core.warnings import CodedWarning, WarningCode
 from fabricast.inputs.files import write_text
@@ -97,29 +95,6 @@ class _TreeFile(BaseModel):
         """Return the notes of the file as warnings, followed by its coded warnings."""
         notes = [CodedWarning(WarningCode.TOPOLOGY_NOTE, text) for text in self.notes]
         return (*notes, *(CodedWarning(entry.code, entry.text) for entry in self.warnings))
-
-
-def builtin_names() -> list[str]:
-    """Return the names of the built-in topologies."""
-    return sorted(path.stem for path in resources.topologies().glob("*.yaml"))
-
-
-def load_tree(topology: str | Path) -> PcieTree:
-    """Load a built-in topology or read one from a YAML file; `fabricast.load_topology` reads other files.
-
-    >>> len(load_tree("storm8").endpoint_names)
-    8
-    """
-    path = Path(topology)
-    if path.suffix.lower() in (".yaml", ".yml"):
-        return read_tree(path)
-    names = builtin_names()
-    if str(topology) in names:
-        return replace(read_tree(resources.topologies() / f"{topology}.yaml"), builtin=True)
-    raise InputError(
-        f"topology '{topology}' is neither a file nor a built-in topology"
-        f"{near_names(str(topology), names)}; built-in topologies are {', '.join(names)}"
-    )
 
 
 def read_tree(path: Path | str, text: str | None = None) -> PcieTree:
@@ -212,13 +187,14 @@ def _line_of(item: tuple[str, str | int] | None, entry: _TreeFile, lines: dict[t
 
 
 def write_tree(tree: PcieTree, path: Path | str) -> None:
-    """Write a topology as a YAML file, which `load_tree` can read.
+    """Write a topology as a YAML file, which `read_tree` can read.
 
     >>> from fabricast.pcie.topology.regular import regular_tree
     >>> import tempfile
     >>> file = Path(tempfile.mkdtemp()) / "copy.yaml"
-    >>> write_tree(load_tree("dgx1"), file)
-    >>> load_tree(file) == load_tree("dgx1")
+    >>> pair = regular_tree("pair", (2,))
+    >>> write_tree(pair, file)
+    >>> read_tree(file) == pair
     True
     """
     write_text(path, tree_yaml(tree))

@@ -421,7 +421,7 @@ def single_copy_rate_of(tree: PcieTree) -> float | None:
 
     Examples
     --------
-    >>> from fabricast.pcie.topology.files import load_tree
+    >>> from fabricast.pcie.topology.builtin import load_tree
     >>> single_copy_rate_of(load_tree("flat4x2")) is None
     True
     """

@@ -15,7 +15,7 @@ from fabricast.pcie.graphs.programs import PROGRAMS, CopyProgram, program_of
 from fabricast.pcie.graphs.rates import Rates
 from fabricast.pcie.machines.validation import validate_machine
 from fabricast.pcie.measurements.measured_graph import MeasuredGraph
-from fabricast.pcie.topology.files import load_tree
+from fabricast.pcie.topology.builtin import load_tree
 from fabricast.pcie.topology.memory import with_host_memory
 from fabricast.pcie.topology.paths import copy_class_of, reverse_links
 from fabricast.pcie.topology.regular import regular_tree

@@ -18,7 +18,7 @@ from fabricast.pcie.graphs.rates import Rates, printed_rates
 from fabricast.pcie.machines.engine_model import EngineModel
 from fabricast.pcie.models.catalogue import MODELS
 from fabricast.pcie.models.evaluation import evaluate
-from fabricast.pcie.topology.files import load_tree
+from fabricast.pcie.topology.builtin import load_tree
 from fabricast.pcie.topology.paths import reverse_links
 from tests.reference_model import back_pressure_rates
 

@@ -20,7 +20,7 @@ from fabricast.inputs import csv_columns
 from fabricast.inputs.files import line_blocks
 from fabricast.pcie.graphs import files as graph_files
 from fabricast.pcie.graphs.files import ScatteredGraphError, graph_blocks, read_graphs
-from fabricast.pcie.topology.files import load_tree
+from fabricast.pcie.topology.builtin import load_tree
 
 STORM8 = load_tree("storm8")
 HEADER = "graph,source,target\n"

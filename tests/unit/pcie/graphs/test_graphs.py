@@ -17,7 +17,7 @@ from fabricast.pcie.graphs.divided_writes import divided_writes
 from fabricast.pcie.graphs.files import read_graphs
 from fabricast.pcie.graphs.sets import exhaustive_graphs, random_graphs, stress_set, validation_set
 from fabricast.pcie.graphs.symmetry import canonical_form, count_graphs, subset_orbits
-from fabricast.pcie.topology.files import load_tree
+from fabricast.pcie.topology.builtin import load_tree
 from fabricast.pcie.topology.regular import regular_tree
 from fabricast.pcie.topology.symmetry import automorphisms
 

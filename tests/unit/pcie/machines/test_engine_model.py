@@ -24,7 +24,7 @@ from fabricast.pcie.machines.validation import validate_machine
 from fabricast.pcie.measurements.measured_graph import MeasuredGraph
 from fabricast.pcie.measurements.probes import proposed_probes
 from fabricast.pcie.packets.programs import hardware_with_rates, simulate_copies, tree_with_rates
-from fabricast.pcie.topology.files import load_tree
+from fabricast.pcie.topology.builtin import load_tree
 from fabricast.pcie.topology.memory import root_complex_of, with_host_memory
 from fabricast.pcie.topology.parts import PeerLink, direct_rates
 from tests.unit.pcie.engines.test_engine_forecasts import IN_TURNS, ORDERED, simulated

@@ -15,7 +15,7 @@ from fabricast.pcie.machines.calibrate import calibrate_machine
 from fabricast.pcie.machines.engine_model import EngineModel
 from fabricast.pcie.machines.group_rates import IsolatedCopy, slow_links
 from fabricast.pcie.measurements.measured_graph import MeasuredGraph
-from fabricast.pcie.topology.files import load_tree
+from fabricast.pcie.topology.builtin import load_tree
 from fabricast.pcie.topology.memory import with_host_memory
 from fabricast.pcie.topology.parts import Vertex
 from fabricast.pcie.topology.paths import link_labels

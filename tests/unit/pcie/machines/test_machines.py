@@ -13,7 +13,7 @@ from fabricast.core.units import GIB, MIB, PROTOCOL_EFFICIENCY, pcie_link_bytes_
 from fabricast.core.warnings import WarningCode
 from fabricast.inputs.pair_rates import pcie_share
 from fabricast.pcie.models.parameters import machine_parameters, read_machine_parameters
-from fabricast.pcie.topology.files import load_tree
+from fabricast.pcie.topology.builtin import load_tree
 from tests.fuzz.doors import GRAPHS, HWLOC, NCCL
 from tests.machines import import_xml
 

@@ -12,7 +12,7 @@ from fabricast.pcie.machines.exclusion import Reason
 from fabricast.pcie.machines.validation import validate_machine
 from fabricast.pcie.measurements.measured_graph import MeasuredGraph
 from fabricast.pcie.measurements.probes import probe_csv, proposed_probes
-from fabricast.pcie.topology.files import load_tree
+from fabricast.pcie.topology.builtin import load_tree
 from fabricast.pcie.topology.memory import root_complex_of
 from fabricast.pcie.topology.parts import PeerLink, Vertex
 from fabricast.pcie.topology.regular import regular_tree

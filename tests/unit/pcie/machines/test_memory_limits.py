@@ -11,7 +11,7 @@ from fabricast.pcie.machines.exclusion import Reason
 from fabricast.pcie.machines.validation import validate_machine
 from fabricast.pcie.measurements.measured_graph import MeasuredGraph
 from fabricast.pcie.measurements.probes import proposed_probes
-from fabricast.pcie.topology.files import load_tree
+from fabricast.pcie.topology.builtin import load_tree
 from fabricast.pcie.topology.memory import with_host_memory
 from fabricast.pcie.topology.parts import MemoryNode, Vertex
 from fabricast.pcie.topology.tree import PcieTree

@@ -17,7 +17,7 @@ from fabricast.pcie.measurements.files import read_measured_copies
 from fabricast.pcie.measurements.measured_graph import MeasuredGraph, flows_of
 from fabricast.pcie.tables.measured_copies import measured_copy_tables, public_machines
 from fabricast.pcie.tables.probes import host_copy_probes, probe_tables, read_probes
-from fabricast.pcie.topology.files import load_tree
+from fabricast.pcie.topology.builtin import load_tree
 from fabricast.pcie.topology.memory import with_host_memory
 from tests.unit.pcie.machines.measured import EVEN, PUBLIC, TREE
 

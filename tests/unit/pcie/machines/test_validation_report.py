@@ -18,7 +18,7 @@ from fabricast.pcie.graphs.rates import Rates
 from fabricast.pcie.machines.validation import validate_machine
 from fabricast.pcie.measurements.measured_graph import MeasuredGraph
 from fabricast.pcie.tables.measured_errors import error_rows, feature_rows
-from fabricast.pcie.topology.files import load_tree
+from fabricast.pcie.topology.builtin import load_tree
 from tests.machines import measured, read_copies
 from tests.unit.pcie.machines.measured import PUBLIC, TREE, _measured, texts
 

@@ -6,7 +6,7 @@ import pytest
 
 from fabricast.core.errors import InputError
 from fabricast.pcie.machines.validation import validate_machine
-from fabricast.pcie.topology.files import load_tree
+from fabricast.pcie.topology.builtin import load_tree
 from tests.machines import read_copies
 
 ROCM_BANDWIDTH_TEST = """....

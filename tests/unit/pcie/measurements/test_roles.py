@@ -2,7 +2,7 @@
 
 from fabricast.pcie.machines.exclusion import Reason
 from fabricast.pcie.machines.validation import validate_machine
-from fabricast.pcie.topology.files import load_tree
+from fabricast.pcie.topology.builtin import load_tree
 from tests.machines import read_copies
 
 

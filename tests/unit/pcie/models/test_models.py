@@ -15,7 +15,7 @@ from fabricast.pcie.graphs.congestion_graphs import all_to_all, from_pairs, gath
 from fabricast.pcie.graphs.sets import validation_set
 from fabricast.pcie.models.catalogue import ABLATIONS, MODELS
 from fabricast.pcie.models.evaluation import evaluate, factors, trace_phases
-from fabricast.pcie.topology.files import load_tree
+from fabricast.pcie.topology.builtin import load_tree
 from fabricast.pcie.topology.parts import Vertex
 from fabricast.pcie.topology.symmetry import automorphisms
 from fabricast.pcie.topology.tree import PcieTree

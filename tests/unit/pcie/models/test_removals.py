@@ -12,7 +12,7 @@ from fabricast.pcie.graphs.congestion_graphs import from_pairs
 from fabricast.pcie.machines.engine_model import ENGINE_MODELS
 from fabricast.pcie.models.catalogue import MODELS
 from fabricast.pcie.models.removals import removals
-from fabricast.pcie.topology.files import load_tree
+from fabricast.pcie.topology.builtin import load_tree
 from fabricast.pcie.topology.paths import link_labels
 
 TREES = {name: load_tree(name) for name in ("storm8", "flat4x2", "boards4", "cascade8")}

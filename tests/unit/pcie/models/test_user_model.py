@@ -12,7 +12,8 @@ from fabricast.core.warnings import WarningCode
 from fabricast.pcie.graphs.congestion_graphs import from_pairs
 from fabricast.pcie.models.user_model import UserModel, named_function
 from fabricast.pcie.tables.predictions import predicted_s
-from fabricast.pcie.topology.files import load_tree
+from fabricast.pcie.topology.builtin import load_tree
+from fabricast.pcie.topology.files import tree_yaml
 from tests.conftest import REPOSITORY
 
 FUNCTION = "def rates(tree, copies):\n    return [1e10 / len(copies)] * len(copies)\n"
@@ -85,3 +86,19 @@ def test_rates_above_those_of_a_link_are_a_warning(rate, is_expected):
     """Two copies share the link of one GPU, whose rate is 15.75 GB/s."""
     table = fc.predict("storm8", [(0, 1), (0, 2)], model=lambda tree, copies: [rate] * len(copies))
     assert (WarningCode.IMPLAUSIBLE_RATE in [one.code for one in table.attrs["warnings"]]) == is_expected
+
+
+@pytest.mark.parametrize("machine", ["hgx_h100", "dgx1_nvlink"])
+def test_a_function_gets_copies_over_direct_links(machine):
+    table = fc.predict(machine, [("0", "1"), ("2", "1")], size="5 GB", model=lambda tree, copies: [5e9] * len(copies))
+    assert np.allclose(table["elapsed_s"], 1.0)
+    assert WarningCode.IMPLAUSIBLE_RATE not in [one.code for one in table.attrs["warnings"]]
+
+
+def test_a_function_gets_copies_of_pairs_without_peer_access(tmp_path):
+    path = tmp_path / "staged.yaml"
+    path.write_text(tree_yaml(load_tree("pcie5_four_switches")) + "staged: all\n")
+    rate = {"model": lambda tree, copies: [5e9] * len(copies)}
+    assert np.allclose(fc.predict(path, [("0", "1")], size="5 GB", **rate)["elapsed_s"], 1.0)
+    with pytest.raises(InputError, match="through host memory"):
+        fc.predict(path, [("0", "1")], transport="staged", **rate)

@@ -14,7 +14,7 @@ from fabricast.pcie.packets.arbiter_phases import simulate
 from fabricast.pcie.packets.equivalent_runs import compare_runs, share_of_runs, simulate_ends
 from fabricast.pcie.packets.hardware import HARDWARE, PacketHardware
 from fabricast.pcie.packets.simulator import simulate_once
-from fabricast.pcie.topology.files import load_tree
+from fabricast.pcie.topology.builtin import load_tree
 from fabricast.pcie.topology.parts import Vertex
 from fabricast.pcie.topology.symmetry import automorphism_count, automorphisms
 from fabricast.pcie.topology.tree import PcieTree

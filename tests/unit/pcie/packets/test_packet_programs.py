@@ -16,7 +16,7 @@ from fabricast.pcie.graphs.rates import Rates
 from fabricast.pcie.packets.hardware import HARDWARE, PacketHardware, tick_clock
 from fabricast.pcie.packets.programs import simulate_program
 from fabricast.pcie.packets.simulator import CopyOrder, run_packets
-from fabricast.pcie.topology.files import load_tree
+from fabricast.pcie.topology.builtin import load_tree
 from tests import reference_packets
 from tests.unit.pcie.packets.packet_cases import ARC
 

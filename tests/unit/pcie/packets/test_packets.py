@@ -21,7 +21,7 @@ from fabricast.pcie.packets.hardware import HARDWARE, PacketHardware
 from fabricast.pcie.packets.probes import simulate_probes
 from fabricast.pcie.packets.simulator import simulate_once
 from fabricast.pcie.packets.trace import trace_packets
-from fabricast.pcie.topology.files import load_tree
+from fabricast.pcie.topology.builtin import load_tree
 from fabricast.pcie.topology.parts import Vertex
 from fabricast.pcie.topology.regular import regular_tree
 from fabricast.pcie.topology.tree import PcieTree

@@ -19,7 +19,7 @@ from fabricast.pcie.schedules.enumeration import enumerate_schedules, lower_boun
 from fabricast.pcie.schedules.search import search_schedules
 from fabricast.pcie.schedules.space import schedule_space
 from fabricast.pcie.tables.schedules import read_published
-from fabricast.pcie.topology.files import load_tree
+from fabricast.pcie.topology.builtin import load_tree
 from fabricast.pcie.topology.regular import regular_tree
 from fabricast.pcie.topology.tree import PcieTree
 from tests.conftest import REPOSITORY

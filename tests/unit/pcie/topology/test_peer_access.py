@@ -11,7 +11,8 @@ from fabricast.cli.main import app
 from fabricast.core.errors import InputError
 from fabricast.core.warnings import WarningCode
 from fabricast.pcie.graphs.congestion_graphs import from_pairs
-from fabricast.pcie.topology.files import load_tree, tree_yaml, write_tree
+from fabricast.pcie.topology.builtin import load_tree
+from fabricast.pcie.topology.files import tree_yaml, write_tree
 from fabricast.pcie.topology.parts import PeerLink
 from fabricast.pcie.topology.regular import regular_tree
 from tests.machines import import_machine

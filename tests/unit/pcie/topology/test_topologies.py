@@ -15,7 +15,8 @@ from fabricast.pcie.graphs.congestion_graphs import from_pairs
 from fabricast.pcie.measurements.probes import proposed_probes
 from fabricast.pcie.models.catalogue import MODELS
 from fabricast.pcie.models.evaluation import factors
-from fabricast.pcie.topology.files import builtin_names, load_tree, tree_yaml, write_tree
+from fabricast.pcie.topology.builtin import builtin_names, load_tree
+from fabricast.pcie.topology.files import tree_yaml, write_tree
 from fabricast.pcie.topology.parts import RouteRule, Vertex
 from fabricast.pcie.topology.regular import regular_tree
 from fabricast.pcie.topology.symmetry import automorphism_count, automorphisms

@@ -10,7 +10,7 @@ from fabricast.api.predictions import predict
 from fabricast.core.errors import InputError
 from fabricast.core.units import pcie_bytes_per_s
 from fabricast.core.warnings import WarningCode
-from fabricast.pcie.topology.files import load_tree
+from fabricast.pcie.topology.builtin import load_tree
 from fabricast.pcie.topology.memory import with_host_memory
 from fabricast.pcie.topology.parts import MemoryNode
 from fabricast.pcie.topology.symmetry import automorphism_count
