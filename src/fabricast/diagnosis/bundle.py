@@ -38,6 +38,7 @@ from fabricast.diagnosis.messages import (
     short_files,
     slow_message_files,
     slow_protocols,
+    sudden_steps,
 )
 from fabricast.diagnosis.mpi_problems import mpi_notes, mpi_problems
 from fabricast.diagnosis.nccl_messages import nccl_problems
@@ -67,7 +68,7 @@ from fabricast.diagnosis.topology import (
     unequal_topologies,
     with_unused_links,
 )
-from fabricast.diagnosis.verdict import CLEAN_STATES, POSSIBLE, Verdict, VerdictKind, verdict_of
+from fabricast.diagnosis.verdict import CLEAN_STATES, ONE_RANK, POSSIBLE, Verdict, VerdictKind, verdict_of
 from fabricast.diagnosis.weights import MINOR
 from fabricast.inputs.gpus import gpu_model, is_known_gpu
 from fabricast.machine.build import machine_from
@@ -235,7 +236,7 @@ def diagnose_facts(facts: Facts, options: MachineOptions) -> Diagnosis:
     of_fabric, damaged_fabrics = fabric_findings(facts)
     answers.findings += mpi_problems(facts)
     answers.findings += [*slow_message_files(facts), *odd_message_files(facts), *longer_than_larger(facts)]
-    answers.findings += [*late_rendezvous(facts), *slow_protocols(facts), *of_fabric]
+    answers.findings += [*late_rendezvous(facts), *slow_protocols(facts), *sudden_steps(facts), *of_fabric]
     answers.within += [*agreement(facts), *alike_operations(facts)]
     answers.notes += [*equal_topologies(facts), *short_files(facts), *incomparable_tables(facts)]
     answers.notes += falling_rates(facts)
@@ -392,6 +393,8 @@ def _missing(facts: Facts, options: MachineOptions, error: InputError) -> str:
         return down or _unread(facts) or _stated_failure(facts) or CLEAN_STATES
     logs = facts.values(Quantity.NCCL_RUN)
     begun = [log for log in logs if log.ranks or log.transports or log.network]
+    if begun and all(log.ranks == 1 for log in begun):
+        return f"the log of NCCL {ONE_RANK}"
     if begun and not any("initialised" in log.lines for log in begun):
         if any("no verbs" in log.lines and log.network == "Socket" for log in begun):
             return (

@@ -30,6 +30,11 @@ _AFTER_CARDS = {
         "on RoCE, PFC or ECN must be set alike on cards and switches, and the MTU; on InfiniBand, cables ('mlxlink'); "
         "adaptive routing changes the order without a loss; read the counters before and after a run"
     ),
+    **dict.fromkeys(
+        ("no_frags", "no_skb", "no_pbuf", "no_buf", "out_of_buffer"),
+        "the host has too few buffers for its packets: larger rings ('ethtool -G'), interrupts on several cores near "
+        "the card, and free memory; read the counters again while a job runs",
+    ),
     "counted errors": (
         "read the counters again after an hour ('perfquery -R' clears those of InfiniBand): if they grow, replace "
         "cable or module"
@@ -53,6 +58,10 @@ _AFTER_CARDS = {
 }
 _AFTER = {
     "of PCIe, limited by": "check slot, riser, bifurcation and PCIe generation in the BIOS ('sudo lspci -vv')",
+    "ACSViol": (
+        "a device below this port sends to an address that it may not reach: update its driver and firmware, check ACS "
+        "and IOMMU in the BIOS; slot and power are not the cause"
+    ),
     "replays": "reseat the card, riser or cable: the PCIe link repeats packets; compare the count after some minutes",
     "uncorrected errors": "check slot, riser and power; after a completion timeout (CmpltTO) the device itself",
     "IO_PAGE_FAULT": "switch the IOMMU to pass-through (iommu=pt) or off for copies between GPUs",

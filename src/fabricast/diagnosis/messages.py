@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -50,6 +51,12 @@ _CHECK_FILE = (
 _CHECK_TABLE = "compare what differs between the runs: versions, settings, hosts, and whether buffers are in GPU memory"
 #: Ratio of the rates before and after a change of protocol, and largest size in bytes before it.
 _DROP, _LARGEST_OF_CHANGE = 1.5, 2.0**18
+#: Ratio of the times of neighbouring small sizes that no protocol explains, and least time in s of the longer one.
+_STEP, _LONG_S = 20.0, 2e-4
+_CHECK_LOSSES = (
+    "read the counters of the ports before and after a run ('perfquery', 'rdma statistic', 'ethtool -S'), on RoCE "
+    "check PFC, ECN and the MTU; run the test between pairs of hosts"
+)
 _OTHER_PROTOCOL = (
     "raise the threshold of the protocol of larger messages (UCX_RNDV_THRESH, I_MPI_EAGER_THRESHOLD), or choose "
     "another (UCX_RNDV_SCHEME; UCX_PROTO_INFO=y prints the choices); for GPU memory check GPUDirect RDMA and gdrcopy"
@@ -380,6 +387,30 @@ def _slow_protocol(of_file: Mapping[float, Fact]) -> Finding | None:
     )
     text = f"the rate{each_way(fact)} of {_name_of(fact)} falls from {high} to {low}, where another protocol begins"
     return Finding("slow_protocol", text, _OTHER_PROTOCOL, SYMPTOM, origin=str(fact.place))
+
+
+def sudden_steps(facts: Facts) -> Iterator[Finding]:
+    """Yield the first file of each test in which a small size lasts many times as long as the size before it."""
+    for files in _tests(facts):
+        found = (finding for of_file in files.values() if (finding := _sudden_step(of_file)) is not None)
+        yield from islice(found, 1)
+
+
+def _sudden_step(of_file: Mapping[float, Fact]) -> Finding | None:
+    sizes = sorted(size for size in of_file if size <= _LARGE)
+    for before, size in itertools.pairwise(sizes):
+        times = [of_file[one].value.time_s for one in (before, size)]
+        # The mean of few repetitions follows a single slow one.
+        shortest_s = of_file[size].value.shortest_s or times[1]
+        if size <= 2 * before and min(times[1], shortest_s) > max(_STEP * times[0], _LONG_S):
+            fact = of_file[size]
+            text = (
+                f"{_name_of(fact)}: {size_text(size)} last {duration_text(times[1])}, {size_text(before)} "
+                f"{duration_text(times[0])}: {times[1] / times[0]:.0f} times as long, as where packets are lost and "
+                "sent again"
+            )
+            return Finding("late_messages", text, _CHECK_LOSSES, SYMPTOM + 1, origin=str(fact.place))
+    return None
 
 
 def longer_than_larger(facts: Facts) -> Iterator[Finding]:

@@ -32,6 +32,8 @@ class MessageTime:
         Network card that the output names; empty if it names none.
     buffers : str
         Memory of the buffers of sender and receiver, such as ``D H`` (device, host); empty if it is not stated.
+    shortest_s : float or None
+        Time of the fastest process or repetition, if it is printed.
     """
 
     line: int
@@ -43,6 +45,7 @@ class MessageTime:
     is_total: bool = False
     device: str = ""
     buffers: str = ""
+    shortest_s: float | None = None
 
     @property
     def in_gpu_memory(self) -> bool:

@@ -36,7 +36,12 @@ _COUNTER = re.compile(
 _VIRTUAL = re.compile(r"lo|docker\d|veth|br-|virbr|cali|flannel|cni|dummy|tun|tap|kube-|cilium|vxlan|nodelocaldns|wg\d")
 _MOST_LISTED = 8
 #: Counters of errors, with the count from which they are no accident.
-_MOST_COUNTS = ((re.compile("crc|symbol_err|fcs|discards_phy"), 1000), (re.compile("link_down"), 3))
+_MOST_COUNTS = (
+    (re.compile("crc|symbol_err|fcs|discards_phy"), 1000),
+    # Without a buffer of the host, packets are lost.
+    (re.compile("no_frags|no_skb|no_pbuf|no_buf|out_of_buffer"), 100_000),
+    (re.compile("link_down"), 3),
+)
 
 
 @dataclass

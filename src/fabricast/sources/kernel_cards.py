@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 
 from fabricast.core.facts import Fact, Quantity
+from fabricast.core.short_text import listed
 from fabricast.sources.kernel_lines import BOOT, DEVICE, PROGRAM, Lines
 from fabricast.sources.text import Text
 
@@ -36,6 +37,8 @@ _REGISTRATION = re.compile(
 )
 #: Cables that are not plugged in.
 _CABLE = re.compile(rf"mlx\w{{1,20}} {DEVICE}(?: \w{{1,20}})?: .{{0,60}}Cable (un)?plugged")
+#: Windows 7 to 12 are those of virtual functions.
+_NO_FUNCTIONS = re.compile(rf"\bpci {DEVICE}: BAR (?:[789]|1[012]): (?:no space for|failed to assign) \[mem size")
 #: States of ports of network cards: an error of the module, and links that go down and up.
 _MODULE = re.compile(
     rf"mlx5_core {DEVICE}(?: \w{{1,20}})?: Port module event(?:\[error\])?: (?!(?:module \d+, )?Cable (?:un)?plugged)"
@@ -45,12 +48,14 @@ _PORT_LINK = re.compile(rf"mlx5_core {DEVICE}(?: \w{{1,20}})?: (?:Port: (\d+) )?
 _POWER = re.compile(rf"mlx5_core {DEVICE}.{{0,40}}Detected insufficient power on the PCIe slot")
 #: Number of losses of a link since the start of the kernel that no restart of hosts and switches explains.
 _MANY_DOWNS = 3
+_UNPLUGGED = "is Down (cable unplugged)"
 
 
 def card_facts(text: Text, lines: Lines) -> Iterator[Fact]:
     """Yield the errors of network cards, then the states of their ports."""
     yield from _of_cards(text, lines)
     yield from _ports(text, lines)
+    yield from _virtual_functions(text, lines)
 
 
 def _of_cards(text: Text, lines: Lines) -> Iterator[Fact]:
@@ -65,18 +70,35 @@ def _of_cards(text: Text, lines: Lines) -> Iterator[Fact]:
         yield text.fact(Quantity.CARD_STATE, state, number, PROGRAM, subject=(f"network card {device}",))
 
 
+def _virtual_functions(text: Text, lines: Lines) -> Iterator[Fact]:
+    """Yield the devices whose virtual functions (SR-IOV) get no addresses, which the device itself does not need."""
+    devices = {
+        match[1]: number for number, line in reversed(lines) if (match := _NO_FUNCTIONS.search(line)) is not None
+    }
+    if devices:
+        words = (
+            f"{listed(sorted(devices), 4)}: no space for the addresses of virtual functions (SR-IOV): 'Above 4G "
+            "Decoding' in the BIOS or pci=realloc makes space; the device itself works without"
+        )
+        yield text.fact(Quantity.NOTE, words, min(devices.values()), PROGRAM)
+
+
 def _ports(text: Text, lines: Lines) -> Iterator[Fact]:
     """Yield network cards with too little power, those whose last state is a fault, and those that lose their link."""
     found: dict[tuple[str, str], tuple[str, int]] = {}
     downs: dict[str, list[int]] = {}
     modules: dict[str, list[str]] = {}
+    #: Cards one of whose ports has a cable.
+    plugged: set[str] = set()
     for number, line in lines:
         if BOOT in line:
             downs.clear()
         elif (match := _CABLE.search(line)) is not None:
             found.pop((match[1], "module"), None)
             if match[2]:
-                found[match[1], "module"] = ("is Down (cable unplugged)", number)
+                found[match[1], "module"] = (_UNPLUGGED, number)
+            else:
+                plugged.add(match[1].rpartition(".")[0])
         elif (match := _MODULE.search(line)) is not None:
             found.setdefault((match[1], "module"), (f"has an error of its module: {match[2]}", number))
             modules.setdefault(match[1], []).append(match[2])
@@ -98,4 +120,8 @@ def _ports(text: Text, lines: Lines) -> Iterator[Fact]:
             reasons = f" ({', '.join(dict.fromkeys(modules[device]))})" if device in modules else ""
             found[device, "flaps"] = (f"lost its link {len(numbers)} times{reasons}", numbers[0])
     for (device, _), (state, number) in found.items():
+        if state == _UNPLUGGED and device.rpartition(".")[0] in plugged:
+            words = f"network card {device} has no cable, and another port of this card has one"
+            yield text.fact(Quantity.NOTE, words, number, PROGRAM)
+            continue
         yield text.fact(Quantity.CARD_STATE, state, number, PROGRAM, subject=(f"network card {device}",))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 
 from fabricast.core.facts import Fact, Quantity
 from fabricast.sources.kernel_lines import DEVICE, PROGRAM, Lines, gpu_state, gpus_of
@@ -26,8 +27,11 @@ WORDS = (
 )
 _PCIE_ERROR = re.compile(rf"{DEVICE}: (?:AER: )?PCIe Bus Error: severity=([A-Za-z]+)")
 _AER = re.compile(
-    rf"AER: (?:Multiple )?Uncorrect\w+ .{{0,40}}?received(?: from)?:? {DEVICE}|{DEVICE}: AER: can't recover"
+    rf"AER: (?:Multiple )?Uncorrect\w+ .{{0,40}}?received(?: from)?:? {DEVICE}"
+    rf"|{DEVICE}: AER: can't recover(?! \(no error_detected)"
 )
+#: Device whose driver handles no errors of the port above it.
+_UNHANDLED = re.compile(rf"{DEVICE}: AER: can't recover \(no error_detected")
 _KIND = re.compile(rf"{DEVICE}:(?: AER:)?\s+\[\s*\d+\]\s+(\w+)")
 #: Atomic operation (FetchAdd, Swap, CAS) that a port does not know.
 _ATOMIC_TLP = re.compile(rf"{DEVICE}:\s+TLP Header: [46][cde][0-9a-f]{{6}} ")
@@ -78,6 +82,11 @@ def link_facts(text: Text, lines: Lines) -> Iterator[Fact]:
             device = device if device.count(":") == 2 else f"0000:{device}"
             state = f"the IOMMU refuses accesses ({fault})"
             found.setdefault((device, "iommu"), gpu_state(text, device, state, number))
+    if not any(kind == "link" for _, kind in found):
+        # Without the line of the port, the device below it is what is known.
+        for number, line in lines:
+            if (match := _UNHANDLED.search(line)) is not None:
+                found.setdefault((match[1], "link"), gpu_state(text, match[1], _UNCORRECTED, number))
     for device, (event, is_corrected, number) in _events(lines).items():
         if is_corrected and event < _MANY:
             note = f"{device}: corrected PCIe errors, event {event} of the firmware, which is no fault by itself"
@@ -86,8 +95,20 @@ def link_facts(text: Text, lines: Lines) -> Iterator[Fact]:
             words = f"corrected errors of its PCIe link (event {event} of the firmware)"
             state = words if is_corrected else _UNCORRECTED
             found.setdefault((device, "link"), gpu_state(text, device, state, number))
-    yield from found.values()
+    blocked = _blocked(lines)
+    for (device, kind), fact in found.items():
+        is_blocked = kind == "link" and device in blocked
+        yield replace(fact, value="a request that access control (ACS) blocks (ACSViol)") if is_blocked else fact
     yield from _corrected(text, lines)
+
+
+def _blocked(lines: Lines) -> set[str]:
+    """Return the devices all of whose errors are requests that access control blocks."""
+    kinds: dict[str, set[str]] = {}
+    for _, line in lines:
+        if (match := _KIND.search(line)) is not None:
+            kinds.setdefault(match[1], set()).add(match[2])
+    return {device for device, every in kinds.items() if every == {"ACSViol"}}
 
 
 def _uncorrected(line: str) -> str | None:

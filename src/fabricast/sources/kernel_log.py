@@ -12,13 +12,16 @@ from fabricast.sources.text import Format, Reading, Text
 
 #: Lines of all kernel logs.
 _KERNEL = re.compile(
-    r"^\W{0,8}(?:\[\s*\d+\.\d{1,6}\]|\[?\w{3} \w{3}\s+\d+ [\d:]{8} \d{4}\]?|\w{3}\s+\d+ [\d:]{8} \S+ kernel:"
+    r"^\W{0,8}(?:\[\s*\d+\.\d{1,6}\]|\[?\w{3} \w{3}\s+\d+ [\d:]{8} \d{4}\]?(?!\[\d+,\d+\]<std)"
+    r"|\w{3}\s+\d+ [\d:]{8} \S+ kernel:"
     r"|\d{4}-\d\d-\d\dT[\d:.+Z-]{8,30} (?:\S+ kernel:|(?:amdgpu|nvidia|pci\w*|mlx\w+) )"
     r"|(?:NVRM|nvidia|nouveau|amdgpu|pcieport|mlx\w{1,12}):? \S)"
 )
 #: Words that other texts have, too: only a line of a kernel log counts.
 _WEAK = (": [", BOOT, "BAR ", "Default domain type", "kfd kfd: ", *kernel_host.WORDS_OF_HOST)
 _WORDS = (*kernel_links.WORDS, *kernel_gpus.WORDS, *kernel_cards.WORDS, *kernel_host.WORDS)
+#: Command that selects lines of the log.
+_SELECTS = re.compile(r"\b(?:dmesg|journalctl)\b[^\n]{0,120}?\|\s{0,3}(?:e?grep|tail|head|awk|sed)\b")
 #: Lines of NVIDIA's driver about failures, and the words of the note about them.
 DRIVER_FAILURES = "failures whose meaning is not known here"
 _NVRM_FAILS = re.compile(r"NVRM: .*(?:[Ff]ail|[Ee]rror|[Aa]ssert|left-over|[Tt]imeout)")
@@ -43,6 +46,8 @@ def _read(text: Text) -> Iterator[Reading]:
         note = f"{count} of NVIDIA's driver: {DRIVER_FAILURES}"
         facts = [text.fact(Quantity.NOTE, note, unknown[0], PROGRAM)]
     note = "no repeated PCIe errors and no errors of GPUs in the kernel log"
+    if _SELECTS.search(text.raw) is not None:
+        note = "the lines that a command selects from the kernel log state no errors; others are not known"
     yield Reading(facts or [text.fact(Quantity.NOTE, note, 0, PROGRAM)])
 
 

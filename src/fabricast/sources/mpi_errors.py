@@ -94,6 +94,19 @@ _WORDS = (
 _ENDED = "CANCELLED AT"
 #: Row of nccl-tests: size, number of elements, type and operation.
 _ROW_OF_NCCL = re.compile(r"^\s{0,20}\d{1,20}\s+\d{1,20}\s+[a-z]\w{2,12}\s+[a-z]\w{1,12}\s", re.MULTILINE)
+#: Row of an error completion of mlx5 in hexadecimal words; the second word of the last row ends with the syndrome.
+_COMPLETION, _ROW_OF_COMPLETION = "got completion with error", re.compile(r"^\s*(?:[0-9a-f]{8} ){3}[0-9a-f]{8}\s*$")
+_SYNDROMES = {
+    0x01: "local length error",
+    0x02: "local error of the queue",
+    0x04: "local protection error",
+    0x05: "flushed after an earlier error",
+    0x12: "remote invalid request",
+    0x13: "remote access error",
+    0x14: "remote operation error",
+    0x15: "transport retry exceeded",
+    0x16: "receiver not ready",
+}
 _MOST_PROBLEMS = 20
 _MOST_BINDINGS = 4
 _LONGEST_PROBLEM = 400
@@ -123,11 +136,21 @@ def _problems(text: Text, lines: list[tuple[int, str]]) -> Iterator[Fact]:
     """Yield the errors; those of several processes once."""
     known: set[str] = set()
     for message, number, host in _errors(lines):
+        if message.endswith(_COMPLETION):
+            message += _syndrome(text.clean_lines[number : number + 4])
         kind = _NUMBER.sub("#", message)
         if kind not in known and len(known) < _MOST_PROBLEMS:
             known.add(kind)
             subject = () if host is None else (host,)
             yield text.fact(Quantity.MPI_PROBLEM, message[:_LONGEST_PROBLEM], number, "MPI", subject=subject)
+
+
+def _syndrome(rows: list[str]) -> str:
+    """Return the reason of an error completion that its four rows state."""
+    if len(rows) < 4 or not all(_ROW_OF_COMPLETION.match(row) for row in rows):
+        return ""
+    syndrome = int(rows[3].split()[1][-2:], 16)
+    return f" (syndrome {syndrome:#04x}: {_SYNDROMES[syndrome]})" if syndrome in _SYNDROMES else ""
 
 
 def _errors(lines: list[tuple[int, str]]) -> Iterator[tuple[str, int, str | None]]:

@@ -21,7 +21,7 @@ _IMB = re.compile(r"#\s*Benchmarking\s+(\w{3,30})")
 _RANKS = re.compile(r"#\s*processes\s*=\s*(\d{1,7})")
 #: Number of the column of the mean time in us, by program; IMB prints a single time in the third of four columns.
 _MEAN = {"OSU": 1, "IMB": 4}
-_SINGLE = 2
+_SINGLE, _WITH_SHORTEST = 2, 3
 #: Numbers of the columns of the slowest process and of the mean; operations in which all processes do the same; the
 #: ratio from which one is late, the share of sizes at which it is, and the fewest sizes.
 _SLOWEST_AND_MEAN = {"OSU": (3, 1), "IMB": (3, 4)}
@@ -87,7 +87,10 @@ def _fact(text: Text, table: _Table, number: int, values: list[float]) -> Fact |
     column = min(_MEAN[table.program], _SINGLE if table.program == "IMB" and len(values) < 5 else len(values) - 1)
     if len(values) <= column or not (0.0 < values[0] <= LARGEST_BYTES and 0.0 < values[column] * 1e-6 <= LONGEST_S):
         return None
-    time = MessageTime(number, table.name, table.ranks, values[0], values[column] * 1e-6, OPERATION)
+    # Average, minimum and maximum of OSU; minimum, maximum and average of IMB.
+    shortest_s = values[2] * 1e-6 if len(values) > _WITH_SHORTEST else None
+    seconds = values[column] * 1e-6
+    time = MessageTime(number, table.name, table.ranks, values[0], seconds, OPERATION, shortest_s=shortest_s)
     return text.fact(Quantity.OPERATION_TIME, time, number, table.program, unit="s", kind=Kind.MEASURED)
 
 

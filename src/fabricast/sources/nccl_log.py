@@ -44,9 +44,9 @@ _WARNS = re.compile(rf"(?:(?:^|[\]\d:>|)#])[ \t]{{0,4}}NCCL |{_QUOTED})WARN", re
 _HOST = re.compile(r"^([\w.-]+):\d+:\d+ \[\d+\] ")
 _STATEMENT = re.compile(
     r"NCCL version|set by environment|_HCA set to|(?:Channel|Ring) \d|Selected [Pp]rovider|Pattern \d|n[rR]anks \d"
-    r"|Bootstrap ?: Using|coll channels|Bytes ->|Could not find|P2P is disabled|Using network|NET/IB : |libibverbs"
-    r"|NET/Plugin|Plugin Path|NET/Socket : Using|NET : Using interface|GPU Direct RDMA|Init COMPLETE"
-    r"|NVLS multicast support is not"
+    r"|Bootstrap ?: Using|coll channels|Bytes ->|Could not find|P2P is disabled|Using (?:internal N|n)etwork"
+    r"|NET/IB : |libibverbs|NET/Plugin|Plugin Path|NET/Socket : Using|NET : Using interface|GPU Direct RDMA"
+    r"|Init COMPLETE|NVLS multicast support is not"
 )
 #: Variables of the command that a log begins with: "mpirun -x NCCL_ALGO=Ring", "export NCCL_ALGO=Ring".
 _COMMAND = re.compile(r"(?:^|[\s\"'`*])(NCCL_(?!DEBUG)[A-Z0-9_]{2,60})=[\"']?([^\s\"';$`*]{1,100})")
@@ -71,7 +71,8 @@ _IN_COMMAND = (
     "=",
 )
 _VERSION = re.compile(r"NCCL version (\d+)\.(\d+)\.(\d+)")
-_NETWORK = re.compile(r"Using network (\S.*?)\s*$")
+#: Before NCCL 2.5, "Using internal Network Socket".
+_NETWORK = re.compile(r"Using (?:internal N|n)etwork (\S.*?)\s*$")
 #: Interface that other hosts cannot reach.
 _LOCAL = re.compile(
     r"^(?:NET : Using interface |NET/Socket : Using (?:\[\d+\])?)"
@@ -305,7 +306,7 @@ def _statement(
         log.lines.setdefault("no NVLS", number)
     elif body.startswith("NET/Socket : Using"):
         log.network = log.network or "Socket"
-    elif body.startswith("NET/IB : Using") and "network" not in log.lines:
+    elif body.startswith("NET/IB : Using [") and "network" not in log.lines:
         # Before 2.5, NCCL lists the interfaces of TCP first, and states no choice.
         log.network = "IB"
     elif any(words in body for words in _NO_VERBS):

@@ -72,6 +72,9 @@ _LAST_DIGIT, _MOST_RANKS = 0.005e9, 512
 _WORDS_OF_HEADER = 14
 
 
+_CONCLUDED = "# Collective test concluded"
+
+
 @dataclass
 class _Heading:
     """Lines above a table."""
@@ -91,6 +94,7 @@ class _Heading:
     #: Largest size in bytes that the run was to measure, and whether the lines after the last row are printed.
     largest_bytes: int = 0
     is_finished: bool = False
+    concluded: Operation | None = None  # As the line after the table names it
 
     @property
     def is_alone(self) -> bool:
@@ -164,7 +168,7 @@ def _tables(text: Text) -> Iterator[NcclTestsTable | InputError | Fact]:
         if heading.is_alone:
             yield _alone(text, heading)
         elif header and (rows or excluded):
-            named = heading.operation or _operation_in(Path(text.path).name)
+            named = heading.operation or heading.concluded or _operation_in(Path(text.path).name)
             if (unfinished := _unfinished(text, heading, rows)) is not None:
                 yield unfinished
             try:
@@ -205,8 +209,12 @@ def _tables(text: Text) -> Iterator[NcclTestsTable | InputError | Fact]:
                 heading.library = _library_version(version[3]) if version[3] else None
             elif starting is not None:
                 heading.operation = _operation_in(starting[1]) or heading.operation
-            elif (found := _operation_in(line)) is not None and not line.startswith("# Collective test concluded"):
-                heading.operation = heading.operation or found
+            elif (found := _operation_in(line)) is not None:
+                if line.startswith(_CONCLUDED):
+                    # The line follows a table, and a table without this line may come after it.
+                    heading.concluded = found if header else None
+                else:
+                    heading.operation = heading.operation or found
             if _HEADER.match(line) or _OLD_HEADER.match(line):
                 if heading.has_table:
                     yield from close()

@@ -459,10 +459,11 @@ def _of_lines(text: Text) -> Iterator[Fact]:
 def _always_linked(text: Text, gpus: dict[int, tuple[int, str, str]]) -> list[int]:
     """Return the GPUs whose boards always connect the NVLinks.
 
-    A machine with one such GPU may be virtual, bridges connect some cards only, and instances (MIG) have no links.
+    A machine with one such GPU may be virtual, bridges connect some cards only, and instances (MIG) have no links. A
+    number above 0 shows that there are more GPUs than those listed.
     """
     boards = [number for number, found in gpus.items() if _ALWAYS_LINKED.search(found[1]) is not None]
-    return boards if len(boards) > 1 and "MIG" not in text.raw else []
+    return boards if (len(boards) > 1 or max(boards, default=0) > 0) and "MIG" not in text.raw else []
 
 
 def _models_of_pytorch(text: Text) -> Iterator[tuple[int, int, str]]:

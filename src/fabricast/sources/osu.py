@@ -24,6 +24,14 @@ _TESTS = re.compile(
 
 #: Memory of the buffers, by the last words of a command and by the lines below a title.
 _BUFFERS_OF_COMMAND = re.compile(r"\bosu_\w{2,20}\b.{0,400}\s([DHM]) ([DHM])\s*$")
+#: Columns and command of a table whose title a page left out: "Size Latency (us)" below "osu_latency".
+_COLUMNS = re.compile(r"^\W{0,3}Size\s+(?:Latency \(us\)|Bandwidth \(MB/s\))")
+_TEST_OF_COMMAND = re.compile(r"\bosu_(latency|bw|bibw)\b")
+_NAMES = {
+    "latency": "# osu mpi latency test",
+    "bw": "# osu mpi bandwidth test",
+    "bibw": "# osu mpi bi-directional bandwidth test",
+}
 _BESIDE = re.compile(r"(?<=\S)\s+\[\d{1,6},\d{1,6}\]<std\w{3}>:")
 _BUFFERS = re.compile(r"Buffer on \w{4,8} \(([DHM])\)")
 
@@ -33,9 +41,16 @@ def is_between_processes(title: str) -> bool:
     return _TESTS.search(title) is not None
 
 
+def _has_columns(text: Text) -> bool:
+    """Return whether a text has the columns of a table, and the command that names its test."""
+    if "Size" not in text.raw or _TEST_OF_COMMAND.search(text.raw) is None:
+        return False
+    return any(_COLUMNS.match(line) for line in text.clean_lines)
+
+
 def _times(lines: Sequence[str]) -> Iterator[MessageTime | InputError]:
     """Parse OSU output: one-way latency in us, bandwidth in MB/s over a window."""
-    title, columns, buffers = "", 0, ""
+    title, columns, buffers, command = "", 0, "", ""
     pairs: int | None = None
     stated = ""
     for number, whole in enumerate(lines, start=1):
@@ -50,6 +65,10 @@ def _times(lines: Sequence[str]) -> Iterator[MessageTime | InputError]:
             stated = f"{match[1]} {match[2]}"
         elif len(memory := _BUFFERS.findall(line)) == 2:
             buffers = " ".join(memory)
+        if (named := _TEST_OF_COMMAND.search(line)) is not None:
+            command = named[1]
+        elif _COLUMNS.match(line) and not title and command:
+            title, pairs, columns = _NAMES[command], None, 0
         match = re.search(r"\[ *pairs: *(\d+)", line)
         if match:
             pairs = count_of(match[1], "pairs", number)
@@ -95,7 +114,7 @@ FORMAT = Format(
     Content.MESSAGES,
     "osu_latency > osu_latency.out",
     "# OSU MPI Latency Test v7.2",
-    lambda text: is_between_processes(text.raw),
+    lambda text: is_between_processes(text.raw) or _has_columns(text),
     _read,
     "osu.out",
     "fabricast fit",

@@ -24,6 +24,9 @@ _MTU = re.compile(r"\bMtu\s{0,20}:\s{0,9}(\d{3,5})\[B\]")
 _ETHERNET = re.compile(r"Link type\s{0,20}:\s{0,9}Ethernet")
 #: Largest packet of InfiniBand and RoCE in bytes.
 _LARGEST_MTU = 4096
+#: Option by which latencies are cycles of the processor, under columns with the unit usec or cycles.
+_CYCLES = re.compile(r"\bib_\w+_lat\b[^\n]*\s(?:-\w*C\w*|--report[-_]cycles)\b|t_typical\[cycles\]")
+_FREQUENCY = re.compile(r"Conflicting CPU frequency values detected: (\d[\d.]{0,18}\d) != (\d[\d.]{0,18}\d)")
 _UNITS = {"MB/sec": _MIB, "MiB/sec": _MIB, "Gb/sec": 1.25e8}
 
 
@@ -69,9 +72,26 @@ def _time_s(values: Sequence[float], columns: str, line: int, *, both: bool) -> 
 
 
 def _read(text: Text) -> Iterator[Reading]:
-    reading = message_reading(text, "perftest", _times(text.clean_lines))
-    reading.facts += _small_packets(text)
+    cycles = next((number for number, line in text.lines() if _CYCLES.search(line) is not None), None)
+    if cycles is not None:
+        words = "perftest prints cycles of the processor (option -C), and no times: run it without this option"
+        reading = Reading([text.fact(Quantity.NOTE, words, cycles, "perftest")])
+    else:
+        reading = message_reading(text, "perftest", _times(text.clean_lines))
+    reading.facts += [*_small_packets(text), *_changing_clock(text)]
     yield reading
+
+
+def _changing_clock(text: Text) -> Iterator[Fact]:
+    """Yield that the frequency of the processor is not fixed, by which perftest computes times."""
+    for number, line in text.lines(lambda line: "Conflicting CPU" in line):
+        if (match := _FREQUENCY.search(line)) is not None:
+            words = (
+                f"the processor runs at {float(match[1]):,.0f} and {float(match[2]):,.0f} MHz, so that times of small "
+                "messages are not exact: fix the frequency (cpupower frequency-set -g performance)"
+            )
+            yield text.fact(Quantity.NOTE, words, number, "perftest")
+            return
 
 
 def _small_packets(text: Text) -> Iterator[Fact]:

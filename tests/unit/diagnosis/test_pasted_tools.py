@@ -1,0 +1,126 @@
+"""Output of tools in public reports: what they print is not taken for something else."""
+
+import pytest
+
+import fabricast as fc
+
+
+@pytest.fixture
+def answer(tmp_path):
+    def of(text):
+        path = tmp_path / "report.md"
+        path.write_text(text)
+        return fc.diagnose(path)
+
+    return of
+
+
+def words(diagnosis):
+    found = [f"{one.text} {one.remedy}" for one in diagnosis.findings]
+    return " ".join([str(diagnosis.verdict), *map(str, diagnosis.statements), *map(str, diagnosis.notes), *found])
+
+
+LATENCY = (
+    " #bytes #iterations    t_min[usec]    t_max[usec]  t_typical[usec]    t_avg[usec]    t_stdev[usec]\n"
+    " 2       5          2826.00        6078.00      2862.00            3650.50         1401.90\n"
+)
+
+
+@pytest.mark.parametrize("option", ["-C", "--report-cycles", "-aFC"])
+def test_cycles_of_perftest_are_no_times(answer, option):
+    found = answer(f"$ ib_write_lat -n 5 {option}\n RDMA_Write Latency Test\n{LATENCY}")
+    assert "cycles of the processor" in words(found) and not found.findings
+    assert [one.cause for one in answer(f"$ ib_write_lat -n 5\n RDMA_Write Latency Test\n{LATENCY}").findings]
+
+
+def test_perftest_states_a_processor_without_a_fixed_frequency(answer):
+    line = "Conflicting CPU frequency values detected: 2428.573000 != 3004.218000. CPU Frequency is not max.\n"
+    assert "2,429 and 3,004 MHz" in words(answer(f"$ ib_write_lat -n 5\n RDMA_Write Latency Test\n{line}{LATENCY}"))
+
+
+def test_old_nccl_names_its_network(answer):
+    log = (
+        "n1:1:1 [0] NCCL INFO NET : Using interface ib0:12.12.12.102<0>\n"
+        "n1:1:1 [0] NCCL INFO NET/IB : Using interface ib0 for sideband communication\n"
+        "n1:1:1 [0] NCCL INFO Using internal Network Socket\nn1:1:1 [0] NCCL INFO rank 0 nranks 8\n"
+    )
+    assert "network Socket (TCP)" in words(answer(log))
+
+
+PORT = "Sep 22 09:59:09 pve kernel: pcieport 0000:80:1b.4: "
+HANDLER = "Sep 22 09:59:09 pve kernel: xhci_hcd 0000:97:00.0: AER: can't recover (no error_detected callback)\n"
+
+
+def test_a_device_whose_driver_handles_no_errors_has_none_if_the_port_is_named(answer):
+    error = f"{PORT}PCIe Bus Error: severity=Uncorrectable (Non-Fatal), type=Transaction Layer, (Receiver ID)\n"
+    found = answer(f"{HANDLER}{error}{PORT}   [21] ACSViol                (First)\n")
+    assert "0000:97:00.0" not in words(found)
+    assert "ACSViol" in words(found) and "slot and power are not the cause" in words(found)
+    assert "0000:97:00.0: uncorrected errors" in words(answer(HANDLER))
+
+
+@pytest.mark.parametrize(("number", "is_fault"), [(2, True), (0, False)])
+def test_boards_without_nvlinks_are_a_fault_unless_the_machine_may_be_virtual(answer, number, is_fault):
+    text = f"GPU {number}: NVIDIA B200 (UUID: GPU-1)\nNVML: Unable to retrieve NVLink information as all links are inActive\n"
+    assert bool(answer(text).findings) == is_fault
+
+
+@pytest.mark.parametrize("command", ["sudo dmesg | grep -i kfd", "dmesg | more | grep 04:00"])
+def test_selected_lines_say_nothing_about_the_others(answer, command):
+    text = f"$ {command}\n[    2.177738] kfd kfd: amdgpu: added device 1002:66a1\n"
+    assert "others are not known" in words(answer(text))
+    assert "no repeated PCIe errors" in words(answer(text.replace(command, "sudo dmesg")))
+
+
+def test_times_of_mpirun_are_no_kernel_log(answer):
+    text = (
+        "[n1:1:0] ib_mlx5_log.c:113  Transport retry count exceeded (synd 0x15 vend 0x81) opcode RDMA_READ\n"
+        "Sun Apr 22 11:13:01 2018[1,305]<stderr>:/src/uct/ib/mlx5/ib_mlx5_log.c: [ uct_ib_mlx5_completion_with_err() ]\n"
+    )
+    assert "kernel log" not in words(answer(text))
+
+
+def test_a_port_without_a_cable_is_no_fault_if_another_port_of_the_card_has_one(answer):
+    lines = [f"[   1.0] mlx5_core 0004:01:00.{port}: Port module event: module {port}, Cable " for port in (0, 1)]
+    assert not answer(f"{lines[0]}plugged\n{lines[1]}unplugged\n").findings
+    assert len(answer(f"{lines[0]}unplugged\n{lines[1]}unplugged\n").findings) == 1
+
+
+def test_addresses_of_virtual_functions_are_a_note(answer):
+    found = answer("[    0.7] pci 0000:04:00.0: BAR 7: no space for [mem size 0x01000000 64bit pref]\n")
+    assert "virtual functions (SR-IOV)" in words(found) and not found.findings
+
+
+def test_a_host_without_buffers_loses_packets(answer):
+    found = answer("NIC statistics:\n     rx_crc_errors: 0\n     rxq0: rx_drops_no_frags: 3885606854\n")
+    assert "3,885,606,854" in words(found) and "ethtool -G" in words(found)
+
+
+def test_columns_below_a_command_are_a_table_of_osu(answer):
+    rows = "Size Latency (us)\n0 0.52\n1 0.60\n2 0.60\n4 0.64\n"
+    assert "of OSU" in str(answer(f"mpirun -np 2 osu_latency\n{rows}").sources[0])
+
+
+def test_the_last_line_of_nccl_tests_names_the_operation(answer):
+    row = "     4194304       1048576     float    none       0    603.0    6.96    6.96      0    588.2    7.13    7.13      0\n"
+    found = answer(f"{row}# Out of bounds values : 0 OK\n# Collective test concluded: broadcast_perf\n")
+    assert "broadcast_perf" in str(found.sources[0])
+
+
+def test_a_log_of_one_rank_says_how_to_start_more(answer):
+    log = "".join(f"n1:1:1 [0] NCCL INFO Channel {channel:02}/32 :    0\n" for channel in range(3))
+    assert "nccl-tests built with MPI=1" in words(answer(log))
+
+
+def test_a_completion_of_mlx5_is_read_with_its_syndrome(answer):
+    rows = "00000000 00000000 00000000 00000000\n" * 3 + "00000000 00008914 10000a8f 000005d2\n"
+    found = answer(f"mlx5: n1: got completion with error:\n{rows}")
+    assert "syndrome 0x14: remote operation error" in words(found)
+    retry = answer(f"mlx5: n1: got completion with error:\n{rows.replace('8914', '8115')}")
+    assert "the network lost messages" in words(retry)
+
+
+@pytest.mark.parametrize(("time", "is_step"), [(2111.58, True), (31.0, False)])
+def test_a_step_between_small_sizes_is_a_finding(answer, time, is_step):
+    text = f"# OSU MPI Alltoallv Latency Test v5.6\n# Size       Avg Latency(us)\n4   11.11\n8   11.00\n16  {time}\n"
+    assert ("late_messages" in [one.cause for one in answer(text).findings]) == is_step
