@@ -39,6 +39,8 @@ __all__ = ["TRANSPORTS", "predict", "predict_graphs"]
 
 #: Relative difference above which a copy is slower than in isolation.
 _SAME = 1e-9
+#: Bottleneck of staged copies of a pair in both directions.
+_BOTH_WAYS_OF_PAIR = "host memory, both directions of the pair"
 
 
 @with_checked_types
@@ -108,7 +110,8 @@ def predict(
         other), ordered_writes (PyTorch), default_streams (PyTorch on default streams), unordered_reads (p2pmark),
         unordered_writes (nvbandwidth) or independent (copies of a GPU run at the same time).
     measurements : str, Path or sequence of these, optional
-        Further files with measured copies of this machine, which calibrate the forecast.
+        Further files with measured copies of this machine, which calibrate the forecast. Copies that were measured as
+        they are asked for have their measured time if it contradicts the forecast.
     system : str, optional
         Use only measurements of this system.
     gpu, link : str, optional
@@ -126,8 +129,8 @@ def predict(
         staging. If `explain` is true:
 
         - bottleneck: the directed link of its route at which the copy waits longest.
-        - caused_by: the saturated link further on, or the shared resource, that causes the wait; empty if the copy gets
-          its share of a full bottleneck.
+        - caused_by: the saturated link further on, the shared resource, or the measured rate that causes the wait;
+          empty if the copy gets its share of a full bottleneck.
         - limited_by: the copies whose removal shortens the copy, as ``source>target``, largest effect first; copies
           joined by ``+`` shorten it only together.
         - elapsed_without_s: elapsed time without the first of limited_by.
@@ -263,7 +266,8 @@ def _predict_staged(
         for one in predictor.warnings(notes)
     ]
     if explain and limited_by:
-        table = _with_limiting_copies(table, predictor.tree, graphs, is_staged, predictor.elapsed_s)
+        plain = Predictor(machine, method, explain=False, threads=threads)
+        table = _with_limiting_copies(table, plain, graphs, is_staged, rates)
         warnings = [one for one in warnings if one.code is not WarningCode.LIMITING_COPIES_OMITTED]
     table.attrs["warnings"] = warnings
     if explain:
@@ -324,6 +328,11 @@ def _folded(
     staged_s = np.where(is_shared, pair_s, with_chunks_s)
     # The slower of both determines the range.
     chosen = [both if shared else one for both, one, shared in zip(pairs, single, is_shared, strict=True)]
+    if "bottleneck" in rows:
+        # No link is full: host memory and the driver limit both directions together.
+        limited = is_shared & is_staged
+        rows["bottleneck"] = np.where(limited, _BOTH_WAYS_OF_PAIR, rows["bottleneck"].astype(str))
+        rows["caused_by"] = np.where(limited, "", rows["caused_by"].astype(str))
     shortest = np.array([rate.shortest for rate in chosen])
     longest = np.array([rate.longest for rate in chosen])
     early_s, late_s = (rows[name].to_numpy() + chunks_s for name in ("earliest_s", "latest_s"))
@@ -413,29 +422,27 @@ def _slower_half_s(times_s: NDArray[np.float64], is_staged: NDArray[np.bool_]) -
 
 
 def _with_limiting_copies(
-    table: Prediction, tree: PcieTree, graphs: CongestionGraphs, is_staged: NDArray[np.bool_], elapsed_s: Times
+    table: Prediction, predictor: Predictor, graphs: CongestionGraphs, is_staged: NDArray[np.bool_], rates: StagedRates
 ) -> Prediction:
     """Return the result of `_folded` with the columns limited_by and elapsed_without_s.
 
     Shapes: is_staged (copies,).
     """
+    tree = predictor.tree
     numbers = (graphs.source * len(tree.endpoint_names) + graphs.target).tolist()
     staged = dict(zip(numbers, is_staged.tolist(), strict=True))
 
-    def of_halves(some: CongestionGraphs) -> tuple[NDArray[np.float64], list[int]]:
+    def times(some: CongestionGraphs) -> NDArray[np.float64]:
         pairs = (some.source * len(tree.endpoint_names) + some.target).tolist()
         flags = np.array([staged[pair] for pair in pairs], dtype=np.bool_)
-        return _slower_half_s(elapsed_s(staged_graphs(tree, some, flags)), flags), pairs
-
-    total_s = table["elapsed_s"].to_numpy(dtype=float)
-    chunks_s = (total_s - of_halves(graphs)[0]) / graphs.size_bytes
-    chunks = dict(zip(numbers, chunks_s.tolist(), strict=True))
-
-    def times(some: CongestionGraphs) -> NDArray[np.float64]:
-        halves_s, pairs = of_halves(some)
-        elapsed: NDArray[np.float64] = halves_s + some.size_bytes * np.array([chunks[pair] for pair in pairs])
+        # Parts of a graph have its name, and the names of a table are unique.
+        named = replace(some, names=tuple(map(str, range(len(some)))))
+        halves = predictor.predict(staged_graphs(tree, named, flags)).table
+        folded = _folded(halves, tree, named, flags, rates, predictor.elapsed_s)
+        elapsed: NDArray[np.float64] = folded["elapsed_s"].to_numpy(dtype=float)
         return elapsed
 
+    total_s = table["elapsed_s"].to_numpy(dtype=float)
     found = removals(graphs, total_s, table["slowdown"].to_numpy() > 1 + _SAME, times)
     texts = removal_texts(tree, graphs, found)
     return Prediction({**table, "limited_by": texts, "elapsed_without_s": found.elapsed_without_s})

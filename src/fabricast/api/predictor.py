@@ -202,9 +202,12 @@ class Predictor:
     def _of_engines(
         self, engines: EngineModel, graphs: CongestionGraphs, progress: Progress | None, known: Notes
     ) -> Predicted:
-        found, assumptions = engines.times(graphs, explain=self._explain, threads=self._threads)
+        modelled, assumptions = engines.times(graphs, explain=self._explain, threads=self._threads)
+        found, isolated_s = modelled, engines.isolated_s(graphs)
+        if self._measured is not None:
+            programs = [engines.program_of(graphs, number).name for number in range(len(graphs))]
+            found, isolated_s = self._measured.as_measured(graphs, modelled, isolated_s, programs)
         elapsed_s = found.end_s - graphs.start_s
-        isolated_s = engines.isolated_s(graphs)
         shortest, longest = self._spread(engines, graphs)
         table = Prediction(
             {
@@ -220,7 +223,7 @@ class Predictor:
         notes = replace(
             self._common_notes(graphs),
             assumptions=assumptions + self._divided(graphs.chosen(engines.writes(graphs))),
-            comparison=self._compared(engines, graphs, found, known.comparison),
+            comparison=self._compared(engines, graphs, modelled, known.comparison),
         )
         return Predicted(table, notes)
 
@@ -412,7 +415,10 @@ class Predictor:
         yield from notes.assumptions.warnings(ASSUMPTIONS)
 
     def _expected_error(self, notes: Notes, is_contradicted: bool) -> CodedWarning:
-        text = "expected error: unknown, the measurements contradict the forecast"
+        text = (
+            "expected error: unknown, the measurements contradict the forecast; copies that were measured are printed "
+            "as measured"
+        )
         is_nominal = WarningCode.DIRECT_LINK_RATE_NOMINAL in notes.assumptions
         nominal = {link.kind for link in self.tree.peer_links} if is_nominal else set()
         if self._method.is_of_user:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 #: Copies that are printed, and smallest gain of another choice that is worth a line.
-_MOST_LINES, _LEAST_GAIN = 10, 1.01
+_MOST_LINES, _LEAST_GAIN = 10, 1.05
 #: Time in s below which no limit is left.
 _NOTHING_S = 1e-12
 

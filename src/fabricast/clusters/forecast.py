@@ -317,6 +317,13 @@ def _notes(
     if links.crosses.any() and cluster.has_gpudirect and far:
         text = "GPUs reach their card over a processor: GPUDirect is often slower there than forecast, or not in use"
         notes.append(CodedWarning(WarningCode.NOT_VALIDATED, text))
+    idle = max(len(kind.cards) - len(set(kind.card_of)) for kind in cluster.kinds)
+    if links.crosses.any() and idle > 0:
+        text = (
+            f"a GPU sends over one card, so that {idle} cards of a node are idle; processes that use several (UCX: "
+            "UCX_MAX_RNDV_RAILS) can be faster"
+        )
+        notes.append(CodedWarning(WarningCode.NOT_VALIDATED, text))
     if links.crosses.any():
         notes.append(CodedWarning(WarningCode.EXPECTED_ERROR, error_text(cluster, float(size_bytes.min()))))
         if latency.is_assumed:

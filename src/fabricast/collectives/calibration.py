@@ -30,12 +30,14 @@ class StepScale:
 
     factor: float = 1.0
     origin: str = ""  # Measurement that determines it, in words; empty for none
+    is_of_host: bool = False  # Whether it is that of hops through host memory, and not of direct ones
 
     @property
     def known(self) -> Constants:
         """Constants of the time model with the scaled efficiencies."""
         fitted = constants()
-        names = [field.name for field in fields(Constants) if field.name.endswith("efficiency")]
+        scaled = ("host_efficiency", "host_one_way_efficiency") if self.is_of_host else ("efficiency",)
+        names = [field.name for field in fields(Constants) if field.name.endswith(scaled)]
         return replace(fitted, **{name: getattr(fitted, name) * self.factor for name in names})
 
 
@@ -56,7 +58,7 @@ def step_scale(group: Communicator, plan: Plan, measured: Fact | None) -> StepSc
     if relation is None:
         return StepScale()
     text = "staged copies of pairs, which were measured without peer access, relate to those of public machines"
-    return StepScale(relation, text)
+    return StepScale(relation, text, is_of_host=True)
 
 
 def _uses_host(step: StepRate) -> bool:

@@ -268,13 +268,15 @@ def _scale_warnings(scale: StepScale) -> list[CodedWarning]:
 def _best(
     model: CollectiveModel, chosen: Sequence[Choice], time_s: NDArray[np.float64], size: NDArray[np.float64]
 ) -> tuple[list[Choice], NDArray[np.float64]]:
-    """Return the fastest permitted choice at each size; that of NCCL unless another is clearly faster."""
+    """Return the fastest permitted choice at each size; that of NCCL unless another gains more than the usual error."""
     best, best_s = list(chosen), time_s.copy()
+    errors = expected_errors(model, chosen, size)
+    least = np.array([max(LEAST_GAIN, 1 + error.median) for error in errors]) if errors else LEAST_GAIN
     for pair in sorted(model.pairs, key=lambda pair: pair[0] is Algorithm.TREE):
         if pair[1] is Protocol.LL128:
             continue
         other_s = model.times(pair, size)
-        for place in np.flatnonzero((other_s * _NEAR < best_s) & (other_s * LEAST_GAIN < time_s)).tolist():
+        for place in np.flatnonzero((other_s * _NEAR < best_s) & (other_s * least < time_s)).tolist():
             best[place], best_s[place] = pair, other_s[place]
     return best, best_s
 

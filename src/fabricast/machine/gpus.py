@@ -324,7 +324,10 @@ def _with_vertex_links(tree: PcieTree, links: Mapping[str, _Link]) -> PcieTree:
             return replace(vertex, capacity=link.bytes_per_s / highest, generation=link.generation, width=link.width)
         return vertex if scale == 1.0 else replace(vertex, capacity=vertex.capacity * scale)
 
-    return _without_missing(replace(tree, link_bytes_per_s=highest, vertices=tuple(map(changed, tree.vertices))))
+    # The stated rate of a copy is that over a link of capacity 1, which is another link now.
+    bandwidth = None if tree.bandwidth_bytes_per_s is None else tree.bandwidth_bytes_per_s / scale
+    vertices = tuple(map(changed, tree.vertices))
+    return _without_missing(replace(tree, link_bytes_per_s=highest, bandwidth_bytes_per_s=bandwidth, vertices=vertices))
 
 
 def _without_missing(tree: PcieTree) -> PcieTree:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 
 from fabricast.collectives.clusters.cluster import Cluster
@@ -19,6 +19,9 @@ from fabricast.collectives.expected import size_class
 from fabricast.core.resources import published
 from fabricast.inputs.csv_files import CsvRow, read_csv
 from fabricast.nccl.costs import Operation
+
+#: Operations over several nodes without public measurements.
+UNMEASURED = (Operation.BROADCAST, Operation.REDUCE)
 
 
 @dataclass(frozen=True)
@@ -84,7 +87,7 @@ def interpolation_error_text(cluster: Cluster, sizes: Sequence[float]) -> str:
 
 def cluster_error(cluster: Cluster, operation: Operation, size_bytes: float) -> ClusterError | None:
     """Return the error of a class; None if no public machine has it, as none uses fewer GPUs than cards."""
-    if cluster.has_more_cards_than_gpus:
+    if cluster.has_more_cards_than_gpus or (cluster.nodes > 1 and operation in UNMEASURED):
         return None
     return _errors().get((cluster_class(cluster), operation_class(operation), size_class(size_bytes)))
 
@@ -107,10 +110,15 @@ def most_public_nodes(cluster: Cluster, operation: Operation) -> int:
 
 
 def many_nodes_range(cluster: Cluster, operation: Operation, size_bytes: float) -> ClusterError | None:
-    """Return the range of measured to forecast times above 64 nodes: of the network, else of any public network."""
+    """Return the range of measured to forecast times: above 64 nodes that of both classes, which is the wider one."""
     own = cluster_error(cluster, operation, size_bytes)
-    if own is not None or cluster.nodes <= MANY_NODES:
+    if cluster.nodes <= MANY_NODES:
         return own
     wanted = operation_class(operation), size_class(size_bytes)
-    found = [one for (name, *rest), one in _errors().items() if MANY_NODES_WORDS in name and tuple(rest) == wanted]
-    return found[0] if found else None
+    many = [one for (name, *rest), one in _errors().items() if MANY_NODES_WORDS in name and tuple(rest) == wanted]
+    fewer = cluster_error(replace(cluster, nodes=MANY_NODES), operation, size_bytes)
+    found = [one for one in (own, *many, fewer) if one is not None]
+    if not found:
+        return None
+    shortest, longest = min(one.shortest for one in found), max(one.longest for one in found)
+    return replace(found[0], shortest=shortest, longest=longest)

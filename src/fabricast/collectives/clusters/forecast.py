@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from fabricast.collectives.clusters.cluster import EFA, SLINGSHOT, Cluster
 from fabricast.collectives.clusters.errors import (
+    UNMEASURED,
     ClusterError,
     cluster_error,
     interpolation_error_text,
@@ -244,7 +245,10 @@ def _emulated(
     if all(is_bounded) if cluster.nodes > MANY_NODES else calibration is None and any(is_bounded):
         lowest = [np.nan if error is None else min(error.shortest, 1.0) for error in ranges]
         highest = [np.nan if error is None else max(error.longest, 1.0) for error in ranges]
-        table["earliest_us"], table["latest_us"] = table["time_us"] * lowest, table["time_us"] * highest
+        # No machine is faster than its links.
+        wire_us = np.minimum(_wire_s(cluster, operation, chosen, size) * 1e6, table["time_us"])
+        table["earliest_us"] = np.maximum(table["time_us"] * lowest, wire_us)
+        table["latest_us"] = table["time_us"] * highest
     if operation in _SENDS and calibration is None:
         # Only large sends and receives are fitted.
         table = _without_small(table)
@@ -263,6 +267,18 @@ def _emulated(
     ties = _near_ties(model, size) if not known_pairs else []
     warnings = (*missed, *notes, *_above_wire(model, table), *ties)
     return ClusterForecast(table, operation, cluster, source, calibration, public, warnings)
+
+
+def _wire_s(cluster: Cluster, operation: Operation, chosen: Sequence[Pair], size: _Array) -> _Array:
+    """Return the time in which the raw rate of the links can move the bytes of each choice; 0 for sends."""
+    if operation in _SENDS:
+        return np.zeros(size.shape)
+    cards = cluster.cards * cluster.card_gbit_s * 1e9 / 8 / cluster.oversubscription if cluster.nodes > 1 else np.inf
+    links = cluster.nvlink_bytes_per_s if cluster.gpus > 1 else np.inf
+    # Rings move what the bus bandwidth counts, trees and NVLS each byte at least once.
+    factors = [bus_factor(operation, cluster.ranks) if pair[0] is Algorithm.RING else 1.0 for pair in chosen]
+    least_s: _Array = size * np.minimum(factors, bus_factor(operation, cluster.ranks)) / min(cards, links)
+    return least_s
 
 
 def _without_small(table: pd.DataFrame) -> pd.DataFrame:
@@ -308,7 +324,8 @@ def _best(
 ) -> tuple[list[Pair], _Array]:
     """Return the fastest permitted choice at each size; that of NCCL unless another gains more than the usual error."""
     best, best_s = list(chosen), time_s.copy()
-    least = np.array([LEAST_GAIN if error is None else max(LEAST_GAIN, 1 + error.median) for error in errors])
+    # An unknown error exceeds any gain.
+    least = np.array([np.inf if error is None else max(LEAST_GAIN, 1 + error.median) for error in errors])
     for pair in model.pairs:
         other_s = model.times_of.times(pair, size)
         for place in np.flatnonzero((other_s < best_s) & (other_s * least < time_s)).tolist():
@@ -377,7 +394,7 @@ def _notes(
     if cluster.gpus > _MOST_GPUS:
         text = f"no public machine has more than {_MOST_GPUS} GPUs in one NVLink domain: the expected error is theirs"
         notes.append(CodedWarning(WarningCode.NOT_VALIDATED, text))
-    if model.operation in (Operation.BROADCAST, Operation.REDUCE) and cluster.nodes > 1:
+    if model.operation in UNMEASURED and cluster.nodes > 1:
         text = f"{model.operation} over several nodes is not validated: no public measurements"
         notes.append(CodedWarning(WarningCode.NOT_VALIDATED, text))
     if cluster.settings.ignored:

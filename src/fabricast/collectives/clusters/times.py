@@ -282,10 +282,13 @@ class ClusterTimes:
         near, far = self._limits(protocol, channels)
         if protocol is Protocol.SIMPLE:
             near = np.minimum(near, channels * _SIMPLE_CHANNEL * _GB)
-        rate, latency = np.minimum(near, far), self._latency(protocol)
+        latency = self._latency(protocol)
         first = np.minimum(size, channels * float(_CHAIN_CHUNK[protocol]))
         hops = (cluster.ranks - cluster.nodes) * latency.near + (cluster.nodes - 1) * latency.far
-        whole: _Array = self.known["start"] + hops + (cluster.ranks - 2) * first / (2 * rate) + size / rate
+        # The chunk passes ranks - 1 hops, the last of which is part of the stream.
+        between = cluster.nodes - 1
+        fill = (cluster.ranks - 2 - between) * first / (2 * near) + between * first / (2 * far)
+        whole: _Array = self.known["start"] + hops + fill + size / np.minimum(near, far)
         return whole
 
     def _hop(self) -> float:

@@ -7,16 +7,21 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fabricast.core.warnings import CodedWarning, WarningCode
 from fabricast.pcie.engines.forecast import Sharing, isolated_rate
-from fabricast.pcie.graphs.rates import Rates
+from fabricast.pcie.graphs.congestion_graphs import CongestionGraphs
+from fabricast.pcie.graphs.rates import CopyTimes, Rates
 from fabricast.pcie.machines.validation import forecast_graph
 from fabricast.pcie.measurements.measured_graph import EXCLUDED_ROLES, MeasuredGraph, flows_of
 from fabricast.pcie.topology.tree import PcieTree
 
 #: Relative difference above which a forecast contradicts a measured rate.
 CONTRADICTS = 0.15
+#: Cause of a wait that a measurement states.
+MEASURED_RATE = "measured rate of these copies"
+_SAME = 1e-9
 _Flows = tuple[tuple[int, int], ...]
 _Pair = tuple[str, str]
 
@@ -107,6 +112,63 @@ class MeasuredRates:
                 contradicted.append((total, graph, program or graph.program))
         return known + Comparison(frozenset({pairs}), {}, tuple(contradicted))
 
+    def as_measured(
+        self, graphs: CongestionGraphs, found: CopyTimes, isolated_s: NDArray[np.float64], programs: Sequence[str]
+    ) -> tuple[CopyTimes, NDArray[np.float64]]:
+        """Return completion times and times of isolated copies, those that measurements contradict as measured.
+
+        The rate of an isolated copy also bounds that of the copy among others.
+        """
+        names, alone_s = self._tree.endpoint_names, isolated_s.copy()
+        for copy, ends in enumerate(zip(graphs.source.tolist(), graphs.target.tolist(), strict=True)):
+            rate = self._isolated.get((names[ends[0]], names[ends[1]]))
+            if rate is not None and abs(graphs.size_bytes[copy] / isolated_s[copy] / rate - 1) > CONTRADICTS:
+                alone_s[copy] = graphs.size_bytes[copy] / rate
+        elapsed_s, shortest_s = found.end_s - graphs.start_s, np.zeros(alone_s.size)
+        longest_s = np.full(alone_s.size, np.inf)
+        for number, program in enumerate(programs):
+            part = slice(int(graphs.offset[number]), int(graphs.offset[number + 1]))
+            together_s = self._measured_s(graphs, number, part, elapsed_s[part], program)
+            is_alone = part.stop - part.start == 1
+            changes = np.abs(alone_s[part] / isolated_s[part] - 1) > _SAME
+            if together_s is not None:
+                shortest_s[part] = longest_s[part] = elapsed_s[part] * together_s / elapsed_s[part].max()
+            elif is_alone and changes[0]:
+                shortest_s[part] = longest_s[part] = alone_s[part]
+            else:
+                shortest_s[part] = np.where(changes, alone_s[part], 0.0)
+
+        def bounded(end_s: NDArray[np.float64]) -> NDArray[np.float64]:
+            found_s: NDArray[np.float64] = graphs.start_s + np.clip(end_s - graphs.start_s, shortest_s, longest_s)
+            return found_s
+
+        end_s = bounded(found.end_s)
+        is_changed = np.abs(end_s - found.end_s) > _SAME * elapsed_s
+        caused_by = tuple(
+            MEASURED_RATE if changed else cause for cause, changed in zip(found.caused_by, is_changed, strict=False)
+        )
+        return CopyTimes(
+            end_s, bounded(found.earliest_s), bounded(found.latest_s), found.bottleneck, caused_by
+        ), alone_s
+
+    def _measured_s(
+        self, graphs: CongestionGraphs, number: int, part: slice, elapsed_s: NDArray[np.float64], program: str
+    ) -> float | None:
+        """Return the time of equal copies that were measured together and contradict their forecast; else None."""
+        sizes, starts = graphs.size_bytes[part], graphs.start_s[part]
+        if np.ptp(sizes) or np.ptp(starts) or sizes.size == 1:
+            return None
+        flows = graphs.pairs(number)
+        total = float(sizes.sum() / elapsed_s.max())
+        contradicted = self.compare_graph(flows, total, program, Comparison()).graphs
+        rates = [
+            graph.total_bytes_per_s
+            for _, graph, _ in contradicted
+            # Copies of different GPUs have no order.
+            if graph.program == program or len({source for source, _ in flows}) == len(flows)
+        ]
+        return float(sizes.sum() / np.median(rates)) if rates else None
+
     def compare_isolated(self, flow: _Pair, forecast_bytes_per_s: float) -> Comparison:
         """Compare the forecast of an isolated copy with its measured rate, if any."""
         measured = self._isolated.get(flow)
@@ -131,7 +193,7 @@ class MeasuredRates:
         others = f" and {all_of - 1} further copies differ by more than {CONTRADICTS:.0%}" if all_of > 1 else ""
         yield (
             f"the forecast assumes {forecast / 1e9:.4g} GB/s for an isolated copy {source}>{target}, but the "
-            f"measurements have {measured / 1e9:.4g} GB/s{others}"
+            f"measurements have {measured / 1e9:.4g} GB/s, which is printed{others}"
             f"{common if count == all_of > 1 else '; check the topology'}"
         )
 
