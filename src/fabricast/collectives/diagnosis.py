@@ -370,7 +370,8 @@ def _host_rate(case: _Case) -> Iterator[Finding]:
             return
     if not communicator.knows_host_memory:
         rate += "; the rate of host memory is unknown and depends on the NUMA setting (NPS)"
-        if "earliest_us" in table:
+        # A measured time is compared with its range where it is printed.
+        if "earliest_us" in table and not np.isfinite(measured):
             scale = last["bus_gb_per_s"] * last["time_us"]
             rate += f": {scale / last['latest_us']:.3g} to {scale / last['earliest_us']:.3g} GB/s are possible"
     text = f"the hops pass through host memory {_listed(through_host)}: {rate}"
