@@ -55,6 +55,7 @@ _SLOW_TCP = 0.6
 _OF_ADDRESS = re.compile(r"ibv_modify_qp|GID|status=12|vendor[ _]err[ =]129|retry exceeded")
 #: Rates of Ethernet in Gbit/s, and those of one stream of TCP that a processor limits.
 _ETHERNET, _ONE_STREAM = (1, 2.5, 5, 10, 25, 40, 50, 100, 200), (15, 45)
+_EFA = re.compile(r"\befa\b|\brdmap\d|Elastic Fabric", re.IGNORECASE)
 _MOST_NAMES = 4
 _REMEDY = (
     "check PCIe generation and width of the card ('sudo lspci -vv', LnkSta), the NUMA node of process and memory, the "
@@ -148,6 +149,12 @@ def _is_on_one_host(facts: Facts, message: Fact) -> bool:
     return any(fact.place.path == message.place.path for fact in facts.of(Quantity.ONE_HOST))
 
 
+def _has_efa(facts: Facts) -> bool:
+    """Return whether a file names EFA, over which small messages last 15 us and more."""
+    cards = [fact.value.device for fact in facts.of(Quantity.MESSAGE_TIME)]
+    return any(_EFA.search(text) is not None for text in (*cards, *facts.values(Quantity.NOTE)))
+
+
 def messages_over_tcp(facts: Facts) -> Iterator[Finding]:
     """Yield that a library states to send over TCP, or that small messages are as late, without ports to compare."""
     has_ports = any(facts.of(Quantity.PORT_RATE))
@@ -171,7 +178,7 @@ def messages_over_tcp(facts: Facts) -> Iterator[Finding]:
         more += "" if has_ports else "; that is slow where the hosts have InfiniBand or RoCE"
         weight = ACCESS if has_ports else MINOR
         yield Finding("messages_over_tcp", f"{stated.value}{more}", _OVER_TCP, weight, origin=str(stated.place))
-    elif late is not None and not has_ports:
+    elif late is not None and not has_ports and not _has_efa(facts):
         yield _late_messages(late, "with InfiniBand or RoCE")
 
 

@@ -124,3 +124,27 @@ def test_a_completion_of_mlx5_is_read_with_its_syndrome(answer):
 def test_a_step_between_small_sizes_is_a_finding(answer, time, is_step):
     text = f"# OSU MPI Alltoallv Latency Test v5.6\n# Size       Avg Latency(us)\n4   11.11\n8   11.00\n16  {time}\n"
     assert ("late_messages" in [one.cause for one in answer(text).findings]) == is_step
+
+
+PINGPONG = "bytes   #sent   #ack     total       time     MB/sec    usec/xfer   Mxfers/sec\n"
+
+
+@pytest.mark.parametrize(("provider", "is_late"), [("efa", False), ("tcp", True)])
+def test_times_of_fi_pingpong_are_compared_with_network_cards_but_not_over_efa(answer, provider, is_late):
+    rows = "64      10k     =10k     1.2m        0.31s      4.13      15.50       0.06\n"
+    found = answer(f"$ fi_pingpong -e rdm -p {provider} 10.0.0.2\n{PINGPONG}{rows}")
+    assert ("messages_over_tcp" in [one.cause for one in found.findings]) == is_late
+
+
+def test_a_few_messages_of_fi_pingpong_are_no_time(answer):
+    rows = "64      10      =10      1.2k        0.03s      0.05    1275.70       0.00\n"
+    found = answer(f"$ fi_pingpong -p tcp 10.0.0.2\n{PINGPONG}{rows}")
+    assert not found.findings and "fewer than 100 messages" in words(found)
+
+
+@pytest.mark.parametrize(("names", "is_fault"), [(("tcp", "udp"), True), (("verbs", "tcp"), False), (("efa",), False)])
+def test_providers_of_libfabric_show_whether_it_has_only_tcp(answer, names, is_fault):
+    text = "".join(f"provider: {name}\n    fabric: x\n    domain: {name}_0\n    type: FI_EP_RDM\n" for name in names)
+    found = answer(text)
+    assert bool(found.findings) == is_fault
+    assert ("over TCP only" if is_fault else f"by {names[0]} ({names[0]}_0)") in words(found)
