@@ -365,6 +365,8 @@ def _missing(facts: Facts, options: MachineOptions, error: InputError) -> str:
             which = "the tests of the files have no size and number of processes in common"
         ports = "" if any(facts.of(Quantity.PORT_RATE)) else ", or 'ibstat' for the rate of the ports"
         return f"{which}: add the same test between other hosts{ports}; 'fabricast fit' prints the parameters of each"
+    if facts.blocks_of(Content.MESSAGES):
+        return "the tests of messages have no times that can be compared: the lines below list why"
     if facts.blocks_of(Content.NETWORK):
         return (
             "no port or cable of the network is slower than most others: 'fabricast map --network' finds the hot links "

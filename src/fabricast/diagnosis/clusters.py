@@ -11,7 +11,7 @@ from fabricast.collectives.reference import Reference, gpu_family, has_cards, is
 from fabricast.core.errors import InputError
 from fabricast.core.facts import Fact, Facts, Quantity
 from fabricast.core.findings import Finding
-from fabricast.core.number_text import size_text
+from fabricast.core.number_text import duration_text, size_text
 from fabricast.diagnosis.verdict import LACKS_TOPOLOGY
 from fabricast.diagnosis.weights import CONTRADICTION, SYMPTOM
 from fabricast.inputs.gpus import gpu_model, is_known_gpu
@@ -26,6 +26,8 @@ _SPECIFIC = CONTRADICTION + 0.1
 FEW_MACHINES, _FARTHEST = 3, 64.0
 #: Ratio of the slowest public rate of a size to a rate up to which this is as fast.
 _NEAR = 1.05
+#: Bus bandwidth in GB/s below which programs print 0.
+_LEAST_RATE = 0.05
 #: Sizes in bytes of large operations, whose time the rates of links and cards decide, and of small ones.
 LARGE, _SMALL = 2.0**26, 32768.0
 #: Shares of the rate with NVLink SHARP: rings reach the range between them.
@@ -162,6 +164,8 @@ def _text(table: NcclTestsTable, found: Reference, place: int) -> str:
     )
     near = "the nearest class, " if found.is_neighbour else ""
     size = size_text(float(row["size_bytes"]))
+    if measured < _LEAST_RATE:
+        return f"{table.operation} of {size} lasts {duration_text(table.rows[place].time_s)}"
     return (
         f"{table.operation} of {size} reaches {measured:.3g} GB/s of bus bandwidth, {reach} GB/s on {count} "
         f"({near}{found.words})"

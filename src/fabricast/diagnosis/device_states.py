@@ -15,6 +15,7 @@ _AFTER_ERRORS = "reset the GPU ('nvidia-smi -r') or reboot; replace it if 'nvidi
 #: Words of the states that a reset may end, or that wear out, and advice for other states.
 _OF_HARDWARE = ("Xid", "ECC", "Remapped", "Retired", "wrong results", "stopped")
 _LOOK = "'nvidia-smi -q' and 'sudo dmesg' of the host state more about this GPU"
+_LOOK_AMD = "'amd-smi bad-pages', 'rocm-smi --showrasinfo all' and 'sudo dmesg' state more; reset the GPU or reboot"
 _AFTER_THROTTLING = "check cooling, power cables and power supply; 'nvidia-smi -q -d PERFORMANCE' while it works"
 #: Verbs of states of one device, and of several.
 _OF_SEVERAL = {"is": "are", "runs": "run", "has": "have"}
@@ -48,6 +49,10 @@ _AFTER_CARDS = {
     "virtual function without": (
         "set its GUIDs ('ip link set IB vf N node_guid', port_guid) and its state to auto; the subnet manager needs "
         "virtualisation (opensm: virt_enabled 2)"
+    ),
+    "refuses a command": (
+        "a program asks for an attribute that this card or its firmware does not permit (queue sizes, MTU, retries, "
+        "atomics): search for the syndrome, and compare firmware and driver with those of a host that works"
     ),
     "firmware or driver": "reset the card ('mlxfwreset') or reboot; update its firmware and driver",
     "of PCIe": "check slot, riser, bifurcation and the PCIe generation in the BIOS ('sudo lspci -vv', LnkSta)",
@@ -121,7 +126,8 @@ def _gpu_state(block: Block, value: str, same: list[Fact]) -> Finding:
     who = f"{block.host} {who}".lstrip()
     is_error = "is active" not in value and not value.startswith("power limit")
     is_of_hardware = any(word in value for word in _OF_HARDWARE)
-    remedy = (_AFTER_ERRORS if is_of_hardware else _LOOK) if is_error else _AFTER_THROTTLING
+    look = _LOOK_AMD if "(amdgpu)" in value else _LOOK
+    remedy = (_AFTER_ERRORS if is_of_hardware else look) if is_error else _AFTER_THROTTLING
     remedy = next((text for word, text in _AFTER.items() if word in value), remedy)
     # Errors, then throttling, then repeated packets; none of them is a measured rate.
     weight = LINK - 0.2 if "replays" in value else LINK if is_error else LINK - 0.1

@@ -319,9 +319,19 @@ def refused_access(facts: Facts) -> Iterator[str]:
     refused = [fact for fact in facts.of(Quantity.PEER_ACCESS) if fact.value]
     if refused:
         reasons = ", ".join(dict.fromkeys(str(fact.value) for fact in refused))
-        count = len({fact.subject for fact in refused})
-        pairs = "one pair of GPUs has" if count == 1 else f"{count} pairs of GPUs have"
+        count = len({frozenset(fact.subject) for fact in refused})
+        every = len({frozenset(fact.subject) for fact in facts.of(Quantity.PEER_ACCESS)})
+        of_all = f" of {every}" if count < every else ""
+        pairs = (
+            f"one{of_all} pair{'s' if of_all else ''} of GPUs has"
+            if count == 1
+            else f"{count}{of_all} pairs of GPUs have"
+        )
+        names = set(map(str, facts.values(Quantity.GPU_MODEL)))
+        is_geforce = not names or any("GeForce" in name or "RTX" in name for name in names)
         normal = "" if _is_of_rocm(refused) else ", which is normal for GeForce cards with NVIDIA's driver"
+        if not is_geforce:
+            normal = ", as between sockets: 'nvidia-smi topo -m' shows them" if count < every else ""
         yield f"{pairs} no peer access ({reasons}): their copies pass through host memory{normal} ({refused[0].place})"
 
 

@@ -74,11 +74,13 @@ def between_nodes(log: NcclLog, place: Callable[..., str], gpudirect: str, *, is
         )
         return
     over_cards = [via for via in network if "Socket" not in via]
-    if over_cards and "Libfabric" in over_cards[0] and not any("GDR" in via for via in over_cards):
+    # Both ends of a hop state it: without NVLink, only those that receive use GPUDirect by default.
+    is_without = "GDR hop" not in log.lines and not any("GDR" in via for via in over_cards)
+    if over_cards and "Libfabric" in over_cards[0] and is_without:
         text = f"no hop between nodes uses GPUDirect RDMA (via {over_cards[0]}): data pass through host memory"
         remedy = "a libfabric with CUDA ('fi_info -p efa -c FI_HMEM'), on a type of instance that has GPUDirect RDMA"
         yield Finding("no_gpudirect", text, remedy, ACCESS, origin=place("NET"))
-    elif over_cards and not any("GDR" in via for via in over_cards):
+    elif over_cards and is_without:
         yield Finding(
             "no_gpudirect",
             f"no hop between nodes uses GPUDirect RDMA (via {over_cards[0]}): data pass through host memory",

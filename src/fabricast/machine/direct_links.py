@@ -22,6 +22,7 @@ _MESHES = ("v100 sxm2", "v100 sxm3", "p100 sxm2", "v100", "p100")
 
 
 #: Links of a bridge between two cards, by words of the model. NVIDIA, data sheets of the models.
+_MOST_LINKS = 18
 _BRIDGE_LINKS = {"a6000": 4, "a40": 4, "3090 ti": 4, "3090": 4}
 
 
@@ -29,18 +30,20 @@ class MissingLinksError(InputError):
     """Error about GPUs that always have direct links, although a file shows none."""
 
 
-def links_without_switch(link: PeerLink, model: str) -> tuple[PeerLink, ...]:
+def links_without_switch(link: PeerLink, model: str = "") -> tuple[PeerLink, ...]:
     """Return the links of pairs if a GPU has enough NVLinks for equal ones to all others; otherwise the link itself.
 
     `nvidia-smi topo -m` prints the same matrix for both: NV6 of four H100 with 18 links each needs no NVSwitch.
 
     >>> link = PeerLink("NVSwitch", ("0", "1", "2", "3"), links=6)
-    >>> len(links_without_switch(link, "H100 SXM5")), len(links_without_switch(link, "V100-SXM3"))
-    (6, 1)
+    >>> [len(links_without_switch(link, model)) for model in ("H100 SXM5", "V100-SXM3", "")]
+    [6, 1, 6]
     """
-    if link.kind != "NVSwitch" or link.links is None or not is_known_gpu(model):
+    if link.kind != "NVSwitch" or link.links is None or (model and not is_known_gpu(model)):
         return (link,)
-    if link.links * (len(link.endpoints) - 1) > gpu_model(model).most_nvlinks:
+    # Without a model, those of the GPUs with the most links, of which boards with four and without a switch exist.
+    most = gpu_model(model).most_nvlinks if model else _MOST_LINKS
+    if link.links * (len(link.endpoints) - 1) > most:
         return (link,)
     return tuple(replace(link, kind="NVLink", endpoints=pair) for pair in itertools.combinations(link.endpoints, 2))
 

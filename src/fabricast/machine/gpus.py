@@ -347,5 +347,5 @@ def _with_rates(links: Sequence[PeerLink], models: Mapping[str, str]) -> tuple[P
         return replace(link, bytes_per_s=rate * link.links)
 
     names = set(models.values())
-    of_pairs = [pair for link in links for pair in (links_without_switch(link, *names) if len(names) == 1 else (link,))]
+    of_pairs = [pair for link in links for pair in (links_without_switch(link, *names) if len(names) < 2 else (link,))]
     return tuple(map(rated, of_pairs))

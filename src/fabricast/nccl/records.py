@@ -171,7 +171,8 @@ class NcclTestsTable:
         operation = "unknown operation" if self.operation is None else f"{self.operation}_perf"
         count = "unknown number of" if self.ranks is None else self.ranks
         ranks = f"{count} rank{'' if self.ranks == 1 else 's'}"
-        return f"{self.program}, {operation}, {ranks}, {len(self.rows) + len(self.wrong_lines)} sizes"
+        sizes = len(self.rows) + len(self.wrong_lines)
+        return f"{self.program}, {operation}, {ranks}, {sizes} size{'' if sizes == 1 else 's'}"
 
 
 def check_bus_bandwidth(rows: Sequence[NcclTestsRow], operation: Operation, ranks: int) -> None:

@@ -135,7 +135,8 @@ def _read(text: Text) -> Iterator[Reading]:
     cut = [port for port in ports if "State" not in port.fields and not port.has_rate]
     ports = [port for port in ports if port not in cut] or ports
     for port in ports:
-        if "State" not in port.fields or (port.has_rate and "Rate" not in port.fields):
+        lacks_rate = port.has_rate and port.is_active and "Rate" not in port.fields
+        if "State" not in port.fields or lacks_rate:
             raise text.error(f"{port.name} lacks its state or rate: the file is cut", port.line)
     named: dict[str, _Port] = {}
     for port in ports:

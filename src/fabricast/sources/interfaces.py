@@ -125,7 +125,7 @@ def _read(text: Text) -> Iterator[Reading]:
         facts.append(
             text.fact(Quantity.NOTE, "no counter of an error or a pause, and no rate of a card", line, _PROGRAM)
         )
-    yield Reading(facts)
+    yield Reading(facts, program=_PROGRAM if any(one.mtu for one in interfaces) else "ethtool")
 
 
 def _high(text: Text, counters: list[tuple[int, str, str]], interfaces: list[_Interface]) -> Iterator[Fact]:

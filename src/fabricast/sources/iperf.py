@@ -64,6 +64,10 @@ def _seconds(match: re.Match[str]) -> float:
     return float(match[3]) - _begins(match)
 
 
+def _bytes(match: re.Match[str]) -> float:
+    return float(match[4]) * _BINARY[match[5]]
+
+
 def _read(text: Text) -> Iterator[Reading]:
     yield Reading([fact for rows in _runs(text) for fact in _facts(text, rows)])
 
@@ -77,7 +81,13 @@ def _rank(row: tuple[int, re.Match[str]]) -> tuple[bool, float, bool, bool]:
 def _facts(text: Text, rows: list[tuple[int, re.Match[str]]]) -> Iterator[Fact]:
     """Yield the rate of a run, and whether packets were lost; a server prints an empty row of its sender."""
     number, match = max(rows, key=_rank)
-    gbit_s = float(match[6]) * _DECIMAL[match[7]] / 1e9
+    gbit_s, seconds = float(match[6]) * _DECIMAL[match[7]] / 1e9, _seconds(match)
+    transferred = _bytes(match)
+    same = [row for _, row in rows if row[1] == match[1]]
+    if len(same) > 1 and len(set(map(_begins, same))) == len(same):
+        # Without a summary, the intervals have the rate.
+        seconds, transferred = sum(map(_seconds, same)), sum(map(_bytes, same))
+        gbit_s = sum(float(row[6]) * _DECIMAL[row[7]] * _seconds(row) for row in same) / seconds / 1e9
     counted = [row for _, row in rows if row[8] is not None and row[1] == match[1]]
     # The summary of the sender has the count, that of the receiver may last longer. Without one, the intervals count.
     named = [row for row in counted if "sender" in row[9]]
@@ -86,7 +96,7 @@ def _facts(text: Text, rows: list[tuple[int, re.Match[str]]]) -> Iterator[Fact]:
     if _UDP.search(text.raw) is not None:
         # The sender of UDP chooses the rate.
         lost = max((float(one) for _, row in rows for one in _LOST.findall(row[0])), default=0.0)
-        words = f"iperf over UDP: {gbit_s:.3g} Gbit/s for {_seconds(match):g} s, {lost:g} % of the datagrams lost"
+        words = f"iperf over UDP: {gbit_s:.3g} Gbit/s for {seconds:g} s, {lost:g} % of the datagrams lost"
         yield text.fact(Quantity.NOTE, words, number, _PROGRAM)
         return
     intervals = [row for _, row in rows if _seconds(row) < _SUMMARY * _seconds(match)] or [row for _, row in rows]
@@ -98,12 +108,12 @@ def _facts(text: Text, rows: list[tuple[int, re.Match[str]]]) -> Iterator[Fact]:
         cause = f"the stream of TCP stalls: {stalled} of {len(intervals)} intervals transfer nothing"
         yield text.fact(Quantity.CAUSE, cause, number, _PROGRAM, subject=("stalled_stream", _PATH_MTU))
         return
-    words = f"iperf: {gbit_s:.3g} Gbit/s for {_seconds(match):g} s"
+    words = f"iperf: {gbit_s:.3g} Gbit/s for {seconds:g} s"
     words += f", {again:,} segments of TCP sent again" if again else ""
     yield text.fact(Quantity.NOTE, words, number, _PROGRAM)
     streams = "all streams" if match[1] == "SUM" else "one stream"
     yield text.fact(Quantity.TCP_RATE, gbit_s, number, _PROGRAM, subject=(streams,), unit="Gbit/s", kind=Kind.MEASURED)
-    segments = float(match[4]) * _BINARY[match[5]] / _SEGMENT_BYTES
+    segments = transferred / _SEGMENT_BYTES
     if segments > 0.0 and again > _LOSSY * segments:
         share = min(again / segments, 1.0)
         cause = f"the network loses packets: TCP sent {100 * share:.2g} % of the segments again ({gbit_s:.3g} Gbit/s)"

@@ -30,6 +30,12 @@ _CARD_HEALTH = re.compile(
     r"|TX timeout detected|ALLOC_UAR.{0,60}limits exceeded|Failed to initialize user access region table)"
 )
 _NO_PAGES = "too few pages for the processes of the host (UAR)"
+#: Command of the driver that the firmware of a card refuses.
+_REFUSED = re.compile(
+    rf"mlx5_core {DEVICE}: mlx5_cmd\w{{0,20}}:\d{{1,6}}:\(pid \d{{1,9}}\): "
+    r"(\w{2,40})\(0x\w{1,6}\) .{0,40}?failed, "
+    r"status ([\w ]{3,40})\(0x\w{1,4}\), (syndrome \(0x\w{1,12}\))"
+)
 #: Devices that cannot register memory, by the driver of EFA or of mlx5.
 _REGISTRATION = re.compile(
     r"infiniband (\w{1,20}): (?:\w{1,40}:\d{1,6}:\(pid \d{1,9}\): )?"
@@ -61,13 +67,20 @@ def card_facts(text: Text, lines: Lines) -> Iterator[Fact]:
 def _of_cards(text: Text, lines: Lines) -> Iterator[Fact]:
     """Yield the first error of each network card that stops it."""
     found: dict[str, tuple[str, int]] = {}
+    refused: dict[str, tuple[str, int]] = {}
     for number, line in lines:
         if (match := _CARD_HEALTH.search(line)) is not None:
             found.setdefault(match[1], (match[2].strip(), number))
+        elif (match := _REFUSED.search(line)) is not None:
+            refused.setdefault(match[1], (f"{match[2]} failed, {match[3]}, {match[4]}", number))
     for device, (words, number) in found.items():
         is_of_pages = "ALLOC_UAR" in words or "user access region" in words
         state = f"has {_NO_PAGES if is_of_pages else 'a failure of its firmware or driver'}: {words}"
         yield text.fact(Quantity.CARD_STATE, state, number, PROGRAM, subject=(f"network card {device}",))
+    for device, (words, number) in refused.items():
+        if device not in found:
+            state = f"refuses a command of its driver: {words}"
+            yield text.fact(Quantity.CARD_STATE, state, number, PROGRAM, subject=(f"network card {device}",))
 
 
 def _virtual_functions(text: Text, lines: Lines) -> Iterator[Fact]:

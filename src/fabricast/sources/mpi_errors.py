@@ -96,6 +96,8 @@ _ENDED = "CANCELLED AT"
 _ROW_OF_NCCL = re.compile(r"^\s{0,20}\d{1,20}\s+\d{1,20}\s+[a-z]\w{2,12}\s+[a-z]\w{1,12}\s", re.MULTILINE)
 #: Row of an error completion of mlx5 in hexadecimal words; the second word of the last row ends with the syndrome.
 _COMPLETION, _ROW_OF_COMPLETION = "got completion with error", re.compile(r"^\s*(?:[0-9a-f]{8} ){3}[0-9a-f]{8}\s*$")
+#: Last row of an error completion of DPDK in hexadecimal bytes, the eighth of which is the syndrome.
+_DPDK, _ROW_OF_DPDK = "MLX5 Error CQE", re.compile(r"^\s*00000030:(?: [0-9A-F]{2}){7} ([0-9A-F]{2})")
 _SYNDROMES = {
     0x01: "local length error",
     0x02: "local error of the queue",
@@ -138,6 +140,10 @@ def _problems(text: Text, lines: list[tuple[int, str]]) -> Iterator[Fact]:
     for message, number, host in _errors(lines):
         if message.endswith(_COMPLETION):
             message += _syndrome(text.clean_lines[number : number + 4])
+        elif message == _DPDK:
+            # A title may name the error before its rows.
+            found = map(_ROW_OF_DPDK.match, text.clean_lines[number:])
+            message += next((_named(int(match[1], 16)) for match in found if match is not None), "")
         kind = _NUMBER.sub("#", message)
         if kind not in known and len(known) < _MOST_PROBLEMS:
             known.add(kind)
@@ -149,7 +155,10 @@ def _syndrome(rows: list[str]) -> str:
     """Return the reason of an error completion that its four rows state."""
     if len(rows) < 4 or not all(_ROW_OF_COMPLETION.match(row) for row in rows):
         return ""
-    syndrome = int(rows[3].split()[1][-2:], 16)
+    return _named(int(rows[3].split()[1][-2:], 16))
+
+
+def _named(syndrome: int) -> str:
     return f" (syndrome {syndrome:#04x}: {_SYNDROMES[syndrome]})" if syndrome in _SYNDROMES else ""
 
 

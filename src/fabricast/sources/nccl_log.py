@@ -34,6 +34,8 @@ _ERROR = re.compile(
     r"|NCCL [Ee]rror\s?[:\uff1a]?\s?(?:\d{1,2}: )?(?:unhandled|internal|invalid|remote) .*"
     r"|NET/OFI Couldn't .*|Last NCCL warning\(error\): (?!'none').*"
     r"|(?:HW Exception|Memory access fault) by GPU node-\d{1,3} \(Agent .*"
+    r"|NCCL operation \S.{0,160}? failed: .*|(?:Failed, )?NCCL error \S{1,200}:\d{1,6} '.{1,160}?'"
+    r"|P2P is disabled between NVLINK connected GPUs .*"
     r"|ncclInvalid(?:Usage|Argument)\b.*|Watchdog caught collective operation timeout.*"
     r"|store->get\(.{1,80}\) got error: .{1,120}"
     r"|[^\n]{0,120}?(?:peer access is not supported between these two devices|[Ss]ystem not yet initialized"
@@ -52,7 +54,8 @@ _STATEMENT = re.compile(
 _COMMAND = re.compile(r"(?:^|[\s\"'`*])(NCCL_(?!DEBUG)[A-Z0-9_]{2,60})=[\"']?([^\s\"';$`*]{1,100})")
 #: What may precede a variable that is set: a prompt, a command that sets it, and other variables.
 _SETS = re.compile(
-    r"(?:[^\w#]{0,20}|\S{0,60}[$#%>] {1,3}|.{0,400}(?<![^\s])(?:-x|-e|--env|export|env|set|setenv|ENV)[\s=]{1,3})"
+    r"(?:[^\w#]{0,20}|\S{0,60}[$#%>] {1,3}|.{0,400}(?<![^\s])(?:-x|-e|--env|export|env|ENV)[\s=]{1,3}"
+    r"|(?:.{0,200}(?:&&|;)|[^\w]{0,20})\s{0,8}(?:set|setenv)\s{1,3})"
     r"(?:[\"'`*]{0,3}[A-Z][A-Z0-9_]{1,60}=\S{0,200}\s{1,3}){0,20}[\"'`*]{0,3}"
 )
 #: Programs after which a variable is an argument.
@@ -139,6 +142,8 @@ _ALGORITHMS, _PROTOCOLS = ("tree", "ring"), ("ll", "ll128", "simple")
 #: Words of the errors that callers of NCCL print.
 _WORDS_OF_ERRORS = (
     "NCCL failure",
+    "NCCL operation",
+    "P2P is disabled between NVLINK",
     "NCCL error",
     "NCCL Error",
     "CUDA failure",
@@ -367,6 +372,8 @@ def _hop(log: NcclLog, match: re.Match[str], number: int) -> None:
         # "via direct shared memory" of NCCL before 2.13.
         via = "SHM"
     log.lines.setdefault(via.partition("/")[0], number)
+    if "GDR" in via:
+        log.lines.setdefault("GDR hop", number)
     if match["end"] == "receive" and pair in log.transports:
         return
     log.transports[pair] = via

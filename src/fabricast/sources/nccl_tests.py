@@ -18,6 +18,9 @@ from fabricast.sources.text import Format, Reading, Text
 
 # Pages take the "#" for a heading and leave it out.
 _HEADER = re.compile(r"(?:#\s{0,80})?\bsize\s{1,80}count\s{1,80}type\b")
+#: Header of mscclpp-test, whose rows have no type.
+_PLAIN_HEADER = re.compile(r"(?:#\s{0,80})?\bsize\s{1,80}count\s{1,80}time\s{1,80}algbw\s{1,80}busbw\b")
+_WITHOUT_TYPE = re.compile(r"^(\d{1,15}\s+\d{1,15}\s)")
 _OLD_HEADER = re.compile(r"(?:#\s{0,80})?\bbytes\s{1,80}N\s{1,80}type\b")
 #: Row of a table whose header is left out; a launcher may have put a label between its columns.
 _ROW = re.compile(
@@ -161,7 +164,7 @@ def _tables(text: Text) -> Iterator[NcclTestsTable | InputError | Fact]:
     heading, header = _Heading(), 0
     rows: list[NcclTestsRow] = []
     excluded: list[tuple[int, str]] = []
-    is_old = has_extra = has_root_only = is_bare = False
+    is_old = has_extra = has_root_only = is_bare = is_plain = False
 
     def close() -> Iterator[NcclTestsTable | InputError | Fact]:
         nonlocal rows, excluded
@@ -215,13 +218,14 @@ def _tables(text: Text) -> Iterator[NcclTestsTable | InputError | Fact]:
                     heading.concluded = found if header else None
                 else:
                     heading.operation = heading.operation or found
-            if _HEADER.match(line) or _OLD_HEADER.match(line):
+            if any(one.match(line) for one in (_HEADER, _OLD_HEADER, _PLAIN_HEADER)):
                 if heading.has_table:
                     yield from close()
                 is_bare = False
                 header, heading.has_table, is_old = number, True, _OLD_HEADER.match(line) is not None
                 has_extra = len(line.split()) > _WORDS_OF_HEADER
                 has_root_only = " root " in line and " redop " not in line
+                is_plain = _PLAIN_HEADER.match(line) is not None
                 continue
             if not (is_old and re.match(r"#\s+\d", line)):
                 continue
@@ -233,6 +237,8 @@ def _tables(text: Text) -> Iterator[NcclTestsTable | InputError | Fact]:
             heading.has_table, is_bare, is_old, has_extra, has_root_only = True, True, False, False, False
         if not header or not line.strip():
             continue
+        if is_plain:
+            line = _WITHOUT_TYPE.sub(r"\1float none ", line)
         if has_root_only:
             line = _WITH_ROOT.sub(r"\1 none \2", line)
         row = _row(number, _LABEL.sub(" ", line.lstrip("#")), is_old, has_extra)

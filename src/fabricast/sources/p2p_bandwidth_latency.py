@@ -31,8 +31,14 @@ _STAGED = {
 }
 
 
+_PEER = "Access Peer Device="
+
+
 def _is_output(text: Text) -> bool:
-    return ("P2P" in text.raw or "Access Peer Device" in text.raw) and "D\\D" in text.raw
+    if "D\\D" in text.raw and ("P2P" in text.raw or _PEER in text.raw):
+        return True
+    # Its tables are cut.
+    return text.raw.count(_PEER) > 1
 
 
 def _read(text: Text) -> Iterator[Reading]:
@@ -56,7 +62,7 @@ def _read(text: Text) -> Iterator[Reading]:
     if not cells and stopped is not None:
         yield Reading(facts, program=_PROGRAM)
         return
-    if not cells and facts and reading.problems:
+    if not cells and facts:
         reading.facts += facts
         yield reading
         return

@@ -70,7 +70,15 @@ _PORT = re.compile(r"# Port (?:extended )?counters: Lid (\d{1,6}) port (\d{1,3})
 
 
 def _is_mlxlink(text: Text) -> bool:
-    return "Enabled Link Speed" in text.raw and "Physical state" in text.raw
+    return "Physical state" in text.raw and any(
+        words in text.raw for words in ("Enabled Link Speed", "Operational Info")
+    )
+
+
+def _is_counter(line: str) -> bool:
+    """Return whether a line is a counter of perfquery; smpquery and ibportstate print fields in the same form."""
+    match = _COUNTER.match(line)
+    return match is not None and match[1] in (*_MOST_COUNTS, *_PACKETS, *_WAITS, "PortXmitData", "PortRcvData")
 
 
 def _read(text: Text) -> Iterator[Reading]:
@@ -88,10 +96,13 @@ def _of_link(text: Text) -> Iterator[Fact]:
     for number, line in text.lines():
         if (match := _FIELD.match(line)) is not None:
             fields.setdefault(match[1], (match[2], number))
-    if not _is_mlxlink(text) or "Enabled Link Speed" not in fields:
+    if not _is_mlxlink(text) or "Physical state" not in fields:
         return
     nothing = ("", 0)
-    speed, enabled = fields.get("Speed", nothing), fields["Enabled Link Speed"][0]
+    speed, enabled = fields.get("Speed", nothing), fields.get("Enabled Link Speed", nothing)[0]
+    if not enabled and speed[0]:
+        words = f"a port runs at {speed[0]}, {fields.get('Width', nothing)[0] or 'of unknown width'}"
+        yield text.fact(Quantity.NOTE, words, speed[1], _PROGRAM)
     names = re.findall(r"\b[A-Z]{2,3}R(?:10)?\b", enabled.partition("(")[2])
     best = max((name for name in names if name in _SPEEDS), key=_SPEEDS.index, default="")
     now = next((name for name in reversed(_SPEEDS) if speed[0].removeprefix("IB-").startswith(name)), "")
@@ -212,7 +223,7 @@ def _counted(
 #: Programs by whether a text has their output.
 _PROGRAMS: dict[str, Callable[[Text], bool]] = {
     _PROGRAM: _is_mlxlink,
-    "perfquery": lambda text: any(_COUNTER.match(line) for _, line in text.lines(lambda line: ":." in line)),
+    "perfquery": lambda text: any(_is_counter(line) for _, line in text.lines(lambda line: ":." in line)),
     "ibqueryerrors": lambda text: (
         any(words in text.raw for words in ("Errors for ", " bad nodes ", "[LinkDowned", "[PortRcv", "[PortXmit"))
         and any(one.match(line) for _, line in text.lines() for one in (_NODE, _SUMMARY, _NODE_PORT))

@@ -27,6 +27,8 @@ _LAST_WORK = re.compile(
 _RANK_OF_JOB = re.compile(r"\[rank(\d{1,6})\]:")
 #: Largest difference of the numbers of operations that a rank has begun in one group.
 _MOST_PENDING = 64
+#: Difference between ranks from which reports without the name of a group are of several groups.
+_FARTHEST = 10_000
 #: Share of the ranks of a group above which one that does not report is an exception, and number of names.
 _MOST, _MOST_NAMES = 0.7, 8
 #: Kind of a cause whose ranks may be all of the job, or all but the last.
@@ -53,8 +55,9 @@ def stopped_ranks(text: Text, ranks: int | None) -> Iterator[Fact]:
                 size = f" of {match['numbers']} elements" if match["numbers"] else ""
                 calls.setdefault(name, {})[rank] = f"{match['call'] or ''}{size}"
     for name, group in groups.items():
-        if name in mixed:
-            # Each group counts its operations by itself.
+        operations = [operation for operation, _ in group.values()]
+        if name in mixed or (not name and max(operations) - min(operations) > _FARTHEST):
+            # Each group counts its operations by itself, and no rank is so far ahead of another one in a group.
             continue
         cause = _cause(group, calls[name], ranks, _printing(text))
         if cause is not None:

@@ -148,3 +148,109 @@ def test_providers_of_libfabric_show_whether_it_has_only_tcp(answer, names, is_f
     found = answer(text)
     assert bool(found.findings) == is_fault
     assert ("over TCP only" if is_fault else f"by {names[0]} ({names[0]}_0)") in words(found)
+
+
+HOP = "n1:1:1 [0] NCCL INFO Channel 00/0 : {} -> {} [{}] via NET/IB/1{}\n"
+RANKS = "n1:1:1 [0] NCCL INFO comm 0x1 rank 3 nranks 16 cudaDev 3 busId 13000 - Init COMPLETE\n"
+
+
+@pytest.mark.parametrize(("suffix", "is_without"), [("/GDRDMA", False), ("", True)])
+def test_hops_of_which_one_end_uses_gpudirect_do_not_lack_it(answer, suffix, is_without):
+    log = HOP.format("11[13000]", "12[83000]", "receive", suffix) + HOP.format("11[13000]", "12[83000]", "send", "")
+    found = answer(RANKS + log)
+    assert ("no_gpudirect" in [one.cause for one in found.findings]) == is_without
+
+
+def test_ranks_far_apart_without_a_group_are_of_several_groups(answer):
+    line = (
+        "[Rank {}] Watchdog caught collective operation timeout: WorkNCCL(SeqNum={}, OpType=ALLREDUCE) ran for 9 ms\n"
+    )
+    assert "waits at operation" in words(answer(line.format(0, 96117) + line.format(7, 96088)))
+    assert "waits at operation" not in words(answer(line.format(0, 96117) + line.format(7, 64088)))
+
+
+def test_tables_of_mscclpp_are_read(answer):
+    ranks = "".join(
+        f"#  Rank  {n} Pid  {n} on n1 device  {n} [000{n}:00:00.0] NVIDIA A100-SXM4-80GB\n" for n in range(8)
+    )
+    header = "#       size         count     time   algbw   busbw  #wrong     time   algbw   busbw  #wrong\n"
+    row = "  1073741824     268435456    17018   63.09  110.41      0\n\n# Out of bounds values : 0 OK\n"
+    found = answer(f"{ranks}{header}{row}")
+    assert "all_reduce of 1 GiB reaches 110 GB/s" in words(found) and "hangs" not in words(found)
+
+
+@pytest.mark.parametrize(
+    "sentence", ["you can set NCCL_P2P_DISABLE=1 to test", "If you still want it, set NCCL_P2P_DISABLE=1."]
+)
+def test_a_setting_that_a_sentence_recommends_is_not_set(answer, sentence):
+    log = f"n1:1:1 [0] NCCL INFO comm 0x1 rank 0 nranks 8\n{sentence}\n"
+    assert "NCCL_P2P_DISABLE=1" not in " ".join(answer(log).statements)
+    command = "set NCCL_P2P_DISABLE=1 && python train.py\n"
+    assert "NCCL_P2P_DISABLE=1" in " ".join(answer(f"{log}{command}").statements)
+
+
+@pytest.mark.parametrize(
+    ("line", "meaning"),
+    [
+        ("P2P is disabled between NVLINK connected GPUs 1 and 0.", "that NVLink connects"),
+        (
+            "INTERNAL: nccl_utils.cc:275: NCCL operation ncclCommInitRank(&comm) failed: unhandled cuda error",
+            "a CUDA call failed",
+        ),
+        ("> Failed, NCCL error /src/allreducePlugin.cpp:295 'internal error - please report'", "internal error"),
+        ('  --> Returned "Unreachable" (-12) instead of "Success" (0)', "no transport in common"),
+        ("MPIDI_OFI_mpi_init_hook(599): OFI fi_open domain failed (ofi_init.c:599)", "opened when the program starts"),
+    ],
+)
+def test_errors_of_callers_of_nccl_and_libfabric(answer, line, meaning):
+    found = answer(f"{line}\n")
+    assert str(found.verdict).startswith("the run failed") and meaning in str(found.verdict)
+
+
+def test_pairs_without_access_are_counted_once_for_both_directions(answer):
+    lines = "".join(
+        f"> Peer access from Tesla K40m (GPU{a}) -> Tesla K40m (GPU{b}) : {'Yes' if a // 2 == b // 2 else 'No'}\n"
+        for a in range(4)
+        for b in range(4)
+        if a != b
+    )
+    found = words(answer(lines))
+    assert "4 of 6 pairs of GPUs have no peer access" in found and "GeForce" not in found and "sockets" in found
+
+
+@pytest.mark.parametrize(("rate", "text"), [(0.0, "lasts 159.3 us"), (120.0, "reaches 120 GB/s")])
+def test_a_rate_that_is_printed_as_zero_is_a_time(answer, rate, text):
+    size, time = (64, 159.3) if rate == 0.0 else (1 << 30, 13421.8)
+    ranks = "".join(f"#   Rank  {n} Pid  1 on n1 device  {n} [0x1{n}] Tesla V100-SXM3-32GB\n" for n in range(4))
+    header = (
+        "#       size         count    type   redop     time   algbw   busbw  error     time   algbw   busbw  error\n"
+    )
+    row = f"{size} {size // 4} float sum {time} {rate / 1.5:.2f} {rate:.2f} 3e-08 {time} {rate / 1.5:.2f} {rate:.2f} 3e-08\n"
+    found = words(answer(f"# all_reduce_perf\n{ranks}{header}{row}"))
+    assert text in found and "reaches 0 GB/s" not in found
+
+
+def test_fields_of_ibportstate_are_no_counters(answer):
+    text = "LinkWidthActive:.................4X\nMkeyLeasePeriod:.................0\nCA 'mlx4_0'\n\tCA type: MT4099\n"
+    port = "\tPort 1:\n\t\tState: Down\n\t\tPhysical state: Disabled\n"
+    found = answer(f"{text}{port}")
+    assert "perfquery" not in words(found) + str(found.sources) and "is Down (Disabled)" in words(found)
+    assert "perfquery" in str(answer("SymbolErrorCounter:..............0\n").sources)
+
+
+def test_a_command_that_the_firmware_refuses_is_a_state_of_the_card(answer):
+    line = (
+        "[1.5] mlx5_core 0000:04:00.0: mlx5_cmd_check:795:(pid 9993): RTR2RTS_QP(0x504) op_mod(0x0) failed, status bad "
+        "parameter(0x3), syndrome (0x4bb88f)\n"
+    )
+    assert "RTR2RTS_QP failed, bad parameter, syndrome (0x4bb88f)" in words(answer(line))
+
+
+def test_intervals_of_iperf_without_a_summary_are_averaged(answer):
+    rows = "".join(f"[  5]   {n}.00-{n + 1}.00  sec  3.98 MBytes  {30 + n}.0 Mbits/sec\n" for n in range(10))
+    assert "0.0345 Gbit/s for 10 s" in words(answer(f"Connecting to host 10.0.0.2, port 5201\n{rows}"))
+
+
+def test_a_syndrome_of_dpdk_is_named(answer):
+    rows = "00000030: 00 00 00 00 9D 00 53 04 0A 00 15 42 00 19 B0 D2 | ......S....B....\n"
+    assert "syndrome 0x04: local protection error" in words(answer(f"MLX5 Error CQE: at [0x7f6a], len=64\n{rows}"))
