@@ -16,9 +16,10 @@ PROBLEMS = [(name, problem) for name, table in TABLES.items() for problem in tab
 def test_example_has_the_meaning_of_its_entry(name, problem):
     table = TABLES[name]
     message = table.message(problem.example)
-    assert table.problem(message or problem.example) is problem
-    if problem.words and message is not None:
+    if name == "mpi" and not problem.is_assembled:
+        assert message is not None, "no line of the table reads the example: add words and lines"
         assert any(word in problem.example for word in table.words)
+    assert table.problem(message or problem.example) is problem, "an earlier problem has the message: place it before"
 
 
 def test_lines_of_each_entry_are_searched_only_with_words():

@@ -17,6 +17,7 @@ from fabricast.clusters.build import build_cluster
 from fabricast.clusters.forecast import ClusterCopies, forecast_copies
 from fabricast.clusters.machine import ClusterMachine
 from fabricast.collectives.clusters.cluster import is_builtin_node
+from fabricast.collectives.clusters.stated_cards import stated_cards
 from fabricast.core.arguments import with_checked_types
 from fabricast.core.errors import InputError
 from fabricast.core.facts import Content, Facts, Quantity
@@ -154,6 +155,8 @@ def load_cluster(
             raise InputError(f"describe a node twice: {statement.kinds[0].node} and {min(described)}", argument="files")
         if gpu is not None:
             raise InputError("has no effect on built-in nodes", argument="gpu")
+    if nic is None and not clusters:
+        nic = stated_cards(facts)
     statement = replace(_resized(statement, nodes, nic), **known)
     if statement.latency_us is None and messages:
         statement = replace(statement, latency_us=_smallest_message_us(facts))

@@ -16,7 +16,7 @@ from fabricast.collectives.clusters.cluster import Cluster, is_builtin_node, nod
 from fabricast.collectives.clusters.forecast import ClusterForecast, forecast_cluster
 from fabricast.collectives.clusters.of_machine import cluster_of_machine
 from fabricast.collectives.clusters.question import ClusterOptions, cluster_of
-from fabricast.collectives.clusters.stated_cards import cards_of_gpus, stated_cards
+from fabricast.collectives.clusters.stated_cards import cards_of_gpus, notes_of_cards, stated_cards
 from fabricast.collectives.clusters.statement import ignored_keys, kinds_of, names_linked_gpus, node_of_tables
 from fabricast.collectives.clusters.unequal import slowest_forecast
 from fabricast.collectives.forecast import CLUSTER_SIZES
@@ -64,9 +64,8 @@ def cluster_collective(
     ----------
     node : str, Path, Machine, Facts, ClusterMachine, sequence of str or Path, or None
         Name of a node that is built in, such as ``"hgx_h100"``; files that describe one node and its links; or a YAML
-        file with the key ``cluster``, which states nodes (also unequal ones), cards and network. None chooses the
-        built-in node with the GPUs that the log names. A `ClusterMachine` of `load_cluster` states no cards that NCCL's
-        search could use: the name or files of its node are expected instead.
+        file with the key ``cluster``, which states nodes (also unequal ones), cards and network; or what `load_cluster`
+        returned. None chooses the built-in node with the GPUs that the log names.
     operation : str, optional
         all_reduce, all_gather, reduce_scatter, broadcast, reduce, alltoall or sendrecv; by default that of the log,
         otherwise all_reduce.
@@ -121,10 +120,6 @@ def cluster_collective(
     >>> forecast.table["algorithm"].tolist(), bool(300 < forecast.table["bus_gb_per_s"].iloc[-1] < 400)
     (['tree', 'ring'], True)
     """
-    if isinstance(node, ClusterMachine):
-        names = " or ".join(dict.fromkeys(repr(kind.name) for kind in node.kinds))
-        text = f"is a cluster of load_cluster, expected {names} or its files, with nodes and nic"
-        raise InputError(text, argument="node")
     options = ClusterOptions(
         nodes, nic, network, gpus, oversubscription, gpus_per_process, gpudirect, nvls, nccl_version, env
     )
@@ -152,6 +147,8 @@ def cluster_collective(
         for one_node, stated, _ in kinds
     ]
     found = slowest_forecast(forecasts, [count for _, _, count in kinds])
+    of_cards = [CodedWarning(WarningCode.FILES_CONTRADICT, text) for text in notes_of_cards(facts, found.cluster.nodes)]
+    found = replace(found, warnings=(*of_cards, *found.warnings))
     ignored = [key for statement in facts.values(Quantity.CLUSTER) for key in ignored_keys(statement)]
     if not ignored:
         return found
@@ -205,12 +202,14 @@ _Kinds = list[tuple[Cluster, ClusterOptions, int]]
 
 
 def _read(
-    node: str | Path | Sequence[str | Path] | Machine | Facts | None,
+    node: str | Path | Sequence[str | Path] | Machine | Facts | ClusterMachine | None,
     logs: Sequence[str],
     gpu: str | None,
     options: ClusterOptions,
 ) -> tuple[_Kinds, Facts]:
     """Return each kind of nodes with what is stated about the cluster, and all facts."""
+    if isinstance(node, ClusterMachine):
+        return kinds_of(node.statement, options, gpu), load_facts(logs, *MACHINE_CONTENTS) if logs else Facts()
     if isinstance(node, Machine):
         one = cluster_of_machine(node, _named_gpu(node.facts))
         return [(_with_stated_cards(one, node.facts), options, 1)], node.facts

@@ -68,6 +68,7 @@ def build_cluster(
         None if statement.process_gbyte_s is None else statement.process_gbyte_s * 1e9,
         network,
         _words(statement, kinds, network, switches),
+        statement,
         tuple(dict.fromkeys(warnings)),
     )
 

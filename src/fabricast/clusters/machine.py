@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from fabricast.clusters.node_trees import card_names
 from fabricast.core.errors import InputError, unknown_name
 from fabricast.core.warnings import CodedWarning
+from fabricast.inputs.cluster_files import ClusterStatement
 from fabricast.machine.machine import Machine
 from fabricast.networks.network import SwitchNetwork
 from fabricast.pcie.machines.engine_model import ENDPOINT_ENGINES, EngineModel
@@ -90,6 +91,8 @@ class ClusterMachine:
         Kind of network, such as ``"InfiniBand or RoCE"``.
     words : str
         Description.
+    statement : ClusterStatement
+        What files and the user state, from which it was built.
     warnings : tuple of CodedWarning
         Assumptions.
     """
@@ -105,6 +108,7 @@ class ClusterMachine:
     process_bytes_per_s: float | None = None
     kind_of_network: str = ""
     words: str = ""
+    statement: ClusterStatement = field(default_factory=lambda: ClusterStatement("", ()))
     warnings: tuple[CodedWarning, ...] = ()
 
     def __repr__(self) -> str:

@@ -236,7 +236,7 @@ def _nvls(fact: Fact, found: Reference, family: str, log: NcclLog | None, sizes:
     elif log is not None and "no NVLS" in log.lines:
         text = f"NCCL states that NVLink SHARP (NVLS) is not available: {reached:.3g} GB/s, {best:.3g} GB/s with it"
         yield Finding("nvls_unused", text, _NVLS_REMEDY, _SPECIFIC, origin=f"{fact.place.path}:{log.lines['no NVLS']}")
-    elif reached > _RINGS * best:
+    elif reached > _RINGS * best and (log is None or "NVLS" not in log.lines):
         text = f"NVLink SHARP (NVLS) is probably not in use: {reached:.3g} GB/s is the rate of rings, {best:.3g} GB/s "
         text += "with it"
         remedy = f"{_NVLS_REMEDY}; NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,NVLS states why"

@@ -202,6 +202,8 @@ def is_limit_of_all(block: Block) -> bool:
     return len(limited) == len({fact.subject for fact in block.of(Quantity.GPU_MODEL)})
 
 
-def on_hosts(hosts: Sequence[str]) -> str:
-    """Return the hosts in front of what is the same on them, if the text names them."""
+def on_hosts(hosts: Sequence[str], every: int = 0) -> str:
+    """Return the hosts in front of what is the same on them, if the text names them; `every` is their number in all."""
+    if _MOST_HOSTS < len(hosts) == every:
+        return f"all {every} hosts: "
     return f"{listed(hosts, _MOST_HOSTS)}: " if hosts else ""

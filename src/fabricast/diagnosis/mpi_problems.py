@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from fabricast.core.facts import Fact, Facts, Quantity
 from fabricast.core.findings import Finding
 from fabricast.core.short_text import shortened
+from fabricast.diagnosis.nccl_hosts import uses_infiniband
 from fabricast.diagnosis.weights import ACCESS, FIRST, MINOR
 from fabricast.known_messages.table import KnownProblem, message_table
 
@@ -38,7 +39,11 @@ def mpi_problems(facts: Facts) -> Iterator[Finding]:
         weight = FIRST - number / 100 - 0.5 * is_later if is_failure else MINOR if problem is None else ACCESS
         meaning = "an error whose meaning is not known here" if problem is None else problem.meaning
         host = f" ({fact.subject[0]})" if fact.subject else ""
-        remedy = "search for the message with the version of the library" if problem is None else problem.remedy
+        remedy = (
+            "search for the message with the version of the library"
+            if problem is None
+            else problem.remedy_for(is_infiniband=uses_infiniband(facts))
+        )
         cause = f"mpi_{'error' if is_failure else 'warning'}"
         text = f'{meaning}{host}: "{shortened(fact.value, _MOST_QUOTED)}"'
         yield Finding(cause, text, remedy, weight - 0.01 * is_later, origin=str(fact.place))

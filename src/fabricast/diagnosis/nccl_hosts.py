@@ -183,3 +183,13 @@ def _usual(name: str, values: Counter[str]) -> str:
         return max(values, key=lambda value: (values[value], int(value)))
     good = Counter({value: count for value, count in values.items() if value != _WORSE.get(name)})
     return (good or values).most_common(1)[0][0]
+
+
+def uses_infiniband(facts: Facts) -> bool:
+    """Return whether the network cards are InfiniBand, and none is RoCE, as logs of NCCL or the fastest ports state."""
+    layers = {layer for log in facts.values(Quantity.NCCL_RUN) for host in log.hosts.values() for layer in host.layers}
+    if layers:
+        return layers == {"IB"}
+    ports = [(fact.value, fact.subject[1:]) for fact in facts.of(Quantity.PORT_RATE)]
+    fastest = max((rate for rate, _ in ports), default=0.0)
+    return fastest > 0 and all(layer == ("InfiniBand",) for rate, layer in ports if rate == fastest)

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from fabricast.core.facts import Fact, Facts, Quantity
 from fabricast.core.findings import Finding
 from fabricast.core.short_text import shortened
-from fabricast.diagnosis.nccl_hosts import is_of_one_host
+from fabricast.diagnosis.nccl_hosts import is_of_one_host, uses_infiniband
 from fabricast.diagnosis.weights import ACCESS, FIRST, MINOR
 from fabricast.known_messages.table import KnownProblem, message_table
 from fabricast.nccl.records import NcclLog
@@ -65,7 +65,8 @@ def nccl_problems(facts: Facts) -> Iterator[Finding]:
             weight = FIRST - number / 100 - 0.5 * problem.is_consequence
         cause = "nccl_error" if problem.is_failure else "nccl_warning"
         host = f" ({fact.subject[0]}{_peer_of(fact.value, facts)})" if fact.subject else ""
-        remedy = problem.remedy.replace(_TEST_WITHOUT_P2P, "") if is_tested else problem.remedy
+        remedy = problem.remedy_for(is_infiniband=uses_infiniband(facts))
+        remedy = remedy.replace(_TEST_WITHOUT_P2P, "") if is_tested else remedy
         yield Finding(cause, f'{problem.meaning}{host}: "{quoted}"', remedy, weight, origin=str(fact.place))
 
 

@@ -13,11 +13,15 @@ from fabricast.nccl.records import NcclLog
 
 #: Providers of libfabric with remote access to memory.
 _RDMA_PROVIDERS = ("efa", "cxi", "verbs", "psm", "opx")
+#: Cause of a setting that leaves network cards out.
+UNUSED_CARDS = "unused_network_cards"
 #: Version of NCCL that finds the module nvidia_peermem by each of its names.
 _FINDS_PEERMEM = (2, 23, 4)
 
 
-def between_nodes(log: NcclLog, place: Callable[..., str], gpudirect: str, *, is_one_host: bool) -> Iterator[Finding]:
+def between_nodes(
+    log: NcclLog, place: Callable[..., str], gpudirect: str, *, is_one_host: bool, ports: int = 0
+) -> Iterator[Finding]:
     """Yield networks between nodes that are slower than InfiniBand or RoCE with GPUDirect."""
     network = [via for via in log.transports.values() if via.startswith("NET")]
     # Without the number of nodes, a hop over the network shows that there are several.
@@ -48,7 +52,7 @@ def between_nodes(log: NcclLog, place: Callable[..., str], gpudirect: str, *, is
             ACCESS,
             origin=place("NCCL_IB_DISABLE", "no verbs", "NET"),
         )
-    selected = list(_selected_cards(log, place))
+    selected = list(_selected_cards(log, place, ports))
     yield from selected
     yield from _mixed_cards(log, place)
     shared = _shared_cards(log)
@@ -138,8 +142,8 @@ def gpudirect_remedy(log: NcclLog, *, is_loaded: bool) -> str:
     return f"{of_module}check ACS between GPU and card{more}"
 
 
-def _selected_cards(log: NcclLog, place: Callable[..., str]) -> Iterator[Finding]:
-    """Yield a setting that leaves fewer network cards than GPUs of a node."""
+def _selected_cards(log: NcclLog, place: Callable[..., str], ports: int) -> Iterator[Finding]:
+    """Yield a setting that leaves fewer network cards than GPUs of a node; `ports` are those that files state."""
     per_node = (log.ranks or 0) // max(log.nodes, 1)
     selected = log.environment.get("NCCL_IB_HCA", "")
     if log.nodes < 2 or log.cards is None or not selected or log.cards >= per_node:
@@ -147,6 +151,15 @@ def _selected_cards(log: NcclLog, place: Callable[..., str]) -> Iterator[Finding
     text = (
         f"NCCL_IB_HCA={selected} leaves {log.cards} network card{'s' if log.cards > 1 else ''} for the {per_node} GPUs"
     )
+    if ports > log.cards:
+        yield Finding(
+            UNUSED_CARDS,
+            f"{text} of a node, which has {ports} active ports of their rate{_about_names(log, selected)}",
+            "unset NCCL_IB_HCA, or list all cards of this network",
+            ACCESS + 0.1,
+            origin=place("cards"),
+        )
+        return
     yield Finding(
         "few_network_cards",
         f"{text} of a node{_about_names(log, selected)}",

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+import numpy as np
+
 from fabricast.core.facts import Fact, Facts, Quantity
 from fabricast.core.findings import Finding
 from fabricast.core.number_text import size_text
@@ -17,6 +19,8 @@ from fabricast.nccl.records import NcclTestsTable
 _SLOW, _NOTED = 0.8, 0.95
 #: Number of runs of pairs that name hosts, and number from which all pairs but one may not be slow.
 _FEWEST_PAIRS, _MANY_PAIRS = 2, 3
+#: Number of hosts from which one differs from the others, and share of their rate from which runs are alike.
+_FEWEST_HOSTS, _ALIKE = 3, 0.93
 #: Number of nodes from which all_reduce of large sizes is a ring on every public cluster, and most hosts in a text.
 _RING_NODES, _MOST_HOSTS = 4, 4
 #: Size in bytes from which rates of links decide.
@@ -30,6 +34,7 @@ def slow_runs(facts: Facts) -> Iterator[Finding]:
         groups.setdefault((fact.value.operation, fact.value.ranks, fact.value.gpus[:1]), []).append(fact)
     for runs in groups.values():
         yield from _of_pairs([fact for fact in runs if fact.value.hosts == 2])
+        yield from _of_single_hosts([fact for fact in runs if fact.value.hosts == 1])
         by_hosts: dict[frozenset[str], list[Fact]] = {}
         for fact in runs:
             by_hosts.setdefault(frozenset(fact.value.host_names), []).append(fact)
@@ -98,6 +103,35 @@ def _of_pairs(runs: Sequence[Fact]) -> Iterator[Finding]:
         remedy = f"check {host}: 'ibstat', 'dmesg', 'nvidia-smi -q', 'sudo lspci -vv' of its cards, and its environment"
     host = suspects[0] if len(suspects) == 1 else ""
     yield Finding("slow_host", text, remedy, CONTRADICTION + 0.2, origin=str(runs[worst].place), host=host)
+
+
+def _of_single_hosts(runs: Sequence[Fact]) -> Iterator[Finding]:
+    """Yield the hosts whose GPUs are slower together than those of the others, each measured by itself."""
+    fastest: dict[str, Fact] = {}
+    for fact in runs:
+        (host,) = fact.value.host_names
+        fastest[host] = _fastest([fastest.get(host, fact), fact])
+    hosts = sorted(fastest)
+    found = _rates([fastest[host] for host in hosts]) if len(hosts) >= _FEWEST_HOSTS else None
+    if found is None:
+        return
+    size, rates = found
+    usual = float(np.median(rates))
+    slow = [host for host, rate in zip(hosts, rates, strict=True) if rate < _ALIKE * usual]
+    others = [rate for rate in rates if rate >= _ALIKE * usual]
+    # Others that differ as much among themselves say nothing.
+    if not slow or len(slow) > len(hosts) // 2 or min(others) < _ALIKE * max(others):
+        return
+    table = fastest[slow[0]].value
+    span = _span([rates[hosts.index(host)] for host in slow])
+    text = (
+        f"{listed(slow, _MOST_HOSTS)}: {table.operation} of {size_text(size)} reaches {span} GB/s of bus bandwidth, "
+        f"{_span(others)} GB/s on the {len(others)} other hosts"
+    )
+    who = slow[0] if len(slow) == 1 else "these hosts"
+    remedy = f"check {who}: 'nvidia-smi -q' (throttling), 'nvidia-smi nvlink -s', 'dmesg', NVLS and its environment"
+    weight, host = CONTRADICTION + 0.2, slow[0] if len(slow) == 1 else ""
+    yield Finding("slow_host", text, remedy, weight, origin=str(fastest[slow[0]].place), host=host)
 
 
 def _of_same_hosts(runs: Sequence[Fact]) -> Iterator[Finding]:

@@ -43,8 +43,10 @@ def stated(facts: Facts) -> Iterator[str]:
             of_hosts.setdefault(f"{gpus} without {what}", {}).setdefault(block.host, block.place.path)
     for fact in facts.of(Quantity.NOTE):
         of_hosts.setdefault(fact.value, {}).setdefault(fact.host, str(fact.place))
+    every = len({block.host for block in facts.blocks if block.host})
     for text, places in of_hosts.items():
-        lines.setdefault(f"{on_hosts([host for host in places if host])}{text}", next(iter(places.values())))
+        hosts = [host for host in places if host]
+        lines.setdefault(f"{on_hosts(hosts, every)}{text}", next(iter(places.values())))
     models = Counter[str]()
     for block in facts.blocks:
         models |= Counter(_model_name(fact.value) for fact in block.of(Quantity.GPU_MODEL))

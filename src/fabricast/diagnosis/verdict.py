@@ -13,6 +13,7 @@ from fabricast.collectives.forecast import CollectiveForecast
 from fabricast.core.findings import Finding
 from fabricast.core.number_text import duration_text, size_text
 from fabricast.core.warnings import WarningCode
+from fabricast.diagnosis.nccl_networks import UNUSED_CARDS
 from fabricast.diagnosis.settings import COSTLY_SETTINGS
 from fabricast.diagnosis.weights import ACCESS, FIRST, LINK, MINOR
 
@@ -186,7 +187,7 @@ def _is_certain(finding: Finding) -> bool:
     """Return whether a file states that a GPU is slower than it can be, or what excludes direct copies."""
     is_setting = finding.cause == Cause.HOST_MEMORY_TRANSPORT and " is set" in finding.text
     return (
-        finding.cause in ("gpu_throttled", "unused_links", COSTLY_SETTINGS)
+        finding.cause in ("gpu_throttled", "unused_links", COSTLY_SETTINGS, UNUSED_CARDS)
         or " under load" in finding.text
         or is_setting
     )

@@ -17,7 +17,7 @@ class Lines(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     words: list[str] = []  # Words one of which such a line contains: only those lines are searched
-    lines: list[str] = []  # Regular expressions of the lines; the last group is the message
+    lines: list[str] = []  # Regular expressions of the lines; the last group is the message; none in nccl.yaml
 
 
 class KnownProblem(Lines):
@@ -28,17 +28,23 @@ class KnownProblem(Lines):
     example: str  # Line or message that it explains
     meaning: str  # Cause in a few words
     remedy: str  # Setting or command that changes it
+    remedy_of_infiniband: str = ""  # The same where all network cards are InfiniBand, if it differs
     ends_run: bool = False  # Whether no process goes on after a line with this message
     is_failure: bool = True  # Whether the run fails; otherwise it may be slower
     is_costly: bool = False  # Whether a run that has results after it is slower
     is_consequence: bool = False  # Whether another message names the cause, if there is one
     is_general: bool = False  # Whether it says only that a call failed
+    is_assembled: bool = False  # Whether the reader builds the message from several lines
     same_as: str = ""  # Meaning of a message that states the same more exactly, if there is one
 
     @cached_property
     def expression(self) -> str:
         """Return the regular expression of the message."""
         return self.says or "|".join(map(re.escape, self.words))
+
+    def remedy_for(self, *, is_infiniband: bool) -> str:
+        """Return what changes it on machines with InfiniBand cards, or on others."""
+        return (self.remedy_of_infiniband if is_infiniband else "") or self.remedy
 
 
 class MessageTable(BaseModel):

@@ -39,6 +39,7 @@ class HostStatements:
     interface: tuple[str, int] | None = None  # Interface and address at which other hosts reach this one
     cards: tuple[str, int] | None = None  # Number of network cards
     card_names: tuple[str, ...] = ()  # Their names
+    layers: frozenset[str] = frozenset()  # Link layers of its cards: ``IB``, ``RoCE``
     odd_cards: tuple[str, ...] = ()  # Cards of the rarer kind, where some are InfiniBand and others RoCE
     #: Whether a hop over InfiniBand or RoCE uses GPUDirect RDMA: ``with`` or ``without``.
     gpudirect: tuple[str, int] | None = None

@@ -197,6 +197,7 @@ def _small_packets(text: Text, ports: list[_Port]) -> Iterator[Fact]:
 
 def _states(text: Text, ports: list[_Port]) -> Iterator[Fact]:
     """Yield ports that are down; of those that are off, only a note if they are unused."""
+    unused = list[_Port]()
     for port in ports:
         if port.is_active:
             continue
@@ -204,8 +205,7 @@ def _states(text: Text, ports: list[_Port]) -> Iterator[Fact]:
         # Nodes with InfiniBand have Ethernet for other purposes; 'rdma link' states Ethernet only.
         is_unused = physical == "Disabled" and layer == "Ethernet" and any(_is_main(one, port) for one in ports)
         if is_unused:
-            note = f"{port.name} is Down and disabled, as unused ports of Ethernet are"
-            yield text.fact(Quantity.NOTE, note, port.line, "ibstat")
+            unused.append(port)
         elif physical == "Disabled" and _has_active_sibling(port, ports):
             note = f"{port.name} is Down and disabled, another port of this card is active"
             yield text.fact(Quantity.NOTE, note, port.line, "ibstat")
@@ -216,6 +216,10 @@ def _states(text: Text, ports: list[_Port]) -> Iterator[Fact]:
             elif physical == "LinkUp" and port.fields.get("Base lid") == _NO_LID:
                 state += ": a virtual function without an address (LID)"
             yield text.fact(Quantity.CARD_STATE, state, port.line, "ibstat", subject=(port.name,))
+    if unused:
+        names = listed([port.name for port in unused], _MOST_LISTED)
+        note = f"{names} {'is' if len(unused) == 1 else 'are'} Down and disabled, as unused ports of Ethernet are"
+        yield text.fact(Quantity.NOTE, note, unused[0].line, "ibstat")
 
 
 def _is_main(one: _Port, port: _Port) -> bool:

@@ -48,7 +48,7 @@ _STATEMENT = re.compile(
     r"NCCL version|set by environment|_HCA set to|(?:Channel|Ring) \d|Selected [Pp]rovider|Pattern \d|n[rR]anks \d"
     r"|Bootstrap ?: Using|coll channels|Bytes ->|Could not find|P2P is disabled|Using (?:internal N|n)etwork"
     r"|NET/IB : |libibverbs|NET/Plugin|Plugin Path|NET/Socket : Using|NET : Using interface|GPU Direct RDMA"
-    r"|Init COMPLETE|NVLS multicast support is not"
+    r"|Init COMPLETE|NVLS multicast support is"
 )
 #: Variables of the command that a log begins with: "mpirun -x NCCL_ALGO=Ring", "export NCCL_ALGO=Ring".
 _COMMAND = re.compile(r"(?:^|[\s\"'`*])(NCCL_(?!DEBUG)[A-Z0-9_]{2,60})=[\"']?([^\s\"';$`*]{1,100})")
@@ -283,6 +283,7 @@ def _of_host(host: HostStatements, body: str, number: int) -> None:
         host.card_names = tuple(_CARD_NAME.findall(match[1]))
         host.cards = (str(len(match[1].split())), number)
         layers = dict(_LAYER.findall(match[1]))
+        host.layers = frozenset(layers.values())
         rarer = min(("IB", "RoCE"), key=list(layers.values()).count)
         host.odd_cards = tuple(name for name, layer in layers.items() if layer == rarer)
     elif (match := _GPUDIRECT.search(body)) is not None and host.gpudirect is None:
@@ -307,8 +308,8 @@ def _statement(
     elif (match := _PROVIDER.search(body)) is not None:
         log.provider = log.provider or match[1]
         log.lines.setdefault("provider", number)
-    elif "NVLS multicast support is not" in body:
-        log.lines.setdefault("no NVLS", number)
+    elif "NVLS multicast support is" in body:
+        log.lines.setdefault("no NVLS" if "is not" in body else "NVLS", number)
     elif body.startswith("NET/Socket : Using"):
         log.network = log.network or "Socket"
     elif body.startswith("NET/IB : Using [") and "network" not in log.lines:

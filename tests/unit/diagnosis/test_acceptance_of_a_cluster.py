@@ -379,3 +379,51 @@ def test_one_file_of_each_host_is_compared(tmp_path):
     other = tmp_path / "n2" / "state.txt"
     other.write_text(other.read_text().replace("H100", "L40S"))
     assert "host_differs_gpus" not in {one.cause for one in fc.diagnose(paths).findings}
+
+
+SELECTED = (
+    "n{0}:1:1 [0] NCCL INFO NCCL_IB_HCA set to mlx5_0,mlx5_1\n"
+    "n{0}:1:1 [0] NCCL INFO NET/IB : Using [0]mlx5_0:1/{1} [1]mlx5_1:1/{1} [RO]; OOB eth0:10.0.0.1<0>\n"
+    "n{0}:1:1 [0] NCCL INFO comm 0x1 rank {2} nranks 16 cudaDev 0 busId 1000 commId 0x2 - Init START\n"
+    "n{0}:1:1 [0] NCCL INFO Channel 00/0 : 7[7] -> 8[0] [send] via NET/IB/0/GDRDMA\n"
+)
+
+
+@pytest.mark.parametrize(("rates", "cause"), [((400,) * 8, "unused_network_cards"), ((400, 400), "few_network_cards")])
+def test_cards_that_a_setting_leaves_out_are_certain_if_ports_are_stated(first, rates, cause):
+    log = "".join(SELECTED.format(host, "IB", 8 * host) for host in range(2))
+    found = first(log, titled(n0=ports(*rates), n1=ports(*rates)))
+    assert cause in [one.cause for one in found.findings]
+
+
+@pytest.mark.parametrize(("layer", "words"), [("IB", "subnet manager"), ("RoCE", "NCCL_IB_GID_INDEX")])
+def test_the_remedy_of_a_connection_is_that_of_its_network(first, layer, words):
+    log = "".join(SELECTED.format(host, layer, 8 * host) for host in range(2))
+    error = "n0:1:1 [0] ibvwrap.cc:1 NCCL WARN Call to ibv_modify_qp failed with error Connection timed out\n"
+    (found,) = [one for one in first(log + error).findings if one.cause == "nccl_error"]
+    assert words in found.remedy
+
+
+def test_what_is_the_same_on_all_hosts_names_all(first):
+    text = titled(
+        **{f"n{number}": ports(400, 400) + ETHERNET + ETHERNET.replace("mlx5_9", "mlx5_8") for number in range(5)}
+    )
+    statements = first(text).statements
+    assert any(one.startswith("all 5 hosts: active ports") for one in statements)
+    (unused,) = [one for one in statements if "unused ports of Ethernet" in one]
+    assert "mlx5_9 port 1, mlx5_8 port 1 are Down" in unused
+
+
+def test_ports_of_files_are_the_cards_of_a_cluster_and_uneven_ones_are_named(tmp_path):
+    good, bad = (tmp_path / f"{name}.txt" for name in ("good", "bad"))
+    good.write_text(titled(**{f"n{number}": ports(*[200] * 8) for number in range(4)}))
+    bad.write_text(titled(**{f"n{number}": ports(*[200] * 7, 100 if number == 2 else 200) for number in range(4)}))
+    cluster = fc.load_cluster(["hgx_h100", good], nodes=4)
+    assert cluster.kinds[0].card_bytes_per_s < 25e9
+    forecast = fc.cluster_collective(cluster, sizes=["1 GiB"])
+    assert (forecast.cluster.cards, forecast.cluster.card_gbit_s, forecast.cluster.nodes) == (8, 200, 4)
+    uneven = fc.cluster_collective("hgx_h100", nodes=4, log=bad, sizes=["1 GiB"])
+    assert any("n2 has 7 active ports of 200 Gbit/s, most hosts 8" in one.text for one in uneven.warnings)
+    one = fc.cluster_collective("hgx_h100", log=good, sizes=["1 GiB"])
+    assert any("the ports of 4 hosts" in warning.text for warning in one.warnings)
+    assert not any("ports" in warning.text for warning in forecast.warnings)

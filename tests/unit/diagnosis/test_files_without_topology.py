@@ -80,7 +80,7 @@ def test_tables_of_broadcast_with_a_root_and_no_reduction_are_read(first):
     rows = "#  size  count  type  root  time  algbw  busbw  error  time  algbw  busbw  error\n"
     rows += "1048576 262144 float 0 45.8 22.89 22.89 N/A 38.1 27.52 27.52 N/A\n"
     found = first(RANKS[: RANKS.index("#       size")].replace("all_reduce_perf", "broadcast_perf") + rows)
-    assert "broadcast_perf, 2 ranks, 1 sizes" in found.sources[0] and not found.damaged
+    assert "broadcast_perf, 2 ranks, 1 size" in found.sources[0] and not found.damaged
 
 
 @pytest.mark.parametrize(

@@ -163,3 +163,26 @@ def test_nccl_states_that_nvls_is_not_available(tmp_path):
     found = fc.diagnose(log)
     assert found.findings[0].text.startswith("NCCL states that NVLink SHARP (NVLS) is not available: 3")
     assert found.findings[0].origin.endswith(":1")
+
+
+def single(path, host, time_us=34200.0):
+    log = nccl_tests(path, [(2**30, time_us / 8), (2**33, time_us)], ranks=8, hosts=1)
+    log.write_text(log.read_text().replace("node00", host))
+    return log
+
+
+def test_nvls_that_a_log_has_is_no_cause(tmp_path):
+    log = single(tmp_path / "run.log", "n1", 40960.0)
+    log.write_text("n1:1:2 [0] NCCL INFO NVLS multicast support is available on dev 0\n" + log.read_text())
+    found = fc.diagnose(log)
+    assert [one.cause for one in found.findings] == ["slower_than_public_machines"]
+
+
+@pytest.mark.parametrize(
+    ("times", "names"),
+    [((1, 1.01, 1.19, 1.02), "n2"), ((1, 1.2, 1.2, 1), "n1, n2"), ((1, 1.01, 1.02, 1.03), ""), ((1, 1.1, 1.3, 1.2), "")],
+)
+def test_hosts_that_are_slower_by_themselves_than_the_others_are_named(tmp_path, times, names):
+    logs = [single(tmp_path / f"{n}.log", f"n{n}", 34200.0 * time) for n, time in enumerate(times)]
+    found = [one.text for one in fc.diagnose(logs).findings if one.cause == "slow_host"]
+    assert [text.partition(": all_reduce of 8 GiB reaches")[0] for text in found] == ([names] if names else [])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 
 from fabricast.collectives.clusters.cluster import cards_of
 from fabricast.core.facts import Fact, Facts, Kind, Quantity
@@ -24,14 +25,38 @@ def stated_cards(facts: Facts) -> str | None:
 
     Slower ports than most of a host may be for storage.
     """
-    of_host: dict[tuple[str, ...], Counter[float]] = {}
-    for fact in port_rates(facts):
-        of_host.setdefault((fact.place.path, fact.host), Counter())[fact.value] += 1
-    found = Counter(max(rates.items(), key=lambda item: (item[1], item[0])) for rates in of_host.values())
+    found = Counter(max(rates.items(), key=lambda item: (item[1], item[0])) for rates in _rates(facts).values())
     if not found or 2 * max(found.values()) <= found.total():
         return None
     (rate, count), _ = found.most_common(1)[0]
     return f"{count}x{rate:g}"
+
+
+def _rates(facts: Facts) -> dict[tuple[str, str], Counter[float]]:
+    """Return how many active ports of each rate a host has, by file and host."""
+    of_host: dict[tuple[str, str], Counter[float]] = {}
+    for fact in port_rates(facts):
+        of_host.setdefault((fact.place.path, fact.host), Counter())[fact.value] += 1
+    return of_host
+
+
+def notes_of_cards(facts: Facts, nodes: int) -> Iterator[str]:
+    """Yield what the ports of files say about a forecast of equal nodes: more hosts, and hosts with fewer ports."""
+    nic, of_host = stated_cards(facts), _rates(facts)
+    if nic is None:
+        return
+    count, rate = cards_of(nic)
+    if nodes == 1 and len(of_host) > 1:
+        hosts = len(of_host)
+        yield f"the files have the ports of {hosts} hosts, and the forecast is of one node: add nodes {hosts}"
+    fewer = {host or path: rates[rate] for (path, host), rates in of_host.items() if rates[rate] < count}
+    if fewer:
+        host, have = min(fewer.items(), key=lambda item: item[1])
+        more = f", as {len(fewer) - 1} more hosts have fewer" if len(fewer) > 1 else ""
+        yield (
+            f"{host} has {have} active ports of {rate:g} Gbit/s, most hosts {count}{more}: the forecast is that of "
+            f"{count}, and a ring is as fast as its slowest card; 'fabricast diagnose' names the port"
+        )
 
 
 def cards_of_gpus(nic: str, gpus: int, listed: int | None) -> str:
