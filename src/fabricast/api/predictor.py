@@ -318,8 +318,9 @@ class Predictor:
         return ""
 
     def _of_user(self, model: UserModel, graphs: CongestionGraphs) -> Prediction:
-        """Return the times of a model of the user, which names no bottleneck; it gets the bandwidth of a copy."""
-        alone = replace(self.tree, bandwidth_bytes_per_s=self._parameters.bandwidth_bytes_per_s)
+        """Return the times of a model of the user, which names no bottleneck; it gets the rates of single copies."""
+        links = Method().engines(self._machine).tree.peer_links if self.tree.peer_links else ()
+        alone = replace(self.tree, bandwidth_bytes_per_s=self._parameters.bandwidth_bytes_per_s, peer_links=links)
 
         def times(some: CongestionGraphs) -> NDArray[np.float64]:
             return model.end_s(alone, some) - some.start_s

@@ -134,7 +134,7 @@ def _copies_lines(found: ClusterCopies) -> list[str]:
         slowest = found.table.nlargest(_MOST_LINES, "elapsed_s")
         columns = {
             "copy": [f"{one}>{other}" for one, other in zip(slowest["source"], slowest["target"], strict=True)],
-            "MiB": [f"{size / 2**20:.3g}" for size in slowest["size_bytes"]],
+            "MiB": [f"{size / 2**20:,.4g}" for size in slowest["size_bytes"]],
             "ms": [_ms(time) for time in slowest["elapsed_s"]],
             "limited by": slowest["bottleneck"].tolist(),
         }

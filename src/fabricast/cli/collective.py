@@ -295,6 +295,8 @@ def _cluster_lines(forecast: ClusterForecast) -> list[str]:
 _SETTINGS = {"nvls": "NVLS", "nvlstree": "NVLSTree"}
 #: Size in bytes from which the rates of links and cards decide.
 _LARGE = 2.0**26
+#: Ratio of measured to forecast times from which a fault is more likely than a setting.
+_SLOW_LOG = 1.3
 
 
 def _measured_lines(table: pd.DataFrame) -> Iterator[str]:
@@ -308,7 +310,7 @@ def _measured_lines(table: pd.DataFrame) -> Iterator[str]:
     if "measured_over_forecast" not in table:
         yield "log: its rows calibrate this forecast, and are not compared with it"
         return
-    size, ratio = table["size_bytes"].to_numpy(dtype=float), table["measured_over_forecast"].to_numpy(dtype=float)
+    size = table["size_bytes"].to_numpy(dtype=float)
     if "latest_us" in table:
         late = (table["measured_us"] / table["latest_us"]).to_numpy(dtype=float)
         worst = int(np.nanargmax(late))
@@ -321,15 +323,28 @@ def _measured_lines(table: pd.DataFrame) -> Iterator[str]:
         else:
             yield f"log: all {known} sizes with a range are within it or faster"
     least = min(_LARGE, size.max())
-    median = float(np.nanmedian(ratio[size >= least]))
+    median = _median_ratio(table)
     yield f"log: sizes from {size_text(least)} last {median:.2f} times as long as the forecast (median)"
+    if median > _SLOW_LOG:
+        yield "log: a setting of NCCL rarely explains so much; 'fabricast diagnose' with this log looks for the cause"
+
+
+def _median_ratio(table: pd.DataFrame) -> float:
+    """Return the median ratio of the measured to the forecast time of large sizes; 1 without measured times."""
+    import numpy as np
+
+    if "measured_over_forecast" not in table:
+        return 1.0
+    ratio = table["measured_over_forecast"].to_numpy(dtype=float)
+    size = table["size_bytes"].to_numpy(dtype=float)
+    return float(np.nanmedian(ratio[size >= min(_LARGE, size.max())]))
 
 
 def _settings_lines(table: pd.DataFrame) -> Iterator[str]:
     """Yield the settings of faster choices, each with its sizes."""
     from fabricast.core.number_text import size_text
 
-    if "gain" not in table:
+    if "gain" not in table or _median_ratio(table) > _SLOW_LOG:
         return
     better = table[table["gain"] > 1]
     if "measured_us" in table:

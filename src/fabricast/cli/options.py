@@ -227,6 +227,7 @@ def print_warnings(warnings: Iterable[CodedWarning], *, verbose: bool = False) -
     """Print the expected error and the assumptions of a result to stderr.
 
     Unless all are wanted, two lines follow: one for the accuracy, and one that counts the assumptions and names two.
+    The first contradiction is printed in full before them.
     """
     listed = list(dict.fromkeys(warnings))
     if verbose:
@@ -238,6 +239,8 @@ def print_warnings(warnings: Iterable[CodedWarning], *, verbose: bool = False) -
         if warning.code is WarningCode.EXPECTED_ERROR:
             typer.echo(f"fabricast: {warning.text}", err=True)
     others = sorted((one for one in listed if not one.code.is_note), key=lambda one: not _is_grave(one))
+    if others and _is_grave(others[0]):
+        typer.echo(f"fabricast: warning: {others.pop(0).text}", err=True)
     if others:
         named = "; ".join(_shortened(one.text) for one in others[:_NAMED])
         count = "1 assumption" if len(others) == 1 else f"{len(others)} assumptions"

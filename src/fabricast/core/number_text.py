@@ -34,11 +34,11 @@ def _trimmed(text: str) -> str:
 def size_text(size_bytes: float) -> str:
     """Format a size in the largest binary unit that it fills, with four digits.
 
-    >>> size_text(8), size_text(1536), size_text(2**30)
+    >>> size_text(8), size_text(1536), size_text(2**30 - 512)
     ('8 B', '1.5 KiB', '1 GiB')
     """
     for unit, scale in (("GiB", 2.0**30), ("MiB", 2.0**20), ("KiB", 2.0**10)):
-        if size_bytes >= scale:
+        if float(f"{1024 * size_bytes / scale:.4g}") >= 1024:
             return f"{size_bytes / scale:.4g} {unit}"
     return f"{size_bytes:.0f} B"
 

@@ -60,6 +60,7 @@ from fabricast.diagnosis.stated_causes import stated_causes, wrong_results
 from fabricast.diagnosis.statements import stated
 from fabricast.diagnosis.tables import PROPOSALS, compare_tables
 from fabricast.diagnosis.topology import (
+    SAME_ON_ALL,
     equal_topologies,
     links_of_gpus,
     missing_links,
@@ -291,6 +292,8 @@ def diagnose_facts(facts: Facts, options: MachineOptions) -> Diagnosis:
     findings = ranked(answers.findings)
     if machine is not None and not measured and not findings:
         answers.statements.append(links_of_gpus(machine.tree))
+    if not measured and any(SAME_ON_ALL in note for note in answers.notes):
+        missing = CLEAN_STATES
     damaged = max(_damaged_files(facts), len(answers.damaged))
     verdict = verdict_of(
         findings,

@@ -71,13 +71,15 @@ def compare_with_forecast(fact: Fact, facts: Facts, machine: Machine | None = No
     if forecast.table["latest_us"].isna().all():
         return None
     is_described = bool(facts.values(Quantity.CLUSTER)) or _is_of_machine(fact, machine)
-    is_described = is_described or (fact.value.hosts > 1 and stated_cards(facts) is not None)
-    assumed, table = "" if is_described else _assumed(forecast), fact.value
+    has_cards = is_described or (fact.value.hosts > 1 and stated_cards(facts) is not None)
+    assumed, table = "" if has_cards else _assumed(forecast), fact.value
     fast = _ratio_of_large(forecast, "earliest_us")
     if fast < _IMPOSSIBLE:
         text = f"{_text(forecast, -1)}{assumed}: {1 / fast:.3g} {FASTER}"
-        if not assumed:
+        if is_described:
             raise InputError(f"{text}: the cluster of the file has other cards or nodes")
+        if not assumed:
+            return ComparedTable(f"{text}, so that it used more or faster cards than the files state")
         if forecast.operation is Operation.SENDRECV:
             return ComparedTable(f"{text}, since the number of channels of a pair differs by version and network")
         if run is not None and not run.environment.keys().isdisjoint(FORECAST_SETTINGS):

@@ -24,6 +24,8 @@ from fabricast.pcie.topology.path_classes import ClassMatrix
 from fabricast.pcie.topology.tree import PcieTree
 
 #: End of a warning about a narrow link, which concerns forecasts only.
+#: Words of the note that all hosts have one topology.
+SAME_ON_ALL = "is the same on all"
 _IN_FORECASTS = "; the forecast uses the smaller width"
 #: Remedy of a warning about the topology.
 REMEDIES = {
@@ -76,7 +78,7 @@ def equal_topologies(facts: Facts) -> Iterator[str]:
     """Yield that all hosts have the same matrix."""
     matrices = _matrices_of_hosts(facts)
     if len(matrices) > 1 and len({cells for _, cells in matrices.values()}) == 1:
-        yield f"{next(iter(matrices.values()))[0].program} is the same on all {len(matrices)} hosts"
+        yield f"{next(iter(matrices.values()))[0].program} {SAME_ON_ALL} {len(matrices)} hosts"
 
 
 def _matrices_of_hosts(facts: Facts) -> dict[str, tuple[Fact, _Cells]]:

@@ -96,3 +96,34 @@ def test_no_setting_is_proposed_whose_gain_is_below_the_usual_error():
     gains = forecast.table["gain"]
     assert all(gain == 1 or gain > 1 + error.median for gain, error in zip(gains, errors, strict=True))
     assert (gains > 1).any()
+
+
+def test_a_far_slower_log_gets_no_settings_but_a_pointer(tmp_path):
+    sizes = [2**20, 2**26, 2**29]
+    forecast = fc.cluster_collective("hgx_h100", nodes=4, nic="8x400", sizes=sizes, nccl_version="2.29.7").table
+    assert (forecast["gain"] > 1).any()
+    late = nccl_tests(
+        tmp_path / "late.log", [(size, 2 * time) for size, time in zip(sizes, forecast["time_us"], strict=True)]
+    )
+    shown = "\n".join(lines_of("--log", late, "--nccl-version", "2.29.7"))
+    assert "'fabricast diagnose' with this log looks for the cause" in shown and "try for" not in shown
+
+
+def test_a_contradiction_is_printed_in_full_and_a_slow_calibration_names_no_link(tmp_path):
+    sizes = [2**13, 2**16, 2**20, 2**26, 2**30, 2**33]
+    forecast = fc.cluster_collective("hgx_h100", nodes=4, nic="8x400", sizes=sizes, nccl_version="2.29.7").table
+    slow = nccl_tests(
+        tmp_path / "slow.log", [(size, 1.8 * time) for size, time in zip(sizes, forecast["time_us"], strict=True)]
+    )
+    result = CliRunner().invoke(app, [*CLUSTER, "--log", str(slow), "--sizes", "8GiB"])
+    assert "measured rate" in result.stdout and "channels over NVLink" not in result.stdout
+    assert (
+        "times the rates of public machines, and the forecast is that of such a slow machine: the limits"
+        in result.stderr
+    )
+
+
+def test_the_largest_sizes_have_a_narrower_range():
+    table = fc.cluster_collective("hgx_h100", nodes=4, nic="8x400", sizes=["64 MiB", "8 GiB"]).table
+    spread = (table["latest_us"] / table["time_us"]).tolist()
+    assert spread[1] < 1.5 < spread[0]

@@ -180,7 +180,12 @@ def test_nvls_that_a_log_has_is_no_cause(tmp_path):
 
 @pytest.mark.parametrize(
     ("times", "names"),
-    [((1, 1.01, 1.19, 1.02), "n2"), ((1, 1.2, 1.2, 1), "n1, n2"), ((1, 1.01, 1.02, 1.03), ""), ((1, 1.1, 1.3, 1.2), "")],
+    [
+        ((1, 1.01, 1.19, 1.02), "n2"),
+        ((1, 1.2, 1.2, 1), "n1, n2"),
+        ((1, 1.01, 1.02, 1.03), ""),
+        ((1, 1.1, 1.3, 1.2), ""),
+    ],
 )
 def test_hosts_that_are_slower_by_themselves_than_the_others_are_named(tmp_path, times, names):
     logs = [single(tmp_path / f"{n}.log", f"n{n}", 34200.0 * time) for n, time in enumerate(times)]

@@ -9,6 +9,8 @@ from functools import cache
 from fabricast.collectives.clusters.cluster import Cluster
 from fabricast.collectives.clusters.evidence import (
     ERROR_COLUMNS,
+    LARGEST_BYTES,
+    LARGEST_SIZES,
     MANY_NODES,
     MANY_NODES_WORDS,
     cluster_class,
@@ -89,7 +91,12 @@ def cluster_error(cluster: Cluster, operation: Operation, size_bytes: float) -> 
     """Return the error of a class; None if no public machine has it, as none uses fewer GPUs than cards."""
     if cluster.has_more_cards_than_gpus or (cluster.nodes > 1 and operation in UNMEASURED):
         return None
-    return _errors().get((cluster_class(cluster), operation_class(operation), size_class(size_bytes)))
+    names = cluster_class(cluster), operation_class(operation)
+    error = _errors().get((*names, size_class(size_bytes)))
+    largest = _errors().get((*names, LARGEST_SIZES)) if size_bytes >= LARGEST_BYTES else None
+    if error is None or largest is None:
+        return error
+    return replace(error, shortest=largest.shortest, longest=largest.longest, coverage=largest.coverage)
 
 
 def most_public_nodes(cluster: Cluster, operation: Operation) -> int:

@@ -42,6 +42,8 @@ ERROR_COLUMNS = (
     "shortest", "longest", "coverage", "with_two_rows", "nccl", "nccl_with_two_rows", "alpha_beta",
 )  # fmt: skip
 _BAND, _WIDE = 0.15, 0.3
+#: Class of sizes within that from 1 MiB, whose range forecasts of such sizes have.
+LARGEST_SIZES, LARGEST_BYTES = "from 512 MiB", 2.0**29
 
 
 def cluster_class(cluster: Cluster) -> str:
@@ -171,6 +173,9 @@ def cluster_errors(left_out: Mapping[str, Known]) -> pd.DataFrame:
     frames = [_case_frame(case, left_out[case.computer]) for case in public_cases()]
     times = pd.concat(frames, ignore_index=True)
     times["alpha_beta"] = _alpha_beta(times)
+    # The largest sizes are a class by themselves, too: rates decide there, and their range is narrower.
+    largest = times[times["size_bytes"] >= LARGEST_BYTES]
+    times = pd.concat([times, largest.assign(size_class=LARGEST_SIZES)], ignore_index=True)
     rows = []
     for (machine_class, operations, name), part in times.groupby(
         ["machine_class", "operations", "size_class"], sort=True

@@ -19,7 +19,7 @@ from fabricast.collectives.clusters.errors import (
     most_public_nodes,
 )
 from fabricast.collectives.clusters.evidence import MANY_NODES
-from fabricast.collectives.clusters.model import Calibration, ClusterModel, refusal_of
+from fabricast.collectives.clusters.model import RATE_LIMITS, Calibration, ClusterModel, refusal_of
 from fabricast.collectives.clusters.times import Pair
 from fabricast.collectives.forecast import LEAST_GAIN
 from fabricast.collectives.reference import Reference, fitted, gpu_family, is_of_network, reference_of
@@ -218,6 +218,9 @@ def _emulated(
     chosen = [known_pairs.get(int(one), pair) for one, pair in zip(size.tolist(), model.choices(size), strict=True)]
     time_s = model.chosen_s(chosen, size)
     limits, shares = model.limits(chosen, size)
+    if calibration is not None and calibration.rate < _SLOW_MACHINE:
+        # What makes it slower than all public machines is not known.
+        limits = ["measured rate" if limit in RATE_LIMITS else limit for limit in limits]
     errors = [cluster_error(cluster, operation, one) for one in size.tolist()]
     best, best_s = _best(model, chosen, time_s, size, errors)
     columns = _bus_columns(operation, cluster, size, time_s)

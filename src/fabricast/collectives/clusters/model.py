@@ -42,6 +42,9 @@ _GROUPS = {
     "LL128 in trees": ("tree_ll128_share",),
     "channels of a pair": ("network_channel", "nvlink_channel"),
 }
+_NVLINK_CHANNELS = "channels over NVLink"
+#: Limits that are rates of links and cards.
+RATE_LIMITS = ("NVLink", "network cards", _NVLINK_CHANNELS, _PCIE_OF_CARDS)
 _STEP = 1.01
 #: Constants that are times; the others are rates or shares of rates.
 _RATES = (
@@ -194,7 +197,7 @@ class ClusterModel:
         if self.cluster.nodes > 1:
             # Within a node, rings over several nodes use the few channels that the cards permit.
             limits = [
-                "channels over NVLink" if limit == "NVLink" and pair[0] is Algorithm.RING else limit
+                _NVLINK_CHANNELS if limit == "NVLink" and pair[0] is Algorithm.RING else limit
                 for limit, pair in zip(limits, choices, strict=True)
             ]
         found: _Array = matrix.max(axis=0)

@@ -19,7 +19,7 @@ from fabricast.pcie.topology.checks import (
     check_staged_pairs,
     check_vertex,
 )
-from fabricast.pcie.topology.parts import MemoryNode, PeerLink, RouteRule, Routes, Vertex
+from fabricast.pcie.topology.parts import MemoryNode, PeerLink, RouteRule, Routes, Vertex, direct_rates
 
 __all__ = ["PATH_CLASSES", "PcieTree", "check_rule", "single_copy_rate_of"]
 
@@ -292,6 +292,21 @@ class PcieTree:
     def peer_link(self, source: str, target: str) -> str | None:
         """Return the kind of direct link between two endpoints; None if there is none."""
         return self._peer_kind.get((source, target))
+
+    @cached_property
+    def _direct_rates(self) -> dict[tuple[str, str], float]:
+        return direct_rates(self.peer_links)
+
+    def copy_bytes_per_s(self, source: str, target: str) -> float | None:
+        """Return the rate of a single copy between two endpoints in bytes/s; None if it is unknown.
+
+        It is that of their direct link, or else `bandwidth_bytes_per_s`.
+
+        >>> from fabricast.pcie.topology.builtin import load_tree
+        >>> load_tree("hgx_h100").copy_bytes_per_s("0", "7")
+        450000000000.0
+        """
+        return self._direct_rates.get((source, target), self.bandwidth_bytes_per_s)
 
     @cached_property
     def _staged(self) -> frozenset[tuple[str, str]]:

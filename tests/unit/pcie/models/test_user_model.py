@@ -102,3 +102,11 @@ def test_a_function_gets_copies_of_pairs_without_peer_access(tmp_path):
     assert np.allclose(fc.predict(path, [("0", "1")], size="5 GB", **rate)["elapsed_s"], 1.0)
     with pytest.raises(InputError, match="through host memory"):
         fc.predict(path, [("0", "1")], transport="staged", **rate)
+
+
+@pytest.mark.parametrize("machine", ["hgx_h100", "pcie5_four_switches"])
+def test_a_function_gets_the_rates_of_single_copies(machine):
+    copies = [("0", "1"), ("2", "3")]
+    mine = fc.predict(machine, copies, model=lambda tree, running: [tree.copy_bytes_per_s(*one) for one in running])
+    default = fc.predict(machine, copies)
+    assert mine["elapsed_s"].tolist() == pytest.approx(default["elapsed_s"].tolist())
