@@ -11,7 +11,7 @@ from fabricast.collectives.clusters.cluster import cards_of
 from fabricast.collectives.clusters.errors import cluster_error
 from fabricast.collectives.clusters.forecast import ClusterForecast, forecast_cluster
 from fabricast.collectives.clusters.of_machine import cluster_of_machine
-from fabricast.collectives.clusters.question import ClusterOptions, cluster_of
+from fabricast.collectives.clusters.question import ClusterOptions, cluster_of, lacks_gpudirect
 from fabricast.collectives.clusters.stated_cards import cards_of_gpus, port_rates_of_files, stated_cards
 from fabricast.collectives.clusters.statement import kinds_of, node_of_tables
 from fabricast.collectives.diagnosis import Cause
@@ -70,6 +70,8 @@ def compare_with_forecast(fact: Fact, facts: Facts, machine: Machine | None = No
         return None
     if forecast.table["latest_us"].isna().all():
         return None
+    if lacks_gpudirect(run):
+        return _without_gpudirect(forecast, "" if facts.values(Quantity.CLUSTER) else _assumed(forecast))
     is_described = bool(facts.values(Quantity.CLUSTER)) or _is_of_machine(fact, machine)
     has_cards = is_described or (fact.value.hosts > 1 and stated_cards(facts) is not None)
     assumed, table = "" if has_cards else _assumed(forecast), fact.value
@@ -115,6 +117,17 @@ def compare_with_forecast(fact: Fact, facts: Facts, machine: Machine | None = No
         return ComparedTable(text, is_doubtful=True)
     notes = _half_of_cards(forecast, facts)
     return ComparedTable(text, is_slower=True, findings=(_cause(forecast, fact, facts, text),), notes=notes)
+
+
+def _without_gpudirect(forecast: ClusterForecast, assumed: str) -> ComparedTable | None:
+    """Compare large sizes of a run without GPUDirect with the forecast of one that uses it; None without such."""
+    sizes = forecast.table["size_bytes"].to_numpy()
+    if sizes.max() < LARGE:
+        return None
+    text = f"{_text(forecast, -1)}{assumed} with GPUDirect RDMA, which this run does not use"
+    late = (forecast.table["measured_us"] / forecast.table["latest_us"]).to_numpy(dtype=float)[sizes >= LARGE]
+    is_slower = bool(np.nanmedian(late) > 1)
+    return ComparedTable(text, is_slower=is_slower, notes=(text,) if is_slower else ())
 
 
 def _is_beyond_half_rate(forecast: ClusterForecast, run: NcclLog | None, ratio: float) -> bool:
@@ -207,6 +220,9 @@ def _forecast(fact: Fact, facts: Facts, run: NcclLog | None, machine: Machine | 
     if table.hosts <= 1:
         options = replace(options, nic=None, network=None, oversubscription=None)
     cluster = cluster_of(node, options, fact, run)
+    if not cluster.has_gpudirect:
+        # NCCL without GPUDirect is not emulated: `_without_gpudirect` states what it costs.
+        cluster = replace(cluster, has_gpudirect=True)
     stated = None if run is None else run.choices_of(table.operation)
     return forecast_cluster(cluster, table.operation, [], log=table, stated=stated)
 

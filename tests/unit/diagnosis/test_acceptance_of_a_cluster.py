@@ -343,6 +343,19 @@ def test_one_card_without_gpudirect_is_named(first):
     assert found.text.startswith("rank 21 sends without GPUDirect RDMA over NET/IB/5, 31 other hops")
 
 
+@pytest.mark.parametrize(("rate", "kind"), [(90.0, "slower than expected"), (344.0, "within the expected range")])
+def test_a_run_without_gpudirect_is_compared_with_a_forecast_that_has_it(first, rate, kind):
+    hops = "".join(
+        f"n{rank // 8 + 1}:1:1 [{rank % 8}] NCCL INFO Channel 00/0 : {rank}[{rank % 8}] -> {(rank + 8) % 32}[{rank % 8}] "
+        f"[send] via NET/IB/{rank % 8}\n"
+        for rank in range(32)
+    )
+    found = first(f"n1:1:1 [0] NCCL INFO NCCL version 2.21.5+cuda12.4\n{hops}{run_log(rate, ('n1', 'n2', 'n3', 'n4'))}")
+    assert str(found.verdict).startswith(kind) and found.compared == 1
+    assert found.findings[0].cause == "no_gpudirect"
+    assert any("with GPUDirect RDMA, which this run does not use" in text for text in (str(found.verdict), *found.notes))
+
+
 def test_the_peer_of_lost_messages_is_named(first):
     start = "n{0}:1:1 [0] NCCL INFO Bootstrap{1}: Using eth0:10.20.0.1{0}<0>\n"
     for blank in ("", " "):

@@ -71,7 +71,7 @@ def cluster_of(node: Cluster, options: ClusterOptions, table: Fact | None, run: 
     settings = with_environment(settings, environment)
     if settings.disabled_by or (settings.p2p_level is not None and settings.p2p_level < PathType.NVB):
         raise InputError("disables copies over NVLink: NCCL through host memory is not emulated", argument="env")
-    has_gpudirect = options.gpudirect is not False and not _lacks_gpudirect(run)
+    has_gpudirect = options.gpudirect is not False and not lacks_gpudirect(run)
     has_nvls = options.nvls is not False and nvls != "0"
     return replace(cluster, settings=settings, has_nvls=has_nvls, has_gpudirect=has_gpudirect).checked()
 
@@ -99,7 +99,7 @@ def _with_network(cluster: Cluster, named: str | None, run: NcclLog | None, envi
     return cluster if cluster.network else replace(cluster, network=VERBS, is_network_assumed=True)
 
 
-def _lacks_gpudirect(run: NcclLog | None) -> bool:
+def lacks_gpudirect(run: NcclLog | None) -> bool:
     """Return whether a log has hops over cards between nodes, none of them with GPUDirect."""
     if run is None:
         return False
