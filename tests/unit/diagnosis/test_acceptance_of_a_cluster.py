@@ -353,7 +353,9 @@ def test_a_run_without_gpudirect_is_compared_with_a_forecast_that_has_it(first, 
     found = first(f"n1:1:1 [0] NCCL INFO NCCL version 2.21.5+cuda12.4\n{hops}{run_log(rate, ('n1', 'n2', 'n3', 'n4'))}")
     assert str(found.verdict).startswith(kind) and found.compared == 1
     assert found.findings[0].cause == "no_gpudirect"
-    assert any("with GPUDirect RDMA, which this run does not use" in text for text in (str(found.verdict), *found.notes))
+    assert any(
+        "with GPUDirect RDMA, which this run does not use" in text for text in (str(found.verdict), *found.notes)
+    )
 
 
 def test_the_peer_of_lost_messages_is_named(first):
