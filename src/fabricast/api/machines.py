@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pandas as pd
@@ -12,6 +12,7 @@ from fabricast.core.arguments import with_checked_types
 from fabricast.core.errors import InputError, PeerLinkError
 from fabricast.core.facts import Content
 from fabricast.core.quantities import check_seed
+from fabricast.core.warnings import CodedWarning, WarningCode
 from fabricast.machine.machine import Machine
 from fabricast.machine.options import MachineOptions
 from fabricast.pcie.graphs.programs import program_of
@@ -77,15 +78,26 @@ def validate_machine(
 def validated(machine: Machine, progress: Callable[[int], None] | None = None) -> MachineValidation:
     """Compare forecasts with the measured copies of a machine."""
     if not machine.is_measured:
-        raise InputError(_unmeasured_text(machine), argument="files")
+        raise InputError(unmeasured_text(machine), argument="files")
     check_number(machine.graphs)
     return validate_rates(
         machine.with_memory,
         machine.graphs,
         machine.calibration,
-        warnings=tuple(machine.measured.warnings),
+        warnings=(*machine.measured.warnings, *_uncompared_graphs(machine)),
         progress=progress,
     )
+
+
+def _uncompared_graphs(machine: Machine) -> Iterator[CodedWarning]:
+    """Yield how many graphs of several pairs pass through host memory, whose forecasts are not compared."""
+    count = sum(len({frozenset(flow) for flow in graph.flows}) > 1 for graph in machine.measured.staged_graphs)
+    if count:
+        text = (
+            f"{count} graphs with copies of several pairs through host memory are not compared; 'fabricast predict' "
+            "prints such copies as measured"
+        )
+        yield CodedWarning(WarningCode.LOG_ROWS_EXCLUDED, text)
 
 
 def other_contents(machine: Machine) -> list[tuple[str, Content]]:
@@ -97,13 +109,16 @@ def other_contents(machine: Machine) -> list[tuple[str, Content]]:
     ]
 
 
-def _unmeasured_text(machine: Machine) -> str:
+def unmeasured_text(machine: Machine) -> str:
     """Return why the copies of a machine cannot be compared."""
     if machine.facts.blocks_of(Content.COPIES):
+        if uncompared := next(_uncompared_graphs(machine), None):
+            return f"have no copies that can be compared: {uncompared.text}"
         if machine.measured.staged:
             return (
-                "contain only single copies through host memory: forecasts use these rates as they are, which leaves "
-                "nothing to compare; measure several copies at once ('fabricast probes machine.yaml --run')"
+                "contain only copies of single pairs through host memory: forecasts use these rates as they are, "
+                "which leaves nothing to compare; measure several copies at once ('fabricast probes machine.yaml "
+                "--run')"
             )
         access = "; no GPU has peer access to another" if machine.tree.staged_pairs else ""
         return f"contain no copies by copy engines between GPUs or of host memory{access}"
@@ -187,5 +202,5 @@ def calibrate(
 def _probe_times(machine: Machine, path: str | None) -> pd.DataFrame:
     """Return the times of the measured copies of a machine."""
     if not machine.is_measured:
-        raise InputError(_unmeasured_text(machine), argument="files")
+        raise InputError(unmeasured_text(machine), argument="files")
     return copy_times(machine.measured.rows, machine.graphs, path or "measurements")

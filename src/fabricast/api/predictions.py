@@ -258,6 +258,7 @@ def _predict_staged(
     rates = StagedRates(machine)
     table = _folded(halves.table, predictor.tree, graphs, is_staged, rates, predictor.elapsed_s)
     compared = predictor.compare_staged(graphs, table)
+    table = predictor.staged_as_measured(graphs, table)
     notes = replace(halves.notes, comparison=halves.notes.comparison + compared)
     warnings = [
         _staged_error(method, rates, table)

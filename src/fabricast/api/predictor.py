@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
@@ -28,11 +29,13 @@ from fabricast.pcie.machines.engine_model import ASSUMPTIONS, ENGINE_MODELS, UNP
 from fabricast.pcie.machines.expected_errors import expected_error_text, graph_classes, unmeasured_error_text
 from fabricast.pcie.machines.group_rates import slow_link_warnings
 from fabricast.pcie.machines.measured_rates import Comparison, MeasuredRates
+from fabricast.pcie.measurements.measured_graph import EXCLUDED_ROLES, flows_of
 from fabricast.pcie.models.catalogue import MODELS
 from fabricast.pcie.models.evaluation import Evaluation, evaluate
 from fabricast.pcie.models.parameters import link_generation
 from fabricast.pcie.models.removals import MOST_IN_GRAPH, MOST_OF_RANDOM, Times, removal_texts, removals
 from fabricast.pcie.models.user_model import UserModel
+from fabricast.pcie.topology.memory import HOST
 from fabricast.pcie.topology.tree import PcieTree
 from fabricast.runtime.threads import prefetched_map
 
@@ -160,6 +163,16 @@ class Predictor:
             return None
         engines = self._engines
         found = MeasuredRates(engines.tree, self._machine.graphs, engines.rates, engines.sharing, engines.unused_links)
+        return found if found.has_graphs else None
+
+    @cached_property
+    def _measured_staged(self) -> MeasuredRates | None:
+        """Measured rates with which forecasts of copies through host memory are compared."""
+        if self._engines is None:
+            return None
+        engines, machine = self._engines, self._machine
+        graphs = [*machine.graphs, *machine.measured.staged_graphs]
+        found = MeasuredRates(engines.tree, graphs, engines.rates, engines.sharing, engines.unused_links)
         return found if found.has_graphs else None
 
     def predict(
@@ -373,14 +386,15 @@ class Predictor:
 
         For other pairs, the measurements are of direct copies.
         """
-        if self._measured is None:
+        measured = self._measured_staged
+        if measured is None:
             return Comparison()
         staged, known, found = set(self.tree.staged_pairs), self._machine.staged_bytes_per_s, Comparison()
         for _, row in table[table["transport"] == "staged"].drop_duplicates(["source", "target"]).iterrows():
             flow = (str(row["source"]), str(row["target"]))
             if flow not in known and flow in staged:
                 rate = float(row["size_bytes"] / row["elapsed_s"] * row["slowdown"])
-                found += self._measured.compare_isolated(flow, rate)
+                found += measured.compare_isolated(flow, rate)
         names, elapsed_s = self.tree.endpoint_names, table["elapsed_s"].to_numpy()
         for number in range(len(graphs)):
             part = slice(int(graphs.offset[number]), int(graphs.offset[number + 1]))
@@ -388,8 +402,31 @@ class Predictor:
             are_staged = all((names[one], names[other]) in staged for one, other in pairs)
             if are_staged and np.ptp(sizes) == 0 and np.ptp(starts) == 0:
                 total = float(sizes.sum() / elapsed_s[part].max())
-                found = self._measured.compare_graph(pairs, total, None, found)
+                found = measured.compare_graph(pairs, total, None, found)
         return found
+
+    def staged_as_measured(self, graphs: CongestionGraphs, table: Prediction) -> Prediction:
+        """Return a table whose equal copies through host memory have the total rate that was measured."""
+        rates: dict[tuple[tuple[int, int], ...], list[float]] = {}
+        for graph in self._machine.measured.staged_graphs:
+            if graph.role not in EXCLUDED_ROLES and HOST not in itertools.chain(*graph.flows):
+                rates.setdefault(tuple(sorted(flows_of(self.tree, graph))), []).append(graph.total_bytes_per_s)
+        factor = np.ones(len(table))
+        elapsed_s = table["elapsed_s"].to_numpy()
+        for number in range(len(graphs)):
+            part = slice(int(graphs.offset[number]), int(graphs.offset[number + 1]))
+            sizes, starts = graphs.size_bytes[part], graphs.start_s[part]
+            found = rates.get(tuple(sorted(graphs.pairs(number))))
+            if found and np.ptp(sizes) == 0 and np.ptp(starts) == 0:
+                factor[part] = sizes.sum() / np.median(found) / elapsed_s[part].max()
+        is_changed = factor != 1
+        scaled = {name: table[name].to_numpy() * factor for name in ("elapsed_s", "slowdown")}
+        scaled |= {
+            name: np.where(is_changed, scaled["elapsed_s"], table[name].to_numpy())
+            for name in ("earliest_s", "latest_s")
+        }
+        changed: Prediction = table.assign(**scaled)
+        return changed
 
     def warnings(self, notes: Notes, *, is_contradicted: bool = False) -> list[CodedWarning]:
         """Return what affects predictions, and their expected error."""

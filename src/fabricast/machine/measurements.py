@@ -12,6 +12,7 @@ from fabricast.core.facts import Block, Content, Fact, Facts, Quantity
 from fabricast.core.warnings import CodedWarning, CopyWarning, WarningCode
 from fabricast.machine.addresses import address_warnings, endpoints_of_block
 from fabricast.machine.options import MachineOptions
+from fabricast.machine.staged_graphs import facts_of_staged, staged_graphs_of
 from fabricast.pcie.graphs.programs import program_of
 from fabricast.pcie.measurements.files import CopyRow, graphs_of_rows
 from fabricast.pcie.measurements.measured_graph import MeasuredGraph
@@ -31,6 +32,8 @@ class Measurements:
     #: Rates in bytes/s of single copies, and of both copies of a pair together, through host memory.
     staged: dict[_Pair, Fact] = field(default_factory=dict)
     staged_both_ways: dict[_Pair, Fact] = field(default_factory=dict)
+    #: Graphs of tables of copies with pairs that copy through host memory; `graphs` has none of them.
+    staged_graphs: list[MeasuredGraph] = field(default_factory=list)
     latency: dict[_Pair, Fact] = field(default_factory=dict)  # Latency in s of copies between pairs of GPUs
     #: Rows of tables of copies, whose times calibrate model parameters.
     rows: list[CopyRow] = field(default_factory=list)
@@ -67,6 +70,12 @@ def _add_rows(found: Measurements, tree: PcieTree, fact: Fact, program: str, sys
     path = fact.place.path
     if fact.quantity is Quantity.COPY_ROWS:
         graphs = graphs_of_rows(fact.value, path, program=program, system=system)
+        staged = staged_graphs_of(tree, graphs)
+        found.staged_graphs += [replace(graph, path=path) for graph in staged]
+        for one in facts_of_staged(staged, fact):
+            values = found.staged if one.quantity is Quantity.STAGED_RATE else found.staged_both_ways
+            values.setdefault((one.subject[0], one.subject[1]), one)
+        graphs = [graph for graph in graphs if graph not in staged]
         found.rows += fact.value
     else:
         pairs = pairs_of_rows(tree, fact.value, path, system=system)

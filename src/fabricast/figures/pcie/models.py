@@ -86,6 +86,8 @@ def model_label(name: str, shown: set[str]) -> str | None:
     return "other interpretations of the slides"
 
 
+#: Markers of the kinds of vertices.
+_MARKERS = {"endpoint": "s", "switch": "o", "root_complex": "D", "socket": "p", "system": "h"}
 #: Colour map of link loads from low to full, as in the explorer of the report.
 LOADS = LinearSegmentedColormap.from_list("load", ["#56B4E9", "#E6B400", "#D55E00"])
 
@@ -113,8 +115,9 @@ def draw_tree(tree: PcieTree, load: np.ndarray, axes: Axes) -> None:
         )
     for vertex in tree.vertices:
         x, y = positions[vertex.name]
-        shape = {"endpoint": "s", "switch": "o", "root_complex": "D", "system": "h"}[vertex.kind]
-        axes.plot([x], [y], marker=shape, markersize=13, color="white", markeredgecolor="black", zorder=3)
+        axes.plot(
+            [x], [y], marker=_MARKERS[vertex.kind], markersize=13, color="white", markeredgecolor="black", zorder=3
+        )
         axes.text(x, y, vertex.name, ha="center", va="center", fontsize=7, zorder=4)
     axes.set_xlim(-0.6, len(tree.endpoint_names) - 0.4)
     axes.set_ylim(-0.5, max(tree.depth.values()) + 0.5)

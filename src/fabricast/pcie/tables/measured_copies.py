@@ -67,16 +67,14 @@ def measured_copy_tables(machines: Sequence[MeasuredMachine], *, seed: int) -> M
     seed %= 2**31
     frames, histograms, features, parameters = [], [], [], []
     warnings: list[tuple[str, int, bool, str, str]] = []
-    validated = [validated_machine(machine, seed) for machine in machines]
+    compared = [machine for machine in machines if machine.graphs]
+    validated = [validated_machine(machine, seed) for machine in compared]
     left_out = left_out_rates(validated, seed=seed)
-    for machine, one, rates in zip(machines, validated, left_out, strict=True):
+    for machine, one, rates in zip(compared, validated, left_out, strict=True):
         tree, graphs, validation = one.tree, one.graphs, one.validation
         simulated = simulate_machine(tree, graphs, validation, seed=seed)
         rows = pd.concat([validation.rows, simulated], axis=1).assign(left_out_bytes_per_s=rates)
-        warnings += [
-            (machine.name, number, machine.user_supplied, str(warning.code), warning.text)
-            for number, warning in enumerate(validation.warnings, 1)
-        ]
+        warnings += _warning_rows(machine, validation.warnings)
         histograms.append(error_rows(rows, machine.name))
         features.append(feature_rows(tree, graphs, rows, machine.name))
         frames.append(rows.assign(machine=machine.name, topology=tree.name, user_supplied=machine.user_supplied))
@@ -94,9 +92,20 @@ def measured_copy_tables(machines: Sequence[MeasuredMachine], *, seed: int) -> M
                     "source": source,
                 }
             )
+    for machine in machines:
+        # A machine without graphs says why it has none.
+        warnings += [] if machine.graphs else _warning_rows(machine, machine.warnings)
     rows, histogram, feature = (pd.concat(parts, ignore_index=True) for parts in (frames, histograms, features))
     warning = pd.DataFrame(warnings, columns=["machine", "number", "user_supplied", "code", "text"])
     return MeasuredCopyTables(rows, warning, *_comparable(rows), pd.DataFrame(parameters), histogram, feature)
+
+
+def _warning_rows(machine: MeasuredMachine, found: Sequence[CodedWarning]) -> list[tuple[str, int, bool, str, str]]:
+    """Return the rows of warnings about a machine."""
+    return [
+        (machine.name, number, machine.user_supplied, str(warning.code), warning.text)
+        for number, warning in enumerate(found, 1)
+    ]
 
 
 def validated_machine(machine: MeasuredMachine, seed: int) -> ValidatedMachine:
