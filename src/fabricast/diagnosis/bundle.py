@@ -292,7 +292,7 @@ def diagnose_facts(facts: Facts, options: MachineOptions) -> Diagnosis:
     findings = ranked(answers.findings)
     if machine is not None and not measured and not findings:
         answers.statements.append(links_of_gpus(machine.tree))
-    if not measured and any(SAME_ON_ALL in note for note in answers.notes):
+    if not measured and not facts.blocks_of(Content.NCCL_LOG) and any(SAME_ON_ALL in note for note in answers.notes):
         missing = CLEAN_STATES
     damaged = max(_damaged_files(facts), len(answers.damaged))
     verdict = verdict_of(

@@ -53,6 +53,8 @@ _CHECK_TABLE = "compare what differs between the runs: versions, settings, hosts
 _DROP, _LARGEST_OF_CHANGE = 1.5, 2.0**18
 #: Ratio of the times of neighbouring small sizes that no protocol explains, and least time in s of the longer one.
 _STEP, _LONG_S = 20.0, 2e-4
+#: Number of larger sizes that show a lasting change, and time in s that a repetition after a loss needs at least.
+_LASTING, _TIMEOUT_S = 2, 5e-3
 _CHECK_LOSSES = (
     "read the counters of the ports before and after a run ('perfquery', 'rdma statistic', 'ethtool -S'), on RoCE "
     "check PFC, ECN and the MTU; run the test between pairs of hosts"
@@ -402,7 +404,10 @@ def _sudden_step(of_file: Mapping[float, Fact]) -> Finding | None:
         times = [of_file[one].value.time_s for one in (before, size)]
         # The mean of few repetitions follows a single slow one.
         shortest_s = of_file[size].value.shortest_s or times[1]
-        if size <= 2 * before and min(times[1], shortest_s) > max(_STEP * times[0], _LONG_S):
+        # Where all larger sizes last as long, the protocol or the path of the buffers changes; timeouts last longer.
+        after = [of_file[one].value.time_s for one in sizes if one > size]
+        is_lasting = len(after) >= _LASTING and min(after) > times[1] / 2 and times[1] < _TIMEOUT_S
+        if size <= 2 * before and not is_lasting and min(times[1], shortest_s) > max(_STEP * times[0], _LONG_S):
             fact = of_file[size]
             text = (
                 f"{_name_of(fact)}: {size_text(size)} last {duration_text(times[1])}, {size_text(before)} "

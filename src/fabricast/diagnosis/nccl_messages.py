@@ -62,7 +62,7 @@ def nccl_problems(facts: Facts) -> Iterator[Finding]:
         weight = ACCESS - 0.01 * problem.is_consequence
         if problem.is_failure:
             # The first message of a log is the cause of those after it; consequences follow.
-            weight = FIRST - number / 100 - 0.5 * problem.is_consequence
+            weight = FIRST - number / 100 - 0.5 * problem.is_consequence - 0.3 * problem.is_general
         cause = "nccl_error" if problem.is_failure else "nccl_warning"
         host = f" ({fact.subject[0]}{_peer_of(fact.value, facts)})" if fact.subject else ""
         remedy = problem.remedy_for(is_infiniband=uses_infiniband(facts))

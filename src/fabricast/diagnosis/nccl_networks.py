@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 
+from fabricast.collectives.clusters.stated_cards import port_rates_of_files
+from fabricast.core.facts import Facts
 from fabricast.core.findings import Finding
 from fabricast.core.short_text import listed
 from fabricast.diagnosis.nccl_hosts import LINK_LOCAL, MOST_LISTED, is_of_one_host, uses_local_interface
@@ -142,6 +144,23 @@ def gpudirect_remedy(log: NcclLog, *, is_loaded: bool) -> str:
     return f"{of_module}check ACS between GPU and card{more}"
 
 
+def equal_ports(log: NcclLog, facts: Facts) -> int:
+    """Return the most cards of a host of the run with active ports of the layer and rate of those that it uses."""
+    used = {name for host in log.hosts.values() for name in host.card_names}
+    ports: dict[tuple[str, str], list[tuple[object, str, str]]] = {}
+    for fact in port_rates_of_files(facts):
+        if not fact.host or fact.host in log.hosts:
+            card, layer = fact.subject[0].split()[0], (*fact.subject, "")[1]
+            ports.setdefault((fact.place.path, fact.host), []).append((fact.value, layer, card))
+    counts = [
+        len({other[2] for other in of_host if other[:2] == one[:2]})
+        for of_host in ports.values()
+        for one in of_host
+        if one[2] in used
+    ]
+    return max(counts, default=0)
+
+
 def _selected_cards(log: NcclLog, place: Callable[..., str], ports: int) -> Iterator[Finding]:
     """Yield a setting that leaves fewer network cards than GPUs of a node; `ports` are those that files state."""
     per_node = (log.ranks or 0) // max(log.nodes, 1)
@@ -151,7 +170,7 @@ def _selected_cards(log: NcclLog, place: Callable[..., str], ports: int) -> Iter
     text = (
         f"NCCL_IB_HCA={selected} leaves {log.cards} network card{'s' if log.cards > 1 else ''} for the {per_node} GPUs"
     )
-    if ports > log.cards:
+    if ports >= per_node:
         yield Finding(
             UNUSED_CARDS,
             f"{text} of a node, which has {ports} active ports of their rate{_about_names(log, selected)}",

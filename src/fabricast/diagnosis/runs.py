@@ -11,6 +11,8 @@ from fabricast.core.facts import Fact, Facts, Quantity
 from fabricast.core.findings import Finding
 from fabricast.core.number_text import size_text
 from fabricast.core.short_text import listed
+from fabricast.diagnosis.clusters import log_of
+from fabricast.diagnosis.settings import FORECAST_SETTINGS
 from fabricast.diagnosis.weights import CONTRADICTION, MINOR, SYMPTOM
 from fabricast.nccl.costs import Operation
 from fabricast.nccl.records import NcclTestsTable
@@ -34,7 +36,7 @@ def slow_runs(facts: Facts) -> Iterator[Finding]:
         groups.setdefault((fact.value.operation, fact.value.ranks, fact.value.gpus[:1]), []).append(fact)
     for runs in groups.values():
         yield from _of_pairs([fact for fact in runs if fact.value.hosts == 2])
-        yield from _of_single_hosts([fact for fact in runs if fact.value.hosts == 1])
+        yield from _of_single_hosts([fact for fact in runs if fact.value.hosts == 1], facts)
         by_hosts: dict[frozenset[str], list[Fact]] = {}
         for fact in runs:
             by_hosts.setdefault(frozenset(fact.value.host_names), []).append(fact)
@@ -105,7 +107,7 @@ def _of_pairs(runs: Sequence[Fact]) -> Iterator[Finding]:
     yield Finding("slow_host", text, remedy, CONTRADICTION + 0.2, origin=str(runs[worst].place), host=host)
 
 
-def _of_single_hosts(runs: Sequence[Fact]) -> Iterator[Finding]:
+def _of_single_hosts(runs: Sequence[Fact], facts: Facts) -> Iterator[Finding]:
     """Yield the hosts whose GPUs are slower together than those of the others, each measured by itself."""
     fastest: dict[str, Fact] = {}
     for fact in runs:
@@ -128,10 +130,25 @@ def _of_single_hosts(runs: Sequence[Fact]) -> Iterator[Finding]:
         f"{listed(slow, _MOST_HOSTS)}: {table.operation} of {size_text(size)} reaches {span} GB/s of bus bandwidth, "
         f"{_span(others)} GB/s on the {len(others)} other hosts"
     )
+    settings = {host: _settings(fact, facts) for host, fact in fastest.items()}
+    if not {settings[host] for host in slow} & {settings[host] for host in hosts if host not in slow}:
+        # Other causes name the setting or version; a run with the same ones shows whether the host is slow.
+        remedy = "run again with the version and the settings of the other hosts, then compare"
+        text += ", whose version of NCCL or settings differ"
+        yield Finding("slower_than_other_run", text, remedy, SYMPTOM + 0.1, origin=str(fastest[slow[0]].place))
+        return
     who = slow[0] if len(slow) == 1 else "these hosts"
     remedy = f"check {who}: 'nvidia-smi -q' (throttling), 'nvidia-smi nvlink -s', 'dmesg', NVLS and its environment"
     weight, host = CONTRADICTION + 0.2, slow[0] if len(slow) == 1 else ""
     yield Finding("slow_host", text, remedy, weight, origin=str(fastest[slow[0]].place), host=host)
+
+
+def _settings(fact: Fact, facts: Facts) -> tuple[object, ...]:
+    """Return the version of NCCL and the settings of a run that change its rates."""
+    run = log_of(fact, facts)
+    if run is None:
+        return (fact.value.library,)
+    return (run.version, *sorted(item for item in run.environment.items() if item[0] in FORECAST_SETTINGS))
 
 
 def _of_same_hosts(runs: Sequence[Fact]) -> Iterator[Finding]:

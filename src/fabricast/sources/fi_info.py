@@ -11,8 +11,12 @@ from fabricast.sources.text import Format, Reading, Text
 
 _PROVIDER = re.compile(r"^provider: ([\w;]{2,60})\s*$")
 _DOMAIN = re.compile(r"^\s{2,8}domain: (\S{1,80})")
+#: Command that lists one provider.
+_ASKED = re.compile(r"fi_info\b[^\n]{0,200}\s-(?:p|-provider)\b|FI_PROVIDER=")
 #: Providers of network cards; others send over TCP or within a host.
-_OF_CARDS = re.compile(r"(?:efa|verbs|mlx|psm\d?|opx|cxi|usnic|gni|bgq|ucx)(?:;ofi_\w{2,8})*")
+_OF_CARDS = re.compile(
+    r"(?:efa|verbs|mlx|psm\d?|opx|cxi|usnic|gni|bgq|ucx|netdir|lpp|hook_\w{2,20}|off_coll)(?:;ofi_\w{2,8})*"
+)
 _MOST_LISTED = 8
 _REMEDY = (
     "where the hosts have cards for RDMA: install the libfabric of their vendor (AWS: the EFA installer), pass "
@@ -25,7 +29,9 @@ def _is_list(text: Text) -> bool:
     if "provider: " not in text.raw:
         return False
     names = {match[1] for line in text.clean_lines if (match := _PROVIDER.match(line)) is not None}
-    return len(names) > 1 or any(_OF_CARDS.fullmatch(name) for name in names)
+    layers = {name.partition(";")[0] for name in names}
+    is_asked = _ASKED.search(text.raw) is not None
+    return (len(layers) > 1 and "tcp" in layers and not is_asked) or any(_OF_CARDS.fullmatch(name) for name in names)
 
 
 def _read(text: Text) -> Iterator[Reading]:

@@ -43,6 +43,8 @@ def _runs(text: Text) -> Iterator[list[tuple[int, re.Match[str]]]]:
     """Yield the rows of each run: a row that begins at 0 s after the last summary, or after a start, is of the next."""
     rows = list[tuple[int, re.Match[str]]]()
     for number, line in text.lines():
+        if "(omitted)" in line:
+            continue
         if (match := _ROW.match(line)) is None:
             if rows and _STARTS.search(line) is not None:
                 yield rows

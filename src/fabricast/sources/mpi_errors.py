@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from fabricast.core.facts import Content, Fact, Quantity
 from fabricast.core.short_text import listed
 from fabricast.known_messages.table import message_table
-from fabricast.sources.text import Format, Reading, Text
+from fabricast.sources.text import Format, Reading, Text, is_source_code
 
 _TABLE = message_table("mpi")
 #: Beginnings of messages in boxes of several lines, whose last lines name the host.
@@ -119,8 +119,8 @@ def _may_be_error(line: str) -> bool:
 
 
 def _message(line: str) -> str | None:
-    """Return the message of a line; None if it has none, or if NCCL prints it."""
-    return None if "NCCL " in line else _TABLE.message(line)
+    """Return the message of a line; None if it has none, if NCCL prints it, or if the line is source code."""
+    return None if "NCCL " in line or is_source_code(line) else _TABLE.message(line)
 
 
 def _is_log(text: Text) -> bool:

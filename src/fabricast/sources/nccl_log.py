@@ -10,7 +10,7 @@ from fabricast.core.facts import Content, Fact, Quantity
 from fabricast.nccl.records import HostStatements, LoggedChoice, NcclLog
 from fabricast.nccl.system import PathType
 from fabricast.sources.pytorch_watchdog import stopped_ranks
-from fabricast.sources.text import Format, Reading, Text
+from fabricast.sources.text import Format, Reading, Text, is_source_code
 
 #: Before 2.4, lines do not name NCCL: "node1:7:9 [0] include/socket.h:360 WARN Call to connect failed".
 _BEFORE_2_4 = r"^[\w.-]+:\d+:\d+ \[\d+\] [\w./]{1,60}\.(?:cu|cc|h):\d{1,5} "
@@ -36,6 +36,8 @@ _ERROR = re.compile(
     r"|(?:HW Exception|Memory access fault) by GPU node-\d{1,3} \(Agent .*"
     r"|NCCL operation \S.{0,160}? failed: .*|(?:Failed, )?NCCL error \S{1,200}:\d{1,6} '.{1,160}?'"
     r"|P2P is disabled between NVLINK connected GPUs .*"
+    r"|Error while (?:creat|attach)ing (?:to )?shared memory segment .*"
+    r"|NET/IB ?: read failed in ncclIbRoceGetVersionNum.*"
     r"|ncclInvalid(?:Usage|Argument)\b.*|Watchdog caught collective operation timeout.*"
     r"|store->get\(.{1,80}\) got error: .{1,120}"
     r"|[^\n]{0,120}?(?:peer access is not supported between these two devices|[Ss]ystem not yet initialized"
@@ -57,6 +59,10 @@ _SETS = re.compile(
     r"(?:[^\w#]{0,20}|\S{0,60}[$#%>] {1,3}|.{0,400}(?<![^\s])(?:-x|-e|--env|export|env|ENV)[\s=]{1,3}"
     r"|(?:.{0,200}(?:&&|;)|[^\w]{0,20})\s{0,8}(?:set|setenv)\s{1,3})"
     r"(?:[\"'`*]{0,3}[A-Z][A-Z0-9_]{1,60}=\S{0,200}\s{1,3}){0,20}[\"'`*]{0,3}"
+)
+#: Words of a sentence that advises a setting.
+_ADVICE = re.compile(
+    r"(?<![-\w/.=])(?:[Ii]f|[Uu]se|[Tt]ry|[Ss]et it|[Ss]hould|[Cc]ould|[Cc]an|[Rr]ecommend\w*|[Ss]uggest\w*|[Yy]ou) "
 )
 #: Programs after which a variable is an argument.
 _PROGRAM = re.compile(r"\S{1,80}_perf\b|\bpython3?\b|\btorchrun\b")
@@ -144,6 +150,8 @@ _WORDS_OF_ERRORS = (
     "NCCL failure",
     "NCCL operation",
     "P2P is disabled between NVLINK",
+    "shared memory segment",
+    "ncclIbRoceGetVersionNum",
     "NCCL error",
     "NCCL Error",
     "CUDA failure",
@@ -200,7 +208,8 @@ def _set_in(line: str) -> list[tuple[str, str]]:
     """Return the variables that a command sets."""
     if line.lstrip().startswith("#"):
         return []
-    return [(one[1], one[2]) for one in _COMMAND.finditer(line) if _SETS.fullmatch(line[: one.start(1)]) is not None]
+    found = [one for one in _COMMAND.finditer(line) if _SETS.fullmatch(line[: one.start(1)]) is not None]
+    return [(one[1], one[2]) for one in found if _ADVICE.search(line[: one.start(1)]) is None]
 
 
 def _without_effect(text: Text) -> Iterator[Fact]:
@@ -318,7 +327,9 @@ def _statement(
     elif any(words in body for words in _NO_VERBS):
         log.lines.setdefault("no verbs", number)
     elif (match := _GPUDIRECT.search(body)) is not None:
-        log.lines.setdefault("GDR" if match[1] == "Enabled" else "no GDR", number)
+        # Cards that send by sockets have none.
+        if "NET/Socket" not in body:
+            log.lines.setdefault("GDR" if match[1] == "Enabled" else "no GDR", number)
     elif (match := _ENV.search(body)) is not None:
         log.lines.setdefault(match[1], number)
         # Hosts of a job may differ, which a diagnosis states; one host with two values has two runs.
@@ -401,7 +412,7 @@ def _problems(text: Text) -> Iterator[Fact]:
             match, is_next = _ANY.match(last[1]), not last[1]
         elif _may_be_problem(line):
             match = _CALL.search(line) or _WARN.search(line) or _LAST_RETRY.search(line)
-            match = match or (None if "NCCL INFO" in line else _ERROR.search(line))
+            match = match or (None if "NCCL INFO" in line or is_source_code(line) else _ERROR.search(line))
         else:
             continue
         if match is not None and match.re is _LAST_RETRY and names_address and "Call to" in match[1]:

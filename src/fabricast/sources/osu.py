@@ -27,6 +27,7 @@ _BUFFERS_OF_COMMAND = re.compile(r"\bosu_\w{2,20}\b.{0,400}\s([DHM]) ([DHM])\s*$
 #: Columns and command of a table whose title a page left out: "Size Latency (us)" below "osu_latency".
 _COLUMNS = re.compile(r"^\W{0,3}Size\s+(?:Latency \(us\)|Bandwidth \(MB/s\))")
 _TEST_OF_COMMAND = re.compile(r"\bosu_(latency|bw|bibw)\b")
+_OTHER_TEST = re.compile(r"^[^#]{0,400}(?:mpirun|mpiexec|srun|[$>])\s.{0,400}\bosu_(?!latency\b|bw\b|bibw\b)[a-z]\w+")
 _NAMES = {
     "latency": "# osu mpi latency test",
     "bw": "# osu mpi bandwidth test",
@@ -67,6 +68,9 @@ def _times(lines: Sequence[str]) -> Iterator[MessageTime | InputError]:
             buffers = " ".join(memory)
         if (named := _TEST_OF_COMMAND.search(line)) is not None:
             command = named[1]
+        elif _OTHER_TEST.search(line) is not None:
+            # Rows below the command of another test are of that test.
+            command = title = ""
         elif _COLUMNS.match(line) and not title and command:
             title, pairs, columns = _NAMES[command], None, 0
         match = re.search(r"\[ *pairs: *(\d+)", line)

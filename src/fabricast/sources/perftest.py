@@ -25,7 +25,7 @@ _ETHERNET = re.compile(r"Link type\s{0,20}:\s{0,9}Ethernet")
 #: Largest packet of InfiniBand and RoCE in bytes.
 _LARGEST_MTU = 4096
 #: Option by which latencies are cycles of the processor, under columns with the unit usec or cycles.
-_CYCLES = re.compile(r"\bib_\w+_lat\b[^\n]*\s(?:-\w*C\w*|--report[-_]cycles)\b|t_typical\[cycles\]")
+_CYCLES = re.compile(r"\bib_\w+_lat\b[^\n]*\s(?:-(?!c)\w*C\w*|--report[-_]cycles)\b|t_typical\[cycles\]")
 _FREQUENCY = re.compile(r"Conflicting CPU frequency values detected: (\d[\d.]{0,18}\d) != (\d[\d.]{0,18}\d)")
 _UNITS = {"MB/sec": _MIB, "MiB/sec": _MIB, "Gb/sec": 1.25e8}
 

@@ -50,7 +50,8 @@ def _read(text: Text) -> Iterator[Reading]:
         devices.setdefault(device, {})[name] = (value, number)
     facts = [fact for device, found in devices.items() for fact in _states(text, device, found, _full(devices))]
     if not facts:
-        note = f"links of {len(devices)} devices have the speed and width that these can use"
+        count = f"{len(devices)} device{'s' if len(devices) > 1 else ''}"
+        note = f"the link{'s' if len(devices) > 1 else ''} of {count} run at full speed and width"
         facts = [text.fact(Quantity.NOTE, note, next(_attributes(text))[0], _PROGRAM)]
     yield Reading(facts)
 

@@ -17,6 +17,17 @@ from fabricast.sources.host_lines import lines_by_host
 _LARGEST_KEPT = 16_000_000
 
 
+#: Call that prints a message, in source code.
+_PRINTS = re.compile(
+    r"\b(?:[fs]?n?printf|WARN|INFO|\w*[lL]og\w*|LOG\w*|error|warning)\s?\(\s?(?:\w{1,20},\s?)?[fr]?[\"']"
+)
+
+
+def is_source_code(line: str) -> bool:
+    """Return whether a line is code that prints a message, as in listings and tracebacks."""
+    return "(" in line and _PRINTS.search(line) is not None
+
+
 @dataclass(frozen=True)
 class Text:
     """Text of a file.

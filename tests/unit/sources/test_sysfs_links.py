@@ -35,4 +35,4 @@ def test_idle_and_full_links_state_no_fault(tmp_path):
     found = _diagnose(tmp_path, _attributes(WIDE, 16, 16, "2.5"))
     assert not found.findings and any("2.5 of 16 GT/s, which is normal" in note for note in found.statements)
     found = _diagnose(tmp_path, _attributes(WIDE, 16, 16) + _attributes("/sys/bus/pci/devices/0000:02:00.0/", 63, 255))
-    assert not found.findings and any("links of 2 devices have the speed" in note for note in found.statements)
+    assert not found.findings and any("links of 2 devices run at full speed" in note for note in found.statements)

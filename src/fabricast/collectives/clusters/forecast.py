@@ -272,15 +272,23 @@ def _emulated(
     return ClusterForecast(table, operation, cluster, source, calibration, public, warnings)
 
 
-def _wire_s(cluster: Cluster, operation: Operation, chosen: Sequence[Pair], size: _Array) -> _Array:
-    """Return the time in which the raw rate of the links can move the bytes of each choice; 0 for sends."""
+def _wire_s(cluster: Cluster, operation: Operation, chosen: Sequence[Pair] | None, size: _Array) -> _Array:
+    """Return the time in which the raw rate of the links can move the bytes of each choice; 0 for sends.
+
+    Without choices, it is that of the algorithm that moves the fewest bytes.
+    """
     if operation in _SENDS:
         return np.zeros(size.shape)
     cards = cluster.cards * cluster.card_gbit_s * 1e9 / 8 / cluster.oversubscription if cluster.nodes > 1 else np.inf
     links = cluster.nvlink_bytes_per_s if cluster.gpus > 1 else np.inf
-    # Rings move what the bus bandwidth counts, trees and NVLS each byte at least once.
-    factors = [bus_factor(operation, cluster.ranks) if pair[0] is Algorithm.RING else 1.0 for pair in chosen]
-    least_s: _Array = size * np.minimum(factors, bus_factor(operation, cluster.ranks)) / min(cards, links)
+    # Rings move what the bus bandwidth counts. The GPUs of a node can reduce first: the cards of n nodes then move
+    # that of n ranks, and links each byte once.
+    of_ring = bus_factor(operation, cluster.ranks)
+    of_nodes = bus_factor(operation, cluster.nodes) if cluster.nodes > 1 else 0.0
+    is_ring = np.array([chosen is not None and chosen[place][0] is Algorithm.RING for place in range(size.size)])
+    least_s: _Array = size * np.maximum(
+        np.where(is_ring, of_ring, of_nodes) / cards, np.where(is_ring, of_ring, min(of_ring, 1.0)) / links
+    )
     return least_s
 
 
@@ -512,6 +520,9 @@ def _interpolated(
     if not is_known.any():
         raise InputError(f"{refusal}, and {source} have none of these sizes", argument="sizes")
     time_s = np.where(is_known, fit.times_s(factor * size), np.nan)
+    if own is None:
+        # Public machines may have a faster network.
+        time_s = np.maximum(time_s, _wire_s(cluster, operation, None, size))
     table = pd.DataFrame(_bus_columns(operation, cluster, size, time_s))
     error = interpolation_error_text(cluster, size.tolist())
     if own is not None:

@@ -1,0 +1,128 @@
+"""First answers that a review proved wrong: each states a cause that the input does not have."""
+
+import pytest
+
+import fabricast as fc
+
+ROW = "{0} {1} float sum -1 {2:.2f} {3:.2f} {4:.2f} 0\n"
+PORT = "CA '{0}'\n\tCA type: MT4129\n\tPort 1:\n\t\tState: Active\n\t\tPhysical state: LinkUp\n\t\tRate: 400\n\t\tLink layer: {1}\n"
+
+
+def run_log(host, rate, head=""):
+    ranks = "".join(
+        f"#  Rank {n} Group  0 Pid 1 on {host} device {n} [0x1{n}] NVIDIA H100 80GB HBM3\n" for n in range(8)
+    )
+    rows = "".join(ROW.format(2**n, 2**n // 4, 2**n * 1.75 / rate / 1e3, rate / 1.75, rate) for n in (28, 30, 33))
+    return f"{head}# Collective test starting: all_reduce_perf\n{ranks}# size count type redop root time algbw busbw #wrong\n{rows}"
+
+
+@pytest.fixture
+def diagnose(tmp_path):
+    def run(*texts):
+        paths = [tmp_path / f"{number}.txt" for number, _ in enumerate(texts)]
+        for path, text in zip(paths, texts, strict=True):
+            path.write_text(text)
+        return fc.diagnose(paths)
+
+    return run
+
+
+def test_a_setting_of_one_host_precedes_its_slow_rate(diagnose):
+    setting = "n4:1:1 [0] NCCL INFO NCCL_NVLS_ENABLE set by environment to 0.\n"
+    hosts = [run_log(f"n{number}", 475.0) for number in (1, 2, 3)]
+    found = diagnose(*hosts, run_log("n4", 356.0, setting))
+    assert found.findings[0].cause == "nvls_excluded"
+    assert not any(one.cause == "slow_host" for one in found.findings)
+    assert diagnose(*hosts, run_log("n4", 356.0)).findings[0].cause == "slow_host"
+
+
+def test_a_connection_type_of_perftest_is_no_option_for_cycles(diagnose):
+    text = (
+        "$ ib_send_lat -cRC host2\n                    Send Latency Test\n Dual-port       : OFF\n Connection type : RC\n"
+        " #bytes #iterations    t_min[usec]    t_max[usec]  t_typical[usec]    t_avg[usec]    t_stdev[usec]"
+        "   99% percentile[usec]   99.9% percentile[usec]\n 2       1000          1.05           3.00         1.10"
+        "     1.11             0.05            1.20                    3.00\n"
+    )
+    found = diagnose(text)
+    assert not any("option -C" in text for text in (*found.statements, *found.notes))
+
+
+def test_rows_of_another_osu_test_are_no_latency(diagnose):
+    text = (
+        "$ mpirun -np 2 osu_latency\n# Size          Latency (us)\n4 1.10\n1024 1.90\n1048576 50.10\n"
+        "$ mpirun -np 64 osu_allreduce\n# Size       Avg Latency(us)\n4 21.1\n1024 40.9\n1048576 10000.1\n"
+    )
+    assert not diagnose(text).findings
+
+
+def test_a_refused_query_of_the_firmware_is_no_fault(diagnose):
+    line = "[1.5] mlx5_core 0000:04:00.0: mlx5_cmd_out_err:795:(pid 99): {}(0x805) op_mod(0x1) failed, status bad operation(0x2), syndrome (0x1), err(-22)\n"
+    assert not diagnose(line.format("ACCESS_REG") + line.format("QUERY_VNIC_ENV")).findings
+    assert diagnose(line.format("CREATE_QP")).findings
+
+
+@pytest.mark.parametrize(
+    ("layer", "host", "is_unused"),
+    [("InfiniBand", "", True), ("Ethernet", "", False), ("InfiniBand", "login1: ", False)],
+)
+def test_ports_of_another_network_or_host_are_no_unused_cards(diagnose, layer, host, is_unused):
+    log = "n1:1:1 [0] NCCL INFO NCCL_IB_HCA set by environment to mlx5_0,mlx5_1,mlx5_2,mlx5_3\n" + "".join(
+        f"n{1 + rank // 8}:1:1 [{rank % 8}] NCCL INFO comm 0x1 rank {rank} nranks 16 cudaDev {rank % 8} busId 1{rank % 8}000 commId 0x2 - Init START\n"
+        f"n{1 + rank // 8}:1:1 [{rank % 8}] NCCL INFO NET/IB : Using [0]mlx5_0:1/IB [1]mlx5_1:1/IB [2]mlx5_2:1/IB [3]mlx5_3:1/IB [RO]; OOB eth0:10.0.0.1<0>\n"
+        f"n{1 + rank // 8}:1:1 [{rank % 8}] NCCL INFO Channel 00/0 : {rank}[{rank % 8}] -> {(rank + 8) % 16}[{rank % 8}] [send] via NET/IB/0/GDRDMA\n"
+        for rank in range(16)
+    )
+    ports = "".join(PORT.format(f"mlx5_{number}", "InfiniBand" if number < 4 else layer) for number in range(8))
+    ports = "".join(f"{host}{line}\n" for line in ports.splitlines())
+    causes = [one.cause for one in diagnose(log, ports).findings]
+    assert ("unused_network_cards" in causes) == is_unused
+
+
+def test_providers_that_were_asked_for_are_no_missing_card(diagnose):
+    text = (
+        "provider: tcp;ofi_rxm\n    fabric: eth0\n    domain: eth0\nprovider: {}\n    fabric: eth0\n    domain: eth0\n"
+    )
+    assert diagnose(text.format("shm")).findings
+    with pytest.raises(fc.InputError):
+        diagnose("$ fi_info -p tcp\n" + text.format("tcp"))
+
+
+@pytest.mark.parametrize(("time_us", "is_loss"), [(350.0, False), (9000.0, True)])
+def test_a_lasting_step_below_timeouts_is_no_loss(diagnose, time_us, is_loss):
+    rows = "".join(f"{2**n} {12.0 + n / 10 if n <= 12 else time_us + n:.2f}\n" for n in range(2, 17))
+    found = diagnose("# OSU MPI Latency Test v7.2\n# Size          Latency (us)\n" + rows)
+    assert any(one.cause == "late_messages" for one in found.findings) == is_loss
+
+
+def test_rows_of_iperf_that_it_omits_are_no_run(diagnose):
+    rows = "[  5]   {0}.00-{1}.00   sec  {2} GBytes  {3} Gbits/sec    0   1.0 MBytes{4}\n"
+    text = rows.format(0, 1, "0.600", "5.17", "       (omitted)") + "".join(
+        rows.format(n, n + 1, "1.09", "9.40", "") for n in range(3)
+    )
+    found = diagnose("Connecting to host n2, port 5201\n" + text)
+    assert not any("5.17" in words for words in (str(found.verdict), *found.statements))
+
+
+def test_settings_of_advice_are_not_set(diagnose):
+    found = diagnose("The run was fine. If not, use mpirun -x NCCL_P2P_DISABLE=1 next time.\n" + run_log("n1", 475.0))
+    assert str(found.verdict).startswith("within")
+    assert not any("NCCL_P2P_DISABLE" in text for text in found.statements)
+
+
+def test_source_code_states_no_failure(diagnose):
+    code = '    WARN("P2P is disabled between NVLINK connected GPUs %d and %d. This should not be the case", a, b);\n'
+    code += '    fprintf(stderr, "Unable to init the socket connection");\n'
+    assert not diagnose(code + run_log("n1", 475.0)).findings
+
+
+def test_harmless_lines_do_not_turn_a_survived_error_into_a_failure(diagnose):
+    survived = "[n1:7] btl_tcp_endpoint.c:733] connect() to 10.0.0.2:1024 failed: Connection refused (111)\n"
+    osu = "# OSU MPI Latency Test v7.2\n# Size          Latency (us)\n4 1.10\n1024 1.90\n1048576 50.10\n"
+    for line in ("bash: module: command not found\n", "modprobe: FATAL: Module msr not found in directory /lib\n"):
+        assert not str(diagnose(line + survived + osu).verdict).startswith("the run failed")
+
+
+def test_sockets_have_no_gpudirect_that_could_be_missing(diagnose):
+    text = "h:1:2 [0] NCCL INFO NET/{0} : GPU Direct RDMA Disabled for HCA 0 'eth0'\nh:1:2 [0] NCCL INFO Using network {0}\n"
+    assert not any(one.cause == "no_gpudirect" for one in diagnose(text.format("Socket")).findings)
+    assert any(one.cause == "no_gpudirect" for one in diagnose(text.format("IB")).findings)
