@@ -13,7 +13,7 @@ from fabricast.collectives.model import Choice
 from fabricast.collectives.plan import Plan, nccl_plan
 from fabricast.collectives.step_rates import Transport
 from fabricast.core.errors import InputError, unknown_name
-from fabricast.core.facts import Fact
+from fabricast.core.facts import Fact, Quantity
 from fabricast.core.warnings import CodedWarning, WarningCode
 from fabricast.inputs.gpus import gpu_model, is_known_gpu
 from fabricast.machine.addresses import address_warnings, has_addresses, same_address
@@ -246,9 +246,14 @@ def _environment(question: Question) -> dict[str, str]:
 
 
 def _is_direct_anywhere(machine: Machine, question: Question) -> bool:
-    """Return whether an input shows direct copies: measured pairs, hops of a log, or a setting that needs them."""
+    """Return whether an input shows direct copies: measured pairs, hops of a log, or a setting that needs them.
+
+    No setting changes what a file states about peer access.
+    """
     in_log = question.log is not None and any(question.log.uses_p2p.values())
-    return in_log or machine.has_direct_copies or "NCCL_P2P_LEVEL" in _environment(question)
+    is_denied = any(fact.value for fact in machine.facts.of(Quantity.PEER_ACCESS))
+    is_set = "NCCL_P2P_LEVEL" in _environment(question) and not is_denied
+    return in_log or machine.has_direct_copies or is_set
 
 
 def _numa(machine: Machine, question: Question) -> tuple[int, ...] | None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from fabricast.core.facts import Quantity
 from fabricast.core.findings import Finding
 from fabricast.core.units import pcie_link_bytes_per_s
 from fabricast.core.warnings import WarningCode
@@ -191,7 +192,7 @@ def without_refuted_links(machine: Machine, findings: Sequence[Finding]) -> list
                 fastest[end] = max(fastest.get(end, 0.0), rate)
     kept = []
     for one in findings:
-        gpu = _gpu_of(tree, one.text) if one.cause == WarningCode.DOWNGRADED_LINK else None
+        gpu = _gpu_of(machine, one.text) if one.cause == WarningCode.DOWNGRADED_LINK else None
         link = None if gpu is None else _link_bytes_per_s(tree, gpu)
         if gpu is None or link is None or fastest.get(gpu, 0.0) <= link:
             kept.append(one)
@@ -204,10 +205,14 @@ def without_refuted_links(machine: Machine, findings: Sequence[Finding]) -> list
     return kept
 
 
-def _gpu_of(tree: PcieTree, text: str) -> str | None:
+def _gpu_of(machine: Machine, text: str) -> str | None:
     """Return the GPU whose PCI address a text has; None if it has none. Addresses of files are the labels of GPUs."""
-    labels = {gpu: tree.vertex(gpu).label for gpu in tree.accelerator_names}
-    return next((gpu for gpu, label in labels.items() if ":" in label and label in text), None)
+    names = machine.tree.accelerator_names
+    labels = {gpu: machine.tree.vertex(gpu).label for gpu in names}
+    if not any(":" in label for label in labels.values()):
+        # Measurements may state the addresses that the topology lacks.
+        labels = {fact.subject[0]: fact.value for fact in machine.facts.of(Quantity.GPU_ADDRESS) if fact.subject}
+    return next((gpu for gpu, label in labels.items() if gpu in names and ":" in label and label in text), None)
 
 
 def _link_bytes_per_s(tree: PcieTree, gpu: str) -> float | None:

@@ -89,6 +89,9 @@ def compare_with_ports(facts: Facts, answers: Answers) -> None:
             answers.findings.append(Finding("below_port_rate", text, _MORE_PAIRS, SYMPTOM, origin=str(fact.place)))
         else:
             remedy = _FOR_GPU_BUFFERS if one.in_gpu_memory else _OVER_TCP if share < _OF_TCP else _MORE_PROCESSES
+            if remedy is _MORE_PROCESSES and (one.processes or 1) > 1:
+                # Several processes were tried.
+                remedy = _MORE_PROCESSES.partition(", and the same test")[0]
             text += ", if the processes are on different hosts"
             answers.findings.append(Finding("below_port_rate", text, remedy, MINOR, origin=str(fact.place)))
     late = [fact for fact in facts.of(Quantity.MESSAGE_TIME) if _is_late(fact) and not _is_on_one_host(facts, fact)]

@@ -224,15 +224,23 @@ def _origin(facts: Facts, warning: CodedWarning) -> str:
             for width in facts.of(Quantity.CURRENT_WIDTH):
                 if any((one.program, one.subject) == (width.program, width.subject) for one in named):
                     return str(width.place)
+            if described := _place_of_device(facts, address[0]):
+                return described
         for fact in facts.of(Quantity.GPU_ADDRESS):
             if fact.value == address[0] and fact.kind is Kind.STATED:
                 return str(fact.place)
-        for fact in facts.of(Quantity.TOPOLOGY):
-            line = _line_of_device(fact, address[0])
-            if line:
-                return f"{fact.place.path}:{line}"
-    described = [block.place.path for block in facts.blocks_of(Content.TOPOLOGY, Content.GPUS) if block.facts]
-    return ", ".join(dict.fromkeys(described))
+        if described := _place_of_device(facts, address[0]):
+            return described
+    blocks = [block.place.path for block in facts.blocks_of(Content.TOPOLOGY, Content.GPUS) if block.facts]
+    return ", ".join(dict.fromkeys(blocks))
+
+
+def _place_of_device(facts: Facts, address: str) -> str:
+    """Return file and line of a device in the first description that has it; empty if none has."""
+    for fact in facts.of(Quantity.TOPOLOGY):
+        if line := _line_of_device(fact, address):
+            return f"{fact.place.path}:{line}"
+    return ""
 
 
 def _line_of_device(fact: Fact, address: str) -> int:

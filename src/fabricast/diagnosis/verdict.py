@@ -154,7 +154,9 @@ def verdict_of(
         more = f"; not compared: {others[0]}" if others else ""
         is_faster = FASTER in within[-1] or FASTER_THAN_RANGE in within[-1]
         kind = VerdictKind.FASTER if is_faster else VerdictKind.WITHIN
-        return Verdict(kind, f"{'; '.join(_shown(within))}{more}")
+        # The first statement explains the kind.
+        shown = _shown(within)[:: -1 if is_faster else 1]
+        return Verdict(kind, f"{'; '.join(shown)}{more}")
     if missing == CLEAN_STATES and not damaged:
         return Verdict(VerdictKind.CLEAN, CLEAN_STATES)
     if damaged or missing:

@@ -126,3 +126,40 @@ def test_sockets_have_no_gpudirect_that_could_be_missing(diagnose):
     text = "h:1:2 [0] NCCL INFO NET/{0} : GPU Direct RDMA Disabled for HCA 0 'eth0'\nh:1:2 [0] NCCL INFO Using network {0}\n"
     assert not any(one.cause == "no_gpudirect" for one in diagnose(text.format("Socket")).findings)
     assert any(one.cause == "no_gpudirect" for one in diagnose(text.format("IB")).findings)
+
+
+def test_pairs_of_processes_are_not_advised_where_they_were_measured(diagnose):
+    port = PORT.format("mlx5_0", "InfiniBand")
+    rows = "".join(f"{2**n} 30000.00 {30000e6 / 2**n:.2f}\n" for n in range(14, 23))
+    title = "# OSU MPI Multiple Bandwidth / Message Rate Test v7.2\n# [ pairs: 16 ] [ window size: 64 ]\n"
+    (found,) = diagnose(f"{title}# Size                  MB/s        Messages/s\n{rows}", port).findings
+    assert found.cause == "below_port_rate" and "more processes" not in found.remedy
+
+
+SLOT = "{0}:00.0 VGA compatible controller: NVIDIA Corporation AD102 [GeForce RTX 4090] (rev a1)\n\tNUMA node: 0\n\tCapabilities: [78] Express (v2) Legacy Endpoint, MSI 00\n\t\tLnkCap:\tPort #0, Speed 16GT/s, Width x16\n\t\tLnkSta:\tSpeed 16GT/s, Width x{1}\n"
+COPIES = (
+    "[P2P (Peer-to-Peer) GPU Bandwidth Latency Test]\n"
+    "Device: 0, NVIDIA GeForce RTX 4090, pciBusID: 3, pciDeviceID: 0, pciDomainID:0\n"
+    "Device: 1, NVIDIA GeForce RTX 4090, pciBusID: 4, pciDeviceID: 0, pciDomainID:0\n"
+    "Device=0 CANNOT Access Peer Device=1\nDevice=1 CANNOT Access Peer Device=0\n"
+    "P2P Connectivity Matrix\n     D\\D     0     1\n     0\t     1     0\n     1\t     0     1\n"
+    "Unidirectional P2P=Disabled Bandwidth Matrix (GB/s)\n   D\\D     0      1 \n     0 911.78  21.62\n     1  21.43 915.20\n"
+)
+TOPO = "\tGPU0\tGPU1\tCPU Affinity\tNUMA Affinity\nGPU0\t X \tNODE\t0-15\t0\nGPU1\tNODE\t X \t0-15\t0\n"
+
+
+@pytest.mark.parametrize("order", [(0, 1, 2), (2, 1, 0)])
+def test_copies_refute_a_narrow_link_also_beside_a_topology_without_addresses(diagnose, order):
+    files = (TOPO, SLOT.format("03", 16) + SLOT.format("04", 8), COPIES)
+    found = diagnose(*(files[place] for place in order))
+    assert str(found.verdict).startswith("within the expected range")
+    (contradiction,) = found.findings
+    assert contradiction.cause == "files_contradict" and "1.txt" in contradiction.origin
+
+
+def test_no_setting_permits_the_direct_copies_that_a_file_denies(tmp_path):
+    for name, text in (("topo.txt", TOPO), ("p2p.txt", COPIES)):
+        (tmp_path / name).write_text(text)
+    files = [tmp_path / "topo.txt", tmp_path / "p2p.txt"]
+    found = fc.collective(files, sizes=["64MiB"], gpu="RTX 4090", env={"NCCL_P2P_LEVEL": "SYS"})
+    assert found.table["limit"].iloc[0] == "copies through host memory"

@@ -352,7 +352,8 @@ def _notes(
     cluster = model.cluster
     known = list(dict.fromkeys(error for error in errors if error is not None))
     if known:
-        parts = ", ".join(error.words(is_calibrated=calibration is not None) for error in known)
+        words = [error.words(is_calibrated=calibration is not None) for error in known]
+        parts = ", ".join(dict.fromkeys(words))
         state = "with two rows of the machine" if calibration is not None else "without measurements"
         text = f"expected error {state}, each public machine left out of the fit (median): {parts}"
         text += "; the range is that of their fastest and slowest rows" if calibration is None else ""
