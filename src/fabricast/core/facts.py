@@ -215,8 +215,18 @@ class Block:
         """PCI address of each GPU number, as printed."""
         return {fact.subject[0]: fact.value for fact in self.facts if fact.quantity is Quantity.GPU_ADDRESS}
 
+    @cached_property
+    def _by_quantity(self) -> dict[Quantity, list[Fact]]:
+        """Facts of each quantity, in their order; questions about single quantities are frequent."""
+        found: dict[Quantity, list[Fact]] = {}
+        for fact in self.facts:
+            found.setdefault(fact.quantity, []).append(fact)
+        return found
+
     def of(self, *quantities: Quantity) -> list[Fact]:
         """Return the facts about some quantities."""
+        if len(quantities) == 1:
+            return list(self._by_quantity.get(quantities[0], ()))
         return [fact for fact in self.facts if fact.quantity in quantities]
 
 

@@ -53,6 +53,8 @@ _CHECK_TABLE = "compare what differs between the runs: versions, settings, hosts
 _DROP, _LARGEST_OF_CHANGE = 1.5, 2.0**18
 #: Ratio of the times of neighbouring small sizes that no protocol explains, and least time in s of the longer one.
 _STEP, _LONG_S = 20.0, 2e-4
+#: Number of sizes to which protocols are fitted.
+_MOST_SIZES = 64
 #: Number of larger sizes that show a lasting change, and time in s that a repetition after a loss needs at least.
 _LASTING, _TIMEOUT_S = 2, 5e-3
 _CHECK_LOSSES = (
@@ -541,6 +543,8 @@ def _late_rendezvous(of_file: Mapping[float, Fact]) -> Finding | None:
     from fabricast.maxrate.protocols import ProtocolRegressor, late_switch  # slow to import: scikit-learn
 
     size = np.array(sorted(of_file))
+    # The time of the fit grows with the square of the number of sizes.
+    size = size[np.unique(np.linspace(0, size.size - 1, min(size.size, _MOST_SIZES)).round().astype(int))]
     first = of_file[size[0]].value
     if size.size < _FEWEST_SIZES or first.convention != "one_way" or first.processes not in (None, 1):
         return None
