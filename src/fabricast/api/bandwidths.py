@@ -83,6 +83,10 @@ def bandwidth_lines(found: Bandwidths) -> Iterator[str]:
         is_square = set(part["row"]) == set(part["column"])
         if is_square and (part["row"] != part["column"]).any():
             part = part[part["row"] != part["column"]]
+        elif is_square and len(part) > 1:
+            # p2pBandwidthLatencyTest leaves the pairs without peer access out.
+            yield f"{test}: no pair of GPUs, only each of {len(part)} GPUs within its own memory"
+            continue
         scale, shown = (1e-9, "GB/s") if unit == "bytes/s" else (1e6, "us")
         low, middle, high = (part["value"].quantile([0, 0.5, 1]) * scale).tolist()
         yield f"{test}: {len(part)} values, {low:.4g} to {high:.4g}, median {middle:.4g} {shown}"
@@ -125,7 +129,7 @@ def _copy_lines(copies: list[tuple[str, str, float]], tree: PcieTree | None) -> 
 
     classes = copy_classes(copies, *(() if tree is None else (way, narrowest)))
     if not classes:
-        yield "no single copies between GPUs: the file does not determine a bandwidth for the PCIe models"
+        yield "no single direct copies between GPUs: the file does not determine a bandwidth for the PCIe models"
         return
     for rate_class in classes:
         pairs = ", ".join(f"{source}>{target}" for source, target in rate_class.pairs[:6])

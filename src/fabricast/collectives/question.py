@@ -175,7 +175,7 @@ def _settings(machine: Machine, question: Question) -> tuple[NcclSettings, list[
     def assume(text: str) -> None:
         warnings.append(CodedWarning(WarningCode.NCCL_SETTING_ASSUMED, text))
 
-    tree, gpu, cpu = machine.tree, machine.gpu, machine.options.cpu
+    tree, gpu, cpu = machine.tree, machine.gpu, machine.cpu
     debug, table = question.log, question.measured
     if gpu is not None and not is_known_gpu(gpu):
         assume(f"the GPU model '{gpu}' of the log is unknown; of RCCL on AMD GPUs, the choices of NCCL are assumed")

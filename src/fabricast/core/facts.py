@@ -60,6 +60,8 @@ class Quantity(StrEnum):
     #: Text: the state of an error counter, of a throttle reason, or of a limit, which differs from the normal one.
     #: The subject is the number of the GPU in its block, or an address.
     GPU_STATE = "state of the GPU"
+    #: Text: family of the processor of the host, as NCCL distinguishes them.
+    PROCESSOR = "processor"
     #: Number of active NVLinks of a GPU.
     NVLINKS = "active NVLinks"
     #: Text: state of a port of a network card, which is its subject.

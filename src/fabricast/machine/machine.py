@@ -209,6 +209,12 @@ class Machine:
         return stated.pop() if len(stated) == 1 else None
 
     @property
+    def cpu(self) -> str | None:
+        """Processor that the user states, or whose family all files state."""
+        stated = set(self.facts.values(Quantity.PROCESSOR))
+        return self.options.cpu or (stated.pop() if len(stated) == 1 else None)
+
+    @property
     def gpu(self) -> str | None:
         """Product name of the GPUs, if all that are known have one."""
         names = list(dict.fromkeys(self.models.values()))

@@ -32,6 +32,12 @@ _NAMED_GPU = re.compile(
     r"NVIDIA Corporation (?:[A-Z]{2}[0-9]{2,3}[A-Z]{0,3}\b|Device (?!22a3|1af1)[0-9a-f]{4}$)|"
     r"Advanced Micro Devices.*Instinct"
 )
+#: Devices of a processor, and its family as NCCL names it; chipsets of Intel serve several families.
+_PROCESSORS = (
+    (re.compile(r"Advanced Micro Devices.*(?:Root Complex|PCIe Dummy Host Bridge|Data Fabric)"), "amd"),
+    (re.compile(r"Intel Corporation (?:Sky Lake-E|Ice Lake (?:Memory Map|Root Port|RAS))"), "intel_skylake"),
+    (re.compile(r"Intel Corporation Xeon E[57] v[34]"), "intel_broadwell"),
+)
 _OTHER_FUNCTION = re.compile(r"Audio|USB|UCSI|NVSwitch|Bridge|Serial")
 _UNNAMED_GPU = re.compile(r"Device (10de|1002):[0-9a-f]{4}$")
 _VENDOR = re.compile(
@@ -540,6 +546,15 @@ def _redirecting_ports(text: Text, devices: Sequence[_PciDevice], program: str) 
         yield text.fact(Quantity.NOTE, words, ports[0].line, program)
 
 
+def _processor(text: Text, program: str) -> Iterator[Fact]:
+    """Yield the family of the processor, which the names of its host bridges and ports state."""
+    for number, line in text.lines(lambda line: "Advanced Micro Devices" in line or "Intel Corporation" in line):
+        for words, family in _PROCESSORS:
+            if words.search(line) is not None:
+                yield text.fact(Quantity.PROCESSOR, family, number, program)
+                return
+
+
 def _reading(text: Text, devices: Sequence[_PciDevice], program: str, notes: Sequence[CodedWarning] = ()) -> Reading:
     forest = _forest(devices, program)
     forest.warnings += notes
@@ -549,6 +564,7 @@ def _reading(text: Text, devices: Sequence[_PciDevice], program: str, notes: Seq
         if "(rev ff)" in device.text and (device.is_accelerator or device.is_display):
             state = "has fallen off the bus: it answers no more (rev ff)"
             facts.append(text.fact(Quantity.GPU_STATE, state, device.line, program, subject=(device.address,)))
+    facts += _processor(text, program)
     for notes_of in (_older_ports, _slow_links, _redirecting_ports):
         facts += notes_of(text, devices, program)
     if "<access denied>" in text.raw:

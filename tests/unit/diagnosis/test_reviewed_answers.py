@@ -163,3 +163,30 @@ def test_no_setting_permits_the_direct_copies_that_a_file_denies(tmp_path):
     files = [tmp_path / "topo.txt", tmp_path / "p2p.txt"]
     found = fc.collective(files, sizes=["64MiB"], gpu="RTX 4090", env={"NCCL_P2P_LEVEL": "SYS"})
     assert found.table["limit"].iloc[0] == "copies through host memory"
+
+
+@pytest.mark.parametrize(
+    ("bridge", "family"),
+    [
+        ("Advanced Micro Devices, Inc. [AMD] Starship/Matisse Root Complex", "amd"),
+        ("Intel Corporation Sky Lake-E DMI3 Registers", "intel_skylake"),
+        ("Intel Corporation 440FX - 82441FX PMC [Natoma]", None),
+    ],
+)
+def test_the_names_of_host_bridges_state_the_processor(tmp_path, bridge, family):
+    (tmp_path / "lspci.txt").write_text(
+        f"-[0000:00]-+-00.0  {bridge}\n           +-01.0-[01]----00.0  NVIDIA Corporation AD102 [GeForce RTX 4090]\n"
+        "           \\-02.0-[02]----00.0  NVIDIA Corporation AD102 [GeForce RTX 4090]\n"
+    )
+    assert fc.load_machine(tmp_path / "lspci.txt").cpu == family
+
+
+def test_a_matrix_without_pairs_has_no_median(tmp_path):
+    from typer.testing import CliRunner
+
+    from fabricast.cli.main import app
+
+    enabled = COPIES.replace("P2P=Disabled", "P2P=Enabled").replace("  21.62", "").replace("  21.43 915.20", " 915.20")
+    (tmp_path / "p2p.txt").write_text(COPIES + enabled[enabled.index("Unidir") :])
+    output = CliRunner().invoke(app, ["bandwidth", str(tmp_path / "p2p.txt")]).output
+    assert "median 21.5" in output and "median 91" not in output

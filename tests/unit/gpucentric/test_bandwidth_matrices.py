@@ -126,7 +126,7 @@ def test_command_prints_the_bandwidth_for_the_models(tmp_path):
     assert "if these copies use PCIe: --bandwidth 11.6415GiB/s" in result.output
     assert len(target.read_text().splitlines()) == 13
     path.write_text(TEXT.split("Running device")[0])
-    assert "no single copies between GPUs" in CliRunner().invoke(app, ["bandwidth", str(path)]).output
+    assert "no single direct copies between GPUs" in CliRunner().invoke(app, ["bandwidth", str(path)]).output
 
 
 @pytest.mark.parametrize(
@@ -208,7 +208,7 @@ def test_concurrent_copies_are_named_as_such(tmp_path):
     )
     output = CliRunner().invoke(app, ["bandwidth", str(tmp_path / "a2a.txt")]).output
     assert "2 concurrent copies, 41 GB/s in total" in output
-    assert "no single copies between GPUs: the file does not determine a bandwidth" in output
+    assert "no single direct copies between GPUs: the file does not determine a bandwidth" in output
     table = tmp_path / "table.csv"
     result = CliRunner().invoke(app, ["bandwidth", str(tmp_path / "a2a.txt"), "-o", str(table)])
     assert "contains no matrix and no single copies" in str(result.exception) and not table.exists()
