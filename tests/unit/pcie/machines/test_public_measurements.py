@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from fabricast.core.resources import published
-from fabricast.core.warnings import WarningCode
+from fabricast.core.warnings import CodedWarning, WarningCode
 from fabricast.pcie.engines.forecast import total_rate
 from fabricast.pcie.graphs.programs import PROGRAMS
 from fabricast.pcie.machines.exclusion import Reason
@@ -15,11 +15,21 @@ from fabricast.pcie.machines.pause_validation import ValidatedMachine, left_out_
 from fabricast.pcie.machines.validation import validate_machine
 from fabricast.pcie.measurements.files import read_measured_copies
 from fabricast.pcie.measurements.measured_graph import MeasuredGraph, flows_of
-from fabricast.pcie.tables.measured_copies import measured_copy_tables, public_machines
+from fabricast.pcie.tables.measured_copies import MeasuredMachine, measured_copy_tables, public_machines
 from fabricast.pcie.tables.probes import host_copy_probes, probe_tables, read_probes
 from fabricast.pcie.topology.builtin import load_tree
 from fabricast.pcie.topology.memory import with_host_memory
 from tests.unit.pcie.machines.measured import EVEN, PUBLIC, TREE
+
+
+def test_a_machine_without_graphs_that_can_be_compared_says_why():
+    public = public_machines(PUBLIC)[:1]
+    reason = CodedWarning(WarningCode.LOG_ROWS_EXCLUDED, "the measurements contain only copies of single pairs")
+    mine = MeasuredMachine("mine", load_tree("quad4"), (), (reason,), user_supplied=True)
+    tables = measured_copy_tables([mine, *public], seed=1)
+    assert set(tables.measured_copy["machine"]) == {public[0].name}
+    (row,) = tables.machine_warning.query("machine == 'mine'").itertuples()
+    assert row.user_supplied and row.text == reason.text
 
 
 @pytest.mark.slow
