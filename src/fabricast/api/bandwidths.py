@@ -85,7 +85,7 @@ def bandwidth_lines(found: Bandwidths) -> Iterator[str]:
             part = part[part["row"] != part["column"]]
         elif is_square and len(part) > 1:
             # p2pBandwidthLatencyTest leaves the pairs without peer access out.
-            yield f"{test}: no pair of GPUs, only each of {len(part)} GPUs within its own memory"
+            yield f"{test}: no pair of GPUs, only copies within the memory of each of {len(part)} GPUs"
             continue
         scale, shown = (1e-9, "GB/s") if unit == "bytes/s" else (1e6, "us")
         low, middle, high = (part["value"].quantile([0, 0.5, 1]) * scale).tolist()

@@ -37,9 +37,9 @@ def fit(
     node_pairs: Annotated[
         int, typer.Option(help="Number of node pairs over which the processes of a run are spread evenly.")
     ] = 1,
-    smallest_bytes: Annotated[float, typer.Option(help="Ignore messages below this size in bytes.")] = 0.0,
+    smallest_bytes: Annotated[str, typer.Option(help="Ignore messages below this size, such as 4096 or 4KiB.")] = "0",
     largest_bytes: Annotated[
-        float | None, typer.Option(help="Ignore messages above this size in bytes.", show_default=False)
+        str | None, typer.Option(help="Ignore messages above this size, such as 1MiB.", show_default=False)
     ] = None,
     draws: Annotated[int, typer.Option(help="Bootstrap samples for the intervals.")] = 200,
     seed: Annotated[int, typer.Option(help="Seed of the starting points and the bootstrap.")] = 20161113,
@@ -51,6 +51,7 @@ def fit(
     """Fit a max-rate model; print intervals, errors, LogGOPS and SimGrid values."""
     from fabricast.cli.maxrate_fit import FitOptions, fit_lines, fit_table
     from fabricast.core.errors import unknown_name
+    from fabricast.core.quantities import to_bytes
     from fabricast.inputs.files import write_text
 
     paths, counts = _counted(files, processes)
@@ -60,12 +61,12 @@ def fit(
     check_range("--draws", draws, 20, 100_000)
     check_processes(processes)
     check_range("--node-pairs", node_pairs, 1, 1_000_000)
-    check_range("--smallest-bytes", smallest_bytes, 0, 1e15)
-    largest = math.inf if largest_bytes is None else largest_bytes
+    smallest = 0.0 if smallest_bytes.strip() == "0" else to_bytes(smallest_bytes, "--smallest-bytes")
+    largest = math.inf if largest_bytes is None else to_bytes(largest_bytes, "--largest-bytes")
     if largest_bytes is not None:
-        check_range("--largest-bytes", largest_bytes, smallest_bytes, 1e15)
+        check_range("--largest-bytes", largest, smallest, 1e15)
     check_seed(seed)
-    options = FitOptions(model, counts or processes, node_pairs, smallest_bytes, largest, draws, seed)
+    options = FitOptions(model, counts or processes, node_pairs, smallest, largest, draws, seed)
     if output is not None or format_ == "json":
         table = fit_table(paths, options)
         if output is not None:

@@ -294,6 +294,8 @@ def diagnose_facts(facts: Facts, options: MachineOptions) -> Diagnosis:
         answers.statements.append(links_of_gpus(machine.tree))
     if not measured and not facts.blocks_of(Content.NCCL_LOG) and any(SAME_ON_ALL in note for note in answers.notes):
         missing = CLEAN_STATES
+    if machine is not None and not missing and _has_copies_without_rates(facts):
+        missing = CUT_TABLES
     damaged = max(_damaged_files(facts), len(answers.damaged))
     verdict = verdict_of(
         findings,
@@ -301,7 +303,7 @@ def diagnose_facts(facts: Facts, options: MachineOptions) -> Diagnosis:
         answers.uncompared,
         doubtful=answers.doubtful,
         measured=measured,
-        missing="" if answers.compared else missing,
+        missing="" if answers.compared and missing != CUT_TABLES else missing,
         damaged=answers.damaged,
         over_pcie=machine is not None and not machine.tree.peer_links,
         only_messages=measured == messages,
@@ -321,12 +323,28 @@ def diagnose_facts(facts: Facts, options: MachineOptions) -> Diagnosis:
     )
 
 
+#: Quantities of measurements, and the answer about programs that print none.
+_MEASURED = (Quantity.RATE, Quantity.TABLE, Quantity.MESSAGE_TIME, Quantity.OPERATION_TIME, Quantity.COLLECTIVE)
+CUT_TABLES = "nothing is measured: the program left its tests out, or its tables are cut; the lines below list why"
+
+
+def _has_copies_without_rates(facts: Facts) -> bool:
+    """Return whether no copies, messages or operations have rates, though a program that measures copies ran."""
+    measured = (
+        *_MEASURED,
+        Quantity.STAGED_RATE,
+        Quantity.STAGED_RATE_BOTH_WAYS,
+        Quantity.COPY_ROWS,
+        Quantity.PAIR_ROWS,
+    )
+    return any(block.facts for block in facts.blocks_of(Content.COPIES)) and not any(facts.of(*measured))
+
+
 def _missing(facts: Facts, options: MachineOptions, error: InputError) -> str:
     """Return what would answer the question of files without a usable topology."""
     if facts.blocks_of(Content.TOPOLOGY):
         return str(error)
-    measured = (Quantity.RATE, Quantity.TABLE, Quantity.MESSAGE_TIME, Quantity.OPERATION_TIME, Quantity.COLLECTIVE)
-    is_nothing_measured = not any(facts.values(quantity) for quantity in measured)
+    is_nothing_measured = not any(facts.of(*_MEASURED))
     has_copies = any(block.facts for block in facts.blocks_of(Content.COPIES))
     if all(block.content is Content.PEER_ACCESS for block in facts.blocks if block.facts):
         return (
@@ -336,7 +354,7 @@ def _missing(facts: Facts, options: MachineOptions, error: InputError) -> str:
     if has_copies and any("within the memory of a GPU" in note for note in facts.values(Quantity.NOTE)):
         return "the copies stay within the memory of a GPU, and no link limits them: copies between GPUs show links"
     if has_copies and is_nothing_measured:
-        return "nothing is measured: the program left its tests out, or its tables are cut; the lines below list why"
+        return CUT_TABLES
     if has_copies and _are_within_gpus(facts):
         return "the copies stay within the memory of each GPU, and no link limits them: copies between GPUs show links"
     if are_over_direct_links(facts):

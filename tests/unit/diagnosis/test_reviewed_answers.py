@@ -190,3 +190,10 @@ def test_a_matrix_without_pairs_has_no_median(tmp_path):
     (tmp_path / "p2p.txt").write_text(COPIES + enabled[enabled.index("Unidir") :])
     output = CliRunner().invoke(app, ["bandwidth", str(tmp_path / "p2p.txt")]).output
     assert "median 21.5" in output and "median 91" not in output
+
+
+def test_cut_tables_are_no_missing_links(diagnose):
+    cut = COPIES[: COPIES.index("P2P Connectivity")]
+    for files in ((cut,), (TOPO, cut)):
+        assert "its tables are cut" in str(diagnose(*files).verdict)
+    assert "its tables are cut" not in str(diagnose(TOPO, COPIES).verdict)
