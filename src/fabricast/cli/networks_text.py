@@ -82,6 +82,9 @@ def packet_lines(found: NetworkPackets) -> Iterator[str]:
 def link_lines(table: pd.DataFrame, pattern: str, routing: str, most: int) -> Iterator[str]:
     """Yield the busiest links."""
     yield f"{pattern}, {routing} routes; {table.attrs['network']}"
+    if table.empty:
+        yield "no message crosses the network: all ranks that exchange messages are on one host; see --ranks-per-node"
+        return
     yield f"{'ms':>10} {'MiB':>10} {'GB/s':>7}  link"
     for row in table.head(most).to_dict("records"):
         rate = row["capacity_bytes_per_s"] / 1e9

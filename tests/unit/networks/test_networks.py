@@ -510,3 +510,13 @@ def test_an_all_to_all_of_all_hosts_needs_no_search():
     # One pair with more bytes: orders differ.
     pairs[2][0] *= 3
     assert search_hosts(network, pairs, count, nodes, proposals=1000, seed=1).proposals > 0
+
+
+def test_messages_within_a_host_are_named_as_such():
+    from typer.testing import CliRunner
+
+    from fabricast.cli.main import app
+
+    arguments = ["network", "loads", "ring:4", "--network", "fat_tree:2,4,2@80", "--ranks-per-node"]
+    assert "no message crosses the network" in CliRunner().invoke(app, [*arguments, "4"]).output
+    assert "no message crosses the network" not in CliRunner().invoke(app, [*arguments, "2"]).output
