@@ -259,7 +259,9 @@ def links_of_gpus(tree: PcieTree) -> str:
     gpus = len(tree.accelerator_names)
     pairs = {frozenset(pair) for link in tree.peer_links for pair in combinations(link.endpoints, 2)}
     every = gpus * (gpus - 1) // 2
+    if gpus == 1:
+        return "1 GPU"
     if not pairs:
-        return f"{gpus} GPU{'s' if gpus > 1 else ''}, whose copies pass over PCIe"
+        return f"{gpus} GPUs, whose copies pass over PCIe"
     kinds = listed(sorted({link.kind for link in tree.peer_links}), 3)
     return f"{gpus} GPUs, {kinds} between {'all' if len(pairs) == every else f'{len(pairs)} of {every}'} pairs"

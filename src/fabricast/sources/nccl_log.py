@@ -37,7 +37,7 @@ _ERROR = re.compile(
     r"|NCCL operation \S.{0,160}? failed: .*|(?:Failed, )?NCCL error \S{1,200}:\d{1,6} '.{1,160}?'"
     r"|P2P is disabled between NVLINK connected GPUs .*"
     r"|Error while (?:creat|attach)ing (?:to )?shared memory segment .*"
-    r"|NET/IB ?: read failed in ncclIbRoceGetVersionNum.*"
+    r"|NET/IB ?: read failed in ncclIbRoceGetVersionNum.*|NET/IBP? ?: ?Got completion .*"
     r"|ncclInvalid(?:Usage|Argument)\b.*|Watchdog caught collective operation timeout.*"
     r"|store->get\(.{1,80}\) got error: .{1,120}"
     r"|[^\n]{0,120}?(?:peer access is not supported between these two devices|[Ss]ystem not yet initialized"
@@ -152,6 +152,7 @@ _WORDS_OF_ERRORS = (
     "P2P is disabled between NVLINK",
     "shared memory segment",
     "ncclIbRoceGetVersionNum",
+    "Got completion",
     "NCCL error",
     "NCCL Error",
     "CUDA failure",

@@ -197,3 +197,15 @@ def test_cut_tables_are_no_missing_links(diagnose):
     for files in ((cut,), (TOPO, cut)):
         assert "its tables are cut" in str(diagnose(*files).verdict)
     assert "its tables are cut" not in str(diagnose(TOPO, COPIES).verdict)
+
+
+def test_small_sizes_of_a_cut_table_are_no_share_of_a_rate(diagnose):
+    head = run_log("n1", 475.0).partition("# size")[0]
+    table = f"# nThread 1 nGpus 8 minBytes 8 maxBytes 4294967296 step: 2(factor)\n{head}# size count type redop root time algbw busbw #wrong\n"
+    found = diagnose(f"{table}8 2 float sum -1 59.98 0.00 0.00 0\n")
+    assert "the table ends after 8 B" in str(found.verdict) and "100 %" not in str(found.verdict)
+
+
+def test_a_single_gpu_has_no_copies_to_others(diagnose):
+    found = diagnose("\tGPU0\tCPU Affinity\tNUMA Affinity\nGPU0\t X \t0-71\t0\n")
+    assert "1 GPU" in found.statements and not any("copies pass over PCIe" in text for text in found.statements)
