@@ -26,6 +26,9 @@ _ETHERNET = re.compile(r"Link type\s{0,20}:\s{0,9}Ethernet")
 _LARGEST_MTU = 4096
 #: Option by which latencies are cycles of the processor, under columns with the unit usec or cycles.
 _CYCLES = re.compile(r"\bib_\w+_lat\b[^\n]*\s(?:-(?!c)\w*C\w*|--report[-_]cycles)\b|t_typical\[cycles\]")
+#: Address that a test prints before its first row, and such a row.
+_ADDRESS = re.compile(r"local address:\s+LID \w{1,8}\s+QPN \w{1,12}")
+_ROW = re.compile(r"^\s*\d{1,12}\s+\d{1,12}\s+[\d.]{1,12}\s+[\d.]{1,12}")
 _FREQUENCY = re.compile(r"Conflicting CPU frequency values detected: (\d[\d.]{0,18}\d) != (\d[\d.]{0,18}\d)")
 _UNITS = {"MB/sec": _MIB, "MiB/sec": _MIB, "Gb/sec": 1.25e8}
 
@@ -71,15 +74,36 @@ def _time_s(values: Sequence[float], columns: str, line: int, *, both: bool) -> 
     return (2 if both else 1) * values[0] / (values[3] * _UNITS[unit[1]])
 
 
+def _is_perftest(text: Text) -> bool:
+    """Return whether a text has the columns of a table, or the settings of a test and its address."""
+    if "iterations" in text.raw and re.search(r"#iterations|\bbytes\s+iterations\s", text.raw) is not None:
+        return True
+    return "Connection type" in text.raw and "local address:" in text.raw and _ADDRESS.search(text.raw) is not None
+
+
 def _read(text: Text) -> Iterator[Reading]:
     cycles = next((number for number, line in text.lines() if _CYCLES.search(line) is not None), None)
     if cycles is not None:
         words = "perftest prints cycles of the processor (option -C), and no times: run it without this option"
         reading = Reading([text.fact(Quantity.NOTE, words, cycles, "perftest")])
+    elif (start := _without_rows(text)) is not None:
+        words = "perftest prints no result: the client of a one-sided test has it, the test hangs, or the output is cut"
+        reading = Reading([text.fact(Quantity.NOTE, words, start, "perftest")])
     else:
         reading = message_reading(text, "perftest", _times(text.clean_lines))
     reading.facts += [*_small_packets(text), *_changing_clock(text)]
     yield reading
+
+
+def _without_rows(text: Text) -> int | None:
+    """Return the line of the address that a test prints before its rows, if none follows; None if one does."""
+    address = None
+    for number, line in text.lines():
+        if _ADDRESS.search(line) is not None:
+            address = number
+        elif address is not None and _ROW.match(line) is not None:
+            return None
+    return address
 
 
 def _changing_clock(text: Text) -> Iterator[Fact]:
@@ -110,7 +134,7 @@ FORMAT = Format(
     Content.MESSAGES,
     "ib_write_bw HOST > perftest.out",
     "#bytes #iterations BW peak[MB/sec] BW average[MB/sec] MsgRate[Mpps]",
-    lambda text: "iterations" in text.raw and re.search(r"#iterations|\bbytes\s+iterations\s", text.raw) is not None,
+    _is_perftest,
     _read,
     "perftest.out",
     "fabricast fit",

@@ -209,3 +209,12 @@ def test_small_sizes_of_a_cut_table_are_no_share_of_a_rate(diagnose):
 def test_a_single_gpu_has_no_copies_to_others(diagnose):
     found = diagnose("\tGPU0\tCPU Affinity\tNUMA Affinity\nGPU0\t X \t0-71\t0\n")
     assert "1 GPU" in found.statements and not any("copies pass over PCIe" in text for text in found.statements)
+
+
+def test_perftest_without_rows_is_named_as_such(diagnose):
+    head = "                    RDMA_Write BW Test\n Connection type : RC           Using SRQ      : OFF\n"
+    head += " local address: LID 0x1907 QPN 0x0867 PSN 0x6d058e RKey 0x1fffb9 VAddr 0x007f58a406e000\n"
+    found = diagnose(head)
+    assert not found.findings and any("perftest prints no result" in text for text in found.statements)
+    failed = diagnose(head + " Completion with error at client\n Failed status 12: wr_id 0 syndrom 0x81\n")
+    assert failed.findings[0].cause == "mpi_error"
