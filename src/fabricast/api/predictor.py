@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Any, NamedTuple
@@ -29,7 +29,7 @@ from fabricast.pcie.machines.engine_model import ASSUMPTIONS, ENGINE_MODELS, UNP
 from fabricast.pcie.machines.expected_errors import expected_error_text, graph_classes, unmeasured_error_text
 from fabricast.pcie.machines.group_rates import slow_link_warnings
 from fabricast.pcie.machines.measured_rates import Comparison, MeasuredRates
-from fabricast.pcie.measurements.measured_graph import EXCLUDED_ROLES, flows_of
+from fabricast.pcie.measurements.measured_graph import EXCLUDED_ROLES, MeasuredGraph, flows_of
 from fabricast.pcie.models.catalogue import MODELS
 from fabricast.pcie.models.evaluation import Evaluation, evaluate
 from fabricast.pcie.models.parameters import link_generation
@@ -159,19 +159,19 @@ class Predictor:
     @cached_property
     def _measured(self) -> MeasuredRates | None:
         """Measured rates with which forecasts are compared."""
-        if self._engines is None or not self._machine.is_measured:
-            return None
-        engines = self._engines
-        found = MeasuredRates(engines.tree, self._machine.graphs, engines.rates, engines.sharing, engines.unused_links)
-        return found if found.has_graphs else None
+        return self._rates_of(self._machine.graphs)
 
     @cached_property
     def _measured_staged(self) -> MeasuredRates | None:
         """Measured rates with which forecasts of copies through host memory are compared."""
-        if self._engines is None:
+        staged = self._machine.measured.staged_graphs
+        return self._rates_of([*self._machine.graphs, *staged]) if staged else self._measured
+
+    def _rates_of(self, graphs: Sequence[MeasuredGraph]) -> MeasuredRates | None:
+        """Return the rates of measured graphs; None without engines, or if no graph can be compared."""
+        if self._engines is None or not graphs:
             return None
-        engines, machine = self._engines, self._machine
-        graphs = [*machine.graphs, *machine.measured.staged_graphs]
+        engines = self._engines
         found = MeasuredRates(engines.tree, graphs, engines.rates, engines.sharing, engines.unused_links)
         return found if found.has_graphs else None
 
@@ -411,6 +411,8 @@ class Predictor:
         for graph in self._machine.measured.staged_graphs:
             if graph.role not in EXCLUDED_ROLES and HOST not in itertools.chain(*graph.flows):
                 rates.setdefault(tuple(sorted(flows_of(self.tree, graph))), []).append(graph.total_bytes_per_s)
+        if not rates:
+            return table
         factor = np.ones(len(table))
         elapsed_s = table["elapsed_s"].to_numpy()
         for number in range(len(graphs)):

@@ -16,7 +16,7 @@ def listed(names: Sequence[str], most: int, separator: str = ", ") -> str:
 
 
 def numbered(kind: str, numbers: Sequence[int], most: int) -> str:
-    """Return numbers behind the name of their kind, of which at most some are listed.
+    """Return the name of a kind and its numbers, at most some of them.
 
     >>> numbered("rank", [3], 2), numbered("rank", [1, 2, 5], 2)
     ('rank 3', 'ranks 1, 2 and 1 more')

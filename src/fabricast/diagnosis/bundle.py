@@ -91,12 +91,15 @@ _EXAMPLES = (
     "for example output of nvidia-smi topo -m, nvidia-smi -q, lspci -vv, dmesg, p2pBandwidthLatencyTest, nccl-tests, "
     "NCCL_DEBUG=INFO, ibstat, osu_bw or mpirun"
 )
-#: Contents that say something without a topology.
+#: Quantities of measurements, and the answer about programs that print none.
+_MEASURED = (Quantity.RATE, Quantity.TABLE, Quantity.MESSAGE_TIME, Quantity.OPERATION_TIME, Quantity.COLLECTIVE)
+_CUT_TABLES = "nothing is measured: the program left its tests out, or its tables are cut; the lines below list why"
 #: Note about hops that the unmodified driver of these GPUs does not permit.
 _UNEXPECTED_P2P = (
     "NCCL copies directly between GPUs (P2P), which NVIDIA's driver does not permit for GPUs of this model: with a "
     "modified or early driver such copies may hang or be wrong; test with NCCL_P2P_DISABLE=1"
 )
+#: Contents that say something without a topology.
 _WITHOUT_TOPOLOGY = (
     Content.COLLECTIVES,
     Content.GPUS,
@@ -295,7 +298,7 @@ def diagnose_facts(facts: Facts, options: MachineOptions) -> Diagnosis:
     if not measured and not facts.blocks_of(Content.NCCL_LOG) and any(SAME_ON_ALL in note for note in answers.notes):
         missing = CLEAN_STATES
     if machine is not None and not missing and _has_copies_without_rates(facts):
-        missing = CUT_TABLES
+        missing = _CUT_TABLES
     damaged = max(_damaged_files(facts), len(answers.damaged))
     verdict = verdict_of(
         findings,
@@ -303,7 +306,7 @@ def diagnose_facts(facts: Facts, options: MachineOptions) -> Diagnosis:
         answers.uncompared,
         doubtful=answers.doubtful,
         measured=measured,
-        missing="" if answers.compared and missing != CUT_TABLES else missing,
+        missing="" if answers.compared and missing != _CUT_TABLES else missing,
         damaged=answers.damaged,
         over_pcie=machine is not None and not machine.tree.peer_links,
         only_messages=measured == messages,
@@ -321,11 +324,6 @@ def diagnose_facts(facts: Facts, options: MachineOptions) -> Diagnosis:
         damaged,
         None if machine is None else machine.tree,
     )
-
-
-#: Quantities of measurements, and the answer about programs that print none.
-_MEASURED = (Quantity.RATE, Quantity.TABLE, Quantity.MESSAGE_TIME, Quantity.OPERATION_TIME, Quantity.COLLECTIVE)
-CUT_TABLES = "nothing is measured: the program left its tests out, or its tables are cut; the lines below list why"
 
 
 def _has_copies_without_rates(facts: Facts) -> bool:
@@ -354,7 +352,7 @@ def _missing(facts: Facts, options: MachineOptions, error: InputError) -> str:
     if has_copies and any("within the memory of a GPU" in note for note in facts.values(Quantity.NOTE)):
         return "the copies stay within the memory of a GPU, and no link limits them: copies between GPUs show links"
     if has_copies and is_nothing_measured:
-        return CUT_TABLES
+        return _CUT_TABLES
     if has_copies and _are_within_gpus(facts):
         return "the copies stay within the memory of each GPU, and no link limits them: copies between GPUs show links"
     if are_over_direct_links(facts):

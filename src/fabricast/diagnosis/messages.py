@@ -406,10 +406,8 @@ def _sudden_step(of_file: Mapping[float, Fact]) -> Finding | None:
         times = [of_file[one].value.time_s for one in (before, size)]
         # The mean of few repetitions follows a single slow one.
         shortest_s = of_file[size].value.shortest_s or times[1]
-        # Where all larger sizes last as long, the protocol or the path of the buffers changes; timeouts last longer.
-        after = [of_file[one].value.time_s for one in sizes if one > size]
-        is_lasting = len(after) >= _LASTING and min(after) > times[1] / 2 and times[1] < _TIMEOUT_S
-        if size <= 2 * before and not is_lasting and min(times[1], shortest_s) > max(_STEP * times[0], _LONG_S):
+        is_step = size <= 2 * before and min(times[1], shortest_s) > max(_STEP * times[0], _LONG_S)
+        if is_step and not _is_lasting(times[1], [of_file[one].value.time_s for one in sizes if one > size]):
             fact = of_file[size]
             text = (
                 f"{_name_of(fact)}: {size_text(size)} last {duration_text(times[1])}, {size_text(before)} "
@@ -418,6 +416,11 @@ def _sudden_step(of_file: Mapping[float, Fact]) -> Finding | None:
             )
             return Finding("late_messages", text, _CHECK_LOSSES, SYMPTOM + 1, origin=str(fact.place))
     return None
+
+
+def _is_lasting(time_s: float, after_s: Sequence[float]) -> bool:
+    """Return whether all larger sizes last as long, as after a change of protocol or path; timeouts last longer."""
+    return len(after_s) >= _LASTING and min(after_s) > time_s / 2 and time_s < _TIMEOUT_S
 
 
 def longer_than_larger(facts: Facts) -> Iterator[Finding]:

@@ -22,7 +22,7 @@ _FINDS_PEERMEM = (2, 23, 4)
 
 
 def between_nodes(
-    log: NcclLog, place: Callable[..., str], gpudirect: str, *, is_one_host: bool, ports: int = 0
+    log: NcclLog, place: Callable[..., str], gpudirect: str, *, is_one_host: bool, cards: int = 0
 ) -> Iterator[Finding]:
     """Yield networks between nodes that are slower than InfiniBand or RoCE with GPUDirect."""
     network = [via for via in log.transports.values() if via.startswith("NET")]
@@ -54,7 +54,7 @@ def between_nodes(
             ACCESS,
             origin=place("NCCL_IB_DISABLE", "no verbs", "NET"),
         )
-    selected = list(_selected_cards(log, place, ports))
+    selected = list(_selected_cards(log, place, cards))
     yield from selected
     yield from _mixed_cards(log, place)
     shared = _shared_cards(log)
@@ -144,7 +144,7 @@ def gpudirect_remedy(log: NcclLog, *, is_loaded: bool) -> str:
     return f"{of_module}check ACS between GPU and card{more}"
 
 
-def equal_ports(log: NcclLog, facts: Facts) -> int:
+def equal_cards(log: NcclLog, facts: Facts) -> int:
     """Return the most cards of a host of the run with active ports of the layer and rate of those that it uses."""
     used = {name for host in log.hosts.values() for name in host.card_names}
     ports: dict[tuple[str, str], list[tuple[object, str, str]]] = {}
@@ -161,8 +161,8 @@ def equal_ports(log: NcclLog, facts: Facts) -> int:
     return max(counts, default=0)
 
 
-def _selected_cards(log: NcclLog, place: Callable[..., str], ports: int) -> Iterator[Finding]:
-    """Yield a setting that leaves fewer network cards than GPUs of a node; `ports` are those that files state."""
+def _selected_cards(log: NcclLog, place: Callable[..., str], cards: int) -> Iterator[Finding]:
+    """Yield a setting that leaves fewer network cards than GPUs of a node; `cards`: equal cards that files state."""
     per_node = (log.ranks or 0) // max(log.nodes, 1)
     selected = log.environment.get("NCCL_IB_HCA", "")
     if log.nodes < 2 or log.cards is None or not selected or log.cards >= per_node:
@@ -170,10 +170,10 @@ def _selected_cards(log: NcclLog, place: Callable[..., str], ports: int) -> Iter
     text = (
         f"NCCL_IB_HCA={selected} leaves {log.cards} network card{'s' if log.cards > 1 else ''} for the {per_node} GPUs"
     )
-    if ports >= per_node:
+    if cards >= per_node:
         yield Finding(
             UNUSED_CARDS,
-            f"{text} of a node, which has {ports} active ports of their rate{_about_names(log, selected)}",
+            f"{text} of a node, which has {cards} active ports of their rate{_about_names(log, selected)}",
             "unset NCCL_IB_HCA, or list all cards of this network",
             ACCESS + 0.1,
             origin=place("cards"),

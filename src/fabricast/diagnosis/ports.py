@@ -57,11 +57,12 @@ _OF_ADDRESS = re.compile(r"ibv_modify_qp|GID|status=12|vendor[ _]err[ =]129|retr
 _ETHERNET, _ONE_STREAM = (1, 2.5, 5, 10, 25, 40, 50, 100, 200), (15, 45)
 _EFA = re.compile(r"\befa\b|\brdmap\d|Elastic Fabric", re.IGNORECASE)
 _MOST_NAMES = 4
-_REMEDY = (
+_CHECK_CARD = (
     "check PCIe generation and width of the card ('sudo lspci -vv', LnkSta), the NUMA node of process and memory, the "
-    "MTU ('ibv_devinfo', active_mtu), and the same test with more {}"
+    "MTU ('ibv_devinfo', active_mtu)"
 )
-_MORE_PAIRS, _MORE_PROCESSES = _REMEDY.format("queue pairs (-q 4)"), _REMEDY.format("processes (osu_mbw_mr)")
+_MORE_PAIRS = f"{_CHECK_CARD}, and the same test with more queue pairs (-q 4)"
+_MORE_PROCESSES = f"{_CHECK_CARD}, and the same test with more processes (osu_mbw_mr)"
 
 
 def compare_with_ports(facts: Facts, answers: Answers) -> None:
@@ -88,10 +89,8 @@ def compare_with_ports(facts: Facts, answers: Answers) -> None:
         elif fact.program == _OVER_CARDS:
             answers.findings.append(Finding("below_port_rate", text, _MORE_PAIRS, SYMPTOM, origin=str(fact.place)))
         else:
-            remedy = _FOR_GPU_BUFFERS if one.in_gpu_memory else _OVER_TCP if share < _OF_TCP else _MORE_PROCESSES
-            if remedy is _MORE_PROCESSES and (one.processes or 1) > 1:
-                # Several processes were tried.
-                remedy = _MORE_PROCESSES.partition(", and the same test")[0]
+            of_card = _MORE_PROCESSES if (one.processes or 1) == 1 else _CHECK_CARD
+            remedy = _FOR_GPU_BUFFERS if one.in_gpu_memory else _OVER_TCP if share < _OF_TCP else of_card
             text += ", if the processes are on different hosts"
             answers.findings.append(Finding("below_port_rate", text, remedy, MINOR, origin=str(fact.place)))
     late = [fact for fact in facts.of(Quantity.MESSAGE_TIME) if _is_late(fact) and not _is_on_one_host(facts, fact)]

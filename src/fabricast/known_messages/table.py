@@ -16,7 +16,7 @@ class Lines(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    words: list[str] = []  # Words one of which such a line contains: only those lines are searched
+    words: list[str] = []  # Only lines with one of these words are searched
     lines: list[str] = []  # Regular expressions of the lines; the last group is the message; none in nccl.yaml
 
 
@@ -58,7 +58,7 @@ class MessageTable(BaseModel):
 
     @cached_property
     def words(self) -> tuple[str, ...]:
-        """Return the words one of which each line with a message contains."""
+        """Return all words: a line with none of them has no message."""
         return tuple(dict.fromkeys(word for one in (*self.lines, *self.problems) for word in one.words))
 
     @cached_property

@@ -172,7 +172,7 @@ class Machine:
         gpus = set(self.tree.accelerator_names)
         for graph in self.graphs:
             flows = graph.flows
-            if len(flows) == 2 and flows[0] == flows[1][::-1] and set(flows[0]) <= gpus:
+            if graph.is_both_ways and set(flows[0]) <= gpus:
                 rates.update(dict.fromkeys(flows, graph.total_bytes_per_s / 2))
         return rates
 

@@ -42,19 +42,9 @@ def facts_of_staged(graphs: Sequence[MeasuredGraph], table: Fact) -> list[Fact]:
     """Return the rates of single copies, and of both copies of a pair together, of graphs through host memory."""
     facts = []
     for graph in graphs:
-        if graph.role in EXCLUDED_ROLES or len({frozenset(flow) for flow in graph.flows}) > 1:
+        if graph.role in EXCLUDED_ROLES or not (len(graph.flows) == 1 or graph.is_both_ways):
             continue
-        quantity = Quantity.STAGED_RATE if len(graph.flows) == 1 else Quantity.STAGED_RATE_BOTH_WAYS
-        if len(graph.flows) == len(set(graph.flows)):
-            place = Place(table.place.path, graph.line)
-            facts.append(
-                replace(
-                    table,
-                    quantity=quantity,
-                    value=graph.total_bytes_per_s,
-                    place=place,
-                    subject=graph.flows[0],
-                    unit="bytes/s",
-                )
-            )
+        quantity = Quantity.STAGED_RATE_BOTH_WAYS if graph.is_both_ways else Quantity.STAGED_RATE
+        place, rate = Place(table.place.path, graph.line), graph.total_bytes_per_s
+        facts.append(replace(table, quantity=quantity, value=rate, place=place, subject=graph.flows[0], unit="bytes/s"))
     return facts

@@ -96,7 +96,7 @@ _ENDED = "CANCELLED AT"
 _ROW_OF_NCCL = re.compile(r"^\s{0,20}\d{1,20}\s+\d{1,20}\s+[a-z]\w{2,12}\s+[a-z]\w{1,12}\s", re.MULTILINE)
 #: Row of an error completion of mlx5 in hexadecimal words; the second word of the last row ends with the syndrome.
 _COMPLETION, _ROW_OF_COMPLETION = "got completion with error", re.compile(r"^\s*(?:[0-9a-f]{8} ){3}[0-9a-f]{8}\s*$")
-#: Last row of an error completion of DPDK in hexadecimal bytes, the eighth of which is the syndrome.
+#: Last row of an error completion of DPDK in hexadecimal bytes: the eighth byte is the syndrome.
 _DPDK, _ROW_OF_DPDK = "MLX5 Error CQE", re.compile(r"^\s*00000030:(?: [0-9A-F]{2}){7} ([0-9A-F]{2})")
 _SYNDROMES = {
     0x01: "local length error",

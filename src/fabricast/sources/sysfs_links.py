@@ -57,7 +57,7 @@ def _read(text: Text) -> Iterator[Reading]:
 
 
 def _full(devices: dict[str, dict[str, tuple[float, int]]]) -> set[float]:
-    """Return the widths of links of which a device uses all lanes: a wider port above it is no fault."""
+    """Return the widths that some device uses in full: a wider port above it is no fault."""
     widths = ([found.get(f"{when} width", (0.0, 0))[0] for when in ("current", "max")] for found in devices.values())
     return {current for current, possible in widths if current == possible}
 

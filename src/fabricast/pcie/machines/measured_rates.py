@@ -226,7 +226,7 @@ def _isolated_rates(graphs: Sequence[MeasuredGraph], duplex: float) -> dict[tupl
     isolated: dict[tuple[str, str], float] = {}
     for graph in sorted(graphs, key=lambda graph: -len(graph.flows)):
         flows, rate = graph.flows, graph.total_bytes_per_s / len(graph.flows)
-        if len(flows) == 2 and flows[0] == flows[1][::-1]:
+        if graph.is_both_ways:
             isolated |= dict.fromkeys(flows, rate * duplex)
         elif len(flows) == 1:
             isolated[flows[0]] = rate

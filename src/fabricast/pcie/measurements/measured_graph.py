@@ -41,6 +41,11 @@ class MeasuredGraph:
     path: str = ""  # File; empty if unknown
 
     @property
+    def is_both_ways(self) -> bool:
+        """Whether the copies are those of one pair in both directions."""
+        return len(self.flows) == 2 and self.flows[0] == self.flows[1][::-1]
+
+    @property
     def may_calibrate(self) -> bool:
         """True if the role permits to use the measurement for calibration."""
         return self.role not in (TEST, *EXCLUDED_ROLES)
