@@ -57,7 +57,9 @@ def compare_with_forecast(fact: Fact, facts: Facts, machine: Machine | None = No
         If a file describes a cluster that the table contradicts.
     """
     run = log_of(fact, facts)
-    forecast = cluster_forecast(fact, facts, run, machine)
+    # NCCL without GPUDirect is not emulated: the forecast of a run that uses it shows what its lack costs.
+    has_none = lacks_gpudirect(run)
+    forecast = cluster_forecast(fact, facts, run, machine, with_gpudirect=has_none)
     if forecast is not None and "latest_us" not in forecast.table and facts.values(Quantity.CLUSTER):
         row = forecast.table.iloc[-1]
         text = (
@@ -70,7 +72,7 @@ def compare_with_forecast(fact: Fact, facts: Facts, machine: Machine | None = No
         return None
     if forecast.table["latest_us"].isna().all():
         return None
-    if lacks_gpudirect(run):
+    if has_none:
         return _without_gpudirect(forecast, "" if facts.values(Quantity.CLUSTER) else _assumed(forecast))
     is_described = bool(facts.values(Quantity.CLUSTER)) or _is_of_machine(fact, machine)
     has_cards = is_described or (fact.value.hosts > 1 and stated_cards(facts) is not None)
@@ -179,11 +181,11 @@ def _is_of_machine(fact: Fact, machine: Machine | None) -> bool:
 
 
 def cluster_forecast(
-    fact: Fact, facts: Facts, run: NcclLog | None, machine: Machine | None = None
+    fact: Fact, facts: Facts, run: NcclLog | None, machine: Machine | None = None, *, with_gpudirect: bool = False
 ) -> ClusterForecast | None:
     """Return the forecast of a table with the settings of a run; None if no node is known, or its nodes are unequal."""
     try:
-        return _forecast(fact, facts, run, machine)
+        return _forecast(fact, facts, run, machine, with_gpudirect=with_gpudirect)
     except InputError:
         if facts.values(Quantity.CLUSTER):
             raise
@@ -199,7 +201,9 @@ def why_no_forecast(fact: Fact, facts: Facts) -> str:
     return ""
 
 
-def _forecast(fact: Fact, facts: Facts, run: NcclLog | None, machine: Machine | None) -> ClusterForecast | None:
+def _forecast(
+    fact: Fact, facts: Facts, run: NcclLog | None, machine: Machine | None, *, with_gpudirect: bool = False
+) -> ClusterForecast | None:
     """Return the forecast of `cluster_forecast`; raise an error where it returns None for an unknown node."""
     table: NcclTestsTable = fact.value
     statement = next(iter(facts.values(Quantity.CLUSTER)), None)
@@ -220,8 +224,7 @@ def _forecast(fact: Fact, facts: Facts, run: NcclLog | None, machine: Machine | 
     if table.hosts <= 1:
         options = replace(options, nic=None, network=None, oversubscription=None)
     cluster = cluster_of(node, options, fact, run)
-    if not cluster.has_gpudirect:
-        # NCCL without GPUDirect is not emulated: `_without_gpudirect` states what it costs.
+    if with_gpudirect:
         cluster = replace(cluster, has_gpudirect=True)
     stated = None if run is None else run.choices_of(table.operation)
     return forecast_cluster(cluster, table.operation, [], log=table, stated=stated)

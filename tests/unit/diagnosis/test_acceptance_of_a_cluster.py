@@ -358,6 +358,13 @@ def test_a_run_without_gpudirect_is_compared_with_a_forecast_that_has_it(first, 
     )
 
 
+def test_a_cluster_file_without_gpudirect_is_not_compared_with_a_forecast_that_has_it(tmp_path):
+    (tmp_path / "cluster.yaml").write_text("cluster: a\nnode: hgx_h100\nnodes: 4\nnic: 8x400\ngpudirect: false\n")
+    (tmp_path / "run.log").write_text(run_log(90.0, ("n1", "n2", "n3", "n4")))
+    found = fc.diagnose([tmp_path / "cluster.yaml", tmp_path / "run.log"])
+    assert not any(one.cause == "slower_than_forecast" for one in found.findings)
+
+
 def test_the_peer_of_lost_messages_is_named(first):
     start = "n{0}:1:1 [0] NCCL INFO Bootstrap{1}: Using eth0:10.20.0.1{0}<0>\n"
     for blank in ("", " "):
