@@ -115,6 +115,20 @@ CAUSES = {
         FIRST - 0.45,
         "more memory for host, container or job, or fewer and smaller processes; 'dmesg' (oom-kill) names what ended",
     ),
+    "missing_processes": (
+        FIRST - 0.45,
+        (
+            "read the log of a process that did not come; compare WORLD_SIZE (--nnodes, --nproc_per_node), MASTER_ADDR "
+            "and MASTER_PORT of all hosts, and the firewall"
+        ),
+    ),
+    "other_job": (
+        FIRST - 0.45,
+        (
+            "end the processes of the earlier start on all hosts, or choose another MASTER_PORT; WORLD_SIZE must be "
+            "the number of all processes"
+        ),
+    ),
     "missing_ranks": (
         FIRST - 0.45,
         (

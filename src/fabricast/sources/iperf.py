@@ -14,6 +14,9 @@ _ROW = re.compile(
     r"^\s*\[\s*(SUM|\d{1,4})\]\s+(\d{1,6}\.\d{1,4})\s*-\s*(\d{1,6}\.\d{1,4})\s+sec\s+([\d.]{1,12}) ([KMGT]?)Bytes\s+"
     r"([\d.]{1,12}) ([KMGT]?)bits/sec(?:\s+(\d{1,12}))?(.*)$"
 )
+#: Direction that ``--bidir`` prints behind the stream, and its words.
+_DIRECTION = re.compile(r"\]\[([TR]X)-[CS]\]")
+_DIRECTIONS = {"": "", "TX": ", sent by the client while it receives", "RX": ", received by the client while it sends"}
 #: Lines with which a run starts.
 _STARTS = re.compile(r"Connecting to host|Client connecting|\biperf3? .{0,200}-c\b")
 #: Headers of a test over UDP, and the share of datagrams that were lost.
@@ -36,26 +39,27 @@ _LOSSY = 0.01
 
 
 def _is_report(text: Text) -> bool:
-    return "bits/sec" in text.raw and any(_ROW.match(line) for _, line in text.lines())
+    return "bits/sec" in text.raw and any(_ROW.match(_DIRECTION.sub("]", line)) for _, line in text.lines())
 
 
-def _runs(text: Text) -> Iterator[list[tuple[int, re.Match[str]]]]:
-    """Yield the rows of each run: a row that begins at 0 s after the last summary, or after a start, is of the next."""
-    rows = list[tuple[int, re.Match[str]]]()
+def _runs(text: Text) -> Iterator[tuple[str, list[tuple[int, re.Match[str]]]]]:
+    """Yield direction and rows of each run: a row from 0 s after the last summary, or after a start, is of the next."""
+    runs: dict[str, list[tuple[int, re.Match[str]]]] = {}
     for number, line in text.lines():
         if "(omitted)" in line:
             continue
-        if (match := _ROW.match(line)) is None:
-            if rows and _STARTS.search(line) is not None:
-                yield rows
-                rows = []
+        if (match := _ROW.match(_DIRECTION.sub("]", line))) is None:
+            if runs and _STARTS.search(line) is not None:
+                yield from runs.items()
+                runs = {}
             continue
+        direction = found[1] if (found := _DIRECTION.search(line)) is not None else ""
+        rows = runs.setdefault(direction, [])
         if rows and _begins(match) == 0.0 and float(match[3]) < float(rows[-1][1][3]):
-            yield rows
-            rows = []
+            yield direction, rows
+            rows = runs[direction] = []
         rows.append((number, match))
-    if rows:
-        yield rows
+    yield from runs.items()
 
 
 def _begins(match: re.Match[str]) -> float:
@@ -71,7 +75,7 @@ def _bytes(match: re.Match[str]) -> float:
 
 
 def _read(text: Text) -> Iterator[Reading]:
-    yield Reading([fact for rows in _runs(text) for fact in _facts(text, rows)])
+    yield Reading([fact for run in _runs(text) for fact in _facts(text, *run)])
 
 
 def _rank(row: tuple[int, re.Match[str]]) -> tuple[bool, float, bool, bool]:
@@ -80,7 +84,7 @@ def _rank(row: tuple[int, re.Match[str]]) -> tuple[bool, float, bool, bool]:
     return float(match[6]) > 0.0, _seconds(match), match[1] == "SUM", match[8] is not None
 
 
-def _facts(text: Text, rows: list[tuple[int, re.Match[str]]]) -> Iterator[Fact]:
+def _facts(text: Text, direction: str, rows: list[tuple[int, re.Match[str]]]) -> Iterator[Fact]:
     """Yield the rate of a run, and whether packets were lost; a server prints an empty row of its sender."""
     number, match = max(rows, key=_rank)
     gbit_s, seconds = float(match[6]) * _DECIMAL[match[7]] / 1e9, _seconds(match)
@@ -110,7 +114,7 @@ def _facts(text: Text, rows: list[tuple[int, re.Match[str]]]) -> Iterator[Fact]:
         cause = f"the stream of TCP stalls: {stalled} of {len(intervals)} intervals transfer nothing"
         yield text.fact(Quantity.CAUSE, cause, number, _PROGRAM, subject=("stalled_stream", _PATH_MTU))
         return
-    words = f"iperf: {gbit_s:.3g} Gbit/s for {seconds:g} s"
+    words = f"iperf: {gbit_s:.3g} Gbit/s for {seconds:g} s{_DIRECTIONS[direction]}"
     words += f", {again:,} segments of TCP sent again" if again else ""
     yield text.fact(Quantity.NOTE, words, number, _PROGRAM)
     streams = "all streams" if match[1] == "SUM" else "one stream"

@@ -26,6 +26,7 @@ WORDS_OF_HOST = (
     "AMD-Vi: Unknown option",
     "nvidia_p2p_get_pages",
     "blocked for more than",
+    "NETDEV WATCHDOG",
 )
 #: Words of the lines that are read here.
 WORDS = ("BOOT_IMAGE=", "GRUB_CMDLINE_LINUX", "Default domain type", *WORDS_OF_HOST)
@@ -95,6 +96,13 @@ _OF_HOST = (
         re.compile(r"Error ret -\d{1,3} invoking nvidia_p2p_get_pages"),
         "the driver refuses other devices access to the memory of a GPU (GPUDirect RDMA or Storage)",
         "GeForce cards have none: use a card for data centres or workstations; on those, check BAR1 and the IOMMU",
+    ),
+    _Error(
+        re.compile(
+            r"NETDEV WATCHDOG: (?:CPU: \d{1,5}: )?\S{1,30} \(\w{1,30}\): transmit queue \d{1,5} timed out.{0,20}"
+        ),
+        "a network interface stopped sending: its card or driver answered no longer",
+        "the driver resets the card; update its driver and firmware, and look at its slot, cable and temperature",
     ),
     _Error(
         re.compile(r"soft lockup.{0,60}|hard LOCKUP.{0,60}"),

@@ -1,4 +1,4 @@
-"""Reader of ``mlxlink``, ``perfquery``, ``ibqueryerrors`` and the kernel's counters: rates and errors of a port."""
+"""Reader of ``mlxlink``, ``ibportstate``, ``perfquery``, ``ibqueryerrors`` and the kernel's counters of a port."""
 
 from __future__ import annotations
 
@@ -48,6 +48,12 @@ _LOSS_SHARE = 1e-4
 _TIMEOUTS = "local_ack_timeout_err"
 #: Count that no counter reaches, for those that are no errors.
 _NEVER = 1 << 80
+#: Title and fields of ibportstate.
+_PORT_INFO = re.compile(r"^# Port info: (.{1,60}?)\s*$")
+_PORT_FIELD = re.compile(
+    r"^((?:Phys)?LinkState|Link(?:Width|Speed)(?:Enabled|Active)(?:Ext)?):\.{2,60}(\S.{0,120}?)\s*$"
+)
+_NUMBERS = re.compile(r"\d{1,4}(?:\.\d{1,8})?")
 #: Rows of ibqueryerrors: node, and port with its counters.
 _NODE = re.compile(r'^Errors for (?:0x[0-9a-f]{1,16} )?"([^"]{1,80})"')
 _NODE_PORT = re.compile(r"^\s*GUID 0x[0-9a-f]{1,16} port (\d{1,4}|ALL): (\[.*)")
@@ -82,7 +88,7 @@ def _is_counter(line: str) -> bool:
 
 
 def _read(text: Text) -> Iterator[Reading]:
-    facts = [*_of_link(text), *_of_counters(text), *_of_nodes(text), *_of_kernel(text)]
+    facts = [*_of_link(text), *_of_port_info(text), *_of_counters(text), *_of_nodes(text), *_of_kernel(text)]
     faults = [fact for fact in facts if fact.quantity is Quantity.CARD_STATE]
     programs = [name for name, is_there in _PROGRAMS.items() if is_there(text)]
     if not faults:
@@ -122,6 +128,35 @@ def _of_link(text: Text) -> Iterator[Fact]:
         return
     if not is_healthy:
         yield text.fact(Quantity.NOTE, f'mlxlink states: "{advice[0]}"', advice[1], _PROGRAM)
+
+
+def _of_port_info(text: Text) -> Iterator[Fact]:
+    """Yield ports of ibportstate that are down, or slower or narrower than enabled."""
+    ports: dict[str, dict[str, tuple[str, int]]] = {}
+    nothing, name = ("", 0), "a port"
+    for number, line in text.lines():
+        if (match := _PORT_INFO.match(line)) is not None:
+            name = match[1]
+        elif (match := _PORT_FIELD.match(line)) is not None:
+            ports.setdefault(name, {}).setdefault(match[1], (match[2], number))
+    for port, fields in ports.items():
+        (state, first), (physical, _) = fields.get("LinkState", nothing), fields.get("PhysLinkState", nothing)
+        words = [f"is {state}{f' ({physical})' if physical else ''}"] if state not in ("", "Active") else []
+        for what, unit in (("Width", "X"), ("Speed", " Gbit/s per lane")) if not words else ():
+            # The speed of new generations stands in a field of its own, beside 10 Gbit/s in the first one.
+            best, now = (
+                max((_number(fields.get(f"Link{what}{kind}{of}", nothing)[0]) for of in ("", "Ext")), default=0.0)
+                for kind in ("Enabled", "Active")
+            )
+            if 0.0 < now < best:
+                words.append(f"runs at {now:g}{unit}, {best:g}{unit} is enabled")
+        if words:
+            yield text.fact(Quantity.CARD_STATE, " and ".join(words), first, "ibportstate", subject=(port,))
+
+
+def _number(field: str) -> float:
+    """Return the largest number of a field, such as '1X or 4X'; 0 if there is none."""
+    return max(map(float, _NUMBERS.findall(field)), default=0.0)
 
 
 def _of_counters(text: Text) -> Iterator[Fact]:
@@ -223,6 +258,7 @@ def _counted(
 #: Programs by whether a text has their output.
 _PROGRAMS: dict[str, Callable[[Text], bool]] = {
     _PROGRAM: _is_mlxlink,
+    "ibportstate": lambda text: any(_PORT_FIELD.match(line) for _, line in text.lines(lambda line: ":." in line)),
     "perfquery": lambda text: any(_is_counter(line) for _, line in text.lines(lambda line: ":." in line)),
     "ibqueryerrors": lambda text: (
         any(words in text.raw for words in ("Errors for ", " bad nodes ", "[LinkDowned", "[PortRcv", "[PortXmit"))
@@ -240,7 +276,7 @@ FORMAT = Format(
     lambda text: any(is_there(text) for is_there in _PROGRAMS.values()),
     _read,
     "mlxlink.txt",
-    versions="also `perfquery`, `ibqueryerrors`, `rdma statistic` and `grep . "
+    versions="also `ibportstate`, `perfquery`, `ibqueryerrors`, `rdma statistic` and `grep . "
     "/sys/class/infiniband/*/ports/*/*counters/*`: ports slower than enabled, counters that are high; of two "
     "prints, as before and after a run, their difference",
     is_per_host=True,

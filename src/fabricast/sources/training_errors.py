@@ -75,6 +75,8 @@ _WORDS = (
     "Missing ranks:",
     "Timed out task names",
     "mismatch between collectives",
+    "in store based barrier",
+    "waiting for clients",
 )
 #: What stands in texts about errors, and in comments of programs; and that a wait of JAX went on.
 _ADVICE, _COMMENT = re.compile(r"\b[Ii]f (?:you|your|there)\b"), re.compile(r"^\s*(?:#(?!#)|//|\"\"\")")
@@ -83,6 +85,11 @@ _ONE_GPU = re.compile(r"--gpus-per-task[= ]1\b|CUDA_VISIBLE_DEVICES=\d\b(?!,)")
 #: Ranks that Horovod misses: in brackets behind an operation, or one to a line with its operations.
 _MISSING = re.compile(r"\[missing ranks:\s*(\d[\d, ]{0,200})\]")
 _MISSING_FOR = re.compile(r"^(?:\[\d{1,6}\]<std\w{3}>:|[A-Za-z][\w.-]{0,60}: )?\s*(\d{1,6}): \[(\w[\w./]{0,80})")
+#: Processes that came to the start of a job of PyTorch in time, and those that it expects.
+_START = re.compile(
+    r"Timed out .{0,60}in store based barrier.{0,100}\(world_size=(?P<all>\d{1,7}), \w{1,30}=(?P<came>\d{1,7}),"
+    r"|Timed out after .{1,20} waiting for clients\. (?P<joined>\d{1,7})/(?P<expected>\d{1,7}) clients joined"
+)
 #: Tasks that do not come to a barrier of JAX, one to a line.
 _BARRIER = re.compile(r"Barrier_id: (\S{1,80}?)\. Timed out task names:")
 _TASK = re.compile(r"/task:(\d{1,6})")
@@ -124,6 +131,7 @@ def _is_advice(line: str) -> bool:
 def _facts(text: Text) -> Iterator[Fact]:
     lines = _lines(text)
     yield from _mismatch(text, lines)
+    yield from _start(text, lines)
     named = [*_missing_ranks(text, lines), *_missing_tasks(text, lines)]
     yield from named
     for pattern, kind, words in _ERRORS:
@@ -153,6 +161,22 @@ def _mismatch(text: Text, lines: list[tuple[int, str]]) -> Iterator[Fact]:
                     words = f"{calls[0]} has {name} {values[0]} on rank {match[1]}, and {values[1]} on rank {match[3]}"
                     break
         yield text.fact(Quantity.CAUSE, words, number, _PROGRAM, subject=("different_calls",))
+        return
+
+
+def _start(text: Text, lines: list[tuple[int, str]]) -> Iterator[Fact]:
+    """Yield the processes of PyTorch that do not come to the start of a job; more than expected are of another one."""
+    for number, line in lines:
+        if (match := _START.search(line)) is None:
+            continue
+        came, expected = int(match["came"] or match["joined"]), int(match["all"] or match["expected"])
+        words = f"{came} of {expected} processes came to the start of the job in time"
+        if came > expected:
+            words = f"{came} processes came to the start of a job of {expected}: some are of another job or start"
+        elif came == expected:
+            continue
+        kind = "missing_processes" if came < expected else "other_job"
+        yield text.fact(Quantity.CAUSE, words, number, _PROGRAM, subject=(kind,))
         return
 
 

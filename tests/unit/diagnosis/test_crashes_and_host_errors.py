@@ -227,3 +227,8 @@ def test_latencies_of_files_that_end_early_are_compared(first):
     short = head + "".join(f"{1 << power}  60.0\n" for power in range(13))
     found = first(head + rows.format(1.9), head + rows.format(1.95), short)
     assert str(found.verdict).startswith("slower than expected") and "last 60 us" in str(found.verdict)
+
+
+def test_interfaces_that_stop_sending(first):
+    line = "[ 512.3] NETDEV WATCHDOG: eth0 (mlx5_core): transmit queue 3 timed out 5376 ms\n"
+    assert "a network interface stopped sending" in first(line).findings[0].text

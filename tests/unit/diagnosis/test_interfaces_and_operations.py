@@ -83,6 +83,17 @@ def test_lost_packets_of_iperf_are_a_cause(first):
     assert len(notes(run(clean) + run(clean))) == 2
 
 
+def test_both_directions_of_iperf_are_read_apart(first):
+    row = "[  {}][{}-C]   0.00-{}   sec  {} GBytes  {} Gbits/sec    {}             sender\n"
+    rows = [("5", "TX", "1.00", "1.10", "9.41", "0"), ("7", "RX", "1.00", "0.93", "8.00", "0")]
+    rows += [("5", "TX", "2.00", "2.20", "9.41", "0"), ("7", "RX", "2.00", "1.86", "8.00", "0")]
+    found = first("".join(row.format(*one) for one in rows))
+    assert [one.partition(" (")[0] for one in found.statements] == [
+        "iperf: 9.41 Gbit/s for 2 s, sent by the client while it receives",
+        "iperf: 8 Gbit/s for 2 s, received by the client while it sends",
+    ]
+
+
 def test_omni_path_ports_that_are_slow_or_down_are_causes(first):
     port = "hfi1_0:1                           PortGID:0xfe80000000000000:0011\n"
     good = "   PortState:     Active\n   LinkWidth      Act: 4            En: 1,4\n   Link Quality: 5 (Excellent)\n"

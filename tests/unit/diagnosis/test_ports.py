@@ -70,3 +70,23 @@ def test_messages_that_may_be_within_a_node_are_doubtful(verdict):
 def test_other_messages_are_not_compared_with_ports(verdict, messages, listed):
     text, causes = verdict(messages, listed)
     assert "of a port" not in text and "below_port_rate" not in causes
+
+
+@pytest.mark.parametrize(
+    ("state", "physical", "width", "speed", "words"),
+    [
+        ("Down", "Disabled", "4X", "10.0 Gbps", "is Down (Disabled)"),
+        ("Active", "LinkUp", "1X", "10.0 Gbps", "runs at 1X, 4X is enabled"),
+        ("Active", "LinkUp", "4X", "5.0 Gbps", "runs at 5 Gbit/s per lane, 10 Gbit/s per lane is enabled"),
+        ("Active", "LinkUp", "4X", "10.0 Gbps", ""),
+    ],
+)
+def test_ports_of_ibportstate(first, state, physical, width, speed, words):
+    text = (
+        f"CA PortInfo:\n# Port info: Lid 12 port 1\nLinkState:.......................{state}\n"
+        f"PhysLinkState:...................{physical}\nLinkWidthEnabled:................1X or 4X\n"
+        f"LinkWidthActive:.................{width}\nLinkSpeedEnabled:................2.5 Gbps or 5.0 Gbps or 10.0 Gbps\n"
+        f"LinkSpeedActive:.................{speed}\n"
+    )
+    found = first(text)
+    assert [one.text for one in found.findings] == ([f"Lid 12 port 1 {words}"] if words else [])

@@ -87,3 +87,32 @@ def test_direct_copies_that_were_switched_off_are_not_proposed_again(first):
 )
 def test_messages_outside_of_nccl_have_their_meaning(first, line, words):
     assert words in first(f"{line}\n").findings[0].text
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        (
+            "DistStoreError: Timed out after 1801 seconds waiting for clients. 1/2 clients joined.",
+            "1 of 2 processes came",
+        ),
+        (
+            (
+                "Timed out initializing process group in store based barrier on rank: 3, for key: store_based_barrier_key:1 "
+                "(world_size=2, worker_count=13, timeout=0:30:00)"
+            ),
+            "13 processes came to the start of a job of 2",
+        ),
+        (
+            (
+                "Waiting in store based barrier to initialize process group for rank: 1, key: store_based_barrier_key:1 "
+                "(world_size=8, worker_count=4, timeout=0:30:00)"
+            ),
+            "",
+        ),
+    ],
+)
+def test_processes_that_do_not_come_to_the_start_of_pytorch(first, line, words):
+    log = "n1:1:1 [0] NCCL INFO NCCL version 2.18.3+cuda12.2\n"
+    assert words in "".join(one.text for one in first(f"{log}{line}\n").findings)
+    assert bool(words) == bool(first(f"{log}{line}\n").findings)
