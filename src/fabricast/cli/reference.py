@@ -80,22 +80,22 @@ def _about_two_nodes(found: Reference, nodes: int) -> list[str]:
 
 
 def _network_lines(found: Reference, network: str | None, gbit_s: float | None) -> list[str]:
-    """Return the networks of machines with several nodes, and whether they are those that were asked for."""
-    from fabricast.collectives.reference import is_of_network, network_of, words_of_machine
+    """Return that machines with several nodes have another network than the one that was asked for."""
+    from fabricast.collectives.reference import is_of_network, network_of
 
     if found.nodes == 1:
         return []
-    lines = [f"machine: {words_of_machine(name)}" for name in found.machines]
     kind = None if network is None else network_of(network) or network_of(f"net/{network}") or network
-    if not is_of_network(found.machines, kind, gbit_s):
-        lines.append("no public machine of this class has the network that you state: these have another one")
-    return lines
+    if is_of_network(found.machines, kind, gbit_s):
+        return []
+    return ["no public machine of this class has the network that you state: these have another one"]
 
 
 def _reference_lines(found: Reference) -> list[str]:
     """Return the measurements as readable lines."""
     import pandas as pd
 
+    from fabricast.collectives.reference import words_of_machine
     from fabricast.core.number_text import size_text
 
     near = "no public machine of this class; the nearest one: " if found.is_neighbour else ""
@@ -131,4 +131,5 @@ def _reference_lines(found: Reference) -> list[str]:
     if not known.all():
         lines.append("-: no public machine has this size")
     lines += found.notes
-    return [*lines, *(f"source: {source}" for source in found.sources)]
+    names = [words_of_machine(name) if found.nodes > 1 else name for name in found.machines]
+    return [*lines, *(f"{name}, source: {source}" for name, source in zip(names, found.sources, strict=True))]

@@ -189,7 +189,7 @@ class Reference:
     machines : tuple of str
         Machines.
     sources : tuple of str
-        Their sources.
+        Their sources, in the same order.
     notes : tuple of str
         Faulty runs that are left out, and rates of single algorithms.
     fit : SizeFit or None
@@ -335,7 +335,7 @@ def _reference(
         notes += [f"{setting} on {machine}: {most:.3g} GB/s at most"] if setting else []
     bus_bytes = bus_factor(operation, ranks) * healthy["size_bytes"].to_numpy(dtype=float)
     fit = fitted(bus_bytes, healthy["median_us"].to_numpy() * 1e-6) if len(healthy) > 3 else None
-    sources = tuple(dict.fromkeys(str(_machines().loc[name, "sources"]) for name in unique))
+    sources = tuple(str(_machines().loc[name, "sources"]) for name in unique)
     measured = tuple(sorted({float(size) for size in healthy["size_bytes"]}))
     return Reference(words, is_neighbour, operation, nodes, ranks, table, unique, sources, tuple(notes), fit, measured)
 

@@ -75,7 +75,7 @@ def test_neighbouring_classes_are_named_as_such():
 
 def test_the_command_shows_the_measured_sizes_of_a_class_with_few():
     printed = CliRunner().invoke(app, ["reference", "--gpu", "H100", "--nodes", "16"]).output.splitlines()
-    rows = printed[2 : next(number for number, line in enumerate(printed) if line.startswith("source"))]
+    rows = printed[2 : next(number for number, line in enumerate(printed) if "source:" in line)]
     sizes = fc.reference("H100", nodes=16, sizes=["1 GiB"]).measured_sizes
     assert len(rows) == len(sizes) and not any(row.rstrip().endswith("-") for row in rows)
 
@@ -213,7 +213,7 @@ def test_machines_with_another_network_are_named():
         app, ["reference", "--gpu", "H100", "--nodes", "2", "--operation", "all_gather", "--network", "InfiniBand"]
     )
     assert result.exit_code == 0, result.output
-    assert "machine: gcp-a3mega (Ethernet, 8 x 200 Gbit/s)" in result.output
+    assert "gcp-a3mega (Ethernet, 8 x 200 Gbit/s), source: " in result.output
     assert "no public machine of this class has the network that you state" in result.output
 
 

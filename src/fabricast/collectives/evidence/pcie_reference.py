@@ -78,7 +78,7 @@ def pcie_reference(gpu: str, gpus: int, operation: Operation | str, sizes: Seque
     notes = [
         f"{one.system}, {one.path}: {one.gb_per_s:.3g} GB/s at {size_text(one.size_bytes)}" for one in _rates(cases)
     ]
-    sources = tuple(dict.fromkeys(case.source for case in cases))
+    sources = tuple({case.system: case.source for case in cases}.values())
     table = reference_table(list(groups.values()), sizes, operation, ranks)
     words = f"{ranks} x {gpu_of(cases[0].system)} over PCIe"
     measured = tuple(sorted({float(size) for case in cases for size in case.size_bytes}))
