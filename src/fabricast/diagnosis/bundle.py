@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from html import escape
 from typing import Any
 
@@ -52,6 +52,7 @@ from fabricast.diagnosis.ports import (
     unequal_tcp_rates,
     unusable_addresses,
 )
+from fabricast.diagnosis.programs_of_amd import is_of_amd, with_programs_of_amd
 from fabricast.diagnosis.ranking import ranked
 from fabricast.diagnosis.runs import slightly_slower_runs, slow_runs
 from fabricast.diagnosis.settings import switched_off_links
@@ -311,6 +312,9 @@ def diagnose_facts(facts: Facts, options: MachineOptions) -> Diagnosis:
         over_pcie=machine is not None and not machine.tree.peer_links,
         only_messages=measured == messages,
     )
+    if is_of_amd(facts):
+        verdict = replace(verdict, text=with_programs_of_amd(verdict.text))
+        findings = [replace(one, remedy=with_programs_of_amd(one.remedy)) for one in findings]
     return Diagnosis(
         verdict,
         source_texts(file for file in facts.files if not file.path.startswith(_OF_OPTIONS)),

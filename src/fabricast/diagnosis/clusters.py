@@ -192,7 +192,8 @@ def _slow(fact: Fact, found: Reference, sizes: np.ndarray, time_us: np.ndarray, 
         if ratio > _SLOWER:
             text = f"{compared}: sizes from 64 MiB last {ratio:.2f} times as long as on the slowest of them (median)"
             remedy = (
-                "'nvidia-smi -q' (throttling, errors) and 'nvidia-smi nvlink -s'; then NCCL_ALGO, NCCL_PROTO and NVLS"
+                "'nvidia-smi -q' (throttling, errors) and 'nvidia-smi nvlink -s'; then variables such as NCCL_ALGO and "
+                "NCCL_NVLS_ENABLE"
             )
             if fact.value.hosts > 1:
                 remedy = (

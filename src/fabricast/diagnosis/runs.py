@@ -138,7 +138,7 @@ def _of_single_hosts(runs: Sequence[Fact], facts: Facts) -> Iterator[Finding]:
         yield Finding("slower_than_other_run", text, remedy, SYMPTOM + 0.1, origin=str(fastest[slow[0]].place))
         return
     who = slow[0] if len(slow) == 1 else "these hosts"
-    remedy = f"check {who}: 'nvidia-smi -q' (throttling), 'nvidia-smi nvlink -s', 'dmesg', NVLS and its environment"
+    remedy = f"check {who}: 'nvidia-smi -q' (throttling), 'nvidia-smi nvlink -s', 'dmesg', and its variables (NCCL_*)"
     weight, host = CONTRADICTION + 0.2, slow[0] if len(slow) == 1 else ""
     yield Finding("slow_host", text, remedy, weight, origin=str(fastest[slow[0]].place), host=host)
 

@@ -1,0 +1,43 @@
+"""Programs of AMD in place of those of NVIDIA, which advice names, where all GPUs are of AMD."""
+
+from __future__ import annotations
+
+import re
+
+from fabricast.core.facts import Facts, Quantity
+
+_AMD = re.compile(r"Radeon|Instinct|\bAMD\b|\bMI\d{2,3}|\bgfx\d", re.IGNORECASE)
+#: Command of NVIDIA with its options, and the one of AMD with the same purpose; the first one that fits is used.
+_COMMANDS = (
+    ("nvidia-smi topo -p2p [a-z]", "rocm-smi --showtopoaccess"),
+    ("nvidia-smi topo -mp?", "rocm-smi --showtopo"),
+    ("nvidia-smi nvlink -[es]' and '-[es]", "amd-smi xgmi"),
+    ("nvidia-smi nvlink -[es]", "amd-smi xgmi"),
+    ("nvidia-smi -L", "rocm-smi --showid"),
+    ("nvidia-smi -r", "rocm-smi --gpureset -d NUMBER"),
+    ("nvidia-smi(?: -q)?(?: -d [A-Z,_]+)?", "rocm-smi -a"),
+)
+_QUOTED = re.compile("|".join(f"'(?P<n{place}>{pattern})'" for place, (pattern, _) in enumerate(_COMMANDS)))
+
+
+def is_of_amd(facts: Facts) -> bool:
+    """Return whether the files name GPUs, and all are of AMD, or only a program of AMD states their paths."""
+    models = [str(name) for name in facts.values(Quantity.GPU_MODEL)]
+    models += [str(name) for fact in facts.of(Quantity.COLLECTIVE) for name in fact.value.gpus]
+    if models:
+        return all(_AMD.search(name) for name in models)
+    return any(block.program.startswith(("rocm", "TransferBench")) for block in facts.blocks)
+
+
+def with_programs_of_amd(advice: str) -> str:
+    """Return advice with the programs of AMD.
+
+    >>> with_programs_of_amd("add 'nvidia-smi topo -m'; 'nvidia-smi nvlink -s' and '-e' show links")
+    "add 'rocm-smi --showtopo'; 'amd-smi xgmi' show links"
+    """
+    return _QUOTED.sub(_command, advice)
+
+
+def _command(match: re.Match[str]) -> str:
+    assert match.lastgroup is not None, "each part of the expression is a group"
+    return f"'{_COMMANDS[int(match.lastgroup[1:])][1]}'"
