@@ -77,6 +77,7 @@ _WORDS = (
     "mismatch between collectives",
     "in store based barrier",
     "waiting for clients",
+    "Not all ranks joining collective",
 )
 #: What stands in texts about errors, and in comments of programs; and that a wait of JAX went on.
 _ADVICE, _COMMENT = re.compile(r"\b[Ii]f (?:you|your|there)\b"), re.compile(r"^\s*(?:#(?!#)|//|\"\"\")")
@@ -90,6 +91,11 @@ _START = re.compile(
     r"Timed out .{0,60}in store based barrier.{0,100}\(world_size=(?P<all>\d{1,7}), \w{1,30}=(?P<came>\d{1,7}),"
     r"|Timed out after .{1,20} waiting for clients\. (?P<joined>\d{1,7})/(?P<expected>\d{1,7}) clients joined"
 )
+#: Operation that ranks do not call, as PyTorch's flight recorder (torchfrtrace) states it, and lines below it.
+_NOT_JOINED = re.compile(r"Not all ranks joining collective(?:.{0,200}? collective (?P<name>\w[\w:]{1,40}))?")
+_OPERATION = re.compile(r"\bcollective: (\w[\w:]{1,40})")
+_NOT_JOINING = re.compile(r"(?:missing ranks: |Missing ranks are )\{(\d[\d, ]{0,400})\}")
+_LINES_OF_RECORD = 12
 #: Tasks that do not come to a barrier of JAX, one to a line.
 _BARRIER = re.compile(r"Barrier_id: (\S{1,80}?)\. Timed out task names:")
 _TASK = re.compile(r"/task:(\d{1,6})")
@@ -132,6 +138,7 @@ def _facts(text: Text) -> Iterator[Fact]:
     lines = _lines(text)
     yield from _mismatch(text, lines)
     yield from _start(text, lines)
+    yield from _not_joining(text, lines)
     named = [*_missing_ranks(text, lines), *_missing_tasks(text, lines)]
     yield from named
     for pattern, kind, words in _ERRORS:
@@ -177,6 +184,22 @@ def _start(text: Text, lines: list[tuple[int, str]]) -> Iterator[Fact]:
             continue
         kind = "missing_processes" if came < expected else "other_job"
         yield text.fact(Quantity.CAUSE, words, number, _PROGRAM, subject=(kind,))
+        return
+
+
+def _not_joining(text: Text, lines: list[tuple[int, str]]) -> Iterator[Fact]:
+    """Yield the ranks that do not call the first operation about which the flight recorder of PyTorch complains."""
+    for number, line in lines:
+        if (match := _NOT_JOINED.search(line)) is None:
+            continue
+        block = "\n".join(text.raw.splitlines()[number - 1 : number - 1 + _LINES_OF_RECORD])
+        missing, operation = _NOT_JOINING.search(block), _OPERATION.search(block)
+        name = match["name"] or (operation[1] if operation is not None else "")
+        which = f" ({name.rpartition(':')[2]})" if name else ""
+        if missing is not None:
+            ranks = {int(rank) for rank in missing[1].split(",") if rank.strip()}
+            words = f"{_names('rank', ranks)} not call an operation{which} for which the others wait"
+            yield text.fact(Quantity.CAUSE, words, number, _PROGRAM, subject=("missing_ranks",))
         return
 
 

@@ -163,3 +163,17 @@ def test_matrices_of_tensorflow_and_mxnet_state_which_pairs_may_copy(first):
     assert "4 of 6 pairs of GPUs may copy directly" in found.statements[0]
     assert "1 pairs" not in found.statements[1]
     assert "one of 3 pairs of GPUs has no peer access" in found.statements[1]
+
+
+@pytest.mark.parametrize(("rate", "is_slow"), [(45.6, False), (5.5, True)])
+def test_rates_of_nixlbench_are_compared_with_ports(first, rate, is_slow):
+    table = (
+        "Initiator seg type (--initiator_seg_type=[DRAM,VRAM])       : VRAM\n"
+        "Target seg type (--target_seg_type=[DRAM,VRAM])             : DRAM\n"
+        "Block Size (B)      Batch Size     Avg Lat. (us)  B/W (MiB/Sec)  B/W (GiB/Sec)  B/W (GB/Sec)\n"
+        f"67108864            1              1471.8         {rate * 953.7}        {rate / 1.0737}        {rate}\n"
+    )
+    port = "CA 'mlx5_0'\n\tCA type: MT4129\n\tPort 1:\n\t\tState: Active\n\t\tPhysical state: LinkUp\n\t\tRate: 400\n"
+    found = first(table, port)
+    assert [one.cause for one in found.findings] == (["below_port_rate"] if is_slow else [])
+    assert ("within the expected range" in str(found.verdict)) == (not is_slow)

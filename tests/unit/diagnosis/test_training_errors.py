@@ -116,3 +116,15 @@ def test_processes_that_do_not_come_to_the_start_of_pytorch(first, line, words):
     log = "n1:1:1 [0] NCCL INFO NCCL version 2.18.3+cuda12.2\n"
     assert words in "".join(one.text for one in first(f"{log}{line}\n").findings)
     assert bool(words) == bool(first(f"{log}{line}\n").findings)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Not all ranks joining collective 5 at entry 4\ngroup info: 0:default_pg\ncollective: nccl:all_reduce\nmissing ranks: {1, 3}\n",
+        "Not all ranks joining collective for group 0:default_pg collective nccl:all_reduce Missing ranks are {1, 3}\n",
+    ],
+)
+def test_ranks_that_the_flight_recorder_misses(first, text):
+    expected = "ranks 1, 3 do not call an operation (all_reduce) for which the others wait"
+    assert [one.text for one in first(text).findings] == [expected]
