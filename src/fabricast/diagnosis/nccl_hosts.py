@@ -190,6 +190,6 @@ def uses_infiniband(facts: Facts) -> bool:
     layers = {layer for log in facts.values(Quantity.NCCL_RUN) for host in log.hosts.values() for layer in host.layers}
     if layers:
         return layers == {"IB"}
-    ports = [(fact.value, fact.subject[1:]) for fact in facts.of(Quantity.PORT_RATE)]
+    ports = [(fact.value, fact.subject[1:2]) for fact in facts.of(Quantity.PORT_RATE)]
     fastest = max((rate for rate, _ in ports), default=0.0)
     return fastest > 0 and all(layer == ("InfiniBand",) for rate, layer in ports if rate == fastest)

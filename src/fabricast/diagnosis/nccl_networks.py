@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator
+from typing import NamedTuple
 
 from fabricast.collectives.clusters.stated_cards import port_rates_of_files
 from fabricast.core.facts import Facts
@@ -15,14 +17,23 @@ from fabricast.nccl.records import NcclLog
 
 #: Providers of libfabric with remote access to memory.
 _RDMA_PROVIDERS = ("efa", "cxi", "verbs", "psm", "opx")
-#: Cause of a setting that leaves network cards out.
+#: Cause of network cards that are not used.
 UNUSED_CARDS = "unused_network_cards"
 #: Version of NCCL that finds the module nvidia_peermem by each of its names.
 _FINDS_PEERMEM = (2, 23, 4)
 
 
+class GoodCards(NamedTuple):
+    """Active ports of a host, of one layer and rate, and the rate of the slowest port in use."""
+
+    ports: int
+    gbit_s: float
+    layer: str
+    used_gbit_s: float
+
+
 def between_nodes(
-    log: NcclLog, place: Callable[..., str], gpudirect: str, *, is_one_host: bool, cards: int = 0
+    log: NcclLog, place: Callable[..., str], gpudirect: str, *, is_one_host: bool, cards: GoodCards | None = None
 ) -> Iterator[Finding]:
     """Yield networks between nodes that are slower than InfiniBand or RoCE with GPUDirect."""
     network = [via for via in log.transports.values() if via.startswith("NET")]
@@ -54,12 +65,12 @@ def between_nodes(
             ACCESS,
             origin=place("NCCL_IB_DISABLE", "no verbs", "NET"),
         )
-    selected = list(_selected_cards(log, place, cards))
-    yield from selected
+    unused = list(_unused_cards(log, place, cards))
+    yield from unused
     yield from _mixed_cards(log, place)
     shared = _shared_cards(log)
     # With fewer cards than GPUs, some share one.
-    if shared and not selected:
+    if shared and not unused:
         card, ranks, line = shared
         yield Finding(
             "shared_network_card",
@@ -144,52 +155,63 @@ def gpudirect_remedy(log: NcclLog, *, is_loaded: bool) -> str:
     return f"{of_module}check ACS between GPU and card{more}"
 
 
-def equal_cards(log: NcclLog, facts: Facts) -> int:
-    """Return the most cards of a host of the run with active ports of the layer and rate of those that it uses."""
+def good_cards(log: NcclLog, facts: Facts) -> GoodCards | None:
+    """Return the most active ports of a host of the run, of one layer and rate, that are as fast as those it uses."""
     used = {name for host in log.hosts.values() for name in host.card_names}
-    ports: dict[tuple[str, str], list[tuple[object, str, str]]] = {}
+    of_host: dict[tuple[str, str], dict[str, tuple[float, str]]] = {}
     for fact in port_rates_of_files(facts):
         if not fact.host or fact.host in log.hosts:
-            card, layer = fact.subject[0].split()[0], (*fact.subject, "")[1]
-            ports.setdefault((fact.place.path, fact.host), []).append((fact.value, layer, card))
-    counts = [
-        len({other[2] for other in of_host if other[:2] == one[:2]})
-        for of_host in ports.values()
-        for one in of_host
-        if one[2] in used
-    ]
-    return max(counts, default=0)
+            card = fact.subject[0].split()[0]
+            of_host.setdefault((fact.place.path, fact.host), {})[card] = (float(fact.value), (*fact.subject, "")[1])
+    found = []
+    for ports in of_host.values():
+        slowest = min((ports[name] for name in used & ports.keys()), default=None)
+        kinds = Counter(kind for kind in ports.values() if slowest is not None and _is_as_good(kind, slowest))
+        found += [GoodCards(count, *kind, slowest[0]) for kind, count in kinds.items() if slowest is not None]
+    return max(found, key=lambda one: (one.ports, one.gbit_s), default=None)
 
 
-def _selected_cards(log: NcclLog, place: Callable[..., str], cards: int) -> Iterator[Finding]:
-    """Yield a setting that leaves fewer network cards than GPUs of a node; `cards`: equal cards that files state."""
+def _is_as_good(kind: tuple[float, str], used: tuple[float, str]) -> bool:
+    """Return whether a port is of the same layer and rate as a used one, or faster."""
+    return kind == used or kind[0] > used[0]
+
+
+def _unused_cards(log: NcclLog, place: Callable[..., str], cards: GoodCards | None) -> Iterator[Finding]:
+    """Yield fewer network cards than GPUs of a node in use, where a setting leaves others out or files state them."""
     per_node = (log.ranks or 0) // max(log.nodes, 1)
     selected = log.environment.get("NCCL_IB_HCA", "")
-    if log.nodes < 2 or log.cards is None or not selected or log.cards >= per_node:
+    if log.nodes < 2 or log.cards is None or log.cards >= per_node:
         return
-    text = (
-        f"NCCL_IB_HCA={selected} leaves {log.cards} network card{'s' if log.cards > 1 else ''} for the {per_node} GPUs"
-    )
-    if cards >= per_node:
+    is_slow = cards is not None and cards.gbit_s > cards.used_gbit_s
+    rate = f" ({cards.used_gbit_s:g} Gbit/s)" if cards is not None and is_slow else ""
+    few = f"{log.cards} network card{'s' if log.cards > 1 else ''}{rate} for the {per_node} GPUs of a node"
+    text = f"NCCL_IB_HCA={selected} leaves {few}" if selected else f"NCCL uses {few}"
+    if cards is not None and cards.ports >= per_node:
+        of_rate = f"{cards.gbit_s:g} Gbit/s" if is_slow else "their rate"
         yield Finding(
             UNUSED_CARDS,
-            f"{text} of a node, which has {cards} active ports of their rate{_about_names(log, selected)}",
-            "unset NCCL_IB_HCA, or list all cards of this network",
+            f"{text}, which has {cards.ports} active ports of {of_rate}{_about_names(log, selected)}",
+            "unset NCCL_IB_HCA, or list all cards of this network"
+            if selected
+            else "let the container have all devices of /dev/infiniband; look for NCCL_IB_HCA in the job and in "
+            "/etc/nccl.conf, and list all cards of this network there",
             ACCESS + 0.1,
             origin=place("cards"),
         )
-        return
-    yield Finding(
-        "few_network_cards",
-        f"{text} of a node{_about_names(log, selected)}",
-        "if the node has more cards of this network, unset NCCL_IB_HCA or list all of them",
-        ACCESS,
-        origin=place("cards"),
-    )
+    elif selected:
+        yield Finding(
+            "few_network_cards",
+            f"{text}{_about_names(log, selected)}",
+            "if the node has more cards of this network, unset NCCL_IB_HCA or list all of them",
+            ACCESS,
+            origin=place("cards"),
+        )
 
 
 def _about_names(log: NcclLog, selected: str) -> str:
     """Return what a selection of cards says about single names: that no card has it, or that it is a prefix."""
+    if not selected:
+        return ""
     names = [name.partition(":")[0] for name in selected.lstrip("^=").split(",")]
     used = {name for host in log.hosts.values() for name in host.card_names}
     unknown = [name for name in names if not any(one.startswith(name) for one in used)]

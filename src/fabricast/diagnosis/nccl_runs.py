@@ -8,7 +8,7 @@ from dataclasses import replace
 from fabricast.core.facts import Fact, Facts, Quantity
 from fabricast.core.findings import Finding
 from fabricast.diagnosis.nccl_hosts import LINK_LOCAL, is_of_one_host, unequal_hosts, uses_local_interface
-from fabricast.diagnosis.nccl_networks import between_nodes, equal_cards, gpudirect_remedy
+from fabricast.diagnosis.nccl_networks import between_nodes, good_cards, gpudirect_remedy
 from fabricast.diagnosis.stated_causes import CAUSES
 from fabricast.diagnosis.weights import ACCESS, FIRST, MINOR
 from fabricast.nccl.records import NcclLog
@@ -101,7 +101,7 @@ def _of_run(fact: Fact, facts: Facts, *, is_one_host: bool) -> Iterator[Finding]
             FIRST - 2,
             origin=place(*(name.partition("=")[0] for name in disabled), "NET"),
         )
-    cards = equal_cards(log, facts)
+    cards = good_cards(log, facts)
     yield from between_nodes(log, place, gpudirect, is_one_host=is_one_host, cards=cards)
     if log.disabled_pairs:
         _, one, other = min(log.disabled_pairs)

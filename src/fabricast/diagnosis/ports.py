@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 
-from fabricast.collectives.clusters.stated_cards import port_rates, port_rates_of_files
+from fabricast.collectives.clusters.stated_cards import of_listed_cards, port_rates, port_rates_of_files
 from fabricast.core.facts import Fact, Facts, Quantity
 from fabricast.core.findings import Finding
 from fabricast.core.number_text import duration_text, size_text
@@ -118,10 +118,10 @@ def _ports_of_host(facts: Facts) -> int:
 def slow_ports(facts: Facts) -> Iterator[Fact]:
     """Yield the state of active ports that are slower than most of their kind in output of the same program.
 
-    A port that is as slow on most hosts is one for another purpose, such as storage.
+    A port that is as slow on most hosts, or of a card that NCCL does not use, is one for another purpose.
     """
     kinds: dict[tuple[str, ...], list[Fact]] = {}
-    for fact in port_rates_of_files(facts):
+    for fact in of_listed_cards(port_rates_of_files(facts), facts):
         kinds.setdefault((fact.program if fact.host else fact.place.path, *fact.subject[1:]), []).append(fact)
     for same in kinds.values():
         rates = Counter(float(fact.value) for fact in same)

@@ -133,7 +133,7 @@ def _explained(findings: Sequence[Finding]) -> list[Finding]:
         # A process that the kernel ended does not report.
         findings = [replace(one, rank=FIRST - 0.44) if "lack of memory" in one.text else one for one in findings]
     failures = [one for one in findings if FIRST - 1 < one.rank < FIRST]
-    if failures and all(one.rank < FIRST - 0.43 for one in failures):
+    if failures and all(one.rank < FIRST - 0.43 or one.cause == "waiting_ranks" for one in failures):
         # Only consequences are stated: a device that stopped is why.
         findings = [replace(one, rank=FIRST - 0.001) if _has_stopped(one) else one for one in findings]
     if any(finding.cause != "stopped" and finding.rank >= ACCESS for finding in findings):

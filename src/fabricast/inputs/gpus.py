@@ -82,6 +82,20 @@ def _model_of(name: str) -> GpuModel | None:
     return next((model for model in _models() if f" {model.words} " in f" {words} "), None)
 
 
+def may_be_one_gpu(one: str, other: str) -> bool:
+    """Return whether two product names may be of one model: one has fewer words, or both have the same properties.
+
+    >>> may_be_one_gpu("H100", "NVIDIA H100 80GB HBM3"), may_be_one_gpu("H100 PCIe", "NVIDIA H100 80GB HBM3")
+    (True, False)
+    """
+    first, second = _model_of(one), _model_of(other)
+    if first is None or second is None:
+        return False
+    words, more = sorted((first.words.split(), second.words.split()), key=len)
+    same_properties = first._replace(words="", source="") == second._replace(words="", source="")
+    return words == more[: len(words)] or (words[0] == more[0] and same_properties)
+
+
 def gpu_model(name: str, argument: str = "gpu") -> GpuModel:
     """Return the model of a product name.
 

@@ -32,6 +32,8 @@ _RDMA_LINK = re.compile(
     r"^(?:link |\d{1,3}/\d{1,3}: )([\w.-]{1,40})/(\d{1,3}):? (?:.{1,200} )?state (\w{1,20}) "
     r"physical_state (\w{1,20})(.*)"
 )
+#: Model of a card, which ibv_devinfo prints as a number only.
+_KIND = re.compile(r"^\s+(?:CA type:\s+MT|vendor_part_id:\s+)(\d{3,6})\b")
 _NODE_GUID = re.compile(r"^\s*node_guid:\s+(\S{1,20})")
 _NO_GUID, _NO_LID = "0000:0000:0000:0000", "65535"
 #: Ports of 'ibdev2netdev'.
@@ -73,11 +75,13 @@ def _is_report(text: Text) -> bool:
 
 def _ports(text: Text) -> list[_Port]:
     ports, listed = list[_Port](), list[tuple[str, int]]()
-    card = image = guid = ""
+    card = kind = image = guid = ""
     last: _Port | None = None
     for number, line in text.lines():
         if (match := _CARD.match(line)) is not None:
-            card, image = match[1], ""
+            card, kind, image = match[1], "", ""
+        elif (match := _KIND.match(line)) is not None:
+            kind = f"MT{match[1]}"
         elif (match := _IMAGE.match(line)) is not None:
             image = match[1]
         elif (match := _NODE_GUID.match(line)) is not None:
@@ -86,7 +90,7 @@ def _ports(text: Text) -> list[_Port]:
             last = _Port(f"{match[1]} port {match[2]}", number, {})
             ports.append(last)
         elif (match := DEVINFO_CARD.match(line)) is not None:
-            card, image, guid, last = match[1], "", "", None
+            card, kind, image, guid, last = match[1], "", "", "", None
             listed.append((card, number))
         elif (match := _RDMA_LINK.match(line)) is not None:
             fields = {
@@ -100,6 +104,7 @@ def _ports(text: Text) -> list[_Port]:
         elif card and (match := _PORT.match(line) or DEVINFO_PORT.match(line)) is not None:
             fields = {"System image GUID": image} if image else {}
             fields |= {"node GUID": guid} if guid else {}
+            fields |= {"CA type": kind} if kind else {}
             last = _Port(f"{card} port {match[1]}", number, fields, has_rate=match.re is _PORT)
             ports.append(last)
         elif (match := _DEVINFO_FIELD.match(line)) is not None and match[1] == "sys_image_guid":
@@ -150,7 +155,7 @@ def _read(text: Text) -> Iterator[Reading]:
             port.rate,
             port.line,
             "ibstat",
-            subject=(port.name, port.fields.get("Link layer", "")),
+            subject=(port.name, port.fields.get("Link layer", ""), port.fields.get("CA type", "")),
             unit="Gbit/s",
         )
         for port in ports

@@ -225,3 +225,11 @@ def test_a_numa_node_with_slow_memory_is_named(tmp_path):
     (tmp_path / "p2p.txt").write_text(p2p)
     found = fc.diagnose([tmp_path / "topo.txt", tmp_path / "p2p.txt"], gpu="RTX 3090")
     assert any("with GPUs 4 5 6 7 of one NUMA node reach at most 3.3 GB/s" in text for text in texts_of(found))
+
+
+def test_a_gpu_that_is_gone_precedes_ranks_that_wait_for_each_other(first):
+    line = "[rank{0}]:[E] [Rank {0}] Watchdog caught collective operation timeout: WorkNCCL(SeqNum={1}, OpType=ALLREDUCE, NumelIn=1, NumelOut=1, Timeout(ms)=600000) ran for 600029 milliseconds before timing out.\n"
+    ranks = line.format(11, 18321) + line.format(3, 18322)
+    assert first(ranks).findings[0].cause == "waiting_ranks"
+    xid = "[1.5] NVRM: Xid (PCI:0000:52:00): 79, pid=1, GPU has fallen off the bus.\n"
+    assert [one.cause for one in first(ranks, xid).findings][:2] == ["gpu_errors", "waiting_ranks"]

@@ -32,10 +32,16 @@ def stated_cards(facts: Facts) -> str | None:
     return f"{count}x{rate:g}"
 
 
+def of_listed_cards(ports: list[Fact], facts: Facts) -> list[Fact]:
+    """Return the ports of the cards that logs of NCCL list; all ports if they list none of these."""
+    used = {name for run in facts.values(Quantity.NCCL_RUN) for host in run.hosts.values() for name in host.card_names}
+    return [fact for fact in ports if fact.subject[0].split()[0] in used] or ports
+
+
 def _rates(facts: Facts) -> dict[tuple[str, str], Counter[float]]:
-    """Return how many active ports of each rate a host has, by file and host."""
+    """Return how many active ports of each rate a host has, by file and host; only those that logs list, if any."""
     of_host: dict[tuple[str, str], Counter[float]] = {}
-    for fact in port_rates(facts):
+    for fact in of_listed_cards(port_rates(facts), facts):
         of_host.setdefault((fact.place.path, fact.host), Counter())[fact.value] += 1
     return of_host
 
