@@ -38,6 +38,14 @@ _UNKNOWN_CHOICE = 1.6
 _JUST, _OF_RATES = 1.02, 2.0**20
 #: Range of the ratio of large sizes to the forecast that half the cards explain.
 _HALF = (1.7, 2.3)
+#: Share of the channels of the forecast below which a run has few, what limits them, and what a log states.
+_FEW_CHANNELS = 0.6
+_LIMITS_OF_CHANNELS = "look for NCCL_MAX_NCHANNELS and NCCL_MAX_CTAS in the job and in /etc/nccl.conf"
+_ASK_FOR_LOG = "a log with NCCL_DEBUG=INFO states the network and the cards (NET/IB : Using)"
+#: Share of the rate of a card below which data pass through TCP, and from which they pass through one card.
+_OVER_TCP, _ONE_CARD = 0.15, 0.85
+#: Operations whose bus bandwidth is not that of a ring between nodes.
+_OF_PAIRS = (Operation.ALLTOALL, Operation.SENDRECV)
 #: Ratio of bus bandwidth to the rate of the cards that no ring or tree reaches.
 _ABOVE_CARDS = 1.02
 #: Ratio to the longest time that no cards of half the assumed rate explain; slower ones are of older nodes.
@@ -101,7 +109,7 @@ def compare_with_forecast(fact: Fact, facts: Facts, machine: Machine | None = No
         if late is None:
             return ComparedTable(text, notes=(*_above_cards(forecast, table), *_below_forecast(forecast)))
         asked = _asked(forecast, assumed, has_log=run is not None)
-        return ComparedTable(f"{text}: {late}", notes=(*_half_of_cards(forecast, facts), *asked), is_doubtful=True)
+        return ComparedTable(f"{text}: {late}", notes=(*_usual_reasons(forecast, facts, run), *asked), is_doubtful=True)
     beyond = (
         f"{ratios[worst]:.2f} times the longest expected time" if ratios[worst] > _JUST else "just beyond its range"
     )
@@ -113,11 +121,12 @@ def compare_with_forecast(fact: Fact, facts: Facts, machine: Machine | None = No
     if assumed and forecast.cluster.nodes > 1 and not _is_beyond_half_rate(forecast, run, ratios[worst]):
         # Slower cards than the assumed ones would explain it: only a setting is named as a cause.
         setting = [_cause(forecast, fact, facts, text)] if _lacks_pxn(forecast, fact, facts) else []
-        notes = (*_half_of_cards(forecast, facts), *_asked(forecast, assumed, has_log=run is not None))
+        notes = (*_usual_reasons(forecast, facts, run), *_asked(forecast, assumed, has_log=run is not None))
         return ComparedTable(f"{text}, if these are its cards", findings=tuple(setting), notes=notes, is_doubtful=True)
-    if ratios[worst] <= _SLOWER and (assumed or _is_of_few(forecast, worst)):
+    is_just = np.nanmax(ratios[forecast.table["size_bytes"].to_numpy() >= LARGE], initial=ratios[worst]) <= _JUST
+    if is_just or (ratios[worst] <= _SLOWER and (assumed or _is_of_few(forecast, worst))):
         return ComparedTable(text, is_doubtful=True)
-    notes = _half_of_cards(forecast, facts)
+    notes = _usual_reasons(forecast, facts, run)
     return ComparedTable(text, is_slower=True, findings=(_cause(forecast, fact, facts, text),), notes=notes)
 
 
@@ -266,10 +275,24 @@ def _below_forecast(forecast: ClusterForecast) -> Iterator[str]:
         )
 
 
-def _half_of_cards(forecast: ClusterForecast, facts: Facts) -> tuple[str, ...]:
-    """Return what halves a ring, if large sizes last about twice as long as the forecast, and no file names a port."""
-    low, high = _HALF
-    if forecast.cluster.nodes == 1 or not low < _ratio_of_large(forecast, "time_us") < high or any(slow_ports(facts)):
+def _usual_reasons(forecast: ClusterForecast, facts: Facts, run: NcclLog | None) -> tuple[str, ...]:
+    """Return what makes a ring so slow: half a card, one card, TCP, or few channels; nothing if a file names a port."""
+    cluster, (low, high) = forecast.cluster, _HALF
+    if cluster.nodes == 1 or any(slow_ports(facts)):
+        return ()
+    row = forecast.table.iloc[-1]
+    stated = None if run is None else run.coll_channels
+    if stated is not None and stated < _FEW_CHANNELS * row["channels"]:
+        return (f"the log states {stated} channels, the forecast uses {row['channels']:.0f}: {_LIMITS_OF_CHANNELS}",)
+    of_card = cluster.card_gbit_s * 1e9 / 8
+    share = 1e9 * row["bus_gb_per_s"] * row["time_us"] / row["measured_us"] / of_card
+    if row["size_bytes"] < LARGE or forecast.operation in _OF_PAIRS:
+        return ()
+    if share < _OVER_TCP and (run is None or not run.network):
+        return (f"large sizes reach {100 * share:.2g} % of the rate of one card, as over TCP: {_ASK_FOR_LOG}",)
+    if cluster.cards > 2 and _ONE_CARD < share <= 1.0 and (run is None or run.cards is None):
+        return (f"large sizes reach the rate of one of the {cluster.cards} cards: {_ASK_FOR_LOG}",)
+    if not low < _ratio_of_large(forecast, "time_us") < high:
         return ()
     text = (
         "large sizes have about half the forecast rate, as with one card (or its port) at half rate or missing on one "

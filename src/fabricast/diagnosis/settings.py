@@ -12,7 +12,7 @@ from fabricast.core.errors import InputError
 from fabricast.core.facts import Fact, Facts, Quantity
 from fabricast.core.findings import Finding
 from fabricast.core.number_text import size_text
-from fabricast.diagnosis.weights import ACCESS, FIRST
+from fabricast.diagnosis.weights import ACCESS, FIRST, SYMPTOM
 from fabricast.inputs.gpus import gpu_model, is_known_gpu
 from fabricast.nccl.records import NcclLog
 
@@ -38,6 +38,8 @@ _OTHERS = (
 )
 #: Ratio of times from which settings are a cause, that of one of several, and sizes in bytes from which they count.
 _COST, _COST_OF_ONE, _LARGE = 1.1, 1.05, 2.0**20
+#: Ratio of the measured time to the forecast with the settings above which they may not be the main cause.
+_UNEXPLAINED = 1.3
 #: Values that switch direct copies off.
 SWITCHED_OFF = {"NCCL_P2P_DISABLE": ("1",), "NCCL_P2P_LEVEL": ("LOC", "0")}
 
@@ -89,8 +91,12 @@ def costly_settings(
         f"{fact.value.operation} of {size_text(float(now['size_bytes'].iloc[place]))} is {gain:.2f} times as fast in "
         "the forecast"
     )
+    # What the settings leave unexplained may be the larger part.
+    rest = now["measured_us"].to_numpy(dtype=float) / now["time_us"].to_numpy(dtype=float)
+    is_main = np.nanmax(rest[place:]) <= max(gain, _UNEXPLAINED)
+    weight = ACCESS + 0.2 if is_main else SYMPTOM - 0.05
     yield Finding(
-        COSTLY_SETTINGS, text, f"unset {' '.join(costly)}", ACCESS + 0.2, origin=_line(run.place.path, log, costly[0])
+        COSTLY_SETTINGS, text, f"unset {' '.join(costly)}", weight, origin=_line(run.place.path, log, costly[0])
     )
 
 

@@ -303,3 +303,37 @@ def test_a_described_cluster_beyond_its_range_is_slower(tmp_path):
     log = nccl_tests_log(tmp_path / "run.log", [(size, time * 1.8) for size, time in FORECAST[3:]])
     found = fc.diagnose([tmp_path / "cluster.yaml", log])
     assert str(found.verdict).startswith("slower than expected") and "GB/s of bus bandwidth" in str(found.verdict)
+
+
+def test_a_time_just_beyond_its_range_is_possibly_slower(tmp_path):
+    (tmp_path / "cluster.yaml").write_text("cluster: mine\nnode: hgx_h100\nnodes: 4\nnic: 8x400\n")
+    sizes = [2.0**28, 2.0**30, 2.0**33]
+    table = fc.cluster_collective("hgx_h100", "all_gather", sizes=sizes, nodes=4, nic="8x400").table
+    latest = table["latest_us"].to_numpy()
+    for factor, words in ((1.01, "possibly slower than expected"), (1.3, "slower than expected")):
+        times = [table["time_us"][0], latest[1] * factor, table["time_us"][2]]
+        rows = [(int(size), time) for size, time in zip(sizes, times, strict=True)]
+        log = nccl_tests_log(tmp_path / "run.log", rows, operation="all_gather")
+        assert str(fc.diagnose([tmp_path / "cluster.yaml", log]).verdict).startswith(words)
+
+
+@pytest.mark.parametrize(
+    ("factor", "words"),
+    [(1.0, ""), (2.0, "about half the forecast rate"), (7.4, "the rate of one of the 8 cards"), (120.0, "as over TCP")],
+)
+def test_large_sizes_name_what_usually_makes_them_so_slow(tmp_path, factor, words):
+    (tmp_path / "cluster.yaml").write_text("cluster: mine\nnode: hgx_h100\nnodes: 4\nnic: 8x400\n")
+    log = nccl_tests_log(tmp_path / "run.log", [(size, time * factor) for size, time in FORECAST[3:]])
+    notes = " ".join(fc.diagnose([tmp_path / "cluster.yaml", log]).notes)
+    assert words in notes and bool(words) == ("large sizes" in notes)
+
+
+def test_few_channels_of_a_slow_run_are_named(tmp_path):
+    (tmp_path / "cluster.yaml").write_text("cluster: mine\nnode: hgx_h100\nnodes: 4\nnic: 8x400\n")
+    log = nccl_tests_log(tmp_path / "run.log", [(size, time * 2.4) for size, time in FORECAST[3:]])
+    line = "node00:1:9 [0] NCCL INFO {} coll channels, 0 collnet channels, 0 nvls channels, 16 p2p channels\n"
+    table = log.read_text()
+    for channels in (4, 16):
+        log.write_text(host_log() + line.format(channels) + table)
+        notes = " ".join(fc.diagnose([tmp_path / "cluster.yaml", log]).notes)
+        assert ("the log states 4 channels" in notes) == (channels == 4)
