@@ -366,7 +366,7 @@ def _missing(facts: Facts, options: MachineOptions, error: InputError) -> str:
     if has_copies and names_model(facts, options):
         return (
             "the copies of the file are of kinds that public machines lack (over direct links such as NVLink, "
-            "NVLink-C2C or XGMI, by kernels (SM), or within a GPU): add 'nvidia-smi topo -m' or 'rocm-smi --showtopo'"
+            "NVLink-C2C or XGMI, by kernels (SM), or within a GPU): add 'nvidia-smi topo -m'"
         )
     if has_copies:
         return (
@@ -400,7 +400,7 @@ def _missing(facts: Facts, options: MachineOptions, error: InputError) -> str:
         what = "the errors of the file did not end the run" if has_errors else "the file states no error"
         return f"{what}, and nothing that is measured can be compared"
     if any(DRIVER_FAILURES in note for note in facts.values(Quantity.NOTE)):
-        return "the kernel log has messages of NVIDIA's driver about failures whose meaning is not known here"
+        return "the kernel log has messages of drivers about failures whose meaning is not known here, as quoted below"
     notes = facts.values(Quantity.NOTE)
     if any(' states: "' in note and note.startswith(("the fabric manager", "the IMEX")) for note in notes):
         return "the log of a service states errors whose meaning is not known here, which the lines below quote"

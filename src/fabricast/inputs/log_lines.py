@@ -23,8 +23,8 @@ _MOST_PREFIXES = 4
 _BOLD = re.compile(r"\*\*([\d.]{1,20})\*\*")
 #: Indentation of quoted blocks; programs indent their headings by single spaces.
 _QUOTED = ("\t", 4 * " ")
-#: Host name that pdsh and clush print in front of every line.
-_HOST = re.compile(r"[A-Za-z][\w.-]{0,60}: ")
+#: Host name that pdsh and clush print in front of every line; names without a digit may be of a program (NVRM, srun).
+_HOST = re.compile(r"(?=[A-Za-z_.-]{0,60}\d)[A-Za-z][\w.-]{0,60}: |[A-Za-z][\w.-]{0,60}: (?=\[\s{0,9}\d{1,9}\.\d{6}\])")
 
 
 def clean_lines(text: str, keep: Callable[[str], bool] | None = None) -> Iterator[tuple[int, str]]:

@@ -33,6 +33,8 @@ _WHOLE = re.compile(r"PCI:([0-9a-fA-F]{4}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2})(?:\.[0-
 #: lines below the GPU.
 _UNUSABLE = {
     "fallen off the bus": "has fallen off the bus",
+    "HeartbeatTimedOut": "its system processor (GSP) does not answer",
+    "GSP RM heartbeat timed out": "its system processor (GSP) does not answer",
     "GPU lost from the bus": "has fallen off the bus",
     "NV_ERR_RESET_REQUIRED": "needs a reset",
     "RmInitAdapter failed": "cannot be initialised by its driver (RmInitAdapter failed)",
@@ -57,7 +59,7 @@ _SOME_GPU = "a GPU"
 _OTHER_GPU = re.compile(
     rf"(?:amdgpu|i915|xe) {DEVICE}: .{{0,60}}?"
     r"(device lost from bus|GPU reset begin|GPU reset\(\d+\) (?:succeeded|failed)|ring \S{1,40} timeout"
-    r"|MES failed to respond|GPU HANG|Engine reset)"
+    r"|MES failed to respond|GPU HANG|Engine reset|Timedout job)"
 )
 _LOST = "device lost from bus"
 #: GPUs of AMD below a port that passes no atomic operations of PCIe, by the driver or by ROCm's part of it.

@@ -27,6 +27,15 @@ WORDS_OF_HOST = (
     "nvidia_p2p_get_pages",
     "blocked for more than",
     "NETDEV WATCHDOG",
+    "Firmware not responding",
+    "Abandoning msg",
+    "DPC: containment",
+    "ink down, DPC",
+    "Automatic recovery failed",
+    "frozen state error",
+    "Device is NOT usable",
+    "cpu clock throttled",
+    "cpu clock is throttled",
 )
 #: Words of the lines that are read here.
 WORDS = ("BOOT_IMAGE=", "GRUB_CMDLINE_LINUX", "Default domain type", *WORDS_OF_HOST)
@@ -99,9 +108,37 @@ _OF_HOST = (
     ),
     _Error(
         re.compile(
-            r"NETDEV WATCHDOG: (?:CPU: \d{1,5}: )?\S{1,30} \(\w{1,30}\): transmit queue \d{1,5} timed out.{0,20}"
+            r"bnxt_en \S{1,20}(?: \S{1,20})?: Firmware not responding.{0,40}|bnxt_en .{0,40}?Abandoning msg.{0,60}"
         ),
-        "a network interface stopped sending: its card or driver answered no longer",
+        "the firmware of a network card does not answer",
+        "a cold boot of the host; update the firmware of the card and its driver",
+    ),
+    _Error(
+        re.compile(r"\S{1,20}: DPC: containment event.{0,60}|\S{1,20}: (?:PCIe )?[Ll]ink (?:is )?down, DPC.{0,40}"),
+        "a port of PCIe was switched off after an error that is not corrected (DPC)",
+        "the device below it is gone: check slot, riser, cable and power; 'sudo lspci -vv' names the port",
+    ),
+    _Error(
+        re.compile(r"zpci: \S{1,20}: (?:Automatic recovery failed.{0,60}|.{0,40}frozen state error.{0,40})"),
+        "a device on PCIe is in an error state, from which it did not recover",
+        "remove the device, and ask its vendor",
+    ),
+    _Error(
+        re.compile(r"habanalabs \S{1,20}: .{0,40}?Device is NOT usable.{0,60}"),
+        "an accelerator (Gaudi) is not usable for its driver",
+        "reset it ('hl-smi'), or reboot; update firmware and driver together",
+    ),
+    _Error(
+        re.compile(
+            r"CPU\d{1,5}: (?:Core|Package) temperature (?:is )?above threshold, cpu clock (?:is )?throttled "
+            r"\(total events = \d{3,12}\)"
+        ),
+        "a processor is too hot, and runs slower",
+        "check fans, heat sinks and the airflow of the rack; the processes of this host are late until then",
+    ),
+    _Error(
+        re.compile(r"(?:\b[a-z]\w{1,15}: )?NETDEV WATCHDOG: .{0,50}?transmit queue \d{1,5} timed out.{0,20}"),
+        "a network interface stopped sending: its card or driver does not answer",
         "the driver resets the card; update its driver and firmware, and look at its slot, cable and temperature",
     ),
     _Error(

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 
 from fabricast.core.facts import Content, Fact, Quantity
+from fabricast.core.short_text import shortened
 from fabricast.sources import kernel_cards, kernel_gpus, kernel_host, kernel_links
 from fabricast.sources.kernel_lines import BOOT, PROGRAM, Lines
 from fabricast.sources.text import Format, Reading, Text
@@ -22,9 +23,21 @@ _WEAK = (": [", BOOT, "BAR ", "Default domain type", "kfd kfd: ", *kernel_host.W
 _WORDS = (*kernel_links.WORDS, *kernel_gpus.WORDS, *kernel_cards.WORDS, *kernel_host.WORDS)
 #: Command that selects lines of the log.
 _SELECTS = re.compile(r"\b(?:dmesg|journalctl)\b[^\n]{0,120}?\|\s{0,3}(?:e?grep|tail|head|awk|sed)\b")
-#: Lines of NVIDIA's driver about failures, and the words of the note about them.
+#: Lines of drivers of GPUs, network cards and ports about failures, and the words of the note about them; and those
+#: that healthy machines print.
 DRIVER_FAILURES = "failures whose meaning is not known here"
-_NVRM_FAILS = re.compile(r"NVRM: .*(?:[Ff]ail|[Ee]rror|[Aa]ssert|left-over|[Tt]imeout)")
+_DRIVER = re.compile(
+    r"(?:\bNVRM: |\b(?:nvidia|nouveau|amdgpu|i915|xe|habanalabs|mlx[45]_\w{2,8}|bnxt_en|irdma|ice|hfi1|cxi_\w{2,8}"
+    r"|ionic|efa|pcieport) (?:hl\d|[0-9a-f]{4}:)).*?"
+    r"(?:[Ff]ail|[Ee]rror|[Aa]ssert|left-over|[Tt]imed?[ -]?out|[Ff]atal|\bhang\b|not respond|unusable|[Oo]verflow)"
+)
+_HARMLESS = re.compile(
+    r"module verification failed|failed to assign \[|can't assign|firmware: failed to load|AER: enabled|ACCESS_REG"
+    r"|QUERY_|[Nn]o error|errors? (?:count|0)\b|error (?:handler|recovery|reporting)"
+    r"|failed to (?:read|get) .{0,20}(?:VPD|vpd)"
+)
+#: Characters of a quoted line.
+_LONGEST = 120
 
 
 def _is_log(text: Text) -> bool:
@@ -40,15 +53,19 @@ def _is_log(text: Text) -> bool:
 
 def _read(text: Text) -> Iterator[Reading]:
     facts = _facts_of(text, _lines(text))
-    unknown = [number for number, line in text.lines(lambda line: "NVRM: " in line) if _NVRM_FAILS.search(line)]
+    unknown = [(number, line) for number, line in text.lines(_is_failure) if _is_failure(line)]
     if not facts and unknown:
         count = "a line" if len(unknown) == 1 else f"{len(unknown)} lines"
-        note = f"{count} of NVIDIA's driver: {DRIVER_FAILURES}"
-        facts = [text.fact(Quantity.NOTE, note, unknown[0], PROGRAM)]
+        note = f'{count} of drivers about {DRIVER_FAILURES}: "{shortened(unknown[0][1].strip(), _LONGEST)}"'
+        facts = [text.fact(Quantity.NOTE, note, unknown[0][0], PROGRAM)]
     note = "no repeated PCIe errors and no errors of GPUs in the kernel log"
     if _SELECTS.search(text.raw) is not None:
         note = "the lines that a command selects from the kernel log state no errors; others are not known"
     yield Reading(facts or [text.fact(Quantity.NOTE, note, 0, PROGRAM)])
+
+
+def _is_failure(line: str) -> bool:
+    return _DRIVER.search(line) is not None and _HARMLESS.search(line) is None
 
 
 def _lines(text: Text) -> Lines:

@@ -229,6 +229,53 @@ def test_latencies_of_files_that_end_early_are_compared(first):
     assert str(found.verdict).startswith("slower than expected") and "last 60 us" in str(found.verdict)
 
 
-def test_interfaces_that_stop_sending(first):
-    line = "[ 512.3] NETDEV WATCHDOG: eth0 (mlx5_core): transmit queue 3 timed out 5376 ms\n"
-    assert "a network interface stopped sending" in first(line).findings[0].text
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        (
+            "NETDEV WATCHDOG: eth0 (mlx5_core): transmit queue 3 timed out 5376 ms",
+            "a network interface stopped sending",
+        ),
+        (
+            "r8125 0000:22:04.0 eth4: NETDEV WATCHDOG: CPU: 3: transmit queue 0 timed out 5010 ms",
+            "a network interface stopped sending",
+        ),
+        ("bnxt_en 0000:41:00.0 ens1: Firmware not responding", "the firmware of a network card does not answer"),
+        (
+            "pcieport 0000:80:01.0: DPC: containment event, status:0x1f01 source:0x0000",
+            "a port of PCIe was switched off",
+        ),
+        ("zpci: 000d:00:00.0: Automatic recovery failed after slot reset", "from which it did not recover"),
+        (
+            "habanalabs 0000:33:00.0: hl0: Device is NOT usable, cannot be recovered",
+            "an accelerator (Gaudi) is not usable",
+        ),
+        (
+            "mce: CPU12: Package temperature above threshold, cpu clock throttled (total events = 1233)",
+            "a processor is too hot",
+        ),
+        ("xe 0000:2b:00.0: [drm] Tile0: GT0: Timedout job: seqno=148, guc_id=0", "error of its driver: Timedout job"),
+        ("NVRM: GPU0 _kgspRpcRecvPoll: GSP RM heartbeat timed out", "its system processor (GSP) does not answer"),
+    ],
+)
+def test_errors_of_devices_in_the_kernel_log(first, line, words):
+    log = "[    0.000000] Linux version 5.14.0-284.el9.x86_64\n"
+    assert [words in one.text for one in first(f"{log}[ 512.300000] {line}\n").findings] == [True]
+    assert not first(
+        f"{log}mce: CPU1: Package temperature above threshold, cpu clock throttled (total events = 2)\n"
+    ).findings
+
+
+def test_xids_without_times_are_read(first):
+    log = "NVRM: Xid (PCI:0019:01:00): 149, NETIR Fatal\nNVRM: Xid (PCI:0000:9b:00): 94, pid=1, Contained ECC error\n"
+    assert ["Xid 149" in one.text or "Xid 94" in one.text for one in first(log).findings] == [True, True]
+
+
+def test_failures_of_drivers_without_a_known_meaning_are_quoted(first):
+    log = "[    0.000000] Linux version 5.14.0-284.el9.x86_64\n[    2.000000] {}\n"
+    found = first(log.format("bnxt_en 0000:41:00.0 ens1: Error: hwrm_ring_alloc failed rc:-16"))
+    assert "failures whose meaning is not known here" in str(found.verdict)
+    assert "hwrm_ring_alloc failed" in " ".join(found.statements)
+    assert "no fault is stated" in str(
+        first(log.format("nvidia: module verification failed: signature missing")).verdict
+    )
