@@ -417,6 +417,10 @@ def _missing(facts: Facts, options: MachineOptions, error: InputError) -> str:
             return "a rate over TCP has nothing to be compared with: add 'ethtool INTERFACE', the rate of the link"
         return down or _unread(facts) or _stated_failure(facts) or CLEAN_STATES
     logs = facts.values(Quantity.NCCL_RUN)
+    returned = next((log for log in logs if "returned" in log.lines), None)
+    if returned is not None:
+        where = f"line {returned.lines['returned']}"
+        return f"the log of NCCL passes an error up ({where}), and lacks its message: add the lines before it (NCCL WARN)"
     begun = [log for log in logs if log.ranks or log.transports or log.network]
     if begun and all(log.ranks == 1 for log in begun):
         return f"the log of NCCL {ONE_RANK}"

@@ -147,7 +147,9 @@ def _read(text: Text) -> Iterator[Reading]:
     for port in ports:
         # A port of several programs is one, with the rate that one of them prints.
         known = named.setdefault(port.name, port)
-        known.fields = {**port.fields, **known.fields}
+        # Of several readings of one program, the last one counts.
+        is_again = known is not port and known.has_rate == port.has_rate and known.fields.keys() == port.fields.keys()
+        known.fields = {**known.fields, **port.fields} if is_again else {**port.fields, **known.fields}
     ports = list(named.values())
     rates = [
         text.fact(

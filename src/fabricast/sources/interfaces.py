@@ -19,6 +19,8 @@ _ADDRESS = re.compile(r"^\s*(?:link/)?(?:ether|infiniband) ([0-9a-f]{2}(?::[0-9a
 _SPEED = re.compile(r"^\s*Speed: (\d{1,7})Mb/s")
 _SUPPORTED = re.compile(r"^\s*(Supported link modes|Advertised link modes|Link partner advertised link modes):(.*)")
 _MODE = re.compile(r"\b(\d{2,7})base\w{1,12}(?:/(?:Full|Half))?")
+#: Interface without a port, as of containers and virtual machines, whose stated rate is nominal.
+_NO_PORT = re.compile(r"^\s*Supported ports:\s*\[\s*\]")
 _LINK = re.compile(r"^\s*Link detected: (yes|no)\b")
 _HALF = re.compile(r"^\s*Duplex: Half\b")
 #: Row of 'ifconfig -s' and 'netstat -i': name, packet size, received packets, errors and drops, flags.
@@ -58,6 +60,7 @@ class _Interface:
     supported: set[int] = field(default_factory=set)
     is_down: bool = False
     is_half: bool = False
+    is_virtual: bool = False
 
     @property
     def is_up(self) -> bool:
@@ -106,6 +109,8 @@ def _interfaces(text: Text) -> tuple[list[_Interface], list[tuple[int, str, str]
             one.is_down = match[1] == "no"
         elif _HALF.match(line):
             one.is_half = True
+        elif _NO_PORT.match(line):
+            one.is_virtual = True
     return found, counters
 
 
@@ -147,9 +152,10 @@ def _facts(text: Text, one: _Interface) -> Iterator[Fact]:
     if one.is_up and not _VIRTUAL.match(one.name):
         yield text.fact(Quantity.PACKET_SIZE, one.mtu, one.line, _PROGRAM, subject=(one.name, one.address), unit="byte")
     if one.mbit_s:
-        words = f"{one.name} runs at {one.mbit_s / 1e3:g} Gbit/s"
+        nominal = ", the nominal rate of an interface without a port (virtual)" if one.is_virtual else ""
+        words = f"{one.name} runs at {one.mbit_s / 1e3:g} Gbit/s{nominal}"
         yield text.fact(Quantity.NOTE, words, one.speed_line, _PROGRAM)
-        if not one.is_down:
+        if not (one.is_down or one.is_virtual):
             gbit_s = one.mbit_s / 1e3
             yield text.fact(
                 Quantity.INTERFACE_RATE, gbit_s, one.speed_line, "ethtool", subject=(one.name,), unit="Gbit/s"

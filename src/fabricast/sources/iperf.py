@@ -89,6 +89,11 @@ def _facts(text: Text, direction: str, rows: list[tuple[int, re.Match[str]]]) ->
     number, match = max(rows, key=_rank)
     gbit_s, seconds = float(match[6]) * _DECIMAL[match[7]] / 1e9, _seconds(match)
     transferred = _bytes(match)
+    streams = {row[1] for _, row in rows}
+    if "SUM" not in streams and len(streams) > 1:
+        words = f"iperf prints {len(streams)} streams, but not their sum (SUM): its rate is not known"
+        yield text.fact(Quantity.NOTE, words, number, _PROGRAM)
+        return
     same = [row for _, row in rows if row[1] == match[1]]
     if len(same) > 1 and len(set(map(_begins, same))) == len(same):
         # Without a summary, the intervals have the rate.
@@ -117,8 +122,8 @@ def _facts(text: Text, direction: str, rows: list[tuple[int, re.Match[str]]]) ->
     words = f"iperf: {gbit_s:.3g} Gbit/s for {seconds:g} s{_DIRECTIONS[direction]}"
     words += f", {again:,} segments of TCP sent again" if again else ""
     yield text.fact(Quantity.NOTE, words, number, _PROGRAM)
-    streams = "all streams" if match[1] == "SUM" else "one stream"
-    yield text.fact(Quantity.TCP_RATE, gbit_s, number, _PROGRAM, subject=(streams,), unit="Gbit/s", kind=Kind.MEASURED)
+    kind = "all streams" if match[1] == "SUM" else "one stream"
+    yield text.fact(Quantity.TCP_RATE, gbit_s, number, _PROGRAM, subject=(kind,), unit="Gbit/s", kind=Kind.MEASURED)
     segments = transferred / _SEGMENT_BYTES
     if segments > 0.0 and again > _LOSSY * segments:
         share = min(again / segments, 1.0)

@@ -185,6 +185,8 @@ _WORDS_OF_ERRORS = (
     "Memory access fault by GPU",
 )
 #: Line of PyTorch before the last message of NCCL.
+#: Line by which a function of NCCL passes an error up.
+_RETURNED = re.compile(r"\.(?:cc|cu|h):\d{1,6} -> [1-6]\b")
 _LAST_ERROR = re.compile(r"Last error:\s*(.*)")
 
 
@@ -241,6 +243,8 @@ def _log(text: Text) -> NcclLog:
         statements = None
         if (host := _HOST.match(line)) is not None:
             statements = log.hosts.get(host[1]) or log.hosts.setdefault(host[1], HostStatements())
+        if _RETURNED.search(line) is not None:
+            log.lines.setdefault("returned", number)
         # Most lines of a large log state nothing about the communicator.
         if _STATEMENT.search(line):
             _statement(log, sizes, match[1].strip(), text, number, statements)
