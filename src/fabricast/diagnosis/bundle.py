@@ -377,6 +377,12 @@ def _missing(facts: Facts, options: MachineOptions, error: InputError) -> str:
         return ""
     if any(facts.of(Quantity.OPERATION_TIME)) and not any(facts.of(Quantity.MESSAGE_TIME)):
         which = "one table of an operation of MPI has" if count_of_files(facts) == 1 else "these operations of MPI have"
+        counts = sorted({fact.value.processes for fact in facts.of(Quantity.OPERATION_TIME)} - {None})
+        if len(counts) > 1:
+            return (
+                f"the operations of MPI are of {counts[0]} to {counts[-1]} processes, on which their times depend: "
+                "add the same test with an equal number, on other hosts or with another library"
+            )
         return f"{which} no expectation: add the same test of other hosts, of another library, or of other settings"
     if any(facts.of(Quantity.MESSAGE_TIME)):
         which = "a single test has nothing to be compared with"
@@ -420,7 +426,9 @@ def _missing(facts: Facts, options: MachineOptions, error: InputError) -> str:
     returned = next((log for log in logs if "returned" in log.lines), None)
     if returned is not None:
         where = f"line {returned.lines['returned']}"
-        return f"the log of NCCL passes an error up ({where}), and lacks its message: add the lines before it (NCCL WARN)"
+        return (
+            f"the log of NCCL passes an error up ({where}), and lacks its message: add the lines before it (NCCL WARN)"
+        )
     begun = [log for log in logs if log.ranks or log.transports or log.network]
     if begun and all(log.ranks == 1 for log in begun):
         return f"the log of NCCL {ONE_RANK}"

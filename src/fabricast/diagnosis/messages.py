@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,9 +22,14 @@ from fabricast.diagnosis.weights import CONTRADICTION, MINOR, SYMPTOM
 from fabricast.maxrate.message_times import OPERATION
 from fabricast.maxrate.models import CONVENTIONS
 
+if TYPE_CHECKING:
+    from fabricast.maxrate.protocols import LateSwitch
+
 #: Ratios of times to the shortest of all files above which a file is slow: of the largest messages, and of others.
 _SLOW, _LATE = 1.2, 1.3
-#: Ratio that is no scatter at a single size, and number of sizes below which each counts.
+#: Ratio of alike times.
+_ALIKE = 1.1
+#: Ratio that is no scatter at the last size, and number of sizes below which each counts.
 _FAR, _FEW_SIZES = 1.5, 4
 #: Ratio to the time of a larger size of the same operation above which a size is named.
 _LONGER = 2.0
@@ -42,11 +48,17 @@ _FEWEST_SIZES, _FEWEST_OF_PROTOCOL = 8, 3
 _SMALL, _WITHIN_HOST_S = 64.0, 0.5e-6
 #: Ratio of times from which a larger size shows another protocol, and the smallest size in bytes of such a change.
 _FASTER, _SMALLEST_OF_PROTOCOLS = 1.25, 2.0**11
+#: Number of alike tables of an operation that are of one number of processes.
+_FEWEST_EQUAL = 3
 #: Number of files from which one differs from alike others, its ratio to the fastest, and the multiple of their spread.
 _FEWEST_ALIKE, _ODD, _TIMES_SPREAD = 4, 1.06, 3.0
 _CHECK_FILE = (
     "compare the hosts of these files: rate and width of ports ('ibstat', 'lspci -vv'), binding of processes to the "
     "socket of the card, power saving"
+)
+_COMPARE_PROTOCOLS = (
+    "smaller and larger messages are alike: compare the protocols, their thresholds (UCX_RNDV_THRESH, "
+    "I_MPI_EAGER_THRESHOLD, UCX_PROTO_INFO=y) and the versions of the libraries"
 )
 _CHECK_TABLE = "compare what differs between the runs: versions, settings, hosts, and whether buffers are in GPU memory"
 #: Ratio of the rates before and after a change of protocol, and largest size in bytes before it.
@@ -216,8 +228,8 @@ def slow_message_files(facts: Facts) -> Iterator[Finding]:
         if not sizes or _crossing(rated) is not None:
             continue
         has_rates = sizes[-1] >= _LARGE and not _is_operation(files)
-        of_rate = _ratios(rated, sizes[-1:])
-        slow = [name for name in rated if has_rates and of_rate[name][-1] > _SLOW]
+        of_rate = _ratios(rated, [size for size in sizes if size >= sizes[-1] / 2])
+        slow = [name for name in rated if has_rates and of_rate[name][-1] > _SLOW and of_rate[name].min() > _ALIKE]
         if slow:
             yield _with_commands(facts, rated, _finding(rated, slow, sizes[-1], "reach", SYMPTOM + 1))
         # Latencies of short files are compared, too, if they share a size with the others.
@@ -237,24 +249,45 @@ def slow_message_files(facts: Facts) -> Iterator[Finding]:
             is_distance = not slow and is_single and max(times) - min(times) < _SWITCHES_S and not _is_operation(files)
             # What the commands do otherwise explains more than a distance.
             is_distance = is_distance and found is before
-            if _may_differ_in_processes(files):
+            if _are_in_between(files, late, sizes):
+                found = replace(found, remedy=f"{_COMPARE_PROTOCOLS}; otherwise {found.remedy}")
+            if _may_differ_in_processes(files, late):
                 found = replace(found, text=f"{found.text}{_UNKNOWN_PROCESSES}", rank=MINOR)
             yield replace(found, remedy=f"{_DISTANCE}; {found.remedy}", rank=MINOR) if is_distance else found
 
 
-def _may_differ_in_processes(files: _Times) -> bool:
-    """Return whether two tables of an operation may be of different numbers of processes, which no line states."""
+def _are_in_between(files: _Times, late: Sequence[str], sizes: Sequence[float]) -> bool:
+    """Return whether files are late at sizes between small and large ones only, as by another protocol."""
+    ends = [0, 1, len(sizes) - 2, len(sizes) - 1]
+    ratios = _ratios(files, sizes)
+    return len(sizes) >= _FEWEST_SIZES and all((ratios[name][ends] < _ALIKE).all() for name in late)
+
+
+def _may_differ_in_processes(files: _Times, late: Sequence[str]) -> bool:
+    """Return whether tables of an operation may be of different numbers of processes, which no line states.
+
+    Of several tables, those that are not late are alike if all have the same number.
+    """
     firsts = [next(iter(of_file.values())).value for of_file in files.values()]
-    return _is_operation(files) and len(firsts) == 2 and any(one.processes is None for one in firsts)
+    if not _is_operation(files) or all(one.processes is not None for one in firsts):
+        return False
+    others = {name: of_file for name, of_file in files.items() if name not in late}
+    sizes = _common_sizes(others)
+    return (
+        len(others) < _FEWEST_EQUAL
+        or not sizes
+        or any((ratios > _LATE).any() for ratios in _ratios(others, sizes).values())
+    )
 
 
 def _is_late(ratios: np.ndarray) -> bool:
-    """Return whether times are longer than in the fastest file: at two neighbouring sizes, or far longer at one.
+    """Return whether times are longer than in the fastest file: at two neighbouring sizes, or far longer at the last.
 
     Small messages scatter: of many sizes in many files, one is late by chance.
     """
     late = ratios > _LATE
-    return bool((late[1:] & late[:-1]).any() or (ratios > _FAR).any() or (late.any() and ratios.size < _FEW_SIZES))
+    is_last = ratios[-1] > _FAR and ratios[-2:].min() > _ALIKE
+    return bool((late[1:] & late[:-1]).any() or is_last or (late.any() and ratios.size < _FEW_SIZES))
 
 
 def _with_commands(facts: Facts, files: _Times, finding: Finding) -> Finding:
@@ -281,15 +314,20 @@ def agreement(facts: Facts) -> Iterator[str]:
         most = _SLOW if sizes[-1] >= _LARGE else _LATE
         if _odd_file(files) is not None:
             continue
-        if not any(_is_late(one) for one in ratios.values()) and max(one[-1] for one in ratios.values()) <= most:
+        last = np.max([one[-2:] for one in ratios.values()], axis=0)
+        more = ", their largest common size" if sizes[-1] < _LARGE and _has_rates(files) else ""
+        but = ""
+        if last[-1] > most and last.size > 1:
+            # A single slow size is scatter.
+            last, sizes, but = last[:-1], sizes[:-1], f" ({size_text(sizes[-1])} alone differs)"
+        if not any(_is_late(one) for one in ratios.values()) and last[-1] <= most:
             test = _name_of(next(iter(files.values()))[sizes[-1]])
-            spread = max(one[-1] for one in ratios.values()) - 1
-            more = ", their largest common size" if sizes[-1] < _LARGE and _has_rates(files) else ""
+            spread = last[-1] - 1
             is_latency = next(iter(files.values()))[sizes[0]].value.convention != "windowed"
             small = f"{_in_time(files, list(files), sizes[0])} at {size_text(sizes[0])}, " if is_latency else ""
             yield (
                 f"{len(files)} {_kind(files)}s of {test} agree: {small}{_in_rate(files, list(files), sizes[-1])} at "
-                f"{size_text(sizes[-1])}{more}, within {100 * spread:.1f} %"
+                f"{size_text(sizes[-1])}{more}, within {100 * spread:.1f} %{but}"
                 f"{different_commands(facts, _first_rows(files))}"
             )
 
@@ -338,12 +376,14 @@ def alike_operations(facts: Facts) -> Iterator[str]:
         sizes = _common_sizes(files)
         if not sizes or not _is_operation(files):
             continue
-        most = max(float(one.max()) for one in _ratios(files, sizes).values())
-        if most <= _LATE:
-            size = sizes[-1]
+        ratios = np.array(list(_ratios(files, sizes).values()))
+        if not any(map(_is_late, ratios)):
+            size, single = sizes[-1], int((ratios > _LATE).any(axis=0).sum())
+            most = float(ratios[ratios <= _LATE].max())
             test, time = _name_of(next(iter(files.values()))[size]), _in_time(files, list(files), size)
+            but = f", but for {single} single size{'s' if single > 1 else ''}" if single else ""
             yield (
-                f"{len(files)} {_kind(files)}s of {test} agree within {100 * (most - 1):.1f} %: {time} at "
+                f"{len(files)} {_kind(files)}s of {test} agree within {100 * (most - 1):.1f} %{but}: {time} at "
                 f"{size_text(size)}"
             )
 
@@ -543,8 +583,6 @@ def late_rendezvous(facts: Facts) -> Iterator[Finding]:
 
 
 def _late_rendezvous(of_file: Mapping[float, Fact]) -> Finding | None:
-    from fabricast.maxrate.protocols import ProtocolRegressor, late_switch  # slow to import: scikit-learn
-
     size = np.array(sorted(of_file))
     # The time of the fit grows with the square of the number of sizes.
     size = size[np.unique(np.linspace(0, size.size - 1, min(size.size, _MOST_SIZES)).round().astype(int))]
@@ -552,11 +590,10 @@ def _late_rendezvous(of_file: Mapping[float, Fact]) -> Finding | None:
     if size.size < _FEWEST_SIZES or first.convention != "one_way" or first.processes not in (None, 1):
         return None
     time_s = np.array([of_file[one].value.time_s for one in size])
-    split = ProtocolRegressor("postal", fewest_sizes=_FEWEST_OF_PROTOCOL).fit(
-        np.column_stack([size, np.ones_like(size)]), time_s
-    )
-    found = late_switch(split, size)
+    found = _late_switch(size, time_s)
     if found is None:
+        return None
+    if not _are_several_late(size, time_s, found.to_bytes):
         return None
     text = (
         f"messages of {size_text(found.from_bytes)} to {size_text(found.to_bytes)} would be faster with the protocol "
@@ -564,6 +601,27 @@ def _late_rendezvous(of_file: Mapping[float, Fact]) -> Finding | None:
     )
     remedy = f"{LATE_SWITCH_REMEDY} {size_text(found.from_bytes)}"
     return Finding("late_rendezvous", text, remedy, CONTRADICTION - 1, origin=str(of_file[found.to_bytes].place))
+
+
+def _are_several_late(size: NDArray[np.float64], time_s: NDArray[np.float64], last: float) -> bool:
+    """Return whether the last two sizes of a protocol are late beside the line of larger ones: one is scatter."""
+    place = int(np.searchsorted(size, last))
+    larger, after = size[place + 1 : place + 4], time_s[place + 1 : place + 4]
+    if larger.size < 2 or place < 1:
+        return False
+    slope, start = np.polyfit(larger, after, 1, w=1 / after)
+    line = np.maximum(start, 0.0) + slope * size[place - 1 : place + 1]
+    return bool((time_s[place - 1 : place + 1] > _ALIKE * line).all())
+
+
+def _late_switch(size: NDArray[np.float64], time_s: NDArray[np.float64]) -> LateSwitch | None:
+    """Return the change of protocol that comes too late, if the times of some sizes show one."""
+    from fabricast.maxrate.protocols import ProtocolRegressor, late_switch  # slow to import: scikit-learn
+
+    split = ProtocolRegressor("postal", fewest_sizes=_FEWEST_OF_PROTOCOL).fit(
+        np.column_stack([size, np.ones_like(size)]), time_s
+    )
+    return late_switch(split, size)
 
 
 def _longer_in_window(of_file: Mapping[float, Fact]) -> Finding | None:

@@ -20,8 +20,9 @@ from fabricast.diagnosis.weights import ACCESS, FIRST, MINOR, SYMPTOM
 _LARGE = 2.0**16
 #: Size in bytes from which single messages reach the rate of a port, and the share of it below which they are slow.
 _LARGE_SINGLE, _SLOW_SINGLE = 2.0**22, 0.6
-#: Shares of the rate of a port: below the first, messages are slow; above the second, they use no or several ports.
-_SLOW, _MOST = 0.8, 1.02
+#: Shares of the rate of a port: below the first, messages are slow; above the second, they use no or several ports;
+#: above the third, they show that the card is fast.
+_SLOW, _MOST, _FAST = 0.8, 1.02, 0.9
 #: Share of the rate of a port that TCP rarely exceeds, largest small message in bytes, and its time in s over TCP.
 _OF_TCP, _SMALL, _TCP_S = 0.25, 64.0, 8e-6
 _OVER_TCP = (
@@ -61,6 +62,15 @@ _CHECK_CARD = (
     "check PCIe generation and width of the card ('sudo lspci -vv', LnkSta), the NUMA node of process and memory, the "
     "MTU ('ibv_devinfo', active_mtu)"
 )
+#: What delays messages of a test without a library, and what slows those of a library whose card is fast.
+_LATE_CARD = (
+    "repeat it without -e, which waits for interrupts; check power saving of the processors ('cpupower idle-info'), "
+    "the binding to the NUMA node of the card (numactl -N), and the distance between the hosts"
+)
+_IN_LIBRARY = (
+    "the card and the cable are fast: check what the library does (UCX_TLS, UCX_NET_DEVICES; UCX_PROTO_INFO=y prints "
+    "its protocols), the binding to the NUMA node of the card, and a window of several messages"
+)
 _MORE_PAIRS = f"{_CHECK_CARD}, and the same test with more queue pairs (-q 4)"
 _MORE_PROCESSES = f"{_CHECK_CARD}, and the same test with more processes (osu_mbw_mr)"
 
@@ -69,7 +79,7 @@ def compare_with_ports(facts: Facts, answers: Answers) -> None:
     """Add whether the fastest messages of each test reach the rate of their port, or of the active ports if alike."""
     if not any(facts.of(Quantity.PORT_RATE)):
         return
-    ports = _ports_of_host(facts)
+    ports, fast = _ports_of_host(facts), _fast_test(facts)
     for fact in _fastest(facts):
         one, gbit_s = fact.value, _rate_of(facts, fact)
         if not gbit_s:
@@ -92,14 +102,27 @@ def compare_with_ports(facts: Facts, answers: Answers) -> None:
             of_card = _MORE_PROCESSES if (one.processes or 1) == 1 else _CHECK_CARD
             remedy = _FOR_GPU_BUFFERS if one.in_gpu_memory else _OVER_TCP if share < _OF_TCP else of_card
             text += ", if the processes are on different hosts"
-            answers.findings.append(Finding("below_port_rate", text, remedy, MINOR, origin=str(fact.place)))
+            cause, weight = "below_port_rate", MINOR
+            if fast is not None:
+                text += f"; {fast.value.path} reaches {fast.value.bytes_per_s / 1e9:.3g} GB/s over such a port"
+                cause, remedy, weight = "slow_library", _IN_LIBRARY, SYMPTOM
+            answers.findings.append(Finding(cause, text, remedy, weight, origin=str(fact.place)))
     late = [fact for fact in facts.of(Quantity.MESSAGE_TIME) if _is_late(fact) and not _is_on_one_host(facts, fact)]
     if late and (gbit_s := _rate_of(facts, first := min(late, key=lambda fact: fact.value.size_bytes))):
         # Late small messages and low rates are one cause.
         slow = [one for one in answers.findings if one.cause == "below_port_rate" and one.remedy == _OVER_TCP]
         answers.findings = [one for one in answers.findings if one not in slow]
-        found = _late_messages(first, f"of {gbit_s:g} Gbit/s")
+        of_file = (fact.value.bytes_per_s for fact in _fastest(facts) if fact.place.path == first.place.path)
+        rate = max(of_file, default=0.0)
+        found = _late_messages(first, f"of {gbit_s:g} Gbit/s", is_fast=rate > _OF_TCP * gbit_s * _BYTES_PER_GBIT)
         answers.findings.append(replace(found, text="; ".join([found.text, *(one.text for one in slow[:1])])))
+
+
+def _fast_test(facts: Facts) -> Fact | None:
+    """Return the test without a library that reaches the rate of its port."""
+    of_cards = [fact for fact in _fastest(facts) if fact.program == _OVER_CARDS]
+    fast = (fact for fact in of_cards if fact.value.bytes_per_s > _FAST * _rate_of(facts, fact) * _BYTES_PER_GBIT > 0)
+    return next(fast, None)
 
 
 def _rate_of(facts: Facts, message: Fact) -> float:
@@ -207,13 +230,16 @@ def slow_gpu_buffers(facts: Facts) -> Iterator[Finding]:
         yield Finding("slow_gpu_buffers", text, _FOR_GPU_BUFFERS, MINOR, origin=str(best.place))
 
 
-def _late_messages(fact: Fact, cards: str) -> Finding:
-    """Return the finding that a small message lasts as long as over TCP, or longer."""
+def _late_messages(fact: Fact, cards: str, *, is_fast: bool = False) -> Finding:
+    """Return the finding about a small message that lasts as long as over TCP; `is_fast`: large ones refute TCP."""
     is_tcp = fact.value.time_s < _SLOWEST_TCP_S
     text = (
         f"messages of {fact.value.path} of {size_text(fact.value.size_bytes)} last {duration_text(fact.value.time_s)}, "
-        f"{'as' if is_tcp else 'longer than'} over TCP; network cards {cards} need 1 to 3 us"
     )
+    if is_fast or fact.program == _OVER_CARDS:
+        text += f"network cards {cards} need 1 to 3 us"
+        return Finding("late_small_messages", text, _LATE_CARD, MINOR, origin=str(fact.place))
+    text += f"{'as' if is_tcp else 'longer than'} over TCP; network cards {cards} need 1 to 3 us"
     remedy = _OVER_TCP if is_tcp else _SLOWER_THAN_TCP
     return Finding("messages_over_tcp", text, remedy, MINOR, origin=str(fact.place))
 

@@ -41,6 +41,7 @@ POSSIBLE = (
     "below_interface_rate",
     "unequal_tcp_rates",
     "messages_over_tcp",
+    "late_small_messages",
     "slow_within_host",
     "slow_gpu_buffers",
     "late_process",
@@ -204,6 +205,7 @@ def _is_measured(finding: Finding) -> bool:
         "slower_than_other_run",
         "slow_messages",
         "late_messages",
+        "slow_library",
     )
     return finding.rank > LINK or finding.cause in symptoms
 

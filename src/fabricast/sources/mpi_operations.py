@@ -19,6 +19,11 @@ _OSU = re.compile(r"^\W{0,4}(?:OSU MPI[\w-]{0,12}[ _])(.{3,60}?) (?:latency )?te
 _ONE_SIDED = re.compile(r"OSU MPI_(\w{2,20})\b", re.IGNORECASE)
 _IMB = re.compile(r"#\s*Benchmarking\s+(\w{3,30})")
 _RANKS = re.compile(r"#\s*processes\s*=\s*(\d{1,7})")
+#: Launcher of a test of OSU with its options: number of processes, or of hosts and of processes on each.
+_LAUNCH = re.compile(r"\b(?:mpirun|mpiexec|mpiexec\.hydra|orterun|prterun|srun|aprun|jsrun)\b(.{0,400}?)\bosu_\w{2,30}")
+_PROCESSES = re.compile(r"\s(?:-np?|--np|--ntasks)[= ]\s?(\d{1,7})\b")
+_HOSTS = re.compile(r"\s(?:-N|--nodes)[= ]?\s?(\d{1,6})\b(?!-)")
+_ON_EACH = re.compile(r"\s(?:--ntasks-per-node|-ppn|--ppn)[= ]\s?(\d{1,6})\b")
 #: Number of the column of the mean time in us, by program; IMB prints a single time in the third of four columns.
 _MEAN = {"OSU": 1, "IMB": 4}
 _SINGLE, _WITH_SHORTEST = 2, 3
@@ -52,6 +57,21 @@ def _title(line: str) -> tuple[str, str] | None:
     return None
 
 
+def _processes(line: str) -> int | None:
+    """Return the number of processes of a command; None if the line is no command, or does not state it.
+
+    >>> _processes("srun -N 16 --ntasks-per-node=128 osu_allreduce"), _processes("mpirun -np 8 ./osu_alltoall -m 1")
+    (2048, 8)
+    """
+    launch = _LAUNCH.search(line)
+    if launch is None:
+        return None
+    count, hosts, on_each = (pattern.search(launch[1]) for pattern in (_PROCESSES, _HOSTS, _ON_EACH))
+    if count is not None:
+        return int(count[1])
+    return int(hosts[1]) * int(on_each[1]) if hosts is not None and on_each is not None else None
+
+
 def _is_report(text: Text) -> bool:
     if "OSU MPI" not in text.raw and "enchmarking" not in text.raw:
         return False
@@ -61,9 +81,12 @@ def _is_report(text: Text) -> bool:
 def _read(text: Text) -> Iterator[Reading]:
     table: _Table | None = None
     tables = list[_Table]()
+    ranks: int | None = None
     for number, line in text.lines():
-        if (found := _title(line)) is not None:
-            table = _Table(*found, number) if found[1] else None
+        if (count := _processes(line)) is not None:
+            ranks, table = count, None
+        elif (found := _title(line)) is not None:
+            table = _Table(*found, number, ranks) if found[1] else None
             tables += [table] if table is not None else []
         elif table is not None and (match := _RANKS.search(line)) is not None:
             table.ranks = int(match[1])
