@@ -261,9 +261,10 @@ def diagnose_facts(facts: Facts, options: MachineOptions) -> Diagnosis:
         is_only = facts.blocks_of(Content.TOPOLOGY) and not facts.blocks_of(*_WITHOUT_TOPOLOGY)
         is_only = is_only and not any(facts.of(Quantity.MESSAGE_TIME, Quantity.OPERATION_TIME))
         states_access = any(facts.of(Quantity.PEER_ACCESS))
-        if is_only and not (answers.findings or states_access or isinstance(error, MissingLinksError)):
+        has_cards = isinstance(error, NoAcceleratorError) and any("network card" in one for one in answers.statements)
+        if is_only and not (answers.findings or states_access or has_cards or isinstance(error, MissingLinksError)):
             raise
-        missing = _missing(facts, options, error)
+        missing = CLEAN_STATES if is_only and has_cards else _missing(facts, options, error)
         if isinstance(error, MissingLinksError):
             answers.findings.append(missing_links(error))
         elif isinstance(error, NoAcceleratorError):

@@ -319,7 +319,7 @@ def agreement(facts: Facts) -> Iterator[str]:
         but = ""
         if last[-1] > most and last.size > 1:
             # A single slow size is scatter.
-            last, sizes, but = last[:-1], sizes[:-1], f" ({size_text(sizes[-1])} alone differs)"
+            last, sizes, but = last[:-1], sizes[:-1], f" ({size_text(sizes[-1])} differs)"
         if not any(_is_late(one) for one in ratios.values()) and last[-1] <= most:
             test = _name_of(next(iter(files.values()))[sizes[-1]])
             spread = last[-1] - 1
@@ -604,7 +604,7 @@ def _late_rendezvous(of_file: Mapping[float, Fact]) -> Finding | None:
 
 
 def _are_several_late(size: NDArray[np.float64], time_s: NDArray[np.float64], last: float) -> bool:
-    """Return whether the last two sizes of a protocol are late beside the line of larger ones: one is scatter."""
+    """Return whether the last two sizes of a protocol are late against the line of larger ones: one is scatter."""
     place = int(np.searchsorted(size, last))
     larger, after = size[place + 1 : place + 4], time_s[place + 1 : place + 4]
     if larger.size < 2 or place < 1:

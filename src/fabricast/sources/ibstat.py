@@ -190,15 +190,14 @@ def _interfaces(text: Text) -> Iterator[Fact]:
 
 
 def _small_packets(text: Text, ports: list[_Port]) -> Iterator[Fact]:
-    """Yield active ports of RoCE whose packets are smaller than those that the card can send."""
+    """Yield active ports whose packets are smaller than those that the card can send."""
     for port in ports:
         now, most = port.fields.get("active_mtu", ""), port.fields.get("max_mtu", "")
-        is_roce = port.is_active and port.fields.get("Link layer") == "Ethernet"
-        if is_roce and now.isdigit() and most.isdigit() and int(now) < int(most):
-            words = (
-                f"{port.name} sends RoCE packets of {now} bytes, and could send {most}: with the MTU of its interface "
-                "they grow (9000 on all hosts and switches)"
-            )
+        if port.is_active and now.isdigit() and most.isdigit() and int(now) < int(most):
+            how = "the subnet manager decides (ibv_devinfo: active_mtu)"
+            if port.fields.get("Link layer") == "Ethernet":
+                how = "with the MTU of its interface they grow (9000 on all hosts and switches)"
+            words = f"{port.name} sends packets of {now} bytes, and could send {most}: {how}"
             yield text.fact(Quantity.NOTE, words, port.line, "ibv_devinfo")
 
 

@@ -534,6 +534,41 @@ def _slow_links(text: Text, devices: Sequence[_PciDevice], program: str) -> Iter
         yield text.fact(Quantity.NOTE, words, gpus[0].line, program)
 
 
+def _network_cards(text: Text, devices: Sequence[_PciDevice], program: str) -> Iterator[Fact]:
+    """Yield network cards whose link is narrower or slower than card and port can be; a note about the others."""
+    good = 0
+    for port, card in _below_ports(devices):
+        if not card.is_card or card.capability is None or card.status is None or card.status[1] == 0:
+            continue
+        ends = [card.capability] + ([port.capability] if port is not None and port.capability is not None else [])
+        speed, width = (min(end[place] for end in ends) for place in (0, 1))
+        slower = [f"x{card.status[1]} of x{width}"] if card.status[1] < width else []
+        slower += [f"{card.status[0]:g} of {speed:g} GT/s"] if card.status[0] < speed else []
+        if slower:
+            words = f"the link of the network card {card.address} uses {' and '.join(slower)}"
+            yield text.fact(Quantity.CAUSE, words, card.line, program, subject=("narrow_link",))
+        elif card.status[1] < card.capability[1] or card.status[0] < card.capability[0]:
+            words = (
+                f"the network card {card.address} could use x{card.capability[1]} at {card.capability[0]:g} GT/s, its "
+                f"port x{width} at {speed:g} GT/s"
+            )
+            yield text.fact(Quantity.NOTE, words, card.line, program)
+        else:
+            good += 1
+    if good:
+        words = f"the link of {good} network card{'s' if good > 1 else ''} has its full width and speed"
+        yield text.fact(Quantity.NOTE, words, 0, program)
+
+
+def _below_ports(devices: Sequence[_PciDevice]) -> Iterator[tuple[_PciDevice | None, _PciDevice]]:
+    """Yield each device with the port above it; None at the top."""
+    for top in devices:
+        yield None, top
+        for port in top.walk():
+            for below in port.children:
+                yield port if port.port in _LINK_BELOW else None, below
+
+
 def _redirecting_ports(text: Text, devices: Sequence[_PciDevice], program: str) -> Iterator[Fact]:
     """Yield the note about root ports above GPUs with access control."""
     ports = [port for port, _ in _gpus_at_ports(devices) if port.redirects and port.port == "Root Port"]
@@ -565,7 +600,7 @@ def _reading(text: Text, devices: Sequence[_PciDevice], program: str, notes: Seq
             state = "has fallen off the bus: it answers no more (rev ff)"
             facts.append(text.fact(Quantity.GPU_STATE, state, device.line, program, subject=(device.address,)))
     facts += _processor(text, program)
-    for notes_of in (_older_ports, _slow_links, _redirecting_ports):
+    for notes_of in (_older_ports, _slow_links, _redirecting_ports, _network_cards):
         facts += notes_of(text, devices, program)
     if "<access denied>" in text.raw:
         note = "lspci ran without root, so that it lacks links and access control: repeat it as 'sudo lspci -vv'"

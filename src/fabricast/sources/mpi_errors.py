@@ -13,7 +13,7 @@ from fabricast.sources.text import Format, Reading, Text, is_source_code
 _TABLE = message_table("mpi")
 #: Beginnings of messages in boxes of several lines, whose last lines name the host.
 _BOX = re.compile(
-    r"(.{0,20}There is at least (?:one )?non-excluded one OpenFabrics device found"
+    r"\s{0,8}(.{0,20}There is at least (?:one )?non-excluded one OpenFabrics device found"
     r"|.{0,20}Open MPI failed to TCP connect to a peer MPI process"
     r"|A process or daemon was unable to complete a TCP connection"
     r"|(?:ORTE|PRTE) has lost communication with a remote daemon"
@@ -36,6 +36,8 @@ _PROVIDER = re.compile(r"MPI startup\(\): libfabric provider: (\S{1,40})")
 _OVER_TCP = ("tcp", "sockets")
 #: Transports and devices of UCX for tagged messages between hosts.
 _UCX_LANES = re.compile(r"\binter-node cfg#\d{1,6} tag\(([^)]{1,400})\)")
+#: Transport between two processes, as Open MPI prints it with btl_base_verbose, and the host of the other one.
+_BTL = re.compile(r"\bbml: Using (\w{2,20}) btl for send to \S{1,60} on node (\S{1,60})")
 #: Summary of Cray MPICH about its network.
 _TIMEOUTS = re.compile(r"MPICH Slingshot Network Summary: ([1-9]\d{0,12}) network timeouts")
 #: Line of --report-bindings of Open MPI, before and since version 5.
@@ -86,6 +88,7 @@ _WORDS = (
     "not bound",
     " bound to ",
     "libfabric provider",
+    "bml: Using",
     "inter-node cfg#",
     "Network Summary",
     _PART_OF_MEMORY,
@@ -128,7 +131,7 @@ def _is_log(text: Text) -> bool:
         return False
     if _NAMELESS in text.raw:
         return True
-    others = (_BINDING, _UNBOUND, _BOX, _OLD_TRANSPORT, _PROVIDER, _UCX_LANES, _TIMEOUTS, _REGISTERED)
+    others = (_BINDING, _UNBOUND, _BOX, _OLD_TRANSPORT, _PROVIDER, _UCX_LANES, _TIMEOUTS, _REGISTERED, _BTL)
     return any(
         _message(line) is not None or any(one.search(line) for one in others) for _, line in text.lines(_may_be_error)
     )
@@ -263,6 +266,14 @@ def _of_network(text: Text, lines: list[tuple[int, str]]) -> Iterator[Fact]:
         yield text.fact(Quantity.NOTE, words, number, "UCX")
         if all(one.startswith("tcp/") for one in used):
             yield text.fact(Quantity.TCP, f"{words}: it sends over TCP", number, "UCX")
+    sends = {match[2]: (match[1], number) for number, line in lines if (match := _BTL.search(line)) is not None}
+    if sends:
+        ways = listed([f"{host} by {name}" for host, (name, _) in sends.items()], _MOST_BINDINGS)
+        first = min(number for _, number in sends.values())
+        yield text.fact(Quantity.NOTE, f"Open MPI sends to {ways}", first, "Open MPI")
+        for host, (name, number) in sends.items():
+            if name == "tcp":
+                yield text.fact(Quantity.TCP, f"Open MPI sends to {host} over TCP (btl tcp)", number, "Open MPI")
     for number, line in lines:
         if (match := _PROVIDER.search(line)) is not None:
             words = f"Intel MPI uses the provider {match[1]} of libfabric"

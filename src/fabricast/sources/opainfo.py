@@ -13,6 +13,7 @@ _PORT = re.compile(r"^\s*(hfi1_\d{1,3}:\d{1,3})\s+PortGID:")
 _STATE = re.compile(r"^\s*PortState:\s+(\w[\w ]{0,30}?)\s*$")
 #: Value now and those that are enabled.
 _LINK = re.compile(r"^\s*Link(Speed|Width)\s+Act: ([\d.]{1,6}) ?(?:Gb)?\s+En: ([\d.,Gb]{1,20})")
+_DOWNGRADED = re.compile(r"^\s*LinkWidthDnGrd\s+ActTx:\s*(\d)\s+Rx:\s*(\d)\s+En:\s*([\d,]{1,10})")
 _QUALITY = re.compile(r"^\s*Link Quality: (\d) ?\(?(\w{0,20})")
 #: Quality of a link without errors, from 0 to 5.
 _GOOD = 4
@@ -39,6 +40,11 @@ def _facts(text: Text, port: str, number: int, line: str) -> Iterator[Fact]:
         enabled = max(float(one) for one in match[3].replace("Gb", "").split(",") if one)
         if float(match[2]) < enabled:
             state = f"runs at {match[2]} of {enabled:g}{_UNITS[match[1]]} that are enabled"
+    elif (match := _DOWNGRADED.match(line)) is not None:
+        enabled = max(int(one) for one in match[3].split(",") if one)
+        lanes = min(int(match[1]), int(match[2]))
+        if lanes < enabled:
+            state = f"sends or receives with {lanes} of {enabled} lanes, since others have errors (LinkWidthDnGrd)"
     elif (match := _QUALITY.match(line)) is not None and int(match[1]) < _GOOD:
         state = f"has links of quality {match[1]} of 5{f' ({match[2]})' if match[2] else ''}"
     if state:

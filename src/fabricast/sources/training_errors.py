@@ -77,6 +77,7 @@ _WORDS = (
     "mismatch between collectives",
     "in store based barrier",
     "waiting for clients",
+    "waiting for workers",
     "Not all ranks joining collective",
 )
 #: What stands in texts about errors, and in comments of programs; and that a wait of JAX went on.
@@ -89,7 +90,7 @@ _MISSING_FOR = re.compile(r"^(?:\[\d{1,6}\]<std\w{3}>:|[A-Za-z][\w.-]{0,60}: )?\
 #: Processes that came to the start of a job of PyTorch in time, and those that it expects.
 _START = re.compile(
     r"Timed out .{0,60}in store based barrier.{0,100}\(world_size=(?P<all>\d{1,7}), \w{1,30}=(?P<came>\d{1,7}),"
-    r"|Timed out after .{1,20} waiting for clients\. (?P<joined>\d{1,7})/(?P<expected>\d{1,7}) clients joined"
+    r"|Timed out after .{1,20} waiting for (?:clients|workers)\. (?P<joined>\d{1,7})/(?P<expected>\d{1,7}) \w+ joined"
 )
 #: Operation that ranks do not call, as PyTorch's flight recorder (torchfrtrace) states it, and lines below it.
 _NOT_JOINED = re.compile(r"Not all ranks joining collective(?:.{0,200}? collective (?P<name>\w[\w:]{1,40}))?")

@@ -108,7 +108,7 @@ DEVINFO = """hca_id:\tmlx5_0
 def test_addresses_and_packets_of_ibv_devinfo_are_read(first):
     found = told(first(DEVINFO))
     assert "RoCE v2 addresses that other hosts can reach: mlx5_0 port 1: 3" in found
-    assert "mlx5_0 port 1 sends RoCE packets of 1024 bytes, and could send 4096" in found
+    assert "mlx5_0 port 1 sends packets of 1024 bytes, and could send 4096" in found
     assert "RoCE packets" not in told(first(DEVINFO.replace("Ethernet", "InfiniBand").replace("1024 (3)", "2048 (4)")))
 
 

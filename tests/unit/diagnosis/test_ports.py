@@ -90,3 +90,27 @@ def test_ports_of_ibportstate(first, state, physical, width, speed, words):
     )
     found = first(text)
     assert [one.text for one in found.findings] == ([f"Lid 12 port 1 {words}"] if words else [])
+
+
+@pytest.mark.parametrize(("send", "receive", "is_slow"), [(2, 4, True), (4, 4, False)])
+def test_lanes_that_omni_path_switches_off(first, send, receive, is_slow):
+    port = "hfi1_0:1                           PortGID:0xfe80000000000000:0011\n   PortState:     Active\n"
+    found = first(f"{port}   LinkWidthDnGrd ActTx: {send}  Rx: {receive}   En: 3,4\n")
+    assert [one.cause for one in found.findings] == (["network_port"] if is_slow else [])
+
+
+def test_network_cards_of_hosts_without_gpus_are_read_from_lspci(first):
+    text = (
+        "3a:00.0 PCI bridge: Intel Corporation Sky Lake-E PCI Express Root Port A (rev 04) (prog-if 00 [Normal decode])\n"
+        "\tBus: primary=3a, secondary=3b, subordinate=3b, sec-latency=0\n"
+        "\tCapabilities: [90] Express (v2) Root Port (Slot+), MSI 00\n"
+        "\t\tLnkCap:\tPort #5, Speed 8GT/s, Width x16, ASPM not supported\n"
+        "\t\tLnkSta:\tSpeed 8GT/s (ok), Width x{0} (ok)\n\n"
+        "3b:00.0 Infiniband controller: Mellanox Technologies MT28908 Family [ConnectX-6]\n"
+        "\tCapabilities: [60] Express (v2) Endpoint, MSI 00\n"
+        "\t\tLnkCap:\tPort #0, Speed 16GT/s, Width x16, ASPM not supported\n"
+        "\t\tLnkSta:\tSpeed 8GT/s (downgraded), Width x{0}\n"
+    )
+    narrow, wide = first(text.format(8)), first(text.format(16))
+    assert "0000:3b:00.0 uses x8 of x16" in narrow.findings[0].text
+    assert not wide.findings and "its port x16 at 8 GT/s" in " ".join(wide.statements)

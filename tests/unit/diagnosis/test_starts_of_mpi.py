@@ -200,3 +200,10 @@ def test_a_topology_alone_is_described(first):
     found = first(f"\t{names}\tCPU Affinity\tNUMA Affinity\n{rows}\n")
     # Boards with four GPUs of 18 links each have no switch.
     assert "4 GPUs, NVLink between all pairs" in found.statements
+
+
+def test_transports_that_open_mpi_prints(first):
+    log = "[n01:20211] mca: bml: Using {} btl for send to [[45317,1],1] on node n02\n"
+    assert first(log.format("tcp")).findings[0].cause == "messages_over_tcp"
+    assert not first(log.format("openib")).findings
+    assert "Open MPI sends to n02 by vader" in " ".join(first(log.format("vader")).statements)
