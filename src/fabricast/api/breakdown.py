@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 
 from fabricast.api.messages import message_facts, message_times
@@ -16,8 +17,8 @@ from fabricast.core.errors import InputError, unknown_name
 from fabricast.core.resources import published
 from fabricast.core.resources import systems as example_systems
 
-#: Largest message of the breakdown in bytes: its payload is part of the descriptor.
-_MOST_BYTES = 64
+#: Largest message of the breakdown in bytes, whose payload is part of the descriptor, and that of the publication.
+_MOST_BYTES, _MESSAGE_BYTES = 64, 8
 #: Number of pairs of tests that do not print it.
 _SEVERAL = 2
 #: Totals that bound each measured time: the layers between MPI and the network card have no times of their own.
@@ -175,8 +176,9 @@ def compare_breakdown(system: str | Path | System, files: Sequence[str | Path]) 
     Returns
     -------
     pandas.DataFrame
-        One row per file and test, at its smallest message: file, test, size_bytes, measured_ns, total (name of the
-        total, or of two that bound it), low_ns, high_ns, deviation (relative; 0 between the bounds).
+        One row per file and test, at the message nearest to 8 bytes: file, test, size_bytes, measured_ns, total (name
+        of the total, or of two that bound it), low_ns, high_ns, deviation of the total (relative to the measured time;
+        0 between the bounds).
 
     Raises
     ------
@@ -191,7 +193,7 @@ def compare_breakdown(system: str | Path | System, files: Sequence[str | Path]) 
     >>> _ = path.write_text("# OSU MPI Latency Test v7.2\n# Size          Latency (us)\n8       1.35\n")
     >>> row = fc.compare_breakdown("thunderx2", [path]).iloc[0]
     >>> row["total"], float(round(row["deviation"], 3))
-    ('latency', -0.027)
+    ('latency', 0.027)
     """
     machine = system if isinstance(system, System) else load_system(system)
     rows = [row for path in files for row in _compared(machine, Path(path))]
@@ -214,7 +216,9 @@ def _compared(machine: System, path: Path) -> list[dict[str, object]]:
         )
     rows: list[dict[str, object]] = []
     for test, group in small.groupby("path", sort=False):
-        size = float(group["size_bytes"].min())
+        sizes = group["size_bytes"].to_numpy(dtype=float)
+        # The publication measures messages of 8 bytes.
+        size = float(sizes[np.argmin(np.abs(np.log2(sizes / _MESSAGE_BYTES)))])
         measured = float(group.loc[group["size_bytes"] == size, "time_s"].median()) * 1e9
         bounds = _TOTALS[str(test)]
         low, high = sorted(machine.total_ns(name) for name in bounds)
@@ -228,7 +232,7 @@ def _compared(machine: System, path: Path) -> list[dict[str, object]]:
                 "total": " to ".join(dict.fromkeys(bounds)),
                 "low_ns": low,
                 "high_ns": high,
-                "deviation": measured / nearest - 1,
+                "deviation": nearest / measured - 1,
             }
         )
     return rows

@@ -98,7 +98,7 @@ def compare(
         bounds = f"{low:.1f}" if low == high else f"{low:.1f} to {high:.1f}"
         typer.echo(
             f"{row['file']}: {row['test']}, {size_text(row['size_bytes'])}: {row['measured_ns']:.1f} ns measured, "
-            f"{bounds} ns {row['total']} ({row['deviation']:+.1%})"
+            f"{bounds} ns {row['total']} of the breakdown ({row['deviation']:+.1%} of the measured time)"
         )
     within = int((table["deviation"].abs() <= _WITHIN).sum())
     typer.echo(f"{within} of {len(table)} within {_WITHIN:.0%}")

@@ -248,9 +248,10 @@ def print_warnings(warnings: Iterable[CodedWarning], *, verbose: bool = False) -
 
 
 def _is_grave(warning: CodedWarning) -> bool:
-    """Return whether measurements or files contradict a result."""
+    """Return whether measurements or files contradict a result, or another one is as probable."""
     code = warning.code
-    return code.is_contradiction or code.is_about_files or code is WarningCode.MEASUREMENT_CONTRADICTED
+    is_either = code in (WarningCode.MEASUREMENT_CONTRADICTED, WarningCode.NEAR_TIE)
+    return is_either or code.is_contradiction or code.is_about_files
 
 
 def _shortened(text: str) -> str:

@@ -53,7 +53,7 @@ def elapsed_lines(table: pd.DataFrame) -> list[str]:
     columns = {"copy": [f"{source}>{target}" for source, target in zip(shown["source"], shown["target"], strict=True)]}
     if table["graph"].nunique() > 1:
         columns = {"graph": shown["graph"].astype(str).tolist(), **columns}
-    columns["MiB"] = [f"{size / MIB:.3g}" for size in shown["size_bytes"]]
+    columns["MiB"] = [f"{size / MIB:,.4g}" for size in shown["size_bytes"]]
     columns["ms"] = [f"{time * 1e3:.3g}" for time in shown["elapsed_s"]]
     if "earliest_s" in shown:
         ranges = zip(shown["earliest_s"], shown["latest_s"], strict=True)

@@ -65,6 +65,7 @@ class WarningCode(StrEnum):
     HOST_RATES_UNKNOWN = "host_rates_unknown"
     STEP_RATE_SCALED = "step_rate_scaled"
     NCCL_SETTING_ASSUMED = "nccl_setting_assumed"
+    NEAR_TIE = "near_tie"
     RANKS_ASSUMED = "ranks_assumed"
     SETTING_IGNORED = "setting_ignored"
     NOT_VALIDATED = "not_validated"

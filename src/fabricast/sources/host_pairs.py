@@ -106,7 +106,7 @@ def _range(pairs: list[_Pair]) -> str:
 FORMAT = Format(
     _PROGRAM,
     Content.STATES,
-    "a line 'HOST HOST RATE' for each pair",
+    "a line 'HOST HOST RATE GB/s' for each pair",
     "node01,node02     49.36 GB/s",
     lambda text: bool(_pairs(text)),
     _read,

@@ -199,5 +199,9 @@ def cards_of(text: str) -> tuple[int, float]:
     """
     found = _CARDS.fullmatch(text.strip().lower())
     if found is None or not 0 < int(found[1]) <= _MOST_CARDS or float(found[2]) == 0:
-        raise InputError(f"is '{text}', expected cards of a node and Gbit/s of each, such as 8x400", argument="nic")
+        raise InputError(
+            f"is '{text}', expected cards of a node and Gbit/s of each, such as 8x400 (a file of ports, as of ibstat, "
+            "is one of the files)",
+            argument="nic",
+        )
     return int(found[1]), float(found[2])

@@ -468,7 +468,7 @@ def _near_ties(model: ClusterModel, size: NDArray[np.float64]) -> list[CodedWarn
         f"at {size_text(largest[0])}, NCCL's estimates of two choices differ by "
         f"{100 * (estimates[other] / estimates[chosen] - 1):.1f} %, so that either is possible: {' or '.join(rates)}"
     )
-    return [CodedWarning(WarningCode.NCCL_SETTING_ASSUMED, text)]
+    return [CodedWarning(WarningCode.NEAR_TIE, text)]
 
 
 def _above_wire(model: ClusterModel, table: pd.DataFrame) -> list[CodedWarning]:

@@ -22,7 +22,7 @@ def cluster_of_machine(machine: Machine, gpu: str | None = None) -> Cluster:
     if not tree.peer_links:
         raise InputError(f"'{tree.name}' has no direct links between its GPUs: expected NVLink, NVSwitch or xGMI")
     if gpu is None:
-        raise InputError(f"'{tree.name}' does not name the model of its GPUs; specify gpu")
+        raise InputError(f"'{tree.name}' does not name the model of its GPUs; specify gpu (--gpu)")
     fabric, links = _fabric(tree, gpu)
     _check_links(gpu, fabric, links)
     cards = [name for name in tree.endpoint_names if tree.vertex(name).network_card]

@@ -39,7 +39,10 @@ def slowest_forecast(forecasts: Sequence[ClusterForecast], counts: Sequence[int]
     text = f"the nodes are unequal ({kinds}): times are those of the slowest kind, and no public machine is like this"
     source = "; ".join(f"{label}: {one.source}" for label, one in zip(labels, forecasts, strict=True))
     kept = [one for forecast in forecasts for one in forecast.warnings if one.code is not WarningCode.EXPECTED_ERROR]
-    unknown = CodedWarning(WarningCode.EXPECTED_ERROR, "the expected error for unequal nodes is unknown")
+    about_error = "the expected error for unequal nodes is unknown"
+    if len({one.cluster.gpus for one in forecasts}) == 1 < len({one.cluster.cards for one in forecasts}):
+        about_error += "; a node that lacks a card may halve the rate of all, since two of its GPUs share one"
+    unknown = CodedWarning(WarningCode.EXPECTED_ERROR, about_error)
     warnings = dict.fromkeys([unknown, CodedWarning(WarningCode.NOT_VALIDATED, text), *kept])
     title = "; ".join(one.cluster.words_of(count) for one, count in zip(forecasts, counts, strict=True))
     return replace(first, table=table, source=source, reference=None, warnings=tuple(warnings), title=title)
