@@ -72,7 +72,8 @@ STUDIES = {
         "10.1145/2966884.2966919",
         (
             "The talk states that a ping-pong test misses what many processes of a node do. On numbers of processes "
-            "left out of the fits, the ping-pong form has {ping_pong} the error of the last form of the talk. The node "
+            "left out of the fits of a run on Blue Waters, the ping-pong form has {ping_pong} the error of the refined "
+            "form. The node "
             "of the talk reaches 5.7 GB/s; fits of three public runs find {low} to {high}."
         ),
     ),

@@ -33,11 +33,7 @@ def derive_lines(
             llp_post_ns=sum(components[part].median_ns for part in parts),
             llp_prog_ns=components["llp_prog"].median_ns,
         )
-    lines = [
-        f"{entry.name:20} {entry.median_ns:10.2f} ns  (5 % to 95 %: {entry.p05_ns:.2f} to {entry.p95_ns:.2f}, "
-        f"{entry.samples:,} samples{', ' + entry.flag if entry.flag else ''})"
-        for entry in components.values()
-    ]
+    lines = [_line(entry) for entry in components.values()]
     if trace is None:
         lines.append("no trace: PCIe, network and memory times are one sum (observed latency minus CPU time)")
     if output is None:
@@ -69,3 +65,11 @@ def derive_lines(
     write_text(output, yaml.safe_dump(document, sort_keys=False))
     lines.append(f"written: {output}")
     return lines
+
+
+def _line(entry: Derived) -> str:
+    """Return a component with its spread, which a difference of two regions does not have."""
+    is_difference = entry.flag == "difference"
+    spread = "" if is_difference else f"5 % to 95 %: {entry.p05_ns:.2f} to {entry.p95_ns:.2f}, "
+    flag = f", {'difference of regions' if is_difference else entry.flag}" if entry.flag else ""
+    return f"{entry.name:20} {entry.median_ns:10.2f} ns  ({spread}{entry.samples:,} samples{flag})"

@@ -250,6 +250,8 @@ class SourceFile:
         Program and command that read a file which resembles its output; empty if there is none.
     is_empty : bool
         Whether the file has no text.
+    is_unused : bool
+        Whether the file is whole output of a program that states nothing of use here.
     failure : str
         Sentence in which the author states a failure; empty if there is none.
     sha256 : str
@@ -262,6 +264,7 @@ class SourceFile:
     hint: str = ""
     reader: str = ""
     is_empty: bool = False
+    is_unused: bool = False
     sha256: str = ""
     failure: str = ""
 

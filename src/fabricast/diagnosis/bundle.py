@@ -396,7 +396,9 @@ def _missing(facts: Facts, options: MachineOptions, error: InputError) -> str:
         ports = "" if any(facts.of(Quantity.PORT_RATE)) else ", or 'ibstat' for the rate of the ports"
         return f"{which}: add the same test between other hosts{ports}; 'fabricast fit' prints the parameters of each"
     if facts.blocks_of(Content.MESSAGES):
-        return "the tests of messages have no times that can be compared: the lines below list why"
+        if any(block.problems for block in facts.blocks_of(Content.MESSAGES)):
+            return "the tests of messages have no times that can be compared: the lines below list why"
+        return "a table of message times has no expectation: 'fabricast fit' prints its parameters"
     if facts.blocks_of(Content.NETWORK):
         return (
             "no port or cable of the network is slower than most others: 'fabricast map --network' finds the hot links "
@@ -509,4 +511,5 @@ def _check_any_usable(facts: Facts) -> None:
 
 
 def _damaged_files(facts: Facts) -> int:
-    return sum(bool(file.problem or file.hint or any(block.problems for block in file.blocks)) for file in facts.files)
+    used = [file for file in facts.files if not file.is_unused]
+    return sum(bool(file.problem or file.hint or any(block.problems for block in file.blocks)) for file in used)

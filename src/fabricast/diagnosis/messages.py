@@ -174,7 +174,7 @@ def short_files(facts: Facts) -> Iterator[str]:
     for fact in facts.of(Quantity.MESSAGE_TIME):
         largest[fact.place.path] = max(largest.get(fact.place.path, 0.0), fact.value.size_bytes)
     for path, size in largest.items():
-        if path not in compared:
+        if path not in compared and size < _LARGE:
             yield f"{path} ends at {size_text(size)} and its rate is not compared with the other files of its test"
 
 

@@ -45,15 +45,15 @@ class Resemblance:
         return f"; line {self.line} resembles {self.program}{command}, which prints '{self.expected}' there"
 
 
-def unused_output(text: Text) -> tuple[int, str] | None:
-    """Return line and reason of a text that names a program without output, or is of one that is not used."""
+def unused_output(text: Text) -> tuple[int, str, bool] | None:
+    """Return line and reason of a text without output of a program, or of one that is not used; true for the latter."""
     for number, line in islice(text.lines(), _MOST_LINES):
         if (match := _NOT_FOUND.search(line)) is not None:
-            return number, f"has no output of {match[1] or match[2]}, which was not found"
+            return number, f"has no output of {match[1] or match[2]}, which was not found", False
         program = next((name for name, start in _UNUSED.items() if start.match(line)), "")
         if program:
             more = ", which states no links: add 'sudo lspci -vv'" if program == "lspci" else ", which is not used"
-            return number, f"is output of {program}{more}"
+            return number, f"is output of {program}{more}", True
     return None
 
 

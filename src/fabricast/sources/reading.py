@@ -135,7 +135,8 @@ def _of_text(text: Text, table: Format) -> SourceFile:
     blocks += tuple(block for one, part in _parts(text, recognised) for block in one.blocks(part))
     unused = unused_output(text) if not blocks else None
     if unused is not None:
-        return SourceFile(text.path, problem=InputError(unused[1], path=text.path, line=unused[0]))
+        line, reason, is_unused = unused
+        return SourceFile(text.path, problem=InputError(reason, path=text.path, line=line), is_unused=is_unused)
     near = resembled_format(text, all_formats()) if not blocks else None
     hint = "" if blocks else next_step(text.raw) if near is None else str(near)
     failure = stated_failure(text) if blocks else ""

@@ -202,3 +202,19 @@ def test_a_cluster_file_whose_keys_are_below_its_name_is_explained(tmp_path):
     (tmp_path / "run.log").write_text(RANKS)
     found = fc.diagnose([tmp_path / "cluster.yaml", tmp_path / "run.log"])
     assert "key 'cluster' is a name, such as 'cluster: mine'" in found.sources[0]
+
+
+def test_lscpu_states_the_processor_and_harms_nothing(tmp_path):
+    (tmp_path / "lscpu.txt").write_text(
+        "Architecture:        x86_64\nSocket(s):           2\nNUMA node(s):        8\n"
+        "Model name:          AMD EPYC 7763 64-Core Processor\n"
+    )
+    (tmp_path / "topo.txt").write_text("\tGPU0\tGPU1\tCPU Affinity\nGPU0\t X \tPHB\t0-63\nGPU1\tPHB\t X \t0-63\n")
+    files = [tmp_path / "topo.txt", tmp_path / "lscpu.txt"]
+    assert fc.load_machine(files, gpu="RTX 4090").cpu == "amd"
+    (tmp_path / "numactl.txt").write_text("available: 2 nodes (0-1)\nnode 0 cpus: 0 1 2 3\n")
+    (tmp_path / "ibstat.txt").write_text(
+        "CA 'mlx5_0'\n\tCA type: MT4129\n\tPort 1:\n\t\tState: Active\n\t\tPhysical state: LinkUp\n\t\tRate: 400\n"
+    )
+    found = fc.diagnose([tmp_path / name for name in ("ibstat.txt", "numactl.txt", "lscpu.txt")])
+    assert not found.has_causes and "AMD EPYC 7763" in " ".join(found.statements)
