@@ -59,6 +59,18 @@ class DatasetFit:
         """The model whose error is that of the answer."""
         return self.regressor if self.protocols is None else self.protocols
 
+    def times_s(self, cells: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the forecast time in s of sizes and numbers of processes, shape (cells, 2); NaN if none is determined.
+
+        A fit of one number of processes says nothing about others.
+        """
+        if self.windowed is not None:
+            times = np.maximum(self.windowed.gap_s, cells[:, 0] / self.windowed.bytes_per_s)
+        else:
+            times = np.asarray(self.fitted.predict(cells), dtype=np.float64)
+        counts = np.unique(self.cells[:, 1])
+        return np.where((counts.size > 1) | (cells[:, 1] == counts[0]), times, np.nan)
+
     @property
     def has_large_messages(self) -> bool:
         """Whether the sizes show a rate; the time of messages in flight decides smaller ones."""

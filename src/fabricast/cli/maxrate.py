@@ -41,6 +41,13 @@ def fit(
     largest_bytes: Annotated[
         str | None, typer.Option(help="Ignore messages above this size, such as 1MiB.", show_default=False)
     ] = None,
+    forecast: Annotated[
+        str | None,
+        typer.Option(
+            help="Print the time that the fit forecasts for processes and sizes, such as '16x64KiB 32x1MiB'.",
+            show_default=False,
+        ),
+    ] = None,
     draws: Annotated[int, typer.Option(help="Bootstrap samples for the intervals.")] = 200,
     seed: Annotated[int, typer.Option(help="Seed of the starting points and the bootstrap.")] = 20161113,
     output: Annotated[
@@ -50,7 +57,7 @@ def fit(
 ) -> None:
     """Fit a max-rate model; print intervals, errors, LogGOPS and SimGrid values."""
     from fabricast.cli.maxrate_fit import FitOptions, fit_lines, fit_table
-    from fabricast.core.errors import unknown_name
+    from fabricast.core.errors import InputError, unknown_name
     from fabricast.core.quantities import to_bytes
     from fabricast.inputs.files import write_text
 
@@ -66,7 +73,10 @@ def fit(
     if largest_bytes is not None:
         check_range("--largest-bytes", largest, smallest, 1e15)
     check_seed(seed)
-    options = FitOptions(model, counts or processes, node_pairs, smallest, largest, draws, seed)
+    cells = () if forecast is None else _cells_of(forecast)
+    if cells and (output is not None or format_ == "json"):
+        raise InputError("is printed as text only, expected neither --output nor --format json", argument="--forecast")
+    options = FitOptions(model, counts or processes, node_pairs, smallest, largest, draws, seed, cells)
     if output is not None or format_ == "json":
         table = fit_table(paths, options)
         if output is not None:
@@ -78,14 +88,32 @@ def fit(
         typer.echo(line)
 
 
+def _cells_of(text: str) -> tuple[tuple[int, float], ...]:
+    """Return numbers of processes and sizes in bytes of a text such as ``16x64KiB 32x1MiB``."""
+    from fabricast.core.errors import InputError
+    from fabricast.core.quantities import to_bytes
+
+    cells = []
+    for word in text.replace(",", " ").split():
+        match = re.fullmatch(r"(\d{1,7})x(\S{1,40})", word)
+        if match is None:
+            raise InputError(f"has '{word}', expected processes and size such as 16x64KiB", argument="--forecast")
+        check_processes(int(match[1]))
+        cells.append((int(match[1]), to_bytes(match[2], "--forecast")))
+    return tuple(cells)
+
+
 def _counted(files: list[str], processes: int | None) -> tuple[list[str], dict[str, int]]:
     """Return files without numbers of processes such as ``4=FILE``, and these numbers if there are any."""
+    from fabricast.core.errors import InputError
     from fabricast.inputs.files import exists
 
     paths, counts = [], dict[str, int]()
     for text in files:
         match = re.fullmatch(r"([0-9]{1,7})=(.+)", text)
         is_counted = match is not None and not exists(text)
+        if not is_counted and text != "-" and not exists(text):
+            raise InputError("is no file; a size with a blank needs quotes", path=text)
         paths.append(match[2] if match is not None and is_counted else text)
         if match is not None and is_counted:
             check_processes(int(match[1]))

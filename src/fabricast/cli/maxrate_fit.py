@@ -24,7 +24,7 @@ from fabricast.api.maxrate import (
 from fabricast.api.messages import assumes_one_way, datasets_of_facts, message_facts, netgauge_tables
 from fabricast.core.errors import InputError
 from fabricast.core.facts import Facts
-from fabricast.core.number_text import size_text
+from fabricast.core.number_text import duration_text, size_text
 from fabricast.core.seeds import random_generator
 from fabricast.maxrate.fitting import MaxRateRegressor, blocked_predictions, summarise
 from fabricast.maxrate.intervals import parameter_intervals
@@ -45,6 +45,8 @@ class FitOptions(NamedTuple):
     largest_bytes: float
     draws: int
     seed: int
+    #: Numbers of processes and sizes in bytes whose times are forecast.
+    cells: tuple[tuple[int, float], ...] = ()
 
 
 def fit_lines(files: Sequence[str], options: FitOptions) -> Iterator[str]:
@@ -56,6 +58,7 @@ def fit_lines(files: Sequence[str], options: FitOptions) -> Iterator[str]:
     for fit in _fits(facts, options):
         fits.append(fit)
         yield from _dataset_lines(fit, options)
+        yield from _forecast_lines(fit, options)
     yield from _joint_line(fits)
     for path, text in netgauge_tables(facts):
         yield f"  LogGOPS (ns, with netgauge's estimators, L without the overhead o): {_netgauge_line(path, text)}"
@@ -180,6 +183,23 @@ def _dataset_lines(fit: DatasetFit, options: FitOptions) -> Iterator[str]:
     if np.isfinite(unseen).all():
         yield f"  error on process counts left out of the fit: median {summarise(unseen, times).median:.1%}"
     yield from _export_lines(fit, rates)
+
+
+def _forecast_lines(fit: DatasetFit, options: FitOptions) -> Iterator[str]:
+    """Yield the forecast times of wanted numbers of processes and sizes."""
+    if not options.cells:
+        return
+    counts, sizes = fit.cells[:, 1], fit.cells[:, 0]
+    wanted = np.array([(size, count) for count, size in options.cells], dtype=np.float64)
+    for (size, count), time_s in zip(wanted.tolist(), fit.times_s(wanted).tolist(), strict=True):
+        who = f"  forecast: {count:.0f} process{'es' if count > 1 else ''}, {size_text(size)}: "
+        if not np.isfinite(time_s):
+            yield f"{who}unknown, the data have {counts[0]:.0f} process{'es' if counts[0] > 1 else ''} only"
+            continue
+        rate = size * count / time_s * CONVENTIONS[fit.convention]
+        is_beyond = not (counts.min() <= count <= counts.max() and sizes.min() <= size <= sizes.max())
+        beyond = ", beyond the measured processes and sizes" if is_beyond else ""
+        yield f"{who}{duration_text(time_s)}, {rate / 1e9:.3g} GB/s in total{beyond}"
 
 
 def _is_of_long(rate: float, count: int, cells: NDArray[np.float64], times: NDArray[np.float64]) -> bool:
