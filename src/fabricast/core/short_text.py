@@ -31,3 +31,12 @@ def shortened(text: str, most: int) -> str:
     'Connection...'
     """
     return text if len(text) <= most else f"{text[:most]}..."
+
+
+def with_count(places: Sequence[str]) -> str:
+    """Return the first of several places with the number of others.
+
+    >>> with_count(["a.txt:1"]), with_count(["a.txt:1", "b.txt:1", "c.txt:1"])
+    ('a.txt:1', 'a.txt:1 and 2 more')
+    """
+    return places[0] if len(places) == 1 else f"{places[0]} and {len(places) - 1} more"

@@ -453,6 +453,12 @@ def _missing(facts: Facts, options: MachineOptions, error: InputError) -> str:
             "the log of NCCL has no error, no hop between GPUs and no times: add its output (NCCL_DEBUG=INFO) up to "
             "the error or hang, and a table of nccl-tests"
         )
+    if any("initialised" in log.lines for log in logs) and not facts.blocks_of(Content.TOPOLOGY):
+        return (
+            "the log of NCCL states no fault, and has no measured times: add the table of nccl-tests and 'nvidia-smi "
+            "topo -m'; if it hangs after 'Init COMPLETE', test with NCCL_P2P_DISABLE=1, and look for Xid and "
+            "IO_PAGE_FAULT in 'dmesg'"
+        )
     return str(error)
 
 

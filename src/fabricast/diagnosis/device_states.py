@@ -130,7 +130,7 @@ def _gpu_state(block: Block, value: str, same: list[Fact]) -> Finding:
     remedy = (_AFTER_ERRORS if is_of_hardware else look) if is_error else _AFTER_THROTTLING
     remedy = next((text for word, text in _AFTER.items() if word in value), remedy)
     # Errors, then throttling, then repeated packets; none of them is a measured rate.
-    weight = LINK - 0.2 if "replays" in value else LINK if is_error else LINK - 0.1
+    weight = LINK - 0.2 if "replays" in value or "Pending" in value else LINK if is_error else LINK - 0.1
     if "fallen off the bus" in value:
         weight = FIRST - 1.5
     elif "under load" in value:

@@ -129,6 +129,10 @@ def _explained(findings: Sequence[Finding]) -> list[Finding]:
         # The reports of all ranks name more than each of them.
         unfinished = message_table("nccl").named("unfinished").meaning
         findings = [one for one in findings if unfinished not in one.text]
+    if "slow_host" in causes:
+        # One of its slow runs is enough.
+        further = [one for one in findings if one.cause == "slower_than_public_machines"][1:]
+        findings = [one for one in findings if one not in further]
     if any(finding.cause == "silent_ranks" for finding in findings):
         # A process that the kernel ended does not report.
         findings = [replace(one, rank=FIRST - 0.44) if "lack of memory" in one.text else one for one in findings]

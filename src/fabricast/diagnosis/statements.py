@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from fabricast.core.facts import Facts, Quantity
+from fabricast.core.short_text import with_count
 from fabricast.diagnosis.device_states import gpu_name, is_limit_of_all, on_hosts
 from fabricast.diagnosis.nccl_hosts import MOST_LISTED, is_of_one_host
 from fabricast.diagnosis.nccl_networks import only_card
@@ -18,10 +19,13 @@ from fabricast.sources.nvidia_smi import CAPPED
 
 def stated(facts: Facts) -> Iterator[str]:
     """Yield what the files state about runs and GPUs, each fact once with its place."""
+    runs: dict[str, list[str]] = {}
     for fact in whole_runs(facts):
-        text = _run_text(fact.value)
+        runs.setdefault(_run_text(fact.value), []).append(str(fact.place))
+    for text, where in runs.items():
         if text:
-            yield f"{text} ({fact.place})"
+            yield f"{text} ({with_count(where)})"
+    for fact in whole_runs(facts):
         card = only_card(fact.value)
         if card:
             yield f"{card} ({fact.place})"

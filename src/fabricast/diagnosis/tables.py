@@ -23,7 +23,7 @@ from fabricast.diagnosis.clusters import ComparedTable, compare_with_public, run
 from fabricast.diagnosis.curves import falling_rate, slower_than_larger
 from fabricast.diagnosis.measured import CONTRADICTING_FILES
 from fabricast.diagnosis.settings import costly_settings, settings_without_forecast
-from fabricast.diagnosis.verdict import LACKS_TOPOLOGY, ONE_RANK, is_refuted, is_within, within_text
+from fabricast.diagnosis.verdict import LACKS_GPUS, LACKS_TOPOLOGY, ONE_RANK, is_refuted, is_within, within_text
 from fabricast.diagnosis.weights import MINOR
 from fabricast.machine.machine import Machine
 from fabricast.nccl.records import NcclLog, NcclTestsTable
@@ -81,7 +81,7 @@ def _reason_of_table(fact: Fact, facts: Facts) -> str:
     """Return why a table cannot be compared without a topology, if neither public machines nor a forecast serve."""
     table: NcclTestsTable = fact.value
     if not table.gpus:
-        return "lists no GPUs, and no file has a topology"
+        return LACKS_GPUS
     if table.hosts > 1:
         reason = why_no_forecast(fact, facts)
         because = f": {reason.partition(':')[0]}" if reason else ""

@@ -23,6 +23,7 @@ _NEAR = 1.2
 
 #: Reasons why a table is not compared: a file more, or another run, changes them.
 LACKS_TOPOLOGY = "lacks a topology ('nvidia-smi topo -m')"
+LACKS_GPUS = "lists no GPUs: add the lines '# Rank' above it, or 'nvidia-smi topo -m'"
 ONE_RANK = (
     "lists one rank, which sends nothing to others: start more ('-g 8'; with mpirun, nccl-tests built with MPI=1)"
 )
@@ -163,7 +164,7 @@ def verdict_of(
     if damaged or missing:
         return Verdict(VerdictKind.NOTHING, damaged[0] if damaged else missing)
     if uncompared:
-        is_missing = LACKS_TOPOLOGY in uncompared[0] or ONE_RANK in uncompared[0]
+        is_missing = any(words in uncompared[0] for words in (LACKS_TOPOLOGY, LACKS_GPUS, ONE_RANK))
         kind = VerdictKind.NOTHING if is_missing else VerdictKind.UNSUPPORTED
         return Verdict(kind, f"{uncompared[0]}; the lines below list what the files state")
     if measured:

@@ -207,3 +207,28 @@ def test_perftest_without_rows_is_named_as_such(first):
     assert not found.findings and any("perftest prints no result" in text for text in found.statements)
     failed = first(head + " Completion with error at client\n Failed status 12: wr_id 0 syndrom 0x81\n")
     assert failed.findings[0].cause == "mpi_error"
+
+
+def test_further_slow_runs_of_a_slow_host_are_not_listed(first):
+    pairs = [
+        ("n1", "n2", 470.0),
+        ("n1", "n3", 226.0),
+        ("n1", "n4", 465.0),
+        ("n2", "n3", 228.0),
+        ("n2", "n4", 460.0),
+        ("n3", "n4", 227.0),
+    ]
+    found = first(*(pair_log(*pair) for pair in pairs))
+    causes = [one.cause for one in found.findings]
+    assert causes[0] == "slow_host" and causes.count("slower_than_public_machines") == 1
+    assert sum("NCCL 2.21.5" in one for one in found.statements) == 1
+
+
+def pair_log(one, other, rate):
+    ranks = "".join(
+        f"#  Rank {n} Group  0 Pid 1 on {one if n < 8 else other} device {n % 8} [0x1{n % 8}] NVIDIA H100 80GB HBM3\n"
+        for n in range(16)
+    )
+    rows = "".join(ROW.format(2**n, 2**n // 4, 2**n * 1.875 / rate / 1e3, rate / 1.875, rate) for n in (28, 30, 33))
+    info = f"{one}:1:1 [0] NCCL INFO NCCL version 2.21.5+cuda12.4\n"
+    return f"{info}# Collective test starting: all_reduce_perf\n{ranks}# size count type redop root time algbw busbw #wrong\n{rows}"
