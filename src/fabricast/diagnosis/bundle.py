@@ -47,6 +47,7 @@ from fabricast.diagnosis.ports import (
     compare_tcp_with_interfaces,
     compare_with_ports,
     messages_over_tcp,
+    rate_words,
     slow_gpu_buffers,
     unequal_packets,
     unequal_tcp_rates,
@@ -394,7 +395,9 @@ def _missing(facts: Facts, options: MachineOptions, error: InputError) -> str:
         elif count_of_files(facts) > 1:
             which = "the tests of the files have no size and number of processes in common"
         ports = "" if any(facts.of(Quantity.PORT_RATE)) else ", or 'ibstat' for the rate of the ports"
-        return f"{which}: add the same test between other hosts{ports}; 'fabricast fit' prints the parameters of each"
+        words = "" if any(facts.of(Quantity.PORT_RATE)) else rate_words(facts)
+        add = f"add the same test between other hosts{ports}"
+        return f"{which}{words}: {add}; 'fabricast fit' prints the parameters of each"
     if facts.blocks_of(Content.MESSAGES):
         if any(block.problems for block in facts.blocks_of(Content.MESSAGES)):
             return "the tests of messages have no times that can be compared: the lines below list why"

@@ -56,6 +56,8 @@ _SLOW_TCP = 0.6
 _OF_ADDRESS = re.compile(r"ibv_modify_qp|GID|status=12|vendor[ _]err[ =]129|retry exceeded")
 #: Rates of Ethernet in Gbit/s, and those of one stream of TCP that a processor limits.
 _ETHERNET, _ONE_STREAM = (1, 2.5, 5, 10, 25, 40, 50, 100, 200), (15, 45)
+#: Rates of ports of Ethernet, Omni-Path and InfiniBand in Gbit/s.
+_PORTS = (1, 10, 25, 40, 50, 56, 100, 200, 400, 800)
 _EFA = re.compile(r"\befa\b|\brdmap\d|Elastic Fabric", re.IGNORECASE)
 _MOST_NAMES = 4
 _CHECK_CARD = (
@@ -92,6 +94,10 @@ def compare_with_ports(facts: Facts, answers: Answers) -> None:
             f"{f'the {gbit_s:g} Gbit/s of a port' if used == 1 else f'the {used} ports of {gbit_s:g} Gbit/s'}"
         )
         if share > _MOST * ports:
+            answers.notes.append(
+                f"{one.path} reaches {one.bytes_per_s / 1e9:.3g} GB/s{each_way(fact)}, more than the active ports "
+                f"({ports} x {gbit_s:g} Gbit/s): both processes are on one host, or the ports are of another one"
+            )
             continue
         if share >= (_SLOW if one.convention == "windowed" else _SLOW_SINGLE) * used:
             more = f"; the host has {ports} active ports, of which they use one" if used < ports else ""
@@ -353,6 +359,19 @@ def unequal_packets(facts: Facts) -> Iterator[Finding]:
             text = f"{name} sends packets (MTU) of {low.value} bytes on {places[0]} and of {high.value} on {places[1]}"
             remedy = f"set one MTU on all hosts and switches: ip link set {name} mtu {high.value}"
             yield Finding("unequal_packets", f"{text} ({high.place})", remedy, ACCESS, origin=str(low.place))
+
+
+def rate_words(facts: Facts) -> str:
+    """Return the rate of a port that the only test nearly reaches; empty if it reaches none."""
+    fastest = _fastest(facts)
+    if len(fastest) != 1:
+        return ""
+    gbit_s = fastest[0].value.bytes_per_s / _BYTES_PER_GBIT
+    port = next((rate for rate in _PORTS if _FAST * rate <= gbit_s <= _MOST * rate), None)
+    if port is None:
+        return ""
+    reached = f"{fastest[0].value.bytes_per_s / 1e9:.3g} GB/s"
+    return f"; its {reached} are {100 * gbit_s / port:.0f} % of a port of {port:g} Gbit/s"
 
 
 def _fastest(facts: Facts) -> list[Fact]:

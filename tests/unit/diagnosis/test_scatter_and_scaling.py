@@ -68,3 +68,10 @@ def test_late_messages_of_verbs_are_not_over_tcp(first):
     found = first(head + row)
     assert [one.cause for one in found.findings] == ["late_small_messages"]
     assert "TCP" not in found.findings[0].text
+
+
+def test_a_single_rate_is_named_as_that_of_a_port(first):
+    fast = BANDWIDTH + "".join(f"{size} {min(size / 2, 12300):.2f}\n" for size in SIZES)
+    assert "12.3 GB/s are 98 % of a port of 100 Gbit/s" in str(first(fast).verdict)
+    notes = " ".join(first(fast, PORT.replace("Rate: 100", "Rate: 25")).notes)
+    assert "more than the active ports (1 x 25 Gbit/s)" in notes
