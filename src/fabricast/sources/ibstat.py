@@ -12,11 +12,11 @@ from fabricast.core.short_text import listed
 from fabricast.sources.text import Format, Reading, Text
 
 _CARD = re.compile(r"^CA '([\w.-]{1,40})'")
-_PORT = re.compile(r"^\s+Port (\d{1,3}):")
-_FIELD = re.compile(r"^\s+(State|Physical state|Rate|Link layer|Base lid): (.{1,60}?)\s*$")
-_FIRMWARE = re.compile(r"^\s+(?:Firmware version|fw_ver):\s+(\S{1,40})")
+_PORT = re.compile(r"^\s*Port (\d{1,3}):")
+_FIELD = re.compile(r"^\s*(State|Physical state|Rate|Link layer|Base lid): (.{1,60}?)\s*$")
+_FIRMWARE = re.compile(r"^\s*(?:Firmware version|fw_ver):\s+(\S{1,40})")
 #: Number of a card, which all its ports have; before the fields of its port.
-_IMAGE = re.compile(r"^\s+System image GUID: (0x[0-9a-f]{1,16})")
+_IMAGE = re.compile(r"^\s*System image GUID: (0x[0-9a-f]{1,16})")
 #: Ports and fields of ibstatus, whose states have a number: "state:  4: ACTIVE".
 _STATUS_PORT = re.compile(r"^Infiniband device '([\w.-]{1,40})' port (\d{1,3}) status:")
 _STATUS_FIELD = re.compile(r"^\s+(state|phys state|rate|link_layer):\s+(?:\d{1,2}: )?(\S{1,20})")
@@ -33,7 +33,7 @@ _RDMA_LINK = re.compile(
     r"physical_state (\w{1,20})(.*)"
 )
 #: Model of a card, which ibv_devinfo prints as a number only.
-_KIND = re.compile(r"^\s+(?:CA type:\s+MT|vendor_part_id:\s+)(\d{3,6})\b")
+_KIND = re.compile(r"^\s*(?:CA type:\s+MT|vendor_part_id:\s+)(\d{3,6})\b")
 _NODE_GUID = re.compile(r"^\s*node_guid:\s+(\S{1,20})")
 _NO_GUID, _NO_LID = "0000:0000:0000:0000", "65535"
 #: Ports of 'ibdev2netdev'.

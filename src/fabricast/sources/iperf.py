@@ -17,6 +17,8 @@ _ROW = re.compile(
 #: Direction that ``--bidir`` prints behind the stream, and its words.
 _DIRECTION = re.compile(r"\]\[([TR]X)-[CS]\]")
 _DIRECTIONS = {"": "", "TX": ", sent by the client while it receives", "RX": ", received by the client while it sends"}
+#: Title that ``-T`` prints before each line.
+_TITLE = re.compile(r"^(\w[\w.-]{0,30}):\s+(?=\[\s*(?:SUM|\d{1,4})\])")
 #: Lines with which a run starts.
 _STARTS = re.compile(r"Connecting to host|Client connecting|\biperf3? .{0,200}-c\b")
 #: Headers of a test over UDP, and the share of datagrams that were lost.
@@ -39,27 +41,36 @@ _LOSSY = 0.01
 
 
 def _is_report(text: Text) -> bool:
-    return "bits/sec" in text.raw and any(_ROW.match(_DIRECTION.sub("]", line)) for _, line in text.lines())
+    return "bits/sec" in text.raw and any(_row(line) for _, line in text.lines())
+
+
+def _row(line: str) -> re.Match[str] | None:
+    """Return the row of an interval without its title and direction."""
+    return _ROW.match(_DIRECTION.sub("]", _TITLE.sub("", line)))
 
 
 def _runs(text: Text) -> Iterator[tuple[str, list[tuple[int, re.Match[str]]]]]:
-    """Yield direction and rows of each run: a row from 0 s after the last summary, or after a start, is of the next."""
-    runs: dict[str, list[tuple[int, re.Match[str]]]] = {}
+    """Yield direction and rows of each run: a row from 0 s after the last summary, or after a start, is of the next.
+
+    Runs with titles print their lines in turn.
+    """
+    runs: dict[tuple[str, str], list[tuple[int, re.Match[str]]]] = {}
     for number, line in text.lines():
         if "(omitted)" in line:
             continue
-        if (match := _ROW.match(_DIRECTION.sub("]", line))) is None:
+        if (match := _row(line)) is None:
             if runs and _STARTS.search(line) is not None:
-                yield from runs.items()
+                yield from ((direction, rows) for (_, direction), rows in runs.items())
                 runs = {}
             continue
         direction = found[1] if (found := _DIRECTION.search(line)) is not None else ""
-        rows = runs.setdefault(direction, [])
+        title = named[1] if (named := _TITLE.match(line)) is not None else ""
+        rows = runs.setdefault((title, direction), [])
         if rows and _begins(match) == 0.0 and float(match[3]) < float(rows[-1][1][3]):
             yield direction, rows
-            rows = runs[direction] = []
+            rows = runs[title, direction] = []
         rows.append((number, match))
-    yield from runs.items()
+    yield from ((direction, rows) for (_, direction), rows in runs.items())
 
 
 def _begins(match: re.Match[str]) -> float:

@@ -20,6 +20,7 @@ WORDS = (
     "nvidia: probe of",
     "nouveau 0000:",
     "amdgpu 0",
+    "amdgpu_job_timedout",
     "BAR ",
     "bridge window",
     "kfd kfd: ",
@@ -27,7 +28,9 @@ WORDS = (
     "xe 0",
 )
 #: Address and number; what a user publishes may lack the address.
-_XID = re.compile(r"(?<![\"'`])NVRM: Xid \((PCI:[^)\s]{0,40})\): (\d{1,4}),?\s*(.*)")
+_XID = re.compile(
+    r"(?:(?<![\"'`])|\[XID found\] \([^)]{1,40}\) \")NVRM: Xid \((PCI:[^)\s]{0,40})\): (\d{1,4}),?\s*(.*)"
+)
 _WHOLE = re.compile(r"PCI:([0-9a-fA-F]{4}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2})(?:\.[0-7])?")
 #: GPUs that NVIDIA's driver cannot use: state by words of its message, the worst first. The words may follow on the
 #: lines below the GPU.
@@ -62,6 +65,9 @@ _OTHER_GPU = re.compile(
     r"|MES failed to respond|GPU HANG|Engine reset|Timedout job)"
 )
 _LOST = "device lost from bus"
+_AMD_DEVICE = re.compile(rf"\bamdgpu {DEVICE}:")
+#: The same of drivers that do not print the device.
+_AMD_TIMEOUT = re.compile(r"amdgpu_job_timedout\b[^\n]{0,40}?\bring (\S{1,40}) timeout")
 #: GPUs of AMD below a port that passes no atomic operations of PCIe, by the driver or by ROCm's part of it.
 _ATOMICS = re.compile(
     rf"amdgpu {DEVICE}: .{{0,20}}?PCIE atomic ops is not supported"
@@ -139,12 +145,17 @@ _XIDS = {
 def gpu_facts(text: Text, lines: Lines) -> Iterator[Fact]:
     """Yield the errors of GPUs, each of a device once."""
     found: dict[tuple[str, str | int], Fact] = {}
+    amd = {match[1] for _, line in lines if (match := _AMD_DEVICE.search(line)) is not None}
     for number, line in lines:
         if (match := _XID.search(line)) is not None:
             device, code = _address(match[1]), int(match[2])
             if (previous := _PREVIOUS.search(match[3])) is not None:
                 code = int(previous[1])
             found.setdefault((device, code), _gpu_error(text, device, code, match[3], number))
+        elif (match := _AMD_TIMEOUT.search(line)) is not None:
+            device = next(iter(amd)) if len(amd) == 1 else _SOME_GPU
+            state = f"error of its driver: ring {match[1]} timeout"
+            found.setdefault((device, "driver"), gpu_state(text, device, state, number))
         elif (match := _OTHER_GPU.search(line)) is not None:
             is_lost = match[2] == _LOST
             state = "has fallen off the bus" if is_lost else f"error of its driver: {match[2]}"

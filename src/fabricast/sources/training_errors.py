@@ -73,6 +73,7 @@ _WORDS = (
     "invalid device ordinal",
     "issing ranks",
     "Missing ranks:",
+    "Stalled ranks:",
     "Timed out task names",
     "mismatch between collectives",
     "in store based barrier",
@@ -86,7 +87,9 @@ _WENT_ON = "is unstuck"
 _ONE_GPU = re.compile(r"--gpus-per-task[= ]1\b|CUDA_VISIBLE_DEVICES=\d\b(?!,)")
 #: Ranks that Horovod misses: in brackets behind an operation, or one to a line with its operations.
 _MISSING = re.compile(r"\[missing ranks:\s*(\d[\d, ]{0,200})\]")
-_MISSING_FOR = re.compile(r"^(?:\[\d{1,6}\]<std\w{3}>:|[A-Za-z][\w.-]{0,60}: )?\s*(\d{1,6}): \[(\w[\w./]{0,80})")
+_MISSING_FOR = re.compile(
+    r"^(?:\[\d{1,6}(?:,\d{1,6})?\]<std\w{3}>:|[A-Za-z][\w.-]{0,60}: )?\s*(\d{1,6}): \[(\w[\w./]{0,80})"
+)
 #: Processes that came to the start of a job of PyTorch in time, and those that it expects.
 _START = re.compile(
     r"Timed out .{0,60}in store based barrier.{0,100}\(world_size=(?P<all>\d{1,7}), \w{1,30}=(?P<came>\d{1,7}),"
@@ -216,7 +219,7 @@ def _missing_ranks(text: Text, lines: list[tuple[int, str]]) -> Iterator[Fact]:
         words = f"{_names('rank', ranks)} not call operations for which the others wait"
         yield text.fact(Quantity.CAUSE, words, first, _PROGRAM, subject=("missing_ranks",))
         return
-    starts = [number for number, line in text.lines() if "Missing ranks:" in line]
+    starts = [number for number, line in text.lines() if "Missing ranks:" in line or "Stalled ranks:" in line]
     if not starts:
         return
     # The number of a rank looks like the label that launchers print before a line.

@@ -72,6 +72,8 @@ def _is_output(text: Text) -> bool:
     raw = text.raw
     if "TransferBench" in raw or "Executor:" in raw or _LIST in raw:
         return True
+    if " GB/s" in raw and any(_TRANSFER.match(_without_borders(line)) for line in text.clean_lines if "->" in line):
+        return True
     may_have = "D/D" in raw or "DST" in raw
     return may_have and any(
         _CORNER.search(_without_borders(line)) for line in text.clean_lines if "D/D" in line or "DST" in line

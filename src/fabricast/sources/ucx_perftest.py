@@ -120,7 +120,7 @@ class _Run:
         layer = "tag" if "tag" in words else "ucp" if "ucp" in words else "transport" if words else "ucx"
         if is_latency:
             yield MessageTime(self.line, f"{layer}_latency", 1, size, time_us * 1e-6, "one_way")
-        elif messages_per_s > 0:
+        elif messages_per_s > 0 or time_us > 0:
             # Large messages have few digits of the rate, so the time of one message is used.
             time_s = time_us * 1e-6 if time_us > 0 else 1 / messages_per_s
             yield MessageTime(self.line, f"{layer}_bandwidth", 1, size, time_s, "windowed")

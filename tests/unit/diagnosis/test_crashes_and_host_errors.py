@@ -279,3 +279,28 @@ def test_failures_of_drivers_without_a_known_meaning_are_quoted(first):
     assert "no fault is stated" in str(
         first(log.format("nvidia: module verification failed: signature missing")).verdict
     )
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        (
+            "[drm ERROR :amdgpu_job_timedout] ring gfx_0.0.0 timeout, signaled seq=1, emitted seq=3",
+            "ring gfx_0.0.0 timeout",
+        ),
+        (
+            '[XID found] (54 minutes ago) "NVRM: Xid (PCI:0000:9b:00): 119, pid=40, Timeout after 45s of waiting for RPC"',
+            "0000:9b:00.0: its system processor (GSP) does not answer",
+        ),
+    ],
+)
+def test_errors_of_gpus_without_a_device_or_quoted(first, line, words):
+    assert words in first(f"{line}\n").findings[0].text
+
+
+def test_a_ring_that_times_out_precedes_the_reset_after_it(first):
+    log = (
+        "[ 100.1] [drm:amdgpu_job_timedout [amdgpu]] *ERROR* ring sdma0 timeout, signaled seq=1, emitted seq=3\n"
+        "[ 100.2] amdgpu 0000:c1:00.0: amdgpu: GPU reset begin!\n"
+    )
+    assert [one.text for one in first(log).findings] == ["0000:c1:00.0: error of its driver: ring sdma0 timeout"]

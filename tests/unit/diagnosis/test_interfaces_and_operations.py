@@ -177,3 +177,17 @@ def test_rates_of_nixlbench_are_compared_with_ports(first, rate, is_slow):
     found = first(table, port)
     assert [one.cause for one in found.findings] == (["below_port_rate"] if is_slow else [])
     assert ("within the expected range" in str(found.verdict)) == (not is_slow)
+
+
+def test_runs_of_iperf_with_titles_are_read_apart(first):
+    row = "s{0}:  [  4]   {1}.00-{2}.00   sec   401 MBytes  3.3{0} Gbits/sec    0    446 KBytes\n"
+    text = "".join(row.format(run, second, second + 1) for second in range(3) for run in (3, 1, 2))
+    found = first(text)
+    assert [one.split(" (")[0] for one in found.statements] == [f"iperf: 3.3{run} Gbit/s for 3 s" for run in (3, 1, 2)]
+
+
+def test_an_interface_without_a_port_has_a_nominal_rate(first):
+    text = "Settings for eth0:\n\tSupported ports: [{}]\n\tSpeed: 10000Mb/s\n\tDuplex: Full\n\tLink detected: yes\n"
+    run = "[  5]   0.00-10.00  sec  3.5 GBytes  3.00 Gbits/sec    0             sender\n"
+    assert first(text.format(" FIBRE "), run).findings[0].cause == "below_interface_rate"
+    assert not first(text.format(" "), run).findings

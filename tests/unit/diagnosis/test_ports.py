@@ -114,3 +114,12 @@ def test_network_cards_of_hosts_without_gpus_are_read_from_lspci(first):
     narrow, wide = first(text.format(8)), first(text.format(16))
     assert "0000:3b:00.0 uses x8 of x16" in narrow.findings[0].text
     assert not wide.findings and "its port x16 at 8 GT/s" in " ".join(wide.statements)
+
+
+def test_ibstat_of_a_page_without_indentation_and_later_states(first):
+    port = "CA 'mlx5_0'\nCA type: MT4123\nPort 1:\nState: {}\nPhysical state: {}\nRate: 100\nLink layer: InfiniBand\n"
+    assert "1 x 100 Gbit/s" in " ".join(first(port.format("Active", "LinkUp")).statements)
+    assert first(port.format("Down", "Polling")).findings[0].cause == "network_port"
+    link = "link mlx5_7/1 subnet_prefix fe80:0000 lid 3403 sm_lid 1 lmc 0 state {} physical_state {}\n"
+    assert not first(link.format("DOWN", "POLLING") + link.format("ACTIVE", "LINK_UP")).findings
+    assert first(link.format("ACTIVE", "LINK_UP") + link.format("DOWN", "POLLING")).findings
