@@ -145,6 +145,7 @@ FORMAT = Format(
     _is_report,
     _read,
     "osu_allreduce.out",
+    "fabricast diagnose",
     versions="mean times of tests that are not between two processes or pairs: files are compared",
     is_per_host=True,
 )
