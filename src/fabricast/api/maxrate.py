@@ -99,8 +99,8 @@ def fit_datasets(
         fewest = max(FEWEST_CELLS, len(FORMS[names[0]].parameters))
         if len(part) < fewest:
             raise InputError(
-                f"data set '{dataset}' has {len(part)} time{'' if len(part) == 1 else 's'} (one for each size and number "
-                f"of processes), expected at least {fewest} for the model '{names[0]}'",
+                f"data set '{dataset}' has {len(part)} time{'' if len(part) == 1 else 's'} (one for each size and "
+                f"number of processes), expected at least {fewest} for the model '{names[0]}'",
                 path=path,
             )
         conventions = sorted(set(part["convention"]))

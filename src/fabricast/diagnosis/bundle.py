@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from dataclasses import dataclass, replace
 from html import escape
@@ -286,7 +287,7 @@ def diagnose_facts(facts: Facts, options: MachineOptions) -> Diagnosis:
         compare_matrices(facts, options, answers)
     if machine is not None:
         answers.findings += of_topology(machine, answers)
-        answers.warnings += machine.warnings
+        answers.warnings += [one for one in machine.warnings if one.code not in _of_pcie(machine.tree)]
         compare_copies(machine, facts, answers)
         answers.findings = without_refuted_links(machine, answers.findings)
         answers.findings = with_unused_links(machine, answers.findings)
@@ -330,6 +331,13 @@ def diagnose_facts(facts: Facts, options: MachineOptions) -> Diagnosis:
         damaged,
         None if machine is None else machine.tree,
     )
+
+
+def _of_pcie(tree: PcieTree) -> tuple[WarningCode, ...]:
+    """Return the codes of assumptions about PCIe that say nothing where direct links join all pairs of GPUs."""
+    pairs = itertools.combinations(tree.accelerator_names, 2)
+    are_joined = len(tree.peer_links) > 0 and all(tree.peer_link(*pair) is not None for pair in pairs)
+    return (WarningCode.TOPOLOGY_NOTE, WarningCode.INTER_SOCKET_CAPACITY_ASSUMED) if are_joined else ()
 
 
 def _has_copies_without_rates(facts: Facts) -> bool:
