@@ -424,7 +424,7 @@ def _missing(facts: Facts, options: MachineOptions, error: InputError) -> str:
     notes = facts.values(Quantity.NOTE)
     if any(' states: "' in note and note.startswith(("the fabric manager", "the IMEX")) for note in notes):
         return "the log of a service states errors whose meaning is not known here, which the lines below quote"
-    if any("corrected PCIe errors" in note and "fewer than" in note for note in notes):
+    if any("corrected PCIe error" in note and "fewer than" in note for note in notes):
         return "few corrected errors of a PCIe link are stated: count them in the whole kernel log ('dmesg | grep AER')"
     if any(": page fault" in note for note in facts.values(Quantity.NOTE)):
         return "the files state accesses of a program to memory that its GPU does not have (page faults)"

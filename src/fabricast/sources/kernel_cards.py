@@ -133,6 +133,10 @@ def _ports(text: Text, lines: Lines) -> Iterator[Fact]:
         if len(numbers) >= _MANY_DOWNS and device not in faulty:
             reasons = f" ({', '.join(dict.fromkeys(modules[device]))})" if device in modules else ""
             found[device, "flaps"] = (f"lost its link {len(numbers)} times{reasons}", numbers[0])
+    for device, numbers in downs.items():
+        if len(numbers) < _MANY_DOWNS and device not in faulty:
+            words = f"network card {device} lost its link {'once' if len(numbers) == 1 else f'{len(numbers)} times'}"
+            yield text.fact(Quantity.NOTE, f"{words}, and has it again", numbers[0], PROGRAM)
     for (device, _), (state, number) in found.items():
         if state == _UNPLUGGED and device.rpartition(".")[0] in plugged:
             words = f"network card {device} has no cable, and another port of this card has one"

@@ -112,7 +112,9 @@ _MANY_CORRECTED = 100
 _OFF_THE_BUS = 79
 _RECOVERY = 154
 #: Errors of programs, which say nothing about the machine.
-_OF_PROGRAMS = (13, 31, 32, 43, 45, 68, 69, 137)
+_OF_PROGRAMS = (13, 31, 32, 43, 68, 69, 137)
+#: Number of the end of the programs of a GPU, after an earlier error or by the user.
+_ENDED = 45
 _LONGEST_NOTE = 100
 #: Errors of GPUs and NVLinks. NVIDIA, "Xid Errors".
 _XIDS = {
@@ -129,7 +131,7 @@ _XIDS = {
     61: "error of its microcontroller",
     62: "error of its microcontroller",
     63: "row remapping",
-    64: "row remapping failed",
+    64: "row remapping or page retirement failed",
     74: "NVLink error",
     79: "has fallen off the bus",
     92: "many correctable ECC errors",
@@ -271,6 +273,7 @@ def _gpu_error(text: Text, device: str, code: int, words: str, line: int) -> Fac
     if code in _XIDS:
         return gpu_state(text, device, f"{_XIDS[code]} (Xid {code})", line)
     kind = "an error of a program" if code in _OF_PROGRAMS else "whose meaning is not known here"
+    kind = "its programs were ended, as after an earlier error" if code == _ENDED else kind
     kind = "the recovery that the GPU needs after its error" if code == _RECOVERY else kind
     note = f"{device}: Xid {code}, {kind}: {words[:_LONGEST_NOTE]}"
     return text.fact(Quantity.NOTE, note, line, PROGRAM)

@@ -32,7 +32,7 @@ _AER = re.compile(
 )
 #: Device whose driver handles no errors of the port above it.
 _UNHANDLED = re.compile(rf"{DEVICE}: AER: can't recover \(no error_detected")
-_KIND = re.compile(rf"{DEVICE}:(?: AER:)?\s+\[\s*\d+\]\s+(\w+)")
+_KIND = re.compile(rf"{DEVICE}:(?: AER:)?\s+\[\s*\d+\]\s+(\w+(?: [A-Z]\w+){{0,3}})")
 #: Atomic operation (FetchAdd, Swap, CAS) that a port does not know.
 _ATOMIC_TLP = re.compile(rf"{DEVICE}:\s+TLP Header: [46][cde][0-9a-f]{{6}} ")
 #: Links that are narrower or slower than their device, as the kernel states them when it finds the device.
@@ -135,22 +135,25 @@ def _corrected(text: Text, lines: Lines) -> Iterator[Fact]:
     kinds: dict[str, dict[str, None]] = {}
     #: Devices whose line stands for several errors, as the line above it states.
     several: set[str] = set()
-    are_several = False
+    are_several = is_corrected = False
     for number, line in lines:
         if (match := _PCIE_ERROR.search(line)) is not None:
-            if match[2].startswith("Correct"):
+            # The names of errors below it are of the same kind.
+            is_corrected = match[2].startswith("Correct")
+            if is_corrected:
                 counts[match[1]] += 1
                 first.setdefault(match[1], number)
                 several |= {match[1]} if are_several else set()
             are_several = False
         elif "AER: Multiple Correct" in line:
             are_several = True
-        elif (match := _KIND.search(line)) is not None:
+        elif is_corrected and (match := _KIND.search(line)) is not None:
             kinds.setdefault(match[1], {})[match[2]] = None
     for device, count in counts.items():
         named = f" ({', '.join(list(kinds.get(device, {}))[:3])})" if device in kinds else ""
         if count < _MANY and device not in several:
-            note = f"{device}: {count} corrected PCIe errors{named}, fewer than {_MANY}, which is no fault by itself"
+            errors = "error" if count == 1 else "errors"
+            note = f"{device}: {count} corrected PCIe {errors}{named}, fewer than {_MANY}, which is no fault by itself"
             yield text.fact(Quantity.NOTE, note, first[device], PROGRAM)
         else:
             words = str(count) if count >= _MANY else "several"

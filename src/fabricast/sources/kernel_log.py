@@ -13,7 +13,8 @@ from fabricast.sources.text import Format, Reading, Text
 
 #: Lines of all kernel logs.
 _KERNEL = re.compile(
-    r"^\W{0,8}(?:\[\s*\d+\.\d{1,6}\]|\[?\w{3} \w{3}\s+\d+ [\d:]{8} \d{4}\]?(?!\[\d+,\d+\]<std)"
+    r"^\W{0,8}(?:\[\s*\d+\.\d{1,6}\](?! \[(?:ERROR|WARN|INFO|DEBUG))"
+    r"|\[?\w{3} \w{3}\s+\d+ [\d:]{8} \d{4}\]?(?!\[\d+,\d+\]<std)"
     r"|\w{3}\s+\d+ [\d:]{8} \S+ kernel:"
     r"|\d{4}-\d\d-\d\dT[\d:.+Z-]{8,30} (?:\S+ kernel:|(?:amdgpu|nvidia|pci\w*|mlx\w+) )"
     r"|(?:NVRM|nvidia|nouveau|amdgpu|pcieport|mlx\w{1,12}):? \S)"

@@ -304,3 +304,18 @@ def test_a_ring_that_times_out_precedes_the_reset_after_it(first):
         "[ 100.2] amdgpu 0000:c1:00.0: amdgpu: GPU reset begin!\n"
     )
     assert [one.text for one in first(log).findings] == ["0000:c1:00.0: error of its driver: ring sdma0 timeout"]
+
+
+def test_names_of_uncorrected_errors_are_not_those_of_corrected_ones(first):
+    port = "pcieport 0000:03:04.0: "
+    log = (
+        f"{port}PCIe Bus Error: severity=Correctable, type=Physical Layer, (Receiver ID)\n{port}   [ 6] Bad TLP\n"
+        f"{port}PCIe Bus Error: severity=Uncorrectable (Fatal), type=Transaction Layer, (Receiver ID)\n{port}   [ 5] SDES\n"
+    )
+    assert "1 corrected PCIe error (Bad TLP), fewer than 5" in " ".join(first(log).statements)
+
+
+def test_a_link_that_was_lost_once_is_a_note(first):
+    line = "[ {0}.5] mlx5_core 0000:3b:00.0 ens1: Link {1}\n"
+    found = first(line.format(10, "down") + line.format(12, "up"))
+    assert not found.findings and "lost its link once, and has it again" in " ".join(found.statements)

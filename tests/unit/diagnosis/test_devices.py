@@ -44,7 +44,7 @@ def test_single_errors_and_faults_of_programs_are_no_cause(diagnosed):
     few = "\n".join([*lines[:5], lines[-1].replace(": 79", ": 31")]) + "\n"
     found = diagnosed(dmesg=few)
     assert not found.findings and not found.has_causes
-    assert any("0000:21:00.0: 1 corrected PCIe errors" in text and "fewer than 5" in text for text in found.statements)
+    assert any("0000:21:00.0: 1 corrected PCIe error" in text and "fewer than 5" in text for text in found.statements)
     quiet = diagnosed(dmesg=KERNEL.splitlines()[0] + "\n")
     assert any("no repeated PCIe errors" in text for text in quiet.statements)
 

@@ -2,6 +2,8 @@
 
 import pytest
 
+import fabricast as fc
+
 
 @pytest.mark.parametrize(
     ("text", "words"),
@@ -128,3 +130,9 @@ def test_a_transport_that_ucx_cannot_open_is_none(first):
         "#   < failed to open interface >\n#      Transport: tcp\n#         Device: eth0\n"
     )
     assert "UCX cannot open the network cards: rc_verbs failed" in found.findings[0].text
+
+
+def test_output_of_other_programs_with_seconds_is_no_kernel_log(first):
+    text = "[91169.504] [ERROR][XORG] (EE) NVIDIA(GPU-0): Failed to initialize the NVIDIA GPU at PCI:1:0:0.\n[91169.514] [ERROR]Aborting because nvidia 0000:01:00.0 failed.\n"
+    with pytest.raises(fc.InputError, match="no known program"):
+        first(text)
