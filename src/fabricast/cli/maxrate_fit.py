@@ -199,7 +199,8 @@ def _forecast_lines(fit: DatasetFit, options: FitOptions) -> Iterator[str]:
         rate = size * count / time_s * CONVENTIONS[fit.convention]
         is_beyond = not (counts.min() <= count <= counts.max() and sizes.min() <= size <= sizes.max())
         beyond = ", beyond the measured processes and sizes" if is_beyond else ""
-        yield f"{who}{duration_text(time_s)}, {rate / 1e9:.3g} GB/s in total{beyond}"
+        what = "in each direction" if "bidirectional" in fit.dataset else "in total"
+        yield f"{who}{duration_text(time_s)}, {rate / 1e9:.3g} GB/s {what}{beyond}"
 
 
 def _is_of_long(rate: float, count: int, cells: NDArray[np.float64], times: NDArray[np.float64]) -> bool:

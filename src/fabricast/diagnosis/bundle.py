@@ -437,7 +437,7 @@ def _missing(facts: Facts, options: MachineOptions, error: InputError) -> str:
             return "a rate over TCP has nothing to be compared with: add 'ethtool INTERFACE', the rate of the link"
         return down or _unread(facts) or _stated_failure(facts) or CLEAN_STATES
     logs = facts.values(Quantity.NCCL_RUN)
-    returned = next((log for log in logs if "returned" in log.lines), None)
+    returned = next((log for log in logs if "returned" in log.lines and "initialised" not in log.lines), None)
     if returned is not None:
         where = f"line {returned.lines['returned']}"
         return (

@@ -285,7 +285,7 @@ def _usual_reasons(forecast: ClusterForecast, facts: Facts, run: NcclLog | None)
     if stated is not None and stated < _FEW_CHANNELS * row["channels"]:
         return (f"the log states {stated} channels, the forecast uses {row['channels']:.0f}: {_LIMITS_OF_CHANNELS}",)
     of_card = cluster.card_gbit_s * 1e9 / 8
-    share = 1e9 * row["bus_gb_per_s"] * row["time_us"] / row["measured_us"] / of_card
+    share = 1e9 * row["bus_gb_per_s"] / _ratio_of_large(forecast, "time_us") / of_card
     if row["size_bytes"] < LARGE or forecast.operation in _OF_PAIRS:
         return ()
     if share < _OVER_TCP and (run is None or not run.network):

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 #: Ratios of times to the shortest of all files above which a file is slow: of the largest messages, and of others.
 _SLOW, _LATE = 1.2, 1.3
+#: Number of late sizes that are no scatter, though none is beside another.
+_OFTEN = 4
 #: Ratio of alike times.
 _ALIKE = 1.1
 #: Ratio that is no scatter at the last size, and number of sizes below which each counts.
@@ -232,6 +234,10 @@ def slow_message_files(facts: Facts) -> Iterator[Finding]:
         slow = [name for name in rated if has_rates and of_rate[name][-1] > _SLOW and of_rate[name].min() > _ALIKE]
         if slow:
             yield _with_commands(facts, rated, _finding(rated, slow, sizes[-1], "reach", SYMPTOM + 1))
+        single = [name for name in rated if has_rates and name not in slow and of_rate[name][-1] > _FAR]
+        if single and not slow:
+            found = _finding(rated, single, sizes[-1], "reach", MINOR)
+            yield replace(found, text=f"{found.text}; smaller sizes are alike")
         # Latencies of short files are compared, too, if they share a size with the others.
         sizes = _common_sizes(files)
         if not sizes:
@@ -287,7 +293,8 @@ def _is_late(ratios: np.ndarray) -> bool:
     """
     late = ratios > _LATE
     is_last = ratios[-1] > _FAR and ratios[-2:].min() > _ALIKE
-    return bool((late[1:] & late[:-1]).any() or is_last or (late.any() and ratios.size < _FEW_SIZES))
+    is_often = late.sum() >= _OFTEN
+    return bool((late[1:] & late[:-1]).any() or is_last or is_often or (late.any() and ratios.size < _FEW_SIZES))
 
 
 def _with_commands(facts: Facts, files: _Times, finding: Finding) -> Finding:
@@ -317,7 +324,7 @@ def agreement(facts: Facts) -> Iterator[str]:
         last = np.max([one[-2:] for one in ratios.values()], axis=0)
         more = ", their largest common size" if sizes[-1] < _LARGE and _has_rates(files) else ""
         but = ""
-        if last[-1] > most and last.size > 1:
+        if _FAR >= last[-1] > most and last.size > 1:
             # A single slow size is scatter.
             last, sizes, but = last[:-1], sizes[:-1], f" ({size_text(sizes[-1])} differs)"
         if not any(_is_late(one) for one in ratios.values()) and last[-1] <= most:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from fabricast.collectives.clusters.stated_cards import port_rates_of_files
-from fabricast.core.facts import Facts
+from fabricast.core.facts import Fact, Facts
 from fabricast.core.findings import Finding
 from fabricast.core.short_text import listed
 from fabricast.diagnosis.nccl_hosts import LINK_LOCAL, MOST_LISTED, is_of_one_host, uses_local_interface
@@ -23,12 +23,15 @@ UNUSED_CARDS = "unused_network_cards"
 _FINDS_PEERMEM = (2, 23, 4)
 
 
+#: Rate in Gbit/s, link layer and model of the card of a port; virtual functions have a model of their own.
+_Kind = tuple[float, str, str]
+
+
 class GoodCards(NamedTuple):
-    """Active ports of a host, of one layer and rate, and the rate of the slowest port in use."""
+    """Active ports of a host of one kind, their rate, and that of the slowest port in use."""
 
     ports: int
     gbit_s: float
-    layer: str
     used_gbit_s: float
 
 
@@ -156,23 +159,29 @@ def gpudirect_remedy(log: NcclLog, *, is_loaded: bool) -> str:
 
 
 def good_cards(log: NcclLog, facts: Facts) -> GoodCards | None:
-    """Return the most active ports of a host of the run, of one layer and rate, that are as fast as those it uses."""
+    """Return the most active ports of a host of the run, of one kind, that are as fast as those it uses."""
     used = {name for host in log.hosts.values() for name in host.card_names}
-    of_host: dict[tuple[str, str], dict[str, tuple[float, str]]] = {}
+    of_host: dict[tuple[str, str], dict[str, _Kind]] = {}
     for fact in port_rates_of_files(facts):
         if not fact.host or fact.host in log.hosts:
             card = fact.subject[0].split()[0]
-            of_host.setdefault((fact.place.path, fact.host), {})[card] = (float(fact.value), (*fact.subject, "")[1])
+            of_host.setdefault((fact.place.path, fact.host), {})[card] = _kind_of(fact)
     found = []
     for ports in of_host.values():
         slowest = min((ports[name] for name in used & ports.keys()), default=None)
         kinds = Counter(kind for kind in ports.values() if slowest is not None and _is_as_good(kind, slowest))
-        found += [GoodCards(count, *kind, slowest[0]) for kind, count in kinds.items() if slowest is not None]
+        found += [GoodCards(count, kind[0], slowest[0]) for kind, count in kinds.items() if slowest is not None]
     return max(found, key=lambda one: (one.ports, one.gbit_s), default=None)
 
 
-def _is_as_good(kind: tuple[float, str], used: tuple[float, str]) -> bool:
-    """Return whether a port is of the same layer and rate as a used one, or faster."""
+def _kind_of(fact: Fact) -> _Kind:
+    """Return the kind of a port."""
+    layer, model = (*fact.subject[1:3], "", "")[:2]
+    return float(fact.value), layer, model
+
+
+def _is_as_good(kind: _Kind, used: _Kind) -> bool:
+    """Return whether a port is of the same rate, layer and model of card as a used one, or faster."""
     return kind == used or kind[0] > used[0]
 
 

@@ -108,11 +108,11 @@ def compare_with_ports(facts: Facts, answers: Answers) -> None:
             of_card = _MORE_PROCESSES if (one.processes or 1) == 1 else _CHECK_CARD
             remedy = _FOR_GPU_BUFFERS if one.in_gpu_memory else _OVER_TCP if share < _OF_TCP else of_card
             text += ", if the processes are on different hosts"
-            cause, weight = "below_port_rate", MINOR
-            if fast is not None:
+            cause = "below_port_rate"
+            if fast is not None and remedy == of_card:
                 text += f"; {fast.value.path} reaches {fast.value.bytes_per_s / 1e9:.3g} GB/s over such a port"
-                cause, remedy, weight = "slow_library", _IN_LIBRARY, SYMPTOM
-            answers.findings.append(Finding(cause, text, remedy, weight, origin=str(fact.place)))
+                cause, remedy = "slow_library", _IN_LIBRARY
+            answers.findings.append(Finding(cause, text, remedy, MINOR, origin=str(fact.place)))
     late = [fact for fact in facts.of(Quantity.MESSAGE_TIME) if _is_late(fact) and not _is_on_one_host(facts, fact)]
     if late and (gbit_s := _rate_of(facts, first := min(late, key=lambda fact: fact.value.size_bytes))):
         # Late small messages and low rates are one cause.
@@ -150,7 +150,7 @@ def slow_ports(facts: Facts) -> Iterator[Fact]:
     A port that is as slow on most hosts, or of a card that NCCL does not use, is one for another purpose.
     """
     kinds: dict[tuple[str, ...], list[Fact]] = {}
-    for fact in of_listed_cards(port_rates_of_files(facts), facts):
+    for fact in of_listed_cards(port_rates_of_files(facts), facts, is_chosen=False):
         kinds.setdefault((fact.program if fact.host else fact.place.path, *fact.subject[1:]), []).append(fact)
     for same in kinds.values():
         rates = Counter(float(fact.value) for fact in same)

@@ -131,7 +131,8 @@ def _explained(findings: Sequence[Finding]) -> list[Finding]:
         findings = [one for one in findings if unfinished not in one.text]
     if "slow_host" in causes:
         # One of its slow runs is enough.
-        further = [one for one in findings if one.cause == "slower_than_public_machines"][1:]
+        runs = [one for one in findings if one.cause == "slower_than_public_machines"]
+        further = [one for one in runs[1:] if _class_of(one) == _class_of(runs[0])]
         findings = [one for one in findings if one not in further]
     if any(finding.cause == "silent_ranks" for finding in findings):
         # A process that the kernel ended does not report.
@@ -160,6 +161,11 @@ def _explained(findings: Sequence[Finding]) -> list[Finding]:
         "below_public_machines",
     )
     return [replace(one, rank=SYMPTOM) if one.cause in slow else one for one in findings]
+
+
+def _class_of(finding: Finding) -> str:
+    """Return the class of public machines with which a run is compared: other classes are of other runs."""
+    return finding.text.partition(" public machine")[2].partition(":")[0]
 
 
 def _has_stopped(finding: Finding) -> bool:

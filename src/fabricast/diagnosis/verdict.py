@@ -43,6 +43,7 @@ POSSIBLE = (
     "unequal_tcp_rates",
     "messages_over_tcp",
     "late_small_messages",
+    "slow_library",
     "slow_within_host",
     "slow_gpu_buffers",
     "late_process",
@@ -129,7 +130,7 @@ def verdict_of(
                 # Medians over the pairs say nothing about one link.
                 of_link = "" if _is_median(within[-1]) else f"; measured with this link: {within[-1]}"
                 return Verdict(VerdictKind.SLOWER, f"{first.text}{place}{of_link}")
-            if first.cause in ("slower_than_fewer_nodes", "late_process") or (
+            if first.cause in ("slower_than_fewer_nodes", "late_process", "slow_library") or (
                 first.cause in POSSIBLE and any(AGREE in one for one in within)
             ):
                 # Files that agree may all be slow, and ranges of clusters are wide.
@@ -206,7 +207,6 @@ def _is_measured(finding: Finding) -> bool:
         "slower_than_other_run",
         "slow_messages",
         "late_messages",
-        "slow_library",
     )
     return finding.rank > LINK or finding.cause in symptoms
 

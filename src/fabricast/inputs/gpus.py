@@ -82,18 +82,19 @@ def _model_of(name: str) -> GpuModel | None:
     return next((model for model in _models() if f" {model.words} " in f" {words} "), None)
 
 
-def may_be_one_gpu(one: str, other: str) -> bool:
-    """Return whether two product names may be of one model: one has fewer words, or both have the same properties.
+def is_gpu_in_short(name: str, product: str) -> bool:
+    """Return whether a name is a product name with fewer words, or another name of the same module (SXM).
 
-    >>> may_be_one_gpu("H100", "NVIDIA H100 80GB HBM3"), may_be_one_gpu("H100 PCIe", "NVIDIA H100 80GB HBM3")
+    >>> is_gpu_in_short("H100", "NVIDIA H100 80GB HBM3"), is_gpu_in_short("H200 NVL", "NVIDIA H200")
     (True, False)
     """
-    first, second = _model_of(one), _model_of(other)
-    if first is None or second is None:
+    short, whole = _model_of(name), _model_of(product)
+    if short is None or whole is None:
         return False
-    words, more = sorted((first.words.split(), second.words.split()), key=len)
-    same_properties = first._replace(words="", source="") == second._replace(words="", source="")
-    return words == more[: len(words)] or (words[0] == more[0] and same_properties)
+    words, more = short.words.split(), whole.words.split()
+    is_module = words[0] == more[0] and words[1:2] != [] and words[1].startswith("sxm")
+    same_properties = short._replace(words="", source="") == whole._replace(words="", source="")
+    return words == more[: len(words)] or (is_module and same_properties)
 
 
 def gpu_model(name: str, argument: str = "gpu") -> GpuModel:

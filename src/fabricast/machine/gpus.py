@@ -10,7 +10,7 @@ from fabricast.core.errors import InputError
 from fabricast.core.facts import Block, Content, Fact, Facts, Kind, Quantity
 from fabricast.core.units import PCIE_WIDTHS, pcie_link_bytes_per_s
 from fabricast.core.warnings import CodedWarning, WarningCode
-from fabricast.inputs.gpus import GpuModel, gpu_model, is_known_gpu, may_be_one_gpu
+from fabricast.inputs.gpus import GpuModel, gpu_model, is_gpu_in_short, is_known_gpu
 from fabricast.machine.addresses import endpoints_of_block, same_address
 from fabricast.machine.descriptions import Described
 from fabricast.machine.direct_links import links_without_switch
@@ -132,7 +132,7 @@ def _gpu_models(tree: PcieTree, facts: Facts, options: MachineOptions, warnings:
     differing: list[tuple[Fact, Fact]] = []
     for name, fact in _stated_models(tree, facts):
         before = stated.setdefault(name, fact)
-        if is_known_gpu(before.value) and is_known_gpu(fact.value) and not may_be_one_gpu(before.value, fact.value):
+        if is_known_gpu(before.value) and is_known_gpu(fact.value) and gpu_model(before.value) != gpu_model(fact.value):
             differing.append((before, fact))
     if differing:
         first, other = differing[0]
@@ -141,7 +141,7 @@ def _gpu_models(tree: PcieTree, facts: Facts, options: MachineOptions, warnings:
     if options.gpu is None:
         return {name: stated[name].value for name in tree.accelerator_names if name in stated}
     others = [one for one in stated.values() if is_known_gpu(one.value)]
-    against = [one for one in others if not may_be_one_gpu(one.value, options.gpu)]
+    against = [one for one in others if not is_gpu_in_short(options.gpu, one.value)]
     if against:
         stated_model = f"{against[0].place} states {against[0].value}"
         text = f"the GPU is '{options.gpu}' by option, but {stated_model}: the option is used"

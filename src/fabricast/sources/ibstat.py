@@ -143,14 +143,17 @@ def _read(text: Text) -> Iterator[Reading]:
         lacks_rate = port.has_rate and port.is_active and "Rate" not in port.fields
         if "State" not in port.fields or lacks_rate:
             raise text.error(f"{port.name} lacks its state or rate: the file is cut", port.line)
-    named: dict[str, _Port] = {}
+    named: list[_Port] = []
     for port in ports:
         # A port of several programs is one, with the rate that one of them prints.
-        known = named.setdefault(port.name, port)
-        # Of several readings of one program, the last one counts.
-        is_again = known is not port and known.has_rate == port.has_rate and known.fields.keys() == port.fields.keys()
+        known = next((one for one in named if one.name == port.name and not _is_of_other_host(one, port)), None)
+        if known is None:
+            named.append(port)
+            continue
+        # Of several readings of 'rdma link', the last one counts.
+        is_again = not (known.has_rate or port.has_rate) and known.fields.keys() == port.fields.keys()
         known.fields = {**known.fields, **port.fields} if is_again else {**port.fields, **known.fields}
-    ports = list(named.values())
+    ports = named
     rates = [
         text.fact(
             Quantity.PORT_RATE,
@@ -226,6 +229,12 @@ def _states(text: Text, ports: list[_Port]) -> Iterator[Fact]:
         names = listed([port.name for port in unused], _MOST_LISTED)
         note = f"{names} {'is' if len(unused) == 1 else 'are'} Down and disabled, as unused ports of Ethernet are"
         yield text.fact(Quantity.NOTE, note, unused[0].line, "ibstat")
+
+
+def _is_of_other_host(one: _Port, other: _Port) -> bool:
+    """Return whether ports of one name, in outputs of one program, have cards with different numbers."""
+    images = [port.fields.get("System image GUID") for port in (one, other)]
+    return one.has_rate == other.has_rate and None not in images and images[0] != images[1]
 
 
 def _is_main(one: _Port, port: _Port) -> bool:

@@ -19,8 +19,9 @@ _ADDRESS = re.compile(r"^\s*(?:link/)?(?:ether|infiniband) ([0-9a-f]{2}(?::[0-9a
 _SPEED = re.compile(r"^\s*Speed: (\d{1,7})Mb/s")
 _SUPPORTED = re.compile(r"^\s*(Supported link modes|Advertised link modes|Link partner advertised link modes):(.*)")
 _MODE = re.compile(r"\b(\d{2,7})base\w{1,12}(?:/(?:Full|Half))?")
-#: Interface without a port, as of containers and virtual machines, whose stated rate is nominal.
+#: Interface without a port and modes, as of containers and virtual machines, whose stated rate is nominal.
 _NO_PORT = re.compile(r"^\s*Supported ports:\s*\[\s*\]")
+_NO_MODES = re.compile(r"^\s*Supported link modes:\s*Not reported")
 _LINK = re.compile(r"^\s*Link detected: (yes|no)\b")
 _HALF = re.compile(r"^\s*Duplex: Half\b")
 #: Row of 'ifconfig -s' and 'netstat -i': name, packet size, received packets, errors and drops, flags.
@@ -78,7 +79,7 @@ def _is_report(text: Text) -> bool:
 def _interfaces(text: Text) -> tuple[list[_Interface], list[tuple[int, str, str]]]:
     """Return the interfaces, and number, name and value of the counters."""
     found, counters = list[_Interface](), list[tuple[int, str, str]]()
-    modes, is_counted = "", False
+    modes, is_counted, lacks_port = "", False, False
     for number, line in text.lines():
         is_counted = _STATISTICS in line or (is_counted and ":" in line)
         if (match := _IP.match(line) or _IFCONFIG.match(line)) is not None:
@@ -110,7 +111,9 @@ def _interfaces(text: Text) -> tuple[list[_Interface], list[tuple[int, str, str]
         elif _HALF.match(line):
             one.is_half = True
         elif _NO_PORT.match(line):
-            one.is_virtual = True
+            lacks_port = True
+        elif lacks_port and _NO_MODES.match(line):
+            one.is_virtual = not one.name.startswith(("bond", "team"))
     return found, counters
 
 

@@ -53,6 +53,7 @@ class _Error(NamedTuple):
     #: Whether a boot ends it; errors of memory and processors are often the reason of a boot.
     ends_with_boot: bool = False
     needs: re.Pattern[str] | None = None  # Words without which it is none
+    ends_with: re.Pattern[str] | None = None  # Words of a later line that end it
 
 
 _OF_HOST = (
@@ -112,11 +113,13 @@ _OF_HOST = (
         ),
         "the firmware of a network card does not answer",
         "a cold boot of the host; update the firmware of the card and its driver",
+        ends_with=re.compile(r"[Rr]eset done|recovered"),
     ),
     _Error(
         re.compile(r"\S{1,20}: DPC: containment event.{0,60}|\S{1,20}: (?:PCIe )?[Ll]ink (?:is )?down, DPC.{0,40}"),
         "a port of PCIe was switched off after an error that is not corrected (DPC)",
-        "the device below it is gone: check slot, riser, cable and power; 'sudo lspci -vv' names the port",
+        "the device below it may be gone: check slot, riser, cable and power; 'sudo lspci -vv' names the port",
+        ends_with=re.compile(r"recovery successful"),
     ),
     _Error(
         re.compile(r"zpci: \S{1,20}: (?:Automatic recovery failed.{0,60}|.{0,40}frozen state error.{0,40})"),
@@ -129,14 +132,6 @@ _OF_HOST = (
         "reset it ('hl-smi'), or reboot; update firmware and driver together",
     ),
     _Error(
-        re.compile(
-            r"CPU\d{1,5}: (?:Core|Package) temperature (?:is )?above threshold, cpu clock (?:is )?throttled "
-            r"\(total events = \d{3,12}\)"
-        ),
-        "a processor is too hot, and runs slower",
-        "check fans, heat sinks and the airflow of the rack; the processes of this host are late until then",
-    ),
-    _Error(
         re.compile(r"(?:\b[a-z]\w{1,15}: )?NETDEV WATCHDOG: .{0,50}?transmit queue \d{1,5} timed out.{0,20}"),
         "a network interface stopped sending: its card or driver does not answer",
         "the driver resets the card; update its driver and firmware, and look at its slot, cable and temperature",
@@ -147,6 +142,16 @@ _OF_HOST = (
         "the lines below this message name what it does; update kernel and drivers",
         ends_with_boot=True,
     ),
+)
+#: Interfaces of USB, such as that of a service processor.
+_OF_USB = re.compile(
+    r"NETDEV WATCHDOG.{0,60}\(?(?:cdc_|rndis|r8152|ax88)"
+    r"|\b(?:usb\d|cdc_\w+|rndis\w*|r8152|ax88\w+)\b.{0,60}NETDEV WATCHDOG"
+)
+#: Processor that was throttled, and the number of times since the start.
+_THROTTLED = re.compile(
+    r"(CPU\d{1,5}): (?:Core|Package) temperature (?:is )?above threshold, cpu clock (?:is )?throttled "
+    r"\(total events = (\d{1,12})\)"
 )
 #: Corrected errors of memory: count and module; the number from which the module is faulty.
 _CORRECTED_MEMORY = re.compile(r"EDAC \S{1,20}: (\d{1,9}) CE .{0,80}? on (.{1,60}?) ?\(")
@@ -184,6 +189,7 @@ def host_facts(text: Text, lines: Lines) -> Iterator[Fact]:
 def _of_host(text: Text, lines: Lines) -> Iterator[Fact]:
     """Yield the first error of each kind of the host: memory, processors, lack of memory."""
     yield from _corrected_memory(text, lines)
+    yield from _throttled(text, lines)
     boots = [(place, _host_of(line)) for place, (_, line) in enumerate(lines) if BOOT in line]
     for error in _OF_HOST:
         if error.needs is not None and error.needs.search(text.raw) is None:
@@ -191,11 +197,33 @@ def _of_host(text: Text, lines: Lines) -> Iterator[Fact]:
         for place, (number, line) in enumerate(lines):
             if (match := error.pattern.search(line)) is None:
                 continue
+            if error.ends_with is not None and any(error.ends_with.search(later) for later in _after(text, number)):
+                break
+            if _OF_USB.search(line) is not None:
+                continue
             if error.ends_with_boot and any(boot > place and on == _host_of(line) for boot, on in boots):
                 continue
             words = f'{error.meaning}: "{match[0].strip()}"'
             yield text.fact(Quantity.CAUSE, words, number, PROGRAM, subject=("host_error", error.remedy))
             break
+
+
+def _after(text: Text, number: int) -> list[str]:
+    """Return the lines after one of them."""
+    return text.raw.splitlines()[number:]
+
+
+def _throttled(text: Text, lines: Lines) -> Iterator[Fact]:
+    """Yield the note about the processor that was throttled most often since the start."""
+    found = [
+        (int(match[2]), match[1], number) for number, line in lines if (match := _THROTTLED.search(line)) is not None
+    ]
+    if found:
+        count, name, number = max(found, key=lambda one: one[0])
+        words = (
+            f"processors were too hot and slower, {name} {count:,} times since the start of the host: check its cooling"
+        )
+        yield text.fact(Quantity.NOTE, words, number, PROGRAM)
 
 
 def _host_of(line: str) -> str:

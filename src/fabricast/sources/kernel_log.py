@@ -29,11 +29,12 @@ _SELECTS = re.compile(r"\b(?:dmesg|journalctl)\b[^\n]{0,120}?\|\s{0,3}(?:e?grep|
 DRIVER_FAILURES = "failures whose meaning is not known here"
 _DRIVER = re.compile(
     r"(?:\bNVRM: |\b(?:nvidia|nouveau|amdgpu|i915|xe|habanalabs|mlx[45]_\w{2,8}|bnxt_en|irdma|ice|hfi1|cxi_\w{2,8}"
-    r"|ionic|efa|pcieport) (?:hl\d|[0-9a-f]{4}:)).*?"
+    r"|ionic|efa|pcieport) (?:hl\d|[0-9a-f]{4}:)).{0,300}?"
     r"(?:[Ff]ail|[Ee]rror|[Aa]ssert|left-over|[Tt]imed?[ -]?out|[Ff]atal|\bhang\b|not respond|unusable|[Oo]verflow)"
 )
 _HARMLESS = re.compile(
-    r"module verification failed|failed to assign \[|can't assign|firmware: failed to load|AER: enabled|ACCESS_REG"
+    r"module verification failed|failed to assign|can't assign|no space|[Ff]irmware.{0,60}failed|AER: enabled"
+    r"|ACCESS_REG|containment capabilities|Error [Rr]ecovery|NOT_SUPPORTED|not supported"
     r"|QUERY_|[Nn]o error|errors? (?:count|0)\b|error (?:handler|recovery|reporting)"
     r"|failed to (?:read|get) .{0,20}(?:VPD|vpd)"
 )
@@ -54,8 +55,8 @@ def _is_log(text: Text) -> bool:
 
 def _read(text: Text) -> Iterator[Reading]:
     facts = _facts_of(text, _lines(text))
-    unknown = [(number, line) for number, line in text.lines(_is_failure) if _is_failure(line)]
-    if not facts and unknown:
+    unknown = [] if facts else [(number, line) for number, line in text.lines() if _is_failure(line)]
+    if unknown:
         count = "a line" if len(unknown) == 1 else f"{len(unknown)} lines"
         note = f'{count} of drivers about {DRIVER_FAILURES}: "{shortened(unknown[0][1].strip(), _LONGEST)}"'
         facts = [text.fact(Quantity.NOTE, note, unknown[0][0], PROGRAM)]

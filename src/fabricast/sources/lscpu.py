@@ -24,14 +24,19 @@ def _fields(text: Text) -> dict[str, tuple[str, int]]:
 
 
 def _is_report(text: Text) -> bool:
-    return "Model name:" in text.raw and "(s):" in text.raw and "Model name" in _fields(text)
+    return "Model name:" in text.raw and "(s):" in text.raw and _fields(text).get("Model name", ("-", 0))[0] != "-"
+
+
+def _count(number: str, what: str) -> str:
+    """Return a number of parts as words; nothing if it is not stated."""
+    return f", {number} {what}{'' if number == '1' else 's'}" if number.isdigit() else ""
 
 
 def _read(text: Text) -> Iterator[Reading]:
     fields = _fields(text)
     name, line = fields["Model name"]
     sockets, nodes = (fields.get(key, ("", 0))[0] for key in ("Socket(s)", "NUMA node(s)"))
-    words = f"processor {name}{f', {sockets} sockets' if sockets else ''}{f', {nodes} NUMA nodes' if nodes else ''}"
+    words = f"processor {name}{_count(sockets, 'socket')}{_count(nodes, 'NUMA node')}"
     facts = [text.fact(Quantity.NOTE, words, line, _PROGRAM)]
     with suppress(InputError):
         # NCCL does not distinguish other processors.

@@ -38,6 +38,8 @@ _PROCESSORS = (
     (re.compile(r"Intel Corporation (?:Sky Lake-E|Ice Lake (?:Memory Map|Root Port|RAS))"), "intel_skylake"),
     (re.compile(r"Intel Corporation Xeon E[57] v[34]"), "intel_broadwell"),
 )
+#: Ports of virtual machines, which say nothing about the slot.
+_VIRTUAL_PORT = re.compile(r"QEMU|Red Hat|VMware|Virtual", re.IGNORECASE)
 _OTHER_FUNCTION = re.compile(r"Audio|USB|UCSI|NVSwitch|Bridge|Serial")
 _UNNAMED_GPU = re.compile(r"Device (10de|1002):[0-9a-f]{4}$")
 _VENDOR = re.compile(
@@ -535,22 +537,30 @@ def _slow_links(text: Text, devices: Sequence[_PciDevice], program: str) -> Iter
 
 
 def _network_cards(text: Text, devices: Sequence[_PciDevice], program: str) -> Iterator[Fact]:
-    """Yield network cards whose link is narrower or slower than card and port can be; a note about the others."""
+    """Yield network cards of hosts without GPUs whose link is narrower or slower than card and port can be.
+
+    The topology of GPUs states it in warnings.
+    """
+    has_gpus = any(one.is_accelerator or one.is_display for device in devices for one in device.walk())
     good = 0
     for port, card in _below_ports(devices):
-        if not card.is_card or card.capability is None or card.status is None or card.status[1] == 0:
+        is_known = card.is_card and card.address.endswith(".0") and card.capability is not None
+        if not is_known or card.status is None or card.status[1] == 0 or has_gpus:
             continue
-        ends = [card.capability] + ([port.capability] if port is not None and port.capability is not None else [])
+        assert card.capability is not None, "checked above"
+        # Without its physical port, as in a virtual machine, the slot is unknown.
+        is_whole = port is not None and port.capability is not None and _VIRTUAL_PORT.search(port.text) is None
+        ends = [card.capability, *([port.capability] if port is not None and port.capability is not None else [])]
         speed, width = (min(end[place] for end in ends) for place in (0, 1))
-        slower = [f"x{card.status[1]} of x{width}"] if card.status[1] < width else []
-        slower += [f"{card.status[0]:g} of {speed:g} GT/s"] if card.status[0] < speed else []
+        slower = [f"x{card.status[1]} of x{width}"] if is_whole and card.status[1] < width else []
+        slower += [f"{card.status[0]:g} of {speed:g} GT/s"] if is_whole and card.status[0] < speed else []
         if slower:
             words = f"the link of the network card {card.address} uses {' and '.join(slower)}"
             yield text.fact(Quantity.CAUSE, words, card.line, program, subject=("narrow_link",))
         elif card.status[1] < card.capability[1] or card.status[0] < card.capability[0]:
             words = (
-                f"the network card {card.address} could use x{card.capability[1]} at {card.capability[0]:g} GT/s, its "
-                f"port x{width} at {speed:g} GT/s"
+                f"the network card {card.address} uses x{card.status[1]} at {card.status[0]:g} GT/s, and could use "
+                f"x{card.capability[1]} at {card.capability[0]:g} GT/s in another slot"
             )
             yield text.fact(Quantity.NOTE, words, card.line, program)
         else:

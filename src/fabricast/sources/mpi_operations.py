@@ -19,7 +19,8 @@ _OSU = re.compile(r"^\W{0,4}(?:OSU MPI[\w-]{0,12}[ _])(.{3,60}?) (?:latency )?te
 _ONE_SIDED = re.compile(r"OSU MPI_(\w{2,20})\b", re.IGNORECASE)
 _IMB = re.compile(r"#\s*Benchmarking\s+(\w{3,30})")
 _RANKS = re.compile(r"#\s*processes\s*=\s*(\d{1,7})")
-#: Launcher of a test of OSU with its options: number of processes, or of hosts and of processes on each.
+#: Launcher of a test of OSU with its options: number of processes, or of hosts and of processes on each. The options of
+#: jsrun count sets of resources.
 _LAUNCH = re.compile(r"\b(?:mpirun|mpiexec|mpiexec\.hydra|orterun|prterun|srun|aprun|jsrun)\b(.{0,400}?)\bosu_\w{2,30}")
 _PROCESSES = re.compile(r"\s(?:-np?|--np|--ntasks)[= ]\s?(\d{1,7})\b")
 _HOSTS = re.compile(r"\s(?:-N|--nodes)[= ]?\s?(\d{1,6})\b(?!-)")
@@ -57,17 +58,14 @@ def _title(line: str) -> tuple[str, str] | None:
     return None
 
 
-def _processes(line: str) -> int | None:
-    """Return the number of processes of a command; None if the line is no command, or does not state it.
+def _processes(launch: re.Match[str]) -> int | None:
+    """Return the number of processes of a command; None if it does not state it.
 
-    >>> _processes("srun -N 16 --ntasks-per-node=128 osu_allreduce"), _processes("mpirun -np 8 ./osu_alltoall -m 1")
-    (2048, 8)
+    >>> [_processes(_LAUNCH.search(f"{one} ./osu_alltoall")) for one in ("srun -N 16 --ntasks-per-node=128", "mpirun")]
+    [2048, None]
     """
-    launch = _LAUNCH.search(line)
-    if launch is None:
-        return None
     count, hosts, on_each = (pattern.search(launch[1]) for pattern in (_PROCESSES, _HOSTS, _ON_EACH))
-    if count is not None:
+    if count is not None and "jsrun" not in launch[0]:
         return int(count[1])
     return int(hosts[1]) * int(on_each[1]) if hosts is not None and on_each is not None else None
 
@@ -83,8 +81,8 @@ def _read(text: Text) -> Iterator[Reading]:
     tables = list[_Table]()
     ranks: int | None = None
     for number, line in text.lines():
-        if (count := _processes(line)) is not None:
-            ranks, table = count, None
+        if (launch := _LAUNCH.search(line)) is not None:
+            ranks, table = _processes(launch), None
         elif (found := _title(line)) is not None:
             table = _Table(*found, number, ranks) if found[1] else None
             tables += [table] if table is not None else []

@@ -184,9 +184,9 @@ _WORDS_OF_ERRORS = (
     "HW Exception by GPU",
     "Memory access fault by GPU",
 )
-#: Line of PyTorch before the last message of NCCL.
 #: Line by which a function of NCCL passes an error up.
 _RETURNED = re.compile(r"\.(?:cc|cu|h):\d{1,6} -> [1-6]\b")
+#: Line of PyTorch before the last message of NCCL.
 _LAST_ERROR = re.compile(r"Last error:\s*(.*)")
 
 

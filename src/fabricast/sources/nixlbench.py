@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
+from fabricast.core.errors import InputError
 from fabricast.core.facts import Content
 from fabricast.maxrate.message_times import MessageTime
 from fabricast.sources.messages import message_reading
@@ -16,6 +17,8 @@ _RATE, _BATCH = "B/W (GB/Sec)", "Batch Size"
 _ROW = re.compile(r"^\s*\d{1,15}\s+\d{1,9}(?:\s+[\d.]{1,20}(?:e[-+]\d{1,3})?){2,12}\s*$")
 #: Backend, memory of both sides and direction of the configuration, with the options in brackets.
 _SETTING = re.compile(r"^(Backend|Initiator seg type|Target seg type|Op type) \(--.{1,160}\)\s*:\s+(\w{2,20})")
+#: Backends of files and objects, whose rates are those of disks.
+_OF_STORAGE = ("GDS", "GDS_MT", "POSIX", "HF3FS", "OBJ", "GUSLI")
 _MEMORIES = {"VRAM": "D", "DRAM": "H"}
 
 
@@ -29,18 +32,20 @@ def _times(lines: Sequence[str]) -> Iterator[MessageTime]:
         elif _HEADER.match(line):
             columns = _COLUMNS.split(line.strip())
         elif columns and _ROW.match(line):
+            if settings.get("Backend") in _OF_STORAGE:
+                raise InputError(f"is of storage ({settings['Backend']}), expected a backend of a network", line=number)
             row = dict(zip(columns, map(float, line.split()), strict=False))
             if row.get(_RATE, 0.0) > 0.0:
                 size = row["Block Size (B)"]
                 memories = [_MEMORIES.get(settings.get(f"{side} seg type", ""), "") for side in ("Initiator", "Target")]
+                kind = "".join(f"_{settings[name].lower()}" for name in ("Backend", "Op type") if name in settings)
                 yield MessageTime(
                     number,
-                    f"nixlbench_batch_{row[_BATCH]:.0f}",
+                    f"nixlbench{kind}_batch_{row[_BATCH]:.0f}",
                     1,
                     size,
                     size / row[_RATE] * 1e-9,
                     "windowed",
-                    device=" ".join(settings[name] for name in ("Backend", "Op type") if name in settings),
                     buffers=" ".join(memories) if all(memories) else "",
                 )
 

@@ -41,9 +41,10 @@ def _facts(text: Text, port: str, number: int, line: str) -> Iterator[Fact]:
         if float(match[2]) < enabled:
             state = f"runs at {match[2]} of {enabled:g}{_UNITS[match[1]]} that are enabled"
     elif (match := _DOWNGRADED.match(line)) is not None:
-        enabled = max(int(one) for one in match[3].split(",") if one)
+        enabled = max((int(one) for one in match[3].split(",") if one), default=0)
         lanes = min(int(match[1]), int(match[2]))
-        if lanes < enabled:
+        # A port that is down has no lanes.
+        if 0 < lanes < enabled:
             state = f"sends or receives with {lanes} of {enabled} lanes, since others have errors (LinkWidthDnGrd)"
     elif (match := _QUALITY.match(line)) is not None and int(match[1]) < _GOOD:
         state = f"has links of quality {match[1]} of 5{f' ({match[2]})' if match[2] else ''}"

@@ -51,7 +51,7 @@ _NEVER = 1 << 80
 #: Title and fields of ibportstate.
 _PORT_INFO = re.compile(r"^# Port info: (.{1,60}?)\s*$")
 _PORT_FIELD = re.compile(
-    r"^((?:Phys)?LinkState|Link(?:Width|Speed)(?:Enabled|Active)(?:Ext)?):\.{2,60}(\S.{0,120}?)\s*$"
+    r"^((?:Phys)?LinkState|Link(?:Width|Speed)(?:Ext)?(?:Enabled|Active)):\.{2,60}(\S.{0,120}?)\s*$"
 )
 _NUMBERS = re.compile(r"\d{1,4}(?:\.\d{1,8})?")
 #: Rows of ibqueryerrors: node, and port with its counters.
@@ -142,14 +142,17 @@ def _of_port_info(text: Text) -> Iterator[Fact]:
     for port, fields in ports.items():
         (state, first), (physical, _) = fields.get("LinkState", nothing), fields.get("PhysLinkState", nothing)
         words = [f"is {state}{f' ({physical})' if physical else ''}"] if state not in ("", "Active") else []
-        for what, unit in (("Width", "X"), ("Speed", " Gbit/s per lane")) if not words else ():
-            # The speed of new generations stands in a field of its own, beside 10 Gbit/s in the first one.
-            best, now = (
-                max((_number(fields.get(f"Link{what}{kind}{of}", nothing)[0]) for of in ("", "Ext")), default=0.0)
-                for kind in ("Enabled", "Active")
-            )
-            if 0.0 < now < best:
-                words.append(f"runs at {now:g}{unit}, {best:g}{unit} is enabled")
+        lanes, now = (_number(fields.get(f"LinkWidth{kind}", nothing)[0]) for kind in ("Enabled", "Active"))
+        if not words and 0.0 < now < lanes:
+            words.append(f"runs at {now:g}X, {lanes:g}X is enabled")
+        # The speed of new generations stands in a field of its own, beside 10 Gbit/s in the first one.
+        best, speed = (
+            max(_number(fields.get(f"LinkSpeed{of}{kind}", nothing)[0]) for of in ("", "Ext"))
+            for kind in ("Enabled", "Active")
+        )
+        if not words and 0.0 < speed < best:
+            note = f"{port} runs at {speed:g} Gbit/s per lane, and could at {best:g}: the other end may be slower"
+            yield text.fact(Quantity.NOTE, note, first, "ibportstate")
         if words:
             yield text.fact(Quantity.CARD_STATE, " and ".join(words), first, "ibportstate", subject=(port,))
 

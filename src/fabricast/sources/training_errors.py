@@ -100,6 +100,8 @@ _NOT_JOINED = re.compile(r"Not all ranks joining collective(?:.{0,200}? collecti
 _OPERATION = re.compile(r"\bcollective: (\w[\w:]{1,40})")
 _NOT_JOINING = re.compile(r"(?:missing ranks: |Missing ranks are )\{(\d[\d, ]{0,400})\}")
 _LINES_OF_RECORD = 12
+#: End of the initialisation of NCCL, which a start without all processes does not reach.
+_GOES_ON = "Init COMPLETE"
 #: Tasks that do not come to a barrier of JAX, one to a line.
 _BARRIER = re.compile(r"Barrier_id: (\S{1,80}?)\. Timed out task names:")
 _TASK = re.compile(r"/task:(\d{1,6})")
@@ -186,6 +188,9 @@ def _start(text: Text, lines: list[tuple[int, str]]) -> Iterator[Fact]:
             words = f"{came} processes came to the start of a job of {expected}: some are of another job or start"
         elif came == expected:
             continue
+        if any(_GOES_ON in later for later in text.raw.splitlines()[number:]):
+            # Another attempt succeeded.
+            return
         kind = "missing_processes" if came < expected else "other_job"
         yield text.fact(Quantity.CAUSE, words, number, _PROGRAM, subject=(kind,))
         return

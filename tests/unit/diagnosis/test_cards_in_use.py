@@ -44,3 +44,18 @@ def test_a_slow_port_that_nccl_does_not_use_is_no_fault(first):
 def test_fewer_cards_than_gpus_are_a_cause_without_a_setting(first, cards, words):
     texts = " ".join(one.text for one in first(log(cards), COMPUTE + BOND).findings)
     assert words in texts and bool(words) == ("network card" in texts)
+
+
+def test_virtual_functions_are_no_further_cards(first):
+    functions = "".join(PORT.format(f"mlx5_{number}", "MT4130", 400, "InfiniBand") for number in range(1, 9))
+    found = first(log(["mlx5_0:1/IB"]), PORT.format("mlx5_0", "MT4129", 400, "InfiniBand") + functions)
+    assert not any("network card" in one.text for one in found.findings)
+
+
+def test_ports_of_hosts_whose_cards_no_log_lists_are_compared(first):
+    port = PORT.format("rocep{}s0", "MT4129", "{}", "Ethernet")
+    ports = "".join(port.format(number, 200 if number == 3 else 400) for number in range(8))
+    other = "".join(f"n9: {line}\n" for line in ports.splitlines())
+    own = "".join(f"n1: {line}\n" for line in COMPUTE.splitlines())
+    causes = [one.text for one in first(log([f"mlx5_{number}:1/IB" for number in range(8)]), own + other).findings]
+    assert any("n9 rocep3s0 port 1 runs at 200 Gbit/s" in text for text in causes)

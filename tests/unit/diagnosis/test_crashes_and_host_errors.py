@@ -250,10 +250,6 @@ def test_latencies_of_files_that_end_early_are_compared(first):
             "habanalabs 0000:33:00.0: hl0: Device is NOT usable, cannot be recovered",
             "an accelerator (Gaudi) is not usable",
         ),
-        (
-            "mce: CPU12: Package temperature above threshold, cpu clock throttled (total events = 1233)",
-            "a processor is too hot",
-        ),
         ("xe 0000:2b:00.0: [drm] Tile0: GT0: Timedout job: seqno=148, guc_id=0", "error of its driver: Timedout job"),
         ("NVRM: GPU0 _kgspRpcRecvPoll: GSP RM heartbeat timed out", "its system processor (GSP) does not answer"),
     ],
@@ -319,3 +315,23 @@ def test_a_link_that_was_lost_once_is_a_note(first):
     line = "[ {0}.5] mlx5_core 0000:3b:00.0 ens1: Link {1}\n"
     found = first(line.format(10, "down") + line.format(12, "up"))
     assert not found.findings and "lost its link once, and has it again" in " ".join(found.statements)
+
+
+def test_a_processor_that_was_throttled_is_a_note(first):
+    line = "[ 512.3] mce: CPU12: Package temperature above threshold, cpu clock throttled (total events = {})\n"
+    found = first(line.format(1233) + line.format(1236))
+    assert not found.findings and "CPU12 1,236 times" in " ".join(found.statements)
+
+
+def test_errors_from_which_a_device_recovers_are_no_cause(first):
+    port = "[ 512.300000] pcieport 0000:80:01.0: {}\n"
+    event = port.format("DPC: containment event, status:0x1f01 source:0x0000")
+    assert first(event).findings
+    assert not first(event + port.format("AER: device recovery successful")).findings
+    assert not first(
+        "[ 5.1] cdc_ether 1-1:2.0 usb0: NETDEV WATCHDOG: CPU: 3: transmit queue 0 timed out 5010 ms\n"
+    ).findings
+    boot = port.format(
+        "DPC: error containment capabilities: Int Msg #0, RPExt+ PoisonedTLP+ SwTrigger+ RP PIO Log 4, DL_ActiveErr+"
+    )
+    assert "no fault is stated" in str(first(f"[ 0.0] Linux version 5.14\n{boot}").verdict)

@@ -187,7 +187,7 @@ def test_runs_of_iperf_with_titles_are_read_apart(first):
 
 
 def test_an_interface_without_a_port_has_a_nominal_rate(first):
-    text = "Settings for eth0:\n\tSupported ports: [{}]\n\tSpeed: 10000Mb/s\n\tDuplex: Full\n\tLink detected: yes\n"
+    text = "Settings for eth0:\n\tSupported ports: [{}]\n\tSupported link modes:   Not reported\n\tSpeed: 10000Mb/s\n\tDuplex: Full\n\tLink detected: yes\n"
     run = "[  5]   0.00-10.00  sec  3.5 GBytes  3.00 Gbits/sec    0             sender\n"
     assert first(text.format(" FIBRE "), run).findings[0].cause == "below_interface_rate"
     assert not first(text.format(" "), run).findings

@@ -32,10 +32,24 @@ def stated_cards(facts: Facts) -> str | None:
     return f"{count}x{rate:g}"
 
 
-def of_listed_cards(ports: list[Fact], facts: Facts) -> list[Fact]:
-    """Return the ports of the cards that logs of NCCL list; all ports if they list none of these."""
-    used = {name for run in facts.values(Quantity.NCCL_RUN) for host in run.hosts.values() for name in host.card_names}
-    return [fact for fact in ports if fact.subject[0].split()[0] in used] or ports
+def of_listed_cards(ports: list[Fact], facts: Facts, *, is_chosen: bool = True) -> list[Fact]:
+    """Return the ports of the cards that logs of NCCL list for their host; all ports of hosts without a list.
+
+    Without `is_chosen`, logs in which a setting selects the cards do not count.
+    """
+    used: dict[str, set[str]] = {}
+    for run in facts.values(Quantity.NCCL_RUN):
+        if is_chosen or "NCCL_IB_HCA" not in run.environment:
+            for name, host in run.hosts.items():
+                used.setdefault(name, set()).update(host.card_names)
+    every = set().union(*used.values())
+
+    def is_listed(fact: Fact) -> bool:
+        names = used.get(fact.host, set()) if fact.host else every
+        return not names or fact.subject[0].split()[0] in names
+
+    listed = [fact for fact in ports if is_listed(fact)]
+    return listed if any(fact.subject[0].split()[0] in every for fact in listed) else ports
 
 
 def _rates(facts: Facts) -> dict[tuple[str, str], Counter[float]]:
