@@ -394,6 +394,8 @@ def _missing(facts: Facts, options: MachineOptions, error: InputError) -> str:
                 "add the same test with an equal number, on other hosts or with another library"
             )
         return f"{which} no expectation: add the same test of other hosts, of another library, or of other settings"
+    if facts.blocks_of(Content.OPERATIONS) and not any(facts.of(Quantity.MESSAGE_TIME)):
+        return "the tests of operations of MPI print no row: add their whole output"
     if any(facts.of(Quantity.MESSAGE_TIME)):
         which = "a single test has nothing to be compared with"
         if count_of_files(facts) > 1 and has_unknown_pairs(facts):

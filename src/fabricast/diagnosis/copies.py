@@ -154,8 +154,11 @@ def _slow_pairs(machine: Machine) -> Iterator[Finding]:
         if len(graph.flows) == 1 and set(graph.flows[0]) <= gpus
     }
     staged = {pair: MeasuredRate(fact.value, str(fact.place)) for pair, fact in machine.measured.staged.items()}
-    for kind, rates in (("direct copies", direct), ("copies through host memory", staged)):
+    linked = {pair: rate for pair, rate in direct.items() if machine.tree.peer_link(*pair) is not None}
+    over_pcie = {pair: rate for pair, rate in direct.items() if pair not in linked}
+    for kind, rates in (("direct copies", over_pcie), ("copies through host memory", staged)):
         yield from slow_pairs(kind, rates, lambda pair: machine.tree.path_class(*pair))
+    yield from slow_pairs("direct copies", linked, are_linked=True)
 
 
 def _of_copies(machine: Machine) -> Iterator[Finding]:

@@ -15,6 +15,7 @@ from fabricast.core.short_text import listed
 from fabricast.core.units import pcie_link_bytes_per_s
 from fabricast.core.warnings import WarningCode
 from fabricast.diagnosis.measured import ComparedRate
+from fabricast.diagnosis.programs_of_amd import is_of_amd
 from fabricast.diagnosis.weights import ACCESS, CONTRADICTION
 from fabricast.inputs.gpus import GpuModel, gpu_model, is_known_gpu
 from fabricast.inputs.pair_rates import BOTH_WAYS, ONE_WAY, is_old_geforce, pcie_share, staged_share
@@ -32,6 +33,9 @@ _FEWEST_GPUS = 3
 #: Share of the median of all pairs below which a pair is slow, the largest share of pairs for which this says something
 #: about these pairs, and a rate in bytes/s that no link of PCIe has.
 _SLOW_PAIR, _FEW_PAIRS, _FASTEST_PCIE = 0.5, 1 / 3, 70e9
+#: Where so large a share of the pairs have nearly one rate, the share of it below which a pair is slow.
+_MOSTLY, _ALIKE, _SLOW_AMONG_ALIKE = 0.8, 0.05, 0.75
+_CHECK_DIRECT_LINK = "check 'nvidia-smi nvlink -s' and '-e', and 'dmesg'; reseat or reset the GPUs"
 _MOST_PAIRS = 6
 #: Latency in s of a direct copy above which it does not work as it should; usual ones are 1 to 30 us.
 _LATE_S = 1e-3
@@ -90,22 +94,31 @@ def slow_copies_without_topology(facts: Facts) -> Iterator[Finding]:
         ("copies through host memory", staged),
         ("copies through host memory, both ways together,", _staged(facts, Quantity.STAGED_RATE_BOTH_WAYS)),
     ):
-        found = list(slow_gpus(kind, rates)) or list(slow_pairs(kind.rstrip(","), rates))
+        found = list(slow_gpus(kind, rates)) or list(
+            slow_pairs(kind.rstrip(","), rates, are_linked=is_of_amd(facts) and kind.startswith("direct"))
+        )
         yield from found
         if found:
             return
 
 
-def slow_pairs(kind: str, rates: _Rates, class_of: Callable[[tuple[str, str]], str] | None = None) -> Iterator[Finding]:
-    """Yield a few pairs that are much slower than all others over PCIe, those of one path class if it is known."""
+def slow_pairs(
+    kind: str, rates: _Rates, class_of: Callable[[tuple[str, str]], str] | None = None, *, are_linked: bool = False
+) -> Iterator[Finding]:
+    """Yield a few pairs that are much slower than all others over PCIe, those of one path class if it is known.
+
+    Pairs with direct links of their kind (`are_linked`) are slow by their link.
+    """
     classes: dict[str, dict[tuple[str, str], MeasuredRate]] = {}
     for pair, one in rates.items():
         classes.setdefault("" if class_of is None else class_of(pair), {})[pair] = one
     for name, of_class in classes.items():
         usual = float(np.median([one.bytes_per_s for one in of_class.values()]))
-        slow = sorted(pair for pair, one in of_class.items() if one.bytes_per_s < _SLOW_PAIR * usual)
+        alike = sum(abs(one.bytes_per_s / usual - 1) < _ALIKE for one in of_class.values())
+        share = _SLOW_AMONG_ALIKE if alike >= _MOSTLY * len(of_class) else _SLOW_PAIR
+        slow = sorted(pair for pair, one in of_class.items() if one.bytes_per_s < share * usual)
         others = [one.bytes_per_s for pair, one in of_class.items() if pair not in slow]
-        if not slow or len(slow) > _FEW_PAIRS * len(of_class) or usual > _FASTEST_PCIE:
+        if not slow or len(slow) > _FEW_PAIRS * len(of_class) or (usual > _FASTEST_PCIE and not are_linked):
             continue
         worst = min(slow, key=lambda pair: of_class[pair].bytes_per_s)
         rest = (
@@ -119,10 +132,11 @@ def slow_pairs(kind: str, rates: _Rates, class_of: Callable[[tuple[str, str]], s
             yield Finding(WarningCode.SLOW_ENDPOINT, text, _CHECK_LINK, CONTRADICTION, origin=of_class[worst].place)
             continue
         text = (
-            f"{kind} {listed(['>'.join(pair) for pair in slow], _MOST_PAIRS)} reach {reach}, {rest}: their path is "
-            "slow, not their links"
+            f"{kind} {listed(['>'.join(pair) for pair in slow], _MOST_PAIRS)} reach {reach}, {rest}: "
+            f"{'their direct link is slow' if are_linked else 'their path is slow, not their links'}"
         )
         remedy = CHECK_ACCESS if kind.startswith("direct") else _REPEAT_PAIRS
+        remedy = _CHECK_DIRECT_LINK if are_linked else remedy
         yield Finding("slow_pair", text, remedy, CONTRADICTION, origin=of_class[worst].place)
 
 
@@ -252,7 +266,9 @@ def rates_without_topology(facts: Facts, options: MachineOptions) -> Iterator[Co
     old, count = is_old_geforce(name), len(gpus)
     one_way, pairs = pcie_share(generation), pcie_share(generation, direction=BOTH_WAYS)
     through, through_both = (staged_share(generation, way, old_geforce=old, gpus=count) for way in (ONE_WAY, BOTH_WAYS))
-    is_linked = _use_direct_links({**direct, **both}, 2 * raw) or _use_direct_links(direct, raw)
+    # Modules of AMD have xGMI links, each as fast as PCIe.
+    is_linked = model.capability is None and model.is_always_linked
+    is_linked = is_linked or _use_direct_links({**direct, **both}, 2 * raw) or _use_direct_links(direct, raw)
     for words, rates, share in (
         # Faster copies use direct links, whose number is unknown. Both ways only where no single copy was measured.
         ("direct copies", {} if is_linked else direct, one_way),
@@ -273,6 +289,9 @@ def unused_nvlinks(facts: Facts, options: MachineOptions) -> Finding | None:
     model, name = _model(facts, options)
     direct = _direct(facts)
     if model is None or not direct or "MIG" in name or not (model.is_always_linked or _ON_BOARD.search(name)):
+        return None
+    if model.capability is None:
+        # One xGMI link of AMD, which each pair has, is as fast as PCIe.
         return None
     low, high = (choose(one.bytes_per_s for one in direct.values()) for choose in (min, max))
     if high > pcie_link_bytes_per_s(model.generation, model.width):

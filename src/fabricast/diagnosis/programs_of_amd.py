@@ -17,6 +17,13 @@ _COMMANDS = (
     ("nvidia-smi -r", "rocm-smi --gpureset -d NUMBER"),
     ("nvidia-smi(?: -q)?(?: -d [A-Z,_]+)?", "rocm-smi -a"),
 )
+#: What only GPUs of NVIDIA have, and what is in its place.
+_PARTS = (
+    ("load nvidia-peermem (or use DMA-BUF)", "use DMA-BUF (kernel and driver of the network card) or ib_peer_mem"),
+    ("modified drivers need Resizable BAR ('nvidia-smi -q', BAR1)", "Resizable BAR (large BAR) must be on in the BIOS"),
+    (" and NCCL_NVLS_ENABLE", ""),
+    ("'systemctl status nvidia-fabricmanager'", "'dmesg'"),
+)
 _QUOTED = re.compile("|".join(f"'(?P<n{place}>{pattern})'" for place, (pattern, _) in enumerate(_COMMANDS)))
 
 
@@ -35,6 +42,8 @@ def with_programs_of_amd(advice: str) -> str:
     >>> with_programs_of_amd("add 'nvidia-smi topo -m'; 'nvidia-smi nvlink -s' and '-e' show links")
     "add 'rocm-smi --showtopo'; 'amd-smi xgmi' show links"
     """
+    for part, other in _PARTS:
+        advice = advice.replace(part, other)
     return _QUOTED.sub(_command, advice)
 
 

@@ -32,8 +32,8 @@ _STATISTICS_ROW = re.compile(
 _STATISTICS = "NIC statistics:"
 #: Counters of 'ethtool -S' that stay 0 where nothing is lost or waits.
 _COUNTER = re.compile(
-    r"^\s*(?:\w{1,12}: )?(\w{0,40}(?:crc|symbol_err|fcs|err|drop|discard|pause|missed|overflow|no_buf|out_of_buffer|"
-    r"link_down)\w{0,40}): ([1-9]\d{0,20})\s*$"
+    r"^\s*(?:\w{1,12}: )?(\w{0,40}(?:crc|symbol_err|fcs|err|drop|discard|pause|pfc|missed|overflow|no_buf|"
+    r"out_of_buffer|link_down)\w{0,40}): ([1-9]\d{0,20})\s*$"
 )
 #: Interfaces that are no network cards.
 _VIRTUAL = re.compile(r"lo|docker\d|veth|br-|virbr|cali|flannel|cni|dummy|tun|tap|kube-|cilium|vxlan|nodelocaldns|wg\d")
@@ -42,7 +42,8 @@ _MOST_LISTED = 8
 _MOST_COUNTS = (
     (re.compile("crc|symbol_err|fcs|discards_phy"), 1000),
     # Without a buffer of the host, packets are lost.
-    (re.compile("no_frags|no_skb|no_pbuf|no_buf|out_of_buffer"), 100_000),
+    (re.compile("no_frags|no_skb|no_pbuf|no_buf|out_of_buffer|rx_discards$"), 100_000),
+    (re.compile("pause_storm"), 1),
     (re.compile("link_down"), 3),
 )
 

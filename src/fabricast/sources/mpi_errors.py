@@ -53,7 +53,9 @@ _DETAIL = re.compile(r"\s*(?:(?:Message|Error):\s+|Remote daemon: .{0,80}?(?=on 
 _LOCAL_HOST = re.compile(r"\s*(?:Local host|Process 1 \(.{0,80}?\) is on host):\s+(\S+)")
 _BOX_ENDS = re.compile(r"-{40}")
 #: Host in "[1548304905.378218] [host:4770 :0]", "[host:04770]" and "[host][[38971,1],2]".
-_HOST = re.compile(r"\[([A-Za-z][\w.-]{0,200})(?::\d{1,10}\s*(?::\d{1,10}\s*)?(?::\d{1,10})?\]|\]\[)")
+_HOST = re.compile(
+    r"\[((?!\w{1,60}\.(?:py|cc?|cpp|h):)[A-Za-z][\w.-]{0,200})(?::\d{1,10}\s*(?::\d{1,10}\s*)?(?::\d{1,10})?\]|\]\[)"
+)
 _NUMBER = re.compile(r"\d+")
 #: Warning of Open MPI, and the line that states how much memory can be registered.
 _PART_OF_MEMORY = "allow registering part of your physical memory"

@@ -2,6 +2,8 @@
 
 import pytest
 
+import fabricast as fc
+
 ROW = "{0} {1} float sum -1 {2:.2f} {3:.2f} {4:.2f} 0\n"
 
 
@@ -19,3 +21,43 @@ def test_advice_names_the_programs_of_the_vendor(first, gpu, rate, program):
     remedies = " ".join(one.remedy for one in first(table("n1", rate, gpu)).findings)
     assert program in remedies
     assert ("nvidia" in remedies) == (program == "nvidia-smi")
+
+
+def matrix(pairs, model="AMD Instinct MI300X"):
+    """Return output of rocm_bandwidth_test: one-way copies of 48 GB/s between 8 GPUs, with other rates of some pairs."""
+    devices = "          Device: 0,  AMD EPYC 9654 96-Core Processor\n"
+    devices += "".join(f"          Device: {n + 1},  {model},  GPU-1{n},  {n}5:0.0\n" for n in range(8))
+    header = "          D/D       " + "".join(f"{n:<13}" for n in range(9)) + "\n\n"
+    rows = ""
+    for one in range(9):
+        cells = []
+        for other in range(9):
+            if one == other:
+                cells.append("N/A" if one == 0 else "3800.125")
+            elif 0 in (one, other):
+                cells.append("55.125")
+            else:
+                cells.append(f"{pairs.get(tuple(sorted((one - 1, other - 1))), 48.0 + 0.01 * other):.3f}")
+        rows += f"          {one:<10}" + "".join(f"{cell:<13}" for cell in cells) + "\n\n"
+    return f"          RocmBandwidthTest Version: 2.6.0\n\n{devices}\n          Unidirectional copy peak bandwidth GB/s\n\n{header}{rows}"
+
+
+@pytest.mark.parametrize("rate", [26.0, 12.0])
+def test_a_slow_link_of_xgmi_is_named_and_equal_ones_are_no_fault(first, rate):
+    healthy = first(matrix({}))
+    assert not healthy.findings
+    found = first(matrix({(2, 6): rate}))
+    assert "2>6, 6>2" in found.findings[0].text and "their direct link is slow" in found.findings[0].text
+    assert "nvidia" not in found.findings[0].remedy
+
+
+def test_an_interpolation_is_not_scaled_to_other_numbers(tmp_path):
+    log = tmp_path / "rccl.log"
+    log.write_text(table("n1", 310.0, "AMD Instinct MI300X").replace("\n", "\n"))
+    with pytest.raises(fc.InputError, match="the log is of 8 GPUs, expected 32"):
+        fc.cluster_collective(log, nodes=4, nic="8x400", sizes=["8 GiB"])
+
+
+def test_a_built_in_node_with_xgmi_has_the_rate_of_its_links():
+    found = fc.cluster_collective("mi300x", sizes=["8 GiB"], gpu="MI300X").table
+    assert 250 < found["bus_gb_per_s"][0] < 400

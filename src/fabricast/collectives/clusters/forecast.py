@@ -499,6 +499,11 @@ def _interpolated(
 ) -> ClusterForecast:
     """Return times between measured rows or public rows, where NCCL is not emulated."""
     factor = bus_factor(operation, cluster.ranks)
+    if own is not None and own.ranks not in (cluster.ranks, None):
+        raise InputError(
+            f"{refusal}, and the log is of {own.ranks} GPUs, expected {cluster.ranks} as in the forecast: its rows are "
+            "interpolated between sizes, not scaled to other numbers"
+        )
     if own is not None and len(own.rows) >= _FEW_ROWS and own.operation in (operation, None):
         rows = [row for row in own.rows if row.size_bytes > 0]
         known = np.array([row.size_bytes for row in rows], dtype=np.float64)

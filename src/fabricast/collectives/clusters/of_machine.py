@@ -61,8 +61,10 @@ def _fabric(tree: PcieTree, gpu: str) -> tuple[str, int]:
     of_pair = []
     for link in links:
         others = len(link.endpoints) - 1
+        # Programs of AMD print no number: each pair has one link.
+        of_one = link.links or (1 if kind == "xGMI" else 0)
         for end in link.endpoints:
-            counts[end] = counts.get(end, 0) + (link.links or 0) * (1 if kind == "NVSwitch" else others)
+            counts[end] = counts.get(end, 0) + of_one * (1 if kind == "NVSwitch" else others)
         pairs |= {frozenset((a, b)) for a in link.endpoints for b in link.endpoints if a != b}
         of_pair.append(link.links)
     fewest = min(counts[name] for name in gpus)

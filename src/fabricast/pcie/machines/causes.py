@@ -46,7 +46,7 @@ def causes(tree: PcieTree, graphs: Sequence[MeasuredGraph], rows: pd.DataFrame, 
         for flow, rate in isolated.items()
         if links is None or rate <= _PLAUSIBLE * links or tree.peer_link(*flow) is not None
     }
-    yield from _slow_direction({flow: rate for flow, rate in plausible.items() if flow not in explained})
+    yield from _slow_direction(tree, {flow: rate for flow, rate in plausible.items() if flow not in explained})
     yield from _slow_everywhere(tree, isolated)
     yield from _slow_class(tree, isolated)
 
@@ -80,12 +80,13 @@ def _slow_endpoint(tree: PcieTree, graphs: Sequence[MeasuredGraph], rows: pd.Dat
         )
 
 
-def _slow_direction(isolated: dict[tuple[str, str], float]) -> Iterator[CodedWarning]:
-    """Report pairs with one direction slower than the other."""
+def _slow_direction(tree: PcieTree, isolated: dict[tuple[str, str], float]) -> Iterator[CodedWarning]:
+    """Report pairs of GPUs with one direction slower than the other; processors copy at other rates."""
+    gpus = set(tree.accelerator_names)
     slower = {
         flow: rate / isolated[flow[::-1]]
         for flow, rate in isolated.items()
-        if HOST not in flow and flow[::-1] in isolated and rate < _ONE_WAY * isolated[flow[::-1]]
+        if gpus.issuperset(flow) and flow[::-1] in isolated and rate < _ONE_WAY * isolated[flow[::-1]]
     }
     if not slower:
         return
@@ -101,7 +102,10 @@ def _slow_direction(isolated: dict[tuple[str, str], float]) -> Iterator[CodedWar
 
 def _slow_everywhere(tree: PcieTree, isolated: dict[tuple[str, str], float]) -> Iterator[CodedWarning]:
     """Report copies between GPUs that are all far slower than the links of the topology."""
-    over_tree = {flow: rate for flow, rate in isolated.items() if HOST not in flow and tree.peer_link(*flow) is None}
+    gpus = set(tree.accelerator_names)
+    over_tree = {
+        flow: rate for flow, rate in isolated.items() if gpus.issuperset(flow) and tree.peer_link(*flow) is None
+    }
     rates, links = list(over_tree.values()), single_copy_rate_of(tree)
     if links is None or len(rates) < 2:
         return
