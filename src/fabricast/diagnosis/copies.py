@@ -43,7 +43,7 @@ _SPECIFIC = (
     WarningCode.SLOW_BELOW_SWITCH,
     WarningCode.SLOW_BETWEEN_SOCKETS,
 )
-_SLOW_GPU = re.compile(r"GPU (\d{1,3})(?= reaches)")
+_SLOW_GPU = re.compile(r"GPU (\d{1,3})(?= (?:reaches|sends|receives) )")
 #: Share of the rate through host memory below which direct copies are slower.
 _AS_FAST = 0.95
 _REPEAT = "check 'lspci -vv' (LnkSta, ACSCtl) while the GPUs copy, and measure again"

@@ -114,23 +114,23 @@ def slow_pairs(
         classes.setdefault("" if class_of is None else class_of(pair), {})[pair] = one
     for name, of_class in classes.items():
         usual = float(np.median([one.bytes_per_s for one in of_class.values()]))
+        if usual > _FASTEST_PCIE and not are_linked:
+            continue
+        end = _slow_end(kind, of_class, are_linked=are_linked)
+        if end is not None:
+            yield end
+            continue
         alike = sum(abs(one.bytes_per_s / usual - 1) < _ALIKE for one in of_class.values())
         share = _SLOW_AMONG_ALIKE if alike >= _MOSTLY * len(of_class) else _SLOW_PAIR
         slow = sorted(pair for pair, one in of_class.items() if one.bytes_per_s < share * usual)
         others = [one.bytes_per_s for pair, one in of_class.items() if pair not in slow]
-        if not slow or len(slow) > _FEW_PAIRS * len(of_class) or (usual > _FASTEST_PCIE and not are_linked):
+        if not slow or len(slow) > _FEW_PAIRS * len(of_class):
             continue
         worst = min(slow, key=lambda pair: of_class[pair].bytes_per_s)
         rest = (
             f"the other {len(others)} {f'of path class {name} ' if name else ''}at least {min(others) / 1e9:.3g} GB/s"
         )
         reach = f"{of_class[worst].bytes_per_s / 1e9:.3g} GB/s"
-        end = _common_end(slow, of_class)
-        if end is not None:
-            what = f"GPU {end[0]} {end[1]} {reach} in all its {kind}, {rest}"
-            text = f"{what}: the link or the memory is slow in this direction"
-            yield Finding(WarningCode.SLOW_ENDPOINT, text, _CHECK_LINK, CONTRADICTION, origin=of_class[worst].place)
-            continue
         text = (
             f"{kind} {listed(['>'.join(pair) for pair in slow], _MOST_PAIRS)} reach {reach}, {rest}: "
             f"{'their direct link is slow' if are_linked else 'their path is slow, not their links'}"
@@ -140,12 +140,25 @@ def slow_pairs(
         yield Finding("slow_pair", text, remedy, CONTRADICTION, origin=of_class[worst].place)
 
 
-def _common_end(slow: Sequence[tuple[str, str]], rates: _Rates) -> tuple[str, str] | None:
-    """Return the GPU that is the source, or the target, of all slow pairs and of no other, and what it does."""
-    for place, verb in ((0, "sends"), (1, "receives")):
-        gpu = slow[0][place]
-        if len(slow) > 1 and {pair for pair in rates if pair[place] == gpu} == set(slow):
-            return gpu, verb
+def _slow_end(kind: str, rates: _Rates, *, are_linked: bool) -> Finding | None:
+    """Return the GPU all of whose copies, or all in one direction, are slower than every other copy."""
+    worst = min(rates, key=lambda pair: (rates[pair].bytes_per_s, pair))
+    cause = "the link or the memory is slow in this direction"
+    ends: list[tuple[str, str, tuple[int, ...], str]]
+    ends = [(worst[0], "sends", (0,), cause), (worst[1], "receives", (1,), cause)]
+    if are_linked:
+        ends += [(gpu, "reaches", (0, 1), "its links, or the GPU itself, are slow") for gpu in worst]
+    for gpu, verb, places, why in ends:
+        of_end = {pair: one.bytes_per_s for pair, one in rates.items() if gpu in [pair[place] for place in places]}
+        others = [one.bytes_per_s for pair, one in rates.items() if pair not in of_end]
+        if len(of_end) > 1 and others and max(of_end.values()) < _SLOW_AMONG_ALIKE * min(others):
+            low, high = (f"{one / 1e9:.3g}" for one in (min(of_end.values()), max(of_end.values())))
+            text = (
+                f"GPU {gpu} {verb} {' to '.join(dict.fromkeys((low, high)))} GB/s in all its {kind}, the other "
+                f"{len(others)} at least {min(others) / 1e9:.3g} GB/s: {why}"
+            )
+            remedy = _CHECK_DIRECT_LINK if are_linked else _CHECK_LINK
+            return Finding(WarningCode.SLOW_ENDPOINT, text, remedy, CONTRADICTION, origin=rates[worst].place)
     return None
 
 
@@ -179,7 +192,8 @@ def slow_gpus(kind: str, rates: _Rates, *, is_one_processor: bool = False) -> It
         low, high = (f"{one / 1e9:.3g}" for one in (min(of_gpu[gpu]), max(of_gpu[gpu])))
         rates_of_gpu = " to ".join(dict.fromkeys((low, high)))
         text = (
-            f"GPU {gpu} reaches {rates_of_gpu} GB/s in all its {kind.rstrip(',')}, the other GPUs at "
+            f"GPU {gpu} reaches {rates_of_gpu} GB/s in all its {kind.rstrip(',')}, the "
+            f"{'other GPUs' if len(slow) == 1 else 'GPUs that are not slow'} at "
             f"least {min(others) / 1e9:.3g} GB/s among each other: its link is narrow or old"
             f"{'' if is_one_processor else ', or it is on another processor'}"
         )

@@ -29,6 +29,25 @@ def test_a_slow_gpu_of_a_matrix_is_named_without_topology(first):
     assert of_pair.text.startswith("direct copies 0>1, 1>0 reach 3.9 GB/s, the other 10 at least 25 GB/s")
 
 
+def test_a_gpu_that_only_sends_or_receives_slowly_is_named(first):
+    sends = [[12.0 if one == 1 else 21.0 for _ in range(4)] for one in range(4)]
+    receives = [[12.0 if other == 1 else 21.0 for other in range(4)] for _ in range(4)]
+    for matrix, verb in ((sends, "sends"), (receives, "receives")):
+        found = first(peer_test(matrix)).findings
+        assert [one.cause for one in found] == ["slow_endpoint"]
+        assert found[0].text.startswith(f"GPU 1 {verb} 12 GB/s in all its direct copies, the other 9 at least 21 GB/s")
+    # One fast copy of the GPU: neither its link nor its memory is slow.
+    sends[1][2] = 21.0
+    assert causes_of(first(peer_test(sends))) == ["slow_pair"]
+
+
+def test_several_slow_gpus_are_compared_with_those_that_are_not_slow(first):
+    two = [[12.0 if {one, other} & {1, 3} else 21.0 for other in range(5)] for one in range(5)]
+    found = first(peer_test(two)).findings
+    assert [one.text[:5] for one in found] == ["GPU 1", "GPU 3"]
+    assert all("the GPUs that are not slow at least 21 GB/s among each other" in one.text for one in found)
+
+
 def test_direct_copies_slower_than_host_memory_are_named_without_topology(first):
     found = first(f"{STAGED}{peer_test([[2.0] * 3] * 3)}")
     assert causes_of(found) == ["slower_than_staged"]

@@ -1,8 +1,11 @@
 """Programs that advice names on machines with GPUs of AMD."""
 
+import itertools
+
 import pytest
 
 import fabricast as fc
+from fabricast.diagnosis.matrices import MeasuredRate, slow_pairs
 
 ROW = "{0} {1} float sum -1 {2:.2f} {3:.2f} {4:.2f} 0\n"
 
@@ -61,3 +64,15 @@ def test_an_interpolation_is_not_scaled_to_other_numbers(tmp_path):
 def test_a_built_in_node_with_xgmi_has_the_rate_of_its_links():
     found = fc.cluster_collective("mi300x", sizes=["8 GiB"], gpu="MI300X").table
     assert 250 < found["bus_gb_per_s"][0] < 400
+
+
+def test_a_gpu_whose_links_are_all_slow_is_named_instead_of_its_pairs():
+    rates = {
+        (str(one), str(other)): MeasuredRate(20e9 if 5 in (one, other) else 48e9, "copies.txt:9")
+        for one, other in itertools.permutations(range(8), 2)
+    }
+    (finding,) = slow_pairs("direct copies", rates, are_linked=True)
+    assert finding.text.startswith("GPU 5 reaches 20 GB/s in all its direct copies, the other 42 at least 48 GB/s")
+    rates["5", "6"] = MeasuredRate(48e9, "copies.txt:9")
+    (finding,) = slow_pairs("direct copies", rates, are_linked=True)
+    assert "GPU 5" not in finding.text
