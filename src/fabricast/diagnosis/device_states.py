@@ -91,6 +91,7 @@ _AFTER = {
     "NVSwitch": "stop all jobs, reset all GPUs together ('nvidia-smi -r') or reboot, restart the fabric manager; if "
     "the error returns, the vendor replaces the board",
     "fabric state": "check the fabric manager ('systemctl status nvidia-fabricmanager') and its version",
+    "xGMI": "reset the GPUs together ('rocm-smi --gpureset') or reboot; then check 'sudo dmesg' and reseat the module",
     "NVLink": "check 'nvidia-smi nvlink -e', the fabric manager and 'dmesg | grep Xid'; reset or reseat the GPU",
     "under load": "check slot, riser and BIOS (PCIe speed of the slot), then 'lspci -vv' (LnkSta) while the GPU works",
 }

@@ -370,7 +370,7 @@ def refused_access(facts: Facts) -> Iterator[str]:
 
 def _is_of_rocm(refused: list[Fact]) -> bool:
     """Return whether a program of AMD states the pairs without access."""
-    return any(fact.program.startswith("rocm") for fact in refused)
+    return any(fact.program.startswith(("rocm", "amd-smi")) for fact in refused)
 
 
 def are_over_direct_links(facts: Facts) -> bool:

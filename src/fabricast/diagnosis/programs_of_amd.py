@@ -21,6 +21,8 @@ _COMMANDS = (
 _PARTS = (
     ("load nvidia-peermem (or use DMA-BUF)", "use DMA-BUF (kernel and driver of the network card) or ib_peer_mem"),
     ("modified drivers need Resizable BAR ('nvidia-smi -q', BAR1)", "Resizable BAR (large BAR) must be on in the BIOS"),
+    # No file of AMD states the links of GPUs as 'nvidia-smi -q' does.
+    ("add 'nvidia-smi -q', ", "add "),
     (" and NCCL_NVLS_ENABLE", ""),
     ("'systemctl status nvidia-fabricmanager'", "'dmesg'"),
 )
@@ -33,7 +35,7 @@ def is_of_amd(facts: Facts) -> bool:
     models += [str(name) for fact in facts.of(Quantity.COLLECTIVE) for name in fact.value.gpus]
     if models:
         return all(_AMD.search(name) for name in models)
-    return any(block.program.startswith(("rocm", "TransferBench")) for block in facts.blocks)
+    return any(block.program.startswith(("rocm", "amd-smi", "TransferBench")) for block in facts.blocks)
 
 
 def with_programs_of_amd(advice: str) -> str:

@@ -15,6 +15,7 @@ from fabricast.core.short_text import listed
 from fabricast.core.warnings import CodedWarning, WarningCode
 from fabricast.diagnosis.answers import Answers
 from fabricast.diagnosis.measured import CONTRADICTING_FILES
+from fabricast.diagnosis.programs_of_amd import is_of_amd
 from fabricast.diagnosis.weights import ACCESS, LINK, MINOR
 from fabricast.inputs.pair_rates import SWITCHED
 from fabricast.machine.access import refused_links
@@ -109,7 +110,12 @@ def of_topology(machine: Machine, answers: Answers) -> Iterator[Finding]:
             # A state of the machine, no fault.
             linked = "; pairs with NVLink copy over it" if machine.tree.peer_links else ""
             answers.notes.append(f"{STOCK_DRIVER}{linked} ({_origin(machine.facts, warning)})")
-        elif warning.code is WarningCode.NO_PEER_ACCESS and not machine.models and _has_only_staged_pairs(machine):
+        elif (
+            warning.code is WarningCode.NO_PEER_ACCESS
+            and not machine.models
+            and not is_of_amd(machine.facts)
+            and _has_only_staged_pairs(machine)
+        ):
             text = f"{warning.text}; this is normal for GeForce cards: state the model (--gpu)"
             answers.statements.append(f"{text} ({_origin(machine.facts, warning)})")
         elif warning.code is WarningCode.CARD_ON_OTHER_SOCKET and not _has_several_nodes(machine.facts):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -21,6 +22,7 @@ from fabricast.pcie.topology.tree import PcieTree
 
 #: Share by which direct copies are slower than staged ones before a warning.
 _SLOWER = 0.15
+_NUMA_NODE = re.compile(r"NUMA\d{1,4}")
 _Pair = tuple[str, str]
 
 
@@ -91,9 +93,14 @@ def _add_printed(found: Measurements, tree: PcieTree, block: Block) -> None:
     names = endpoints_of_block(tree, block)
     found.programs.append(block.program)
     found.warnings += address_warnings(tree, block.addresses)
+    of_memory = 0
     for fact in block.facts:
         if fact.quantity is Quantity.RATE:
             flows = tuple((names.get(source, source), names.get(target, target)) for source, target in fact.value.flows)
+            if not tree.memory_nodes and any(_NUMA_NODE.fullmatch(end) for flow in flows for end in flow):
+                # The topology states no NUMA nodes: the path of the copy is unknown.
+                of_memory += 1
+                continue
             found.graphs.append(replace(fact.value, flows=flows, path=path))
         elif fact.quantity is Quantity.TABLE:
             found.tables.append(fact.value)
@@ -106,6 +113,9 @@ def _add_printed(found: Measurements, tree: PcieTree, block: Block) -> None:
             source, target = (names.get(number, number) for number in fact.subject)
             if {source, target} <= set(tree.accelerator_names):
                 values.setdefault((source, target), fact)
+    if of_memory:
+        text = f"{path}: {of_memory} copies of host memory are not compared, as the topology has no NUMA nodes"
+        found.warnings.append(CodedWarning(WarningCode.TOPOLOGY_NOTE, text))
 
 
 def _with_unique_names(graphs: Sequence[MeasuredGraph]) -> list[MeasuredGraph]:

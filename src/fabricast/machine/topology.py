@@ -26,8 +26,9 @@ _PROGRAMS = (
     "NCCL log",
     "nvidia-smi topo -m",  # and -mp
     "rocm-smi --showtopo",
+    "amd-smi topology",
 )
-_COMMANDS = "'nvidia-smi topo -m', 'rocm-smi --showtopo' or 'lspci -vv'"
+_COMMANDS = "'nvidia-smi topo -m', 'rocm-smi --showtopo', 'amd-smi topology' or 'lspci -vv'"
 _NCCL_COMMAND = "NCCL prints it with NCCL_DEBUG=INFO and NCCL_DEBUG_SUBSYS=INIT,GRAPH"
 #: Warnings of a description that also hold if another one determines the tree.
 _KEPT_WARNINGS = (WarningCode.ACCESS_CONTROL, WarningCode.DOWNGRADED_LINK, WarningCode.CARD_ON_OTHER_SOCKET)

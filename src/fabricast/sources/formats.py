@@ -12,6 +12,8 @@ from pathlib import Path
 from fabricast.core.errors import InputError
 from fabricast.core.facts import Content
 from fabricast.sources import (
+    amd_smi_topology,
+    amd_smi_xgmi,
     bandwidth_test,
     benchpress,
     cluster_yaml,
@@ -85,6 +87,7 @@ FORMATS: tuple[Format, ...] = (
     nccl_graph_lines.FORMAT,
     nvidia_smi_topo.FORMAT,
     rocm_smi.FORMAT,
+    amd_smi_topology.FORMAT,
     nvidia_smi_p2p.FORMAT,
     nvidia_smi.FORMAT,
     nvidia_smi_csv.FORMAT,
@@ -92,6 +95,7 @@ FORMATS: tuple[Format, ...] = (
     lspci_lines.FORMAT,
     sysfs_links.FORMAT,
     dcgmi.FORMAT,
+    amd_smi_xgmi.FORMAT,
     gpu_burn.FORMAT,
     fabric_manager.FORMAT,
     kernel_log.FORMAT,
