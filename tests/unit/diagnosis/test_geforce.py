@@ -169,7 +169,9 @@ def test_a_gpu_that_is_slow_in_one_way_is_named(first):
         + rows
     )
     found = first(text).findings[0]
-    assert found.cause == "slow_endpoint" and found.text.startswith("GPU 2 (0000:03:00.0) sends 3.1 GB/s in all its copies")
+    assert found.cause == "slow_endpoint" and found.text.startswith(
+        "GPU 2 (0000:03:00.0) sends 3.1 GB/s in all its copies"
+    )
     (found,) = [one for one in first(text.replace("3.10", "20.5", 2)).findings if "path is slow" in one.text]
     assert found.cause == "slow_pair"
 
