@@ -103,10 +103,14 @@ def compare_copies(machine: Machine, facts: Facts, answers: Answers) -> None:
         found = list(_of_copies(machine))
         found += late_copies(facts)
         found += [] if any(one.cause in _SPECIFIC for one in found) else _slow_gpus(machine) or slow_host_copies(facts)
-        is_named = any(one.cause in (*_SPECIFIC, WarningCode.SLOW_COPIES) for one in found)
-        pairs = [] if is_named else list(_slow_pairs(machine))
+        named = {one.cause for one in found} & {*_SPECIFIC, WarningCode.SLOW_COPIES}
+        pairs = [] if named - {WarningCode.SLOW_DIRECTION} else list(_slow_pairs(machine))
+        if named:
+            # The GPU that all pairs with a slow direction have says more than these pairs.
+            pairs = [one for one in pairs if one.cause == WarningCode.SLOW_ENDPOINT]
         if pairs:
-            found = [one for one in found if one.cause != WarningCode.CALIBRATION_CONTRADICTED] + pairs
+            explained = (WarningCode.CALIBRATION_CONTRADICTED, WarningCode.SLOW_DIRECTION)
+            found = [one for one in found if one.cause not in explained] + pairs
         rates = list(compared_rates(machine))
         # Links that files state as wide are not narrow.
         knows_links = any(facts.of(Quantity.CURRENT_WIDTH)) or any(

@@ -15,7 +15,6 @@ from fabricast.core.short_text import listed
 from fabricast.core.units import pcie_link_bytes_per_s
 from fabricast.core.warnings import WarningCode
 from fabricast.diagnosis.measured import ComparedRate
-from fabricast.diagnosis.programs_of_amd import is_of_amd
 from fabricast.diagnosis.weights import ACCESS, CONTRADICTION
 from fabricast.inputs.gpus import GpuModel, gpu_model, is_known_gpu
 from fabricast.inputs.pair_rates import BOTH_WAYS, ONE_WAY, is_old_geforce, pcie_share, staged_share
@@ -88,18 +87,37 @@ def slow_copies_without_topology(facts: Facts) -> Iterator[Finding]:
         )
         yield Finding(WarningCode.SLOWER_THAN_STAGED, text, CHECK_ACCESS, CONTRADICTION, origin=direct[one].place)
         return
+    model, _ = _model(facts, MachineOptions())
     for kind, rates in (
         ("direct copies", direct),
         ("direct copies, both ways together,", _both_ways(facts)),
         ("copies through host memory", staged),
         ("copies through host memory, both ways together,", _staged(facts, Quantity.STAGED_RATE_BOTH_WAYS)),
     ):
-        found = list(slow_gpus(kind, rates)) or list(
-            slow_pairs(kind.rstrip(","), rates, are_linked=is_of_amd(facts) and kind.startswith("direct"))
+        is_direct, directions = kind.startswith("direct"), 2 if "both ways" in kind else 1
+        are_linked = is_direct and _are_linked(model, rates, directions)
+        compared = rates if are_linked or not is_direct else _without_bridges(model, rates, directions)
+        may_have_bridges = is_direct and model is None
+        found = list(slow_gpus(kind, compared, are_linked=are_linked, may_have_bridges=may_have_bridges)) or list(
+            slow_pairs(kind.rstrip(","), compared, are_linked=are_linked)
         )
         yield from found
         if found:
             return
+
+
+def _are_linked(model: GpuModel | None, rates: _Rates, directions: int) -> bool:
+    """Return whether all copies use direct links: those of their model, or such that are faster than PCIe."""
+    if model is not None and model.is_always_linked:
+        return True
+    return bool(rates) and min(one.bytes_per_s for one in rates.values()) > directions * _FASTEST_PCIE
+
+
+def _without_bridges(model: GpuModel | None, rates: _Rates, directions: int) -> _Rates:
+    """Return the rates that a link of PCIe can have, if there are any: other pairs have a bridge between them."""
+    raw = _FASTEST_PCIE if model is None else pcie_link_bytes_per_s(model.generation, model.width)
+    over_pcie = {pair: one for pair, one in rates.items() if one.bytes_per_s <= directions * raw}
+    return over_pcie or rates
 
 
 def slow_pairs(
@@ -116,7 +134,7 @@ def slow_pairs(
         usual = float(np.median([one.bytes_per_s for one in of_class.values()]))
         if usual > _FASTEST_PCIE and not are_linked:
             continue
-        end = _slow_end(kind, of_class, are_linked=are_linked)
+        end = _slow_end(kind, of_class, are_linked=are_linked, is_one_class=class_of is not None)
         if end is not None:
             yield end
             continue
@@ -140,10 +158,12 @@ def slow_pairs(
         yield Finding("slow_pair", text, remedy, CONTRADICTION, origin=of_class[worst].place)
 
 
-def _slow_end(kind: str, rates: _Rates, *, are_linked: bool) -> Finding | None:
+def _slow_end(kind: str, rates: _Rates, *, are_linked: bool, is_one_class: bool) -> Finding | None:
     """Return the GPU all of whose copies, or all in one direction, are slower than every other copy."""
     worst = min(rates, key=lambda pair: (rates[pair].bytes_per_s, pair))
     cause = "the link or the memory is slow in this direction"
+    if not (are_linked or is_one_class):
+        cause += ", or the GPU is on another processor"
     ends: list[tuple[str, str, tuple[int, ...], str]]
     ends = [(worst[0], "sends", (0,), cause), (worst[1], "receives", (1,), cause)]
     if are_linked:
@@ -175,8 +195,19 @@ def late_copies(facts: Facts) -> Iterator[Finding]:
         yield Finding("late_copies", text, CHECK_ACCESS, CONTRADICTION + 0.03, origin=str(worst.place))
 
 
-def slow_gpus(kind: str, rates: _Rates, *, is_one_processor: bool = False) -> Iterator[Finding]:
-    """Yield the GPUs all of whose copies are slower than every copy between the other GPUs."""
+def slow_gpus(
+    kind: str,
+    rates: _Rates,
+    *,
+    is_one_processor: bool = False,
+    are_linked: bool = False,
+    may_have_bridges: bool = False,
+) -> Iterator[Finding]:
+    """Yield the GPUs all of whose copies are slower than every copy between the other GPUs.
+
+    Their links of PCIe are the cause, unless all copies use direct links (`are_linked`); without a model of the GPUs,
+    the others may have bridges.
+    """
     gpus = sorted({end for pair in rates for end in pair}, key=lambda name: (len(name), name))
     if len(gpus) < _FEWEST_GPUS:
         return
@@ -185,6 +216,12 @@ def slow_gpus(kind: str, rates: _Rates, *, is_one_processor: bool = False) -> It
     others = [one.bytes_per_s for pair, one in rates.items() if not set(pair) & set(slow)]
     if not slow or not others:
         return
+    cause = "its link is narrow or old"
+    cause += "" if is_one_processor else ", or it is on another processor"
+    cause += ", or the others have bridges (NVLink)" if may_have_bridges else ""
+    remedy = _CHECK_LINK.partition(";")[0] if is_one_processor else _CHECK_LINK
+    if are_linked:
+        cause, remedy = "its links, or the GPU itself, are slow", _CHECK_DIRECT_LINK
     for gpu in slow:
         if max(of_gpu[gpu]) >= _SLOW_GPU * min(others):
             continue
@@ -194,10 +231,8 @@ def slow_gpus(kind: str, rates: _Rates, *, is_one_processor: bool = False) -> It
         text = (
             f"GPU {gpu} reaches {rates_of_gpu} GB/s in all its {kind.rstrip(',')}, the "
             f"{'other GPUs' if len(slow) == 1 else 'GPUs that are not slow'} at "
-            f"least {min(others) / 1e9:.3g} GB/s among each other: its link is narrow or old"
-            f"{'' if is_one_processor else ', or it is on another processor'}"
+            f"least {min(others) / 1e9:.3g} GB/s among each other: {cause}"
         )
-        remedy = _CHECK_LINK.partition(";")[0] if is_one_processor else _CHECK_LINK
         yield Finding(WarningCode.SLOW_ENDPOINT, text, remedy, CONTRADICTION, origin=rates[worst].place)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 
 from fabricast.core.facts import Content, Fact, Quantity
 from fabricast.sources.text import Format, Reading, Text
@@ -20,46 +21,77 @@ _RATE = re.compile(r"^(\d{1,3}) Gb/s\s+(\d{1,4}) Gb/s\s+XGMI\b")
 _Rows = dict[str, tuple[int, list[str]]]
 
 
-def _tables(text: Text) -> tuple[_Rows, _Rows, dict[str, tuple[int, int]]]:
-    """Return line and letters of ports, line and cells of pairs, and line and largest rate in Gb/s, by GPU."""
-    ports, pairs = _Rows(), _Rows()
-    rates: dict[str, tuple[int, int]] = {}
-    title = ""
-    for number, line in text.lines():
-        title = next((one for one in _TITLES if one in line), title)
-        if (match := _ROW.match(line)) is None:
-            continue
-        gpu, cells = match["gpu"], match["rest"].split()
-        if title == _METRIC and (rate := _RATE.match(match["rest"])) is not None:
-            rates[gpu] = (number, int(rate[2]))
+@dataclass
+class _Output:
+    """Tables of one call: line and letters of ports, line and cells of pairs, line and largest rate in Gb/s, by GPU."""
+
+    titles: set[str] = field(default_factory=set)
+    ports: _Rows = field(default_factory=dict)
+    pairs: _Rows = field(default_factory=dict)
+    rates: dict[str, tuple[int, int]] = field(default_factory=dict)
+
+    def add(self, title: str, number: int, gpu: str, rest: str) -> None:
+        """Add the row of a GPU below a title."""
+        cells = rest.split()
+        if title == _METRIC and (rate := _RATE.match(rest)) is not None:
+            self.rates[gpu] = (number, int(rate[2]))
         # Versions before 7 print the ports below the title that later ones have for pairs.
         elif title == _PAIRS and "SELF" in cells:
-            pairs[gpu] = (number, cells)
+            self.pairs[gpu] = (number, cells)
         elif title in (_PORTS, _PAIRS) and set(cells) <= {"U", "D", "X"}:
-            ports[gpu] = (number, cells)
-    return ports, pairs, rates
+            self.ports[gpu] = (number, cells)
+
+
+def _outputs(text: Text) -> Iterator[_Output]:
+    """Yield the tables of each call, of which a file may have several."""
+    output, title = _Output(), ""
+    for number, line in text.lines():
+        found = next((one for one in _TITLES if one in line), "")
+        if found in output.titles:
+            yield output
+            output = _Output()
+        if found:
+            title = found
+            output.titles.add(title)
+        elif (match := _ROW.match(line)) is not None:
+            output.add(title, number, match["gpu"], match["rest"])
+    yield output
 
 
 def _read(text: Text) -> Iterator[Reading]:
-    ports, pairs, rates = _tables(text)
+    facts = [fact for output in _outputs(text) for fact in _of_output(text, output)]
+    states = [fact for fact in facts if fact.quantity is not Quantity.NOTE]
+    # A call without a fault says nothing beside one with a fault.
+    notes = {} if states else {fact.value: fact for fact in facts}
+    yield Reading([*states, *notes.values(), *_addresses(text)])
+
+
+def _of_output(text: Text, output: _Output) -> Iterator[Fact]:
+    """Yield the faults that the tables of a call state, or a note that there are none."""
+    ports, pairs, rates = output.ports, output.pairs, output.rates
     if not (ports or pairs or rates):
-        yield Reading([text.fact(Quantity.NOTE, f"no GPU has xGMI links ({_PROGRAM})", 0, _PROGRAM)])
+        yield text.fact(Quantity.NOTE, f"no GPU has xGMI links ({_PROGRAM})", 0, _PROGRAM)
         return
     letters = Counter(cell for _, cells in (*ports.values(), *pairs.values()) for cell in cells)
-    facts = [*_slow(text, rates)]
+    facts = list(_slow(text, rates))
     if letters["U"]:
-        of_pairs = list(_down(text, pairs))
         # A link that is down between two GPUs is also one of the ports.
-        facts += of_pairs or _fewer(text, ports)
+        facts += list(_down(text, pairs)) or _fewer(text, ports)
     elif letters["D"]:
         words = f"{_PROGRAM} states all links as down, as old versions do on virtual machines: their state is unknown"
         facts.append(text.fact(Quantity.NOTE, words, 0, _PROGRAM))
-    if not facts:
-        rate = f", up to {max(one for _, one in rates.values())} Gb/s each" if rates else ""
-        state = ", none of them down" if letters["U"] else ""
-        words = f"xGMI links of {len(ports or pairs or rates)} GPUs{rate}{state} ({_PROGRAM})"
-        facts.append(text.fact(Quantity.NOTE, words, 0, _PROGRAM))
-    yield Reading([*facts, *_addresses(text)])
+    yield from facts or [_note(text, output, letters)]
+
+
+def _note(text: Text, output: _Output, letters: Counter[str]) -> Fact:
+    """Return the note about links without a fault."""
+    rate = f", up to {max(one for _, one in output.rates.values())} Gb/s each" if output.rates else ""
+    state = ""
+    if letters["U"]:
+        state = ", with as many down on each: these may have no partner" if letters["D"] else ", none of them down"
+    count = len(output.ports or output.pairs or output.rates)
+    words = f"xGMI links of {'one GPU' if count == 1 else f'{count} GPUs'}{rate}{state} ({_PROGRAM})"
+    return text.fact(Quantity.NOTE, words, 0, _PROGRAM)
 
 
 def _addresses(text: Text) -> Iterator[Fact]:
@@ -83,19 +115,24 @@ def _down(text: Text, pairs: _Rows) -> Iterator[Fact]:
     broken = {gpu for gpu, (_, cells) in pairs.items() if "U" not in cells and "D" in cells}
     for gpu, (number, cells) in pairs.items():
         down = [str(other) for other, cell in enumerate(cells) if cell == "D"]
+        # The row of the other GPU is the place of a link if it comes first.
+        named = [other for other in down if other not in broken and not (other in pairs and int(other) < int(gpu))]
         if gpu in broken:
             yield text.fact(Quantity.GPU_STATE, "all its xGMI links are down", number, _PROGRAM, subject=(gpu,))
-        elif named := [other for other in down if int(other) > int(gpu) and other not in broken]:
+        elif named:
             state = f"its xGMI link to GPU {', '.join(named)} is down"
             yield text.fact(Quantity.GPU_STATE, state, number, _PROGRAM, subject=(gpu,))
 
 
 def _fewer(text: Text, ports: _Rows) -> Iterator[Fact]:
-    """Yield GPUs with fewer links that work than the others: links that are down on all may have no partner."""
+    """Yield GPUs with fewer links that work than the others; links that are down on all may have no partner.
+
+    Disabled links (X) are no fault: GPUs of one board have different numbers of partners.
+    """
     most = max((cells.count("U") for _, cells in ports.values()), default=0)
     for gpu, (number, cells) in ports.items():
         up = cells.count("U")
-        if up < most:
+        if up < most and "D" in cells:
             state = f"{up} xGMI links work, {most} on other GPUs"
             yield text.fact(Quantity.GPU_STATE, state, number, _PROGRAM, subject=(gpu,))
 

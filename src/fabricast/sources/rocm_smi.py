@@ -101,4 +101,5 @@ FORMAT = Format(
     _read,
     "rocm_smi.txt",
     versions="link types and NUMA nodes",
+    is_per_host=True,
 )

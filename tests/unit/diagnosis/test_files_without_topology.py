@@ -41,6 +41,32 @@ def test_a_gpu_that_only_sends_or_receives_slowly_is_named(first):
     assert causes_of(first(peer_test(sends))) == ["slow_pair"]
 
 
+def of_model(model, matrix):
+    """Return copies of p2pBandwidthLatencyTest between GPUs of a model."""
+    devices = "".join(f"Device: {n}, {model}, pciBusID: {n + 1}, pciDeviceID: 0, pciDomainID:0\n" for n in range(4))
+    return f"[P2P (Peer-to-Peer) GPU Bandwidth Latency Test]\n{devices}{peer_test(matrix)}"
+
+
+def test_gpus_without_the_bridge_of_others_are_not_slow(first):
+    bridge = [[51.0 if {one, other} == {0, 1} else 20.0 for other in range(4)] for one in range(4)]
+    assert not first(of_model("NVIDIA RTX A6000", bridge)).findings
+    # The bridge hides no GPU that is slow; without a model it is unknown.
+    for other in range(4):
+        bridge[3][other] = 6.0
+    (found,) = first(of_model("NVIDIA RTX A6000", bridge)).findings
+    assert found.text.startswith("GPU 3 (0000:04:00.0) sends 6 GB/s in all its direct copies")
+    unknown = first(peer_test([[51.0 if {a, b} == {0, 1} else 20.0 for b in range(4)] for a in range(4)]))
+    assert all("or the others have bridges (NVLink)" in one.text for one in unknown.findings)
+
+
+def test_direct_links_and_not_those_of_pcie_are_the_cause_on_boards_with_nvlink(first):
+    sends = [[200.0 if one == 2 else 390.0 for _ in range(4)] for one in range(4)]
+    both = [[200.0 if 2 in (one, other) else 390.0 for other in range(4)] for one in range(4)]
+    for matrix, words in ((sends, "sends 200 GB/s"), (both, "reaches 200 GB/s")):
+        (found,) = first(of_model("NVIDIA H100 80GB HBM3", matrix)).findings
+        assert words in found.text and "processor" not in found.text and "nvlink" in found.remedy
+
+
 def test_several_slow_gpus_are_compared_with_those_that_are_not_slow(first):
     two = [[12.0 if {one, other} & {1, 3} else 21.0 for other in range(5)] for one in range(5)]
     found = first(peer_test(two)).findings

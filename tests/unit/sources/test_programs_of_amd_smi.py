@@ -61,6 +61,12 @@ def test_the_topology_of_amd_smi_is_read(tmp_path):
             "GPU 2 (0000:46:00.0): all its xGMI links are down",
         ),
         (links(ports="U  U  D  X"), "GPU 2 (0000:46:00.0): 2 xGMI links work, 3 on other GPUs"),
+        # The row of one GPU, and a later call without the fault.
+        (
+            "XGMI LINK STATUS:\nGPU3\t0000:65:00.0   U  U  D  SELF\n",
+            "GPU 3 (0000:65:00.0): its xGMI link to GPU 2 is down",
+        ),
+        (f"{links({frozenset((1, 3)): 'D'})}{links()}", "GPU 1 (0000:26:00.0): its xGMI link to GPU 3 is down"),
         (links(rate=256), "GPU 3 (0000:65:00.0): its xGMI links have up to 256 Gb/s, those of other GPUs 512 Gb/s"),
     ],
 )
@@ -78,30 +84,48 @@ def test_links_that_are_equal_or_unknown_are_no_fault(tmp_path):
     older = "XGMI LINK STATUS:\n     bdf           link_status\n"
     equal = older + "".join(f"GPU{n}   {gpu}  U  U  D  X\n" for n, gpu in enumerate(GPUS))
     assert not diagnosed(tmp_path, equal).findings
+    (statement,) = (line for line in diagnosed(tmp_path, equal).statements if "xGMI links" in line)
+    assert "these may have no partner" in statement
+    # GPUs of one board have different numbers of partners.
+    assert not diagnosed(tmp_path, links(ports="U  U  X  X")).findings
     virtual = diagnosed(tmp_path, equal.replace("U  U  D", "D  D  D"))
     assert not virtual.findings and any("their state is unknown" in line for line in virtual.statements)
     none = "LINK METRIC TABLE:\nGPU0   0000:03:00.0  65535 Gb/s4294967295 Gb/sN/A\n"
     assert any("no GPU has xGMI links" in line for line in diagnosed(tmp_path, none).statements)
 
 
-def test_copies_of_host_memory_need_numa_nodes_and_others_do_not(tmp_path):
-    (tmp_path / "topology.txt").write_text(topology())
+def copies(slow):
+    """Return output of rocm_bandwidth_test with two processors, and 20 GB/s for the pairs of GPUs that are slow."""
     processors = "".join(f"Device: {n},  AMD EPYC 9654 96-Core Processor\n" for n in range(2))
     gpus = "".join(f"Device: {n + 2},  AMD Instinct MI300X,  GPU-{n},  {gpu[5:]}\n" for n, gpu in enumerate(GPUS))
-    rows = "".join(f"{one}  {'  '.join(rate(one, other) for other in range(6))}\n\n" for one in range(6))
-    (tmp_path / "copies.txt").write_text(
-        f"RocmBandwidthTest Version: 2.6.0\n\n{processors}{gpus}\n"
-        f"Unidirectional copy peak bandwidth GB/s\n\nD/D  0  1  2  3  4  5\n\n{rows}"
-    )
-    found = fc.diagnose([tmp_path / "topology.txt", tmp_path / "copies.txt"])
-    assert "direct copies 1>2, 2>1 reach 20 GB/s" in found.findings[0].text
-    assert any("16 copies of host memory are not compared" in one.text for one in found.warnings)
+    rows = ""
+    for one in range(6):
+        cells = [rate(one, other, slow) for other in range(6)]
+        rows += f"{one}  {'  '.join(cells)}\n\n"
+    title = "Unidirectional copy peak bandwidth GB/s\n\nD/D  0  1  2  3  4  5"
+    return f"RocmBandwidthTest Version: 2.6.0\n\n{processors}{gpus}\n{title}\n\n{rows}"
 
 
-def rate(one, other):
+def rate(one, other, slow):
     """Return the rate of two devices, of which the first two are processors."""
     if one == other or max(one, other) < 2:
         return "N/A"
     if min(one, other) < 2:
         return "55.0"
-    return "20.0" if {one, other} == {3, 4} else "48.0"
+    return "20.0" if (one - 2, other - 2) in slow else "48.0"
+
+
+def test_copies_of_host_memory_need_numa_nodes_and_others_do_not(tmp_path):
+    (tmp_path / "topology.txt").write_text(topology())
+    (tmp_path / "copies.txt").write_text(copies({(1, 2), (2, 1)}))
+    found = fc.diagnose([tmp_path / "topology.txt", tmp_path / "copies.txt"])
+    assert "direct copies 1>2, 2>1 reach 20 GB/s" in found.findings[0].text
+    assert any("16 copies of host memory are not compared" in one.text for one in found.warnings)
+
+
+def test_a_gpu_that_sends_slowly_over_its_links_is_named_with_a_topology(tmp_path):
+    (tmp_path / "topology.txt").write_text(topology())
+    (tmp_path / "copies.txt").write_text(copies({(2, other) for other in range(4)}))
+    (finding,) = fc.diagnose([tmp_path / "topology.txt", tmp_path / "copies.txt"]).findings
+    assert finding.text.startswith("GPU 2 sends 20 GB/s in all its direct copies, the other 9 at least 48 GB/s")
+    assert "amd-smi xgmi" in finding.remedy
