@@ -29,6 +29,8 @@ _AMD = re.compile(r"Radeon|Instinct|\bAMD\b|\bMI\d{2,3}")
 #: other GPUs below which all copies of a GPU are slow: without a topology, a GPU may be on another processor.
 _SLOWER_THAN_STAGED, _SLOW_GPU = 0.8, 0.7
 _FEWEST_GPUS = 3
+#: Most GPUs between which a bridge (NVLink, xGMI) has links.
+_MOST_BRIDGED = 4
 #: Share of the median of all pairs below which a pair is slow, the largest share of pairs for which this says something
 #: about these pairs, and a rate in bytes/s that no link of PCIe has.
 _SLOW_PAIR, _FEW_PAIRS, _FASTEST_PCIE = 0.5, 1 / 3, 70e9
@@ -218,7 +220,9 @@ def slow_gpus(
         return
     cause = "its link is narrow or old"
     cause += "" if is_one_processor else ", or it is on another processor"
-    cause += ", or the others have bridges (NVLink)" if may_have_bridges else ""
+    cause += (
+        ", or the others have bridges (NVLink)" if may_have_bridges and len(gpus) - len(slow) <= _MOST_BRIDGED else ""
+    )
     remedy = _CHECK_LINK.partition(";")[0] if is_one_processor else _CHECK_LINK
     if are_linked:
         cause, remedy = "its links, or the GPU itself, are slow", _CHECK_DIRECT_LINK
