@@ -25,6 +25,8 @@ _BOLD = re.compile(r"\*\*([\d.]{1,20})\*\*")
 _QUOTED = ("\t", 4 * " ")
 #: Host name that pdsh and clush print in front of every line; names without a digit may be of a program (NVRM, srun).
 _HOST = re.compile(r"(?=[A-Za-z_.-]{0,60}\d)[A-Za-z][\w.-]{0,60}: |[A-Za-z][\w.-]{0,60}: (?=\[\s{0,9}\d{1,9}\.\d{6}\])")
+#: Time that build servers print in front of every line.
+_TIME = re.compile(r"\d\d:\d\d:\d\d(?:  |$)")
 
 
 def clean_lines(text: str, keep: Callable[[str], bool] | None = None) -> Iterator[tuple[int, str]]:
@@ -56,9 +58,14 @@ def clean_lines(text: str, keep: Callable[[str], bool] | None = None) -> Iterato
 
 
 def _common_prefix(lines: Sequence[str]) -> str:
-    """Return the host name or the indentation at the start of all lines that are not blank."""
+    """Return the host name, the indentation or a time at the start of all lines that are not blank."""
     written = (line for line in lines if line.strip())
     first = next(written, "")
+    time = _TIME.match(first)
+    if time is not None:
+        is_second = _TIME.match(next(written, "")) is not None
+        # Times differ, but not in their length.
+        return f"{time[0].strip()}  " if is_second and all(map(_TIME.match, written)) else ""
     host = _HOST.match(first)
     if host is not None:
         # A single line may begin with a word of the program.

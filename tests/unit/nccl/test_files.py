@@ -46,12 +46,21 @@ def test_all_tables_of_a_log_are_read():
     assert tables[2].excluded == ((66, "has 8 wrong values"),)
 
 
-@pytest.mark.parametrize("prefix", ["[1,0]<stdout>:", "0: ", "[2026-03-02 10:11:12] ", "worker-0 | ", "\x1b[32m"])
+PREFIXES = ["[1,0]<stdout>:", "0: ", "[2026-03-02 10:11:12] ", "worker-0 | ", "\x1b[32m", "00:55:22  "]
+
+
+@pytest.mark.parametrize("prefix", PREFIXES)
 @pytest.mark.parametrize("ending", ["\n", "\r\n"])
 def test_decorated_lines_are_read(prefix, ending):
     text = ending.join(prefix + line for line in TESTS_LOG.splitlines())
     plain = tables_in(TESTS_LOG, "x.log")
     assert [table.rows for table in tables_in(text, "x.log")] == [table.rows for table in plain]
+
+
+def test_times_are_decoration_only_if_all_lines_have_one():
+    assert [line for _, line in clean_lines("00:55:22  a\n00:55:22\n00:55:23    b")] == ["a", "", "  b"]
+    for text in ("00:55:22  a\nb", "00:55:22  a"):
+        assert "\n".join(line for _, line in clean_lines(text)) == text
 
 
 def test_lines_of_nccl_between_the_rows_are_ignored():
