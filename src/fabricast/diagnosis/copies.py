@@ -43,6 +43,7 @@ _SPECIFIC = (
     WarningCode.SLOW_BELOW_SWITCH,
     WarningCode.SLOW_BETWEEN_SOCKETS,
 )
+_PAIR = re.compile(r"(\w{1,40})>(\w{1,40})")
 _SLOW_GPU = re.compile(r"GPU (\d{1,3})(?= (?:reaches|sends|receives) )")
 #: Share of the rate through host memory below which direct copies are slower.
 _AS_FAST = 0.95
@@ -109,14 +110,19 @@ def compare_copies(machine: Machine, facts: Facts, answers: Answers) -> None:
             # The GPU that all pairs with a slow direction have says more than these pairs.
             pairs = [one for one in pairs if one.cause == WarningCode.SLOW_ENDPOINT]
         if pairs:
-            explained = (WarningCode.CALIBRATION_CONTRADICTED, WarningCode.SLOW_DIRECTION)
-            found = [one for one in found if one.cause not in explained] + pairs
+            found = [one for one in found if not _is_explained(one, pairs)] + pairs
         rates = list(compared_rates(machine))
         # Links that files state as wide are not narrow.
         knows_links = any(facts.of(Quantity.CURRENT_WIDTH)) or any(
             block.program.startswith("lspci -vv") for block in facts.blocks
         )
     except InputError as error:
+        slow = [_with_gpu_address(one, facts) for one in slow_copies_without_topology(facts)]
+        if slow:
+            # The copies are compared with each other.
+            answers.findings += slow
+            answers.compared += len(with_copies)
+            return
         text = f"{error}: the measured copies are not compared"
         answers.warnings.append(CodedWarning(WarningCode.PART_UNREADABLE, text))
         answers.uncompared.append(str(error))
@@ -137,6 +143,14 @@ def compare_copies(machine: Machine, facts: Facts, answers: Answers) -> None:
         # Files that differ contradict their common calibration.
         found = [one for one in found if one.cause != WarningCode.CALIBRATION_CONTRADICTED]
     answers.findings += [*found, *by_file]
+
+
+def _is_explained(finding: Finding, slow: Sequence[Finding]) -> bool:
+    """Return whether slow pairs or a slow GPU explain a contradicted calibration, or pairs that are slow one way."""
+    if finding.cause != WarningCode.SLOW_DIRECTION:
+        return finding.cause == WarningCode.CALIBRATION_CONTRADICTED
+    gpus = {match[1] for one in slow if (match := _SLOW_GPU.match(one.text)) is not None}
+    return all(gpus & set(pair) for pair in _PAIR.findall(finding.text))
 
 
 def _slow_gpus(machine: Machine) -> list[Finding]:
@@ -163,7 +177,10 @@ def _slow_pairs(machine: Machine) -> Iterator[Finding]:
     over_pcie = {pair: rate for pair, rate in direct.items() if pair not in linked}
     for kind, rates in (("direct copies", over_pcie), ("copies through host memory", staged)):
         yield from slow_pairs(kind, rates, lambda pair: machine.tree.path_class(*pair))
-    yield from slow_pairs("direct copies", linked, are_linked=True)
+    # Pairs with different numbers of links have different rates.
+    stated = {pair: f"{(machine.tree.copy_bytes_per_s(*pair) or 0) / 1e9:.4g} GB/s" for pair in linked}
+    is_even = len(set(stated.values())) == 1
+    yield from slow_pairs("direct copies", linked, lambda pair: "" if is_even else stated[pair], are_linked=True)
 
 
 def _of_copies(machine: Machine) -> Iterator[Finding]:

@@ -18,6 +18,7 @@ from fabricast.diagnosis.measured import ComparedRate
 from fabricast.diagnosis.weights import ACCESS, CONTRADICTION
 from fabricast.inputs.gpus import GpuModel, gpu_model, is_known_gpu
 from fabricast.inputs.pair_rates import BOTH_WAYS, ONE_WAY, is_old_geforce, pcie_share, staged_share
+from fabricast.machine.direct_links import MESHES
 from fabricast.machine.gpus import link_of_text
 from fabricast.machine.options import MachineOptions
 from fabricast.pcie.topology.memory import HOST
@@ -29,8 +30,10 @@ _AMD = re.compile(r"Radeon|Instinct|\bAMD\b|\bMI\d{2,3}")
 #: other GPUs below which all copies of a GPU are slow: without a topology, a GPU may be on another processor.
 _SLOWER_THAN_STAGED, _SLOW_GPU = 0.8, 0.7
 _FEWEST_GPUS = 3
-#: Most GPUs between which a bridge (NVLink, xGMI) has links.
-_MOST_BRIDGED = 4
+#: Numbers of GPUs between which a bridge (NVLink, xGMI) has links.
+_BRIDGED = (2, 4)
+#: Words of models whose boards have pairs with different numbers of links, or with none, and GPUs of such a board.
+_UNEVEN, _WHOLE_BOARD = (*MESHES, "mi250x", "mi250"), 8
 #: Share of the median of all pairs below which a pair is slow, the largest share of pairs for which this says something
 #: about these pairs, and a rate in bytes/s that no link of PCIe has.
 _SLOW_PAIR, _FEW_PAIRS, _FASTEST_PCIE = 0.5, 1 / 3, 70e9
@@ -97,6 +100,10 @@ def slow_copies_without_topology(facts: Facts) -> Iterator[Finding]:
         ("copies through host memory, both ways together,", _staged(facts, Quantity.STAGED_RATE_BOTH_WAYS)),
     ):
         is_direct, directions = kind.startswith("direct"), 2 if "both ways" in kind else 1
+        gpus = {end for pair in rates for end in pair}
+        if is_direct and model is not None and model.words in _UNEVEN and len(gpus) < _WHOLE_BOARD:
+            # Only on the whole board does each GPU have one of the fast links.
+            continue
         are_linked = is_direct and _are_linked(model, rates, directions)
         compared = rates if are_linked or not is_direct else _without_bridges(model, rates, directions)
         may_have_bridges = is_direct and model is None
@@ -109,17 +116,22 @@ def slow_copies_without_topology(facts: Facts) -> Iterator[Finding]:
 
 
 def _are_linked(model: GpuModel | None, rates: _Rates, directions: int) -> bool:
-    """Return whether all copies use direct links: those of their model, or such that are faster than PCIe."""
+    """Return whether copies use direct links: those of their model, or such that are faster than PCIe."""
     if model is not None and model.is_always_linked:
         return True
-    return bool(rates) and min(one.bytes_per_s for one in rates.values()) > directions * _FASTEST_PCIE
+    return bool(rates) and np.median([one.bytes_per_s for one in rates.values()]) > directions * _FASTEST_PCIE
 
 
 def _without_bridges(model: GpuModel | None, rates: _Rates, directions: int) -> _Rates:
-    """Return the rates that a link of PCIe can have, if there are any: other pairs have a bridge between them."""
+    """Return the rates that a link of PCIe can have, if the other pairs are those that bridges join."""
     raw = _FASTEST_PCIE if model is None else pcie_link_bytes_per_s(model.generation, model.width)
     over_pcie = {pair: one for pair, one in rates.items() if one.bytes_per_s <= directions * raw}
-    return over_pcie or rates
+    partners: dict[str, set[str]] = {}
+    for source, target in rates.keys() - over_pcie.keys():
+        partners.setdefault(source, {source}).add(target)
+        partners.setdefault(target, {target}).add(source)
+    # Bridges join two or four cards; boards with NVLink join others, and one of their GPUs may be slow.
+    return over_pcie if over_pcie and all(len(joined) in _BRIDGED for joined in partners.values()) else rates
 
 
 def slow_pairs(
@@ -168,7 +180,8 @@ def _slow_end(kind: str, rates: _Rates, *, are_linked: bool, is_one_class: bool)
         cause += ", or the GPU is on another processor"
     ends: list[tuple[str, str, tuple[int, ...], str]]
     ends = [(worst[0], "sends", (0,), cause), (worst[1], "receives", (1,), cause)]
-    if are_linked:
+    if are_linked and len({end for pair in rates for end in pair}) > _FEWEST_GPUS:
+        # Two of three GPUs may have more links between them.
         ends += [(gpu, "reaches", (0, 1), "its links, or the GPU itself, are slow") for gpu in worst]
     for gpu, verb, places, why in ends:
         of_end = {pair: one.bytes_per_s for pair, one in rates.items() if gpu in [pair[place] for place in places]}
@@ -220,9 +233,7 @@ def slow_gpus(
         return
     cause = "its link is narrow or old"
     cause += "" if is_one_processor else ", or it is on another processor"
-    cause += (
-        ", or the others have bridges (NVLink)" if may_have_bridges and len(gpus) - len(slow) <= _MOST_BRIDGED else ""
-    )
+    cause += ", or the others have bridges (NVLink)" if may_have_bridges and len(gpus) - len(slow) in _BRIDGED else ""
     remedy = _CHECK_LINK.partition(";")[0] if is_one_processor else _CHECK_LINK
     if are_linked:
         cause, remedy = "its links, or the GPU itself, are slow", _CHECK_DIRECT_LINK

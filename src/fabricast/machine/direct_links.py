@@ -18,7 +18,7 @@ from fabricast.pcie.topology.tree import PcieTree
 #: Links of a pair from which they cannot be those of a bridge between few cards.
 _SWITCHED_LINKS = 13
 #: Models whose meshes have pairs with one and with two links.
-_MESHES = ("v100 sxm2", "v100 sxm3", "p100 sxm2", "v100", "p100")
+MESHES = ("v100 sxm2", "v100 sxm3", "p100 sxm2", "v100", "p100")
 
 
 #: Links of a bridge between two cards, by words of the model. NVIDIA, data sheets of the models.
@@ -113,7 +113,7 @@ def _unequal(tree: PcieTree, models: Mapping[str, str]) -> Iterator[CodedWarning
         parts.append(f"GPU {', '.join(named)} {'has' if len(same) == 1 else 'have'} {links}")
     text = f"{', '.join(parts)}, the others have NV{usual}"
     is_fault = usual >= _SWITCHED_LINKS or any(
-        is_known_gpu(text) and gpu_model(text).is_always_linked and gpu_model(text).words not in _MESHES
+        is_known_gpu(text) and gpu_model(text).is_always_linked and gpu_model(text).words not in MESHES
         for text in models.values()
     )
     if is_fault:

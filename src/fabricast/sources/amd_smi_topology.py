@@ -49,13 +49,17 @@ def _read(text: Text) -> Iterator[Reading]:
     access = list(_access(text))
     for title, names, rows in _tables(text, _TITLE):
         matrix = matrix_of_link_types(text, rows, len(names), {}, _PROGRAM)
-        facts = [text.fact(Quantity.TOPOLOGY, matrix, title, _PROGRAM)]
+        problems = []
+        if len(matrix.links) < len(names) * (len(names) - 1):
+            words = "states no NUMA nodes, which paths over PCIe need: add 'rocm-smi --showtopo' or 'lspci -vv'"
+            problems.append(text.error(words, title))
+        facts = [] if problems else [text.fact(Quantity.TOPOLOGY, matrix, title, _PROGRAM)]
         facts += [
             text.fact(Quantity.GPU_ADDRESS, name.lower(), title + 1, _PROGRAM, subject=(str(place),))
             for place, name in enumerate(names)
             if ":" in name
         ]
-        yield Reading([*facts, *access])
+        yield Reading([*facts, *access], problems)
         access = []
 
 

@@ -67,6 +67,19 @@ def test_direct_links_and_not_those_of_pcie_are_the_cause_on_boards_with_nvlink(
         assert words in found.text and "processor" not in found.text and "nvlink" in found.remedy
 
 
+def test_a_slow_gpu_of_a_board_with_direct_links_is_no_card_without_a_bridge(first):
+    matrix = [[41.0 if 3 in (one, other) else 380.0 for other in range(8)] for one in range(8)]
+    (found,) = first(peer_test(matrix)).findings
+    assert "GPU 3 reaches 41 GB/s" in found.text and "its links, or the GPU itself, are slow" in found.text
+
+
+def test_pairs_of_part_of_an_uneven_board_have_different_links(first):
+    matrix = [[48.3 if {one, other} == {1, 2} else 24.2 for other in range(4)] for one in range(4)]
+    three = [row[:3] for row in matrix[:3]]
+    for rates in (matrix, three):
+        assert not first(of_model("Tesla V100-SXM2-16GB", rates)).findings
+
+
 def test_several_slow_gpus_are_compared_with_those_that_are_not_slow(first):
     two = [[12.0 if {one, other} & {1, 3} else 21.0 for other in range(5)] for one in range(5)]
     found = first(peer_test(two)).findings

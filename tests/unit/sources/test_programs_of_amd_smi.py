@@ -45,7 +45,7 @@ def test_the_topology_of_amd_smi_is_read(tmp_path):
     tree = fc.load_machine(path, gpu="MI300X").tree
     assert {link.kind for link in tree.peer_links} == {"xGMI"} and len(tree.peer_links) == 6
     without = str(diagnosed(tmp_path, topology("PCIE", "DISABLED")))
-    assert "12 of 12 pairs have no peer access (disabled" in without and "GeForce" not in without
+    assert "12 of 12 pairs of GPUs have no access to each other (disabled)" in without and "GeForce" not in without
     rows = topology().splitlines(keepends=True)
     with pytest.raises(fc.InputError, match="has 3 rows of link types, expected 4"):
         path.write_text("".join(line for n, line in enumerate(rows) if n != 8))
