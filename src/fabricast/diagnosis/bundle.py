@@ -287,7 +287,8 @@ def diagnose_facts(facts: Facts, options: MachineOptions) -> Diagnosis:
         compare_matrices(facts, options, answers)
     if machine is not None:
         answers.findings += of_topology(machine, answers)
-        answers.warnings += [one for one in machine.warnings if one.code not in _of_pcie(machine.tree)]
+        pcie = _assumed_of_pcie(machine.tree)
+        answers.warnings += [one for one in machine.warnings if one not in pcie]
         compare_copies(machine, facts, answers)
         answers.findings = without_refuted_links(machine, answers.findings)
         answers.findings = with_unused_links(machine, answers.findings)
@@ -333,11 +334,12 @@ def diagnose_facts(facts: Facts, options: MachineOptions) -> Diagnosis:
     )
 
 
-def _of_pcie(tree: PcieTree) -> tuple[WarningCode, ...]:
-    """Return the codes of assumptions about PCIe that say nothing where direct links join all pairs of GPUs."""
+def _assumed_of_pcie(tree: PcieTree) -> list[CodedWarning]:
+    """Return the assumptions about PCIe that say nothing where direct links join all pairs of GPUs."""
     pairs = itertools.combinations(tree.accelerator_names, 2)
     are_joined = len(tree.peer_links) > 0 and all(tree.peer_link(*pair) is not None for pair in pairs)
-    return (WarningCode.TOPOLOGY_NOTE, WarningCode.INTER_SOCKET_CAPACITY_ASSUMED) if are_joined else ()
+    codes = (WarningCode.TOPOLOGY_NOTE, WarningCode.INTER_SOCKET_CAPACITY_ASSUMED) if are_joined else ()
+    return [one for one in tree.warnings if one.code in codes]
 
 
 def _has_copies_without_rates(facts: Facts) -> bool:
@@ -404,8 +406,9 @@ def _missing(facts: Facts, options: MachineOptions, error: InputError) -> str:
             which = "the files are of different paths between processes"
         elif count_of_files(facts) > 1:
             which = "the tests of the files have no size and number of processes in common"
-        ports = "" if any(facts.of(Quantity.PORT_RATE)) else ", or 'ibstat' for the rate of the ports"
-        words = "" if any(facts.of(Quantity.PORT_RATE)) else rate_words(facts)
+        ports = words = ""
+        if not any(facts.of(Quantity.PORT_RATE)):
+            ports, words = ", or 'ibstat' for the rate of the ports", rate_words(facts)
         add = f"add the same test between other hosts{ports}"
         return f"{which}{words}: {add}; 'fabricast fit' prints the parameters of each"
     if facts.blocks_of(Content.MESSAGES):

@@ -19,7 +19,7 @@ from fabricast.core.errors import InputError
 from fabricast.core.facts import Block, Content, Fact, Facts, Kind, Place, Quantity, SourceFile
 from fabricast.core.findings import Finding
 from fabricast.core.number_text import duration_text, size_text
-from fabricast.diagnosis.clusters import FEW_MACHINES, LARGE, LATE, LATENCY_REMEDY, ComparedTable, log_of
+from fabricast.diagnosis.clusters import FEW_MACHINES, LARGE, LATE, LATENCY_REMEDY, OF_RATES, ComparedTable, log_of
 from fabricast.diagnosis.ports import slow_ports
 from fabricast.diagnosis.settings import FORECAST_SETTINGS
 from fabricast.diagnosis.verdict import FASTER, FASTER_THAN_RANGE
@@ -33,9 +33,8 @@ from fabricast.nccl.records import NcclLog, NcclTestsTable
 _SLOWER, _DOUBTFUL = 1.15, 1.2
 #: Ratio below which sizes up to 64 MiB say nothing, if no log states the version and the choices of NCCL.
 _UNKNOWN_CHOICE = 1.6
-#: Ratio to the longest expected time up to which a time is just beyond its range, and size in bytes from which rates
-#: say more than times.
-_JUST, _OF_RATES = 1.02, 2.0**20
+#: Ratio to the longest expected time up to which a time is just beyond its range.
+_JUST = 1.02
 #: Range of the ratio of large sizes to the forecast that half the cards explain.
 _HALF = (1.7, 2.3)
 #: Share of the channels of the forecast below which a run has few, what limits them, and what a log states.
@@ -66,8 +65,8 @@ def compare_with_forecast(fact: Fact, facts: Facts, machine: Machine | None = No
     """
     run = log_of(fact, facts)
     # NCCL without GPUDirect is not emulated: the forecast of a run that uses it shows what its lack costs.
-    has_none = lacks_gpudirect(run)
-    forecast = cluster_forecast(fact, facts, run, machine, with_gpudirect=has_none)
+    without_gpudirect = lacks_gpudirect(run)
+    forecast = cluster_forecast(fact, facts, run, machine, with_gpudirect=without_gpudirect)
     if forecast is not None and "latest_us" not in forecast.table and facts.values(Quantity.CLUSTER):
         row = forecast.table.iloc[-1]
         text = (
@@ -80,7 +79,7 @@ def compare_with_forecast(fact: Fact, facts: Facts, machine: Machine | None = No
         return None
     if forecast.table["latest_us"].isna().all():
         return None
-    if has_none:
+    if without_gpudirect:
         return _without_gpudirect(forecast, "" if facts.values(Quantity.CLUSTER) else _assumed(forecast))
     is_described = bool(facts.values(Quantity.CLUSTER)) or _is_of_machine(fact, machine)
     has_cards = is_described or (fact.value.hosts > 1 and stated_cards(facts) is not None)
@@ -114,7 +113,7 @@ def compare_with_forecast(fact: Fact, facts: Facts, machine: Machine | None = No
         f"{ratios[worst]:.2f} times the longest expected time" if ratios[worst] > _JUST else "just beyond its range"
     )
     text = f"{_text(forecast, worst)}{assumed}: {beyond}"
-    if forecast.table["size_bytes"].iloc[worst] < _OF_RATES and ratios[worst] > LATE:
+    if forecast.table["size_bytes"].iloc[worst] < OF_RATES and ratios[worst] > LATE:
         # The rates of cards do not explain late small sizes.
         finding = Finding("late_small_sizes", text, LATENCY_REMEDY, SYMPTOM - 0.1, origin=str(fact.place))
         return ComparedTable(text, is_slower=True, findings=(finding,))
@@ -349,7 +348,7 @@ def _text(forecast: ClusterForecast, place: int) -> str:
     low, high = (row["bus_gb_per_s"] * row["time_us"] / row[name] for name in ("latest_us", "earliest_us"))
     what = f"{forecast.operation} of {size_text(float(row['size_bytes']))} on {cluster.ranks} GPUs of {count}"
     relation = FASTER_THAN_RANGE if row["measured_us"] < row["earliest_us"] else "forecast"
-    if row["size_bytes"] < _OF_RATES:
+    if row["size_bytes"] < OF_RATES:
         return (
             f"{what} lasts {duration_text(row['measured_us'] * 1e-6)}, {relation} "
             f"{duration_text(row['earliest_us'] * 1e-6)} to {duration_text(row['latest_us'] * 1e-6)}"

@@ -28,8 +28,8 @@ FEW_MACHINES, _FARTHEST = 3, 64.0
 _NEAR = 1.05
 #: Bus bandwidth in GB/s below which programs print 0.
 _LEAST_RATE = 0.05
-#: Size in bytes from which bus bandwidths are compared; smaller ones print few digits.
-_OF_RATES = 2.0**20
+#: Size in bytes from which rates are compared: smaller ones print few digits, and their times say more.
+OF_RATES = 2.0**20
 #: Sizes in bytes of large operations, whose time the rates of links and cards decide, and of small ones.
 LARGE, _SMALL = 2.0**26, 32768.0
 #: Shares of the rate with NVLink SHARP: rings reach the range between them.
@@ -110,7 +110,7 @@ def compare_with_public(fact: Fact, facts: Facts) -> ComparedTable:
     notes = tuple(_above_links(table, family, nodes, environment))
     row = found.table.iloc[place]
     reached, least = table.rows[place].bus_bytes_per_s / 1e9, float(row["lowest_gb_per_s"])
-    is_rate = table.rows[place].size_bytes >= _OF_RATES
+    is_rate = table.rows[place].size_bytes >= OF_RATES
     if is_rate and not (slow or nvls or found.is_neighbour) and reached < least / _NEAR:
         below = f"{text}: {100 * (1 - reached / least):.0f} % below the slowest of them at this size"
         return ComparedTable(below, findings=tuple(late), notes=notes, is_doubtful=True)

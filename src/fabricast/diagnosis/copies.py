@@ -128,7 +128,6 @@ def compare_copies(machine: Machine, facts: Facts, answers: Answers) -> None:
         answers.uncompared.append(str(error))
         return
     answers.compared += len(with_copies)
-    answers.warnings += [one for one in machine.measured.warnings if one.code is WarningCode.TOPOLOGY_NOTE]
     # A slow GPU or direction, or a slow link, explains other slow copies.
     is_explained = any(one.cause in _SPECIFIC for one in found)
     for compared in rates:

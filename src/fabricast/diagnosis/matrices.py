@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from fabricast.core.facts import Content, Fact, Facts, Quantity
 from fabricast.core.findings import Finding
-from fabricast.core.number_text import duration_text
+from fabricast.core.number_text import duration_text, span_text
 from fabricast.core.short_text import listed
 from fabricast.core.units import pcie_link_bytes_per_s
 from fabricast.core.warnings import WarningCode
 from fabricast.diagnosis.measured import ComparedRate
+from fabricast.diagnosis.programs_of_amd import is_gpu_of_amd, is_program_of_amd
 from fabricast.diagnosis.weights import ACCESS, CONTRADICTION
 from fabricast.inputs.gpus import GpuModel, gpu_model, is_known_gpu
 from fabricast.inputs.pair_rates import BOTH_WAYS, ONE_WAY, is_old_geforce, pcie_share, staged_share
@@ -23,8 +24,6 @@ from fabricast.machine.gpus import link_of_text
 from fabricast.machine.options import MachineOptions
 from fabricast.pcie.topology.memory import HOST
 from fabricast.pcie.topology.path_classes import ClassMatrix
-
-_AMD = re.compile(r"Radeon|Instinct|\bAMD\b|\bMI\d{2,3}")
 
 #: Share of the rate through host memory below which direct copies are slower, and share of the slowest copy between
 #: other GPUs below which all copies of a GPU are slow: without a topology, a GPU may be on another processor.
@@ -93,26 +92,37 @@ def slow_copies_without_topology(facts: Facts) -> Iterator[Finding]:
         yield Finding(WarningCode.SLOWER_THAN_STAGED, text, CHECK_ACCESS, CONTRADICTION, origin=direct[one].place)
         return
     model, _ = _model(facts, MachineOptions())
-    for kind, rates in (
-        ("direct copies", direct),
-        ("direct copies, both ways together,", _both_ways(facts)),
-        ("copies through host memory", staged),
-        ("copies through host memory, both ways together,", _staged(facts, Quantity.STAGED_RATE_BOTH_WAYS)),
-    ):
-        is_direct, directions = kind.startswith("direct"), 2 if "both ways" in kind else 1
-        gpus = {end for pair in rates for end in pair}
-        if is_direct and model is not None and model.words in _UNEVEN and len(gpus) < _WHOLE_BOARD:
-            # Only on the whole board does each GPU have one of the fast links.
-            continue
-        are_linked = is_direct and _are_linked(model, rates, directions)
-        compared = rates if are_linked or not is_direct else _without_bridges(model, rates, directions)
-        may_have_bridges = is_direct and model is None
-        found = list(slow_gpus(kind, compared, are_linked=are_linked, may_have_bridges=may_have_bridges)) or list(
-            slow_pairs(kind.rstrip(","), compared, are_linked=are_linked)
-        )
-        yield from found
-        if found:
-            return
+    both_ways, staged_both_ways = _both_ways(facts), _staged(facts, Quantity.STAGED_RATE_BOTH_WAYS)
+    found = (
+        _slow_direct_copies("direct copies", direct, model, directions=1)
+        or _slow_direct_copies("direct copies, both ways together,", both_ways, model, directions=2)
+        or _slow_copies("copies through host memory", staged)
+        or _slow_copies("copies through host memory, both ways together,", staged_both_ways)
+    )
+    yield from found
+
+
+def _slow_copies(
+    kind: str, rates: _Rates, *, are_linked: bool = False, may_have_bridges: bool = False
+) -> list[Finding]:
+    """Return the GPUs all of whose copies are slow, or else the pairs that are."""
+    gpus = list(slow_gpus(kind, rates, are_linked=are_linked, may_have_bridges=may_have_bridges))
+    return gpus or list(slow_pairs(kind.rstrip(","), rates, are_linked=are_linked))
+
+
+def _slow_direct_copies(kind: str, rates: _Rates, model: GpuModel | None, *, directions: int) -> list[Finding]:
+    """Return the slow ones of direct copies, compared with those over links of their kind."""
+    if model is not None and model.words in _UNEVEN and len(_gpus_of(rates)) < _WHOLE_BOARD:
+        # Only on the whole board does each GPU have one of the fast links.
+        return []
+    if _are_linked(model, rates, directions):
+        return _slow_copies(kind, rates, are_linked=True)
+    return _slow_copies(kind, _without_bridges(model, rates, directions), may_have_bridges=model is None)
+
+
+def _gpus_of(rates: Iterable[tuple[str, str]]) -> set[str]:
+    """Return the GPUs of pairs."""
+    return {end for pair in rates for end in pair}
 
 
 def _are_linked(model: GpuModel | None, rates: _Rates, directions: int) -> bool:
@@ -180,17 +190,16 @@ def _slow_end(kind: str, rates: _Rates, *, are_linked: bool, is_one_class: bool)
         cause += ", or the GPU is on another processor"
     ends: list[tuple[str, str, tuple[int, ...], str]]
     ends = [(worst[0], "sends", (0,), cause), (worst[1], "receives", (1,), cause)]
-    if are_linked and len({end for pair in rates for end in pair}) > _FEWEST_GPUS:
+    if are_linked and len(_gpus_of(rates)) > _FEWEST_GPUS:
         # Two of three GPUs may have more links between them.
         ends += [(gpu, "reaches", (0, 1), "its links, or the GPU itself, are slow") for gpu in worst]
     for gpu, verb, places, why in ends:
         of_end = {pair: one.bytes_per_s for pair, one in rates.items() if gpu in [pair[place] for place in places]}
         others = [one.bytes_per_s for pair, one in rates.items() if pair not in of_end]
         if len(of_end) > 1 and others and max(of_end.values()) < _SLOW_AMONG_ALIKE * min(others):
-            low, high = (f"{one / 1e9:.3g}" for one in (min(of_end.values()), max(of_end.values())))
             text = (
-                f"GPU {gpu} {verb} {' to '.join(dict.fromkeys((low, high)))} GB/s in all its {kind}, the other "
-                f"{len(others)} at least {min(others) / 1e9:.3g} GB/s: {why}"
+                f"GPU {gpu} {verb} {_span_gb_s(of_end.values())} in all its {kind}, the other {len(others)} at least "
+                f"{min(others) / 1e9:.3g} GB/s: {why}"
             )
             remedy = _CHECK_DIRECT_LINK if are_linked else _CHECK_LINK
             return Finding(WarningCode.SLOW_ENDPOINT, text, remedy, CONTRADICTION, origin=rates[worst].place)
@@ -223,7 +232,7 @@ def slow_gpus(
     Their links of PCIe are the cause, unless all copies use direct links (`are_linked`); without a model of the GPUs,
     the others may have bridges.
     """
-    gpus = sorted({end for pair in rates for end in pair}, key=lambda name: (len(name), name))
+    gpus = sorted(_gpus_of(rates), key=lambda name: (len(name), name))
     if len(gpus) < _FEWEST_GPUS:
         return
     of_gpu = {gpu: [one.bytes_per_s for pair, one in rates.items() if gpu in pair] for gpu in gpus}
@@ -241,14 +250,17 @@ def slow_gpus(
         if max(of_gpu[gpu]) >= _SLOW_GPU * min(others):
             continue
         worst = min((pair for pair in rates if gpu in pair), key=lambda pair: rates[pair].bytes_per_s)
-        low, high = (f"{one / 1e9:.3g}" for one in (min(of_gpu[gpu]), max(of_gpu[gpu])))
-        rates_of_gpu = " to ".join(dict.fromkeys((low, high)))
         text = (
-            f"GPU {gpu} reaches {rates_of_gpu} GB/s in all its {kind.rstrip(',')}, the "
+            f"GPU {gpu} reaches {_span_gb_s(of_gpu[gpu])} in all its {kind.rstrip(',')}, the "
             f"{'other GPUs' if len(slow) == 1 else 'GPUs that are not slow'} at "
             f"least {min(others) / 1e9:.3g} GB/s among each other: {cause}"
         )
         yield Finding(WarningCode.SLOW_ENDPOINT, text, remedy, CONTRADICTION, origin=rates[worst].place)
+
+
+def _span_gb_s(rates: Collection[float]) -> str:
+    """Return the smallest and the largest of rates in bytes/s."""
+    return f"{span_text(f'{min(rates) / 1e9:.3g}', f'{max(rates) / 1e9:.3g}')} GB/s"
 
 
 def slow_copies_by_file(facts: Facts) -> Iterator[Finding]:
@@ -275,9 +287,8 @@ def slow_host_copies(facts: Facts) -> Iterator[Finding]:
         usual = float(np.median(others)) if others else usual
         node = _node_of(found, of_gpu, facts)
         if node is not None:
-            rates = [f"{of_gpu[gpu].bytes_per_s / 1e9:.3g}" for gpu in found]
-            span = " to ".join(dict.fromkeys((min(rates, key=float), max(rates, key=float))))
-            what = f"GPUs {', '.join(found)} of NUMA node {node} copy {span} GB/s {words} host memory"
+            span = _span_gb_s([of_gpu[gpu].bytes_per_s for gpu in found])
+            what = f"GPUs {', '.join(found)} of NUMA node {node} copy {span} {words} host memory"
             text = (
                 f"{what}, those of other nodes {usual / 1e9:.3g} GB/s: the memory is that of another processor, has "
                 "fewer modules, or these GPUs share a link"
@@ -326,8 +337,7 @@ def rates_without_topology(facts: Facts, options: MachineOptions) -> Iterator[Co
     if _are_equal(direct, staged) or _are_equal(both, staged_both):
         # The test cannot copy directly, or gains nothing by it.
         direct, both = {}, {}
-    gpus = {end for pair in {**direct, **staged, **both, **staged_both} for end in pair}
-    old, count = is_old_geforce(name), len(gpus)
+    old, count = is_old_geforce(name), len(_gpus_of({**direct, **staged, **both, **staged_both}))
     one_way, pairs = pcie_share(generation), pcie_share(generation, direction=BOTH_WAYS)
     through, through_both = (staged_share(generation, way, old_geforce=old, gpus=count) for way in (ONE_WAY, BOTH_WAYS))
     # Modules of AMD have xGMI links, each as fast as PCIe.
@@ -377,7 +387,7 @@ def pairs_without_access(facts: Facts, options: MachineOptions) -> Iterator[Find
     of_pair = {fact.subject: fact for fact in facts.of(Quantity.PEER_ACCESS)}
     refused = [fact for fact in of_pair.values() if fact.value]
     model, _ = _model(facts, options)
-    is_amd = _is_of_rocm(refused) or any(_AMD.search(str(name)) for name in facts.values(Quantity.GPU_MODEL))
+    is_amd = _are_stated_by_amd(refused) or any(is_gpu_of_amd(str(name)) for name in facts.values(Quantity.GPU_MODEL))
     if not refused or not (is_amd or (model is not None and model.has_stock_peer_access)):
         return
     first = refused[0]
@@ -412,15 +422,15 @@ def refused_access(facts: Facts) -> Iterator[str]:
         )
         names = set(map(str, facts.values(Quantity.GPU_MODEL)))
         is_geforce = not names or any("GeForce" in name or "RTX" in name for name in names)
-        normal = "" if _is_of_rocm(refused) else ", which is normal for GeForce cards with NVIDIA's driver"
+        normal = "" if _are_stated_by_amd(refused) else ", which is normal for GeForce cards with NVIDIA's driver"
         if not is_geforce:
             normal = ", as between sockets: 'nvidia-smi topo -m' shows them" if count < every else ""
         yield f"{pairs} no peer access ({reasons}): their copies pass through host memory{normal} ({refused[0].place})"
 
 
-def _is_of_rocm(refused: list[Fact]) -> bool:
+def _are_stated_by_amd(refused: list[Fact]) -> bool:
     """Return whether a program of AMD states the pairs without access."""
-    return any(fact.program.startswith(("rocm", "amd-smi")) for fact in refused)
+    return any(is_program_of_amd(fact.program) for fact in refused)
 
 
 def are_over_direct_links(facts: Facts) -> bool:

@@ -81,8 +81,9 @@ def compare_with_ports(facts: Facts, answers: Answers) -> None:
     """Add whether the fastest messages of each test reach the rate of their port, or of the active ports if alike."""
     if not any(facts.of(Quantity.PORT_RATE)):
         return
-    ports, fast = _ports_of_host(facts), _fast_test(facts)
-    for fact in _fastest(facts):
+    fastest = _fastest(facts)
+    ports, fast = _ports_of_host(facts), _fast_test(facts, fastest)
+    for fact in fastest:
         one, gbit_s = fact.value, _rate_of(facts, fact)
         if not gbit_s:
             continue
@@ -118,15 +119,15 @@ def compare_with_ports(facts: Facts, answers: Answers) -> None:
         # Late small messages and low rates are one cause.
         slow = [one for one in answers.findings if one.cause == "below_port_rate" and one.remedy == _OVER_TCP]
         answers.findings = [one for one in answers.findings if one not in slow]
-        of_file = (fact.value.bytes_per_s for fact in _fastest(facts) if fact.place.path == first.place.path)
+        of_file = (fact.value.bytes_per_s for fact in fastest if fact.place.path == first.place.path)
         rate = max(of_file, default=0.0)
         found = _late_messages(first, f"of {gbit_s:g} Gbit/s", is_fast=rate > _OF_TCP * gbit_s * _BYTES_PER_GBIT)
         answers.findings.append(replace(found, text="; ".join([found.text, *(one.text for one in slow[:1])])))
 
 
-def _fast_test(facts: Facts) -> Fact | None:
+def _fast_test(facts: Facts, fastest: list[Fact]) -> Fact | None:
     """Return the test without a library that reaches the rate of its port."""
-    of_cards = [fact for fact in _fastest(facts) if fact.program == _OVER_CARDS]
+    of_cards = [fact for fact in fastest if fact.program == _OVER_CARDS]
     fast = (fact for fact in of_cards if fact.value.bytes_per_s > _FAST * _rate_of(facts, fact) * _BYTES_PER_GBIT > 0)
     return next(fast, None)
 

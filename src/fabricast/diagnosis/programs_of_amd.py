@@ -34,8 +34,18 @@ def is_of_amd(facts: Facts) -> bool:
     models = [str(name) for name in facts.values(Quantity.GPU_MODEL)]
     models += [str(name) for fact in facts.of(Quantity.COLLECTIVE) for name in fact.value.gpus]
     if models:
-        return all(_AMD.search(name) for name in models)
-    return any(block.program.startswith(("rocm", "amd-smi", "TransferBench")) for block in facts.blocks)
+        return all(map(is_gpu_of_amd, models))
+    return any(is_program_of_amd(block.program) for block in facts.blocks)
+
+
+def is_gpu_of_amd(name: str) -> bool:
+    """Return whether a name of a GPU is one of AMD."""
+    return _AMD.search(name) is not None
+
+
+def is_program_of_amd(program: str) -> bool:
+    """Return whether only GPUs of AMD have output of a program."""
+    return program.startswith(("rocm", "amd-smi", "TransferBench"))
 
 
 def with_programs_of_amd(advice: str) -> str:

@@ -19,13 +19,14 @@ from fabricast.sources.nvidia_smi import CAPPED
 
 def stated(facts: Facts) -> Iterator[str]:
     """Yield what the files state about runs and GPUs, each fact once with its place."""
-    runs: dict[str, list[str]] = {}
-    for fact in whole_runs(facts):
-        runs.setdefault(_run_text(fact.value), []).append(str(fact.place))
-    for text, where in runs.items():
+    runs = list(whole_runs(facts))
+    of_text: dict[str, list[str]] = {}
+    for fact in runs:
+        of_text.setdefault(_run_text(fact.value), []).append(str(fact.place))
+    for text, where in of_text.items():
         if text:
             yield f"{text} ({with_count(where)})"
-    for fact in whole_runs(facts):
+    for fact in runs:
         card = only_card(fact.value)
         if card:
             yield f"{card} ({fact.place})"

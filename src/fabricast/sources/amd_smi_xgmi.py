@@ -43,7 +43,7 @@ class _Output:
 
 
 def _outputs(text: Text) -> Iterator[_Output]:
-    """Yield the tables of each call, of which a file may have several."""
+    """Yield the tables of each call: a file may have those of several."""
     output, title = _Output(), ""
     for number, line in text.lines():
         found = next((one for one in _TITLES if one in line), "")

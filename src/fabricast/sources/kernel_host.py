@@ -197,7 +197,7 @@ def _of_host(text: Text, lines: Lines) -> Iterator[Fact]:
         for place, (number, line) in enumerate(lines):
             if (match := error.pattern.search(line)) is None:
                 continue
-            if error.ends_with is not None and any(error.ends_with.search(later) for later in _after(text, number)):
+            if error.ends_with is not None and any(map(error.ends_with.search, text.after(number))):
                 break
             if _OF_USB.search(line) is not None:
                 continue
@@ -206,11 +206,6 @@ def _of_host(text: Text, lines: Lines) -> Iterator[Fact]:
             words = f'{error.meaning}: "{match[0].strip()}"'
             yield text.fact(Quantity.CAUSE, words, number, PROGRAM, subject=("host_error", error.remedy))
             break
-
-
-def _after(text: Text, number: int) -> list[str]:
-    """Return the lines after one of them."""
-    return text.raw.splitlines()[number:]
 
 
 def _throttled(text: Text, lines: Lines) -> Iterator[Fact]:

@@ -541,13 +541,14 @@ def _network_cards(text: Text, devices: Sequence[_PciDevice], program: str) -> I
 
     The topology of GPUs states it in warnings.
     """
-    has_gpus = any(one.is_accelerator or one.is_display for device in devices for one in device.walk())
+    if any(one.is_accelerator or one.is_display for device in devices for one in device.walk()):
+        return
     good = 0
     for port, card in _below_ports(devices):
-        is_known = card.is_card and card.address.endswith(".0") and card.capability is not None
-        if not is_known or card.status is None or card.status[1] == 0 or has_gpus:
+        if not card.is_card or not card.address.endswith(".0") or card.capability is None:
             continue
-        assert card.capability is not None, "checked above"
+        if card.status is None or card.status[1] == 0:
+            continue
         # Without its physical port, as in a virtual machine, the slot is unknown.
         is_whole = port is not None and port.capability is not None and _VIRTUAL_PORT.search(port.text) is None
         ends = [card.capability, *([port.capability] if port is not None and port.capability is not None else [])]

@@ -73,6 +73,10 @@ class Text:
             return clean_lines(self.raw, keep)
         return enumerate(self.clean_lines, start=1)
 
+    def after(self, line: int) -> Iterator[str]:
+        """Yield the lines after one of them, without decoration."""
+        return (one for number, one in self.lines() if number > line)
+
     @cached_property
     def by_host(self) -> dict[str, Text]:
         """Text of each host, and under an empty name of other lines; no text unless most lines belong to a host."""

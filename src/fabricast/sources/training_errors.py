@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from itertools import takewhile
+from itertools import islice, takewhile
 
 from fabricast.core.facts import Content, Fact, Quantity
 from fabricast.core.short_text import listed, numbered
@@ -188,7 +188,7 @@ def _start(text: Text, lines: list[tuple[int, str]]) -> Iterator[Fact]:
             words = f"{came} processes came to the start of a job of {expected}: some are of another job or start"
         elif came == expected:
             continue
-        if any(_GOES_ON in later for later in text.raw.splitlines()[number:]):
+        if any(_GOES_ON in later for later in text.after(number)):
             # Another attempt succeeded.
             return
         kind = "missing_processes" if came < expected else "other_job"
@@ -201,7 +201,7 @@ def _not_joining(text: Text, lines: list[tuple[int, str]]) -> Iterator[Fact]:
     for number, line in lines:
         if (match := _NOT_JOINED.search(line)) is None:
             continue
-        block = "\n".join(text.raw.splitlines()[number - 1 : number - 1 + _LINES_OF_RECORD])
+        block = "\n".join(islice(text.after(number - 1), _LINES_OF_RECORD))
         missing, operation = _NOT_JOINING.search(block), _OPERATION.search(block)
         name = match["name"] or (operation[1] if operation is not None else "")
         which = f" ({name.rpartition(':')[2]})" if name else ""

@@ -107,7 +107,7 @@ def copies(slow):
 
 
 def rate(one, other, slow):
-    """Return the rate of two devices, of which the first two are processors."""
+    """Return the rate between two devices; devices 0 and 1 are processors."""
     if one == other or max(one, other) < 2:
         return "N/A"
     if min(one, other) < 2:
