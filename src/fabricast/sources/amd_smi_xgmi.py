@@ -59,11 +59,14 @@ def _outputs(text: Text) -> Iterator[_Output]:
 
 
 def _read(text: Text) -> Iterator[Reading]:
+    addresses = list(_addresses(text))
+    if not addresses:
+        raise text.error(f"has no row of a GPU, expected output of '{_PROGRAM}'")
     facts = [fact for output in _outputs(text) for fact in _of_output(text, output)]
     states = [fact for fact in facts if fact.quantity is not Quantity.NOTE]
     # A call without a fault says nothing beside one with a fault.
     notes = {} if states else {fact.value: fact for fact in facts}
-    yield Reading([*states, *notes.values(), *_addresses(text)])
+    yield Reading([*states, *notes.values(), *addresses])
 
 
 def _of_output(text: Text, output: _Output) -> Iterator[Fact]:

@@ -94,6 +94,11 @@ def test_links_that_are_equal_or_unknown_are_no_fault(tmp_path):
     assert any("no GPU has xGMI links" in line for line in diagnosed(tmp_path, none).statements)
 
 
+def test_a_table_of_links_that_is_cut_is_no_healthy_one(tmp_path):
+    with pytest.raises(fc.InputError, match="has no row of a GPU, expected output of 'amd-smi xgmi'"):
+        diagnosed(tmp_path, "XGMI LINK STATUS:\nGPU0 0000:05:00.0")
+
+
 def copies(slow):
     """Return output of rocm_bandwidth_test with two processors, and 20 GB/s for the pairs of GPUs that are slow."""
     processors = "".join(f"Device: {n},  AMD EPYC 9654 96-Core Processor\n" for n in range(2))
