@@ -12,6 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import duckdb
+import pandas as pd
 
 from fabricast.clusters.errors import recorded_errors as recorded_errors_of_copies
 from fabricast.collectives.clusters.cluster import node_of
@@ -110,6 +111,8 @@ UNMEASURED = {
     "direct copies": "not measured: one direct copy, from the GPU model",
     "staged copies": "not measured: one copy through host memory",
     "staged copies, both ways": "not measured: both copies of a pair through host memory",
+    "direct links": "not measured: one copy over NVLink or NVSwitch",
+    "xGMI links": "not measured: one copy over xGMI (MI300X, MI350X)",
 }
 #: Classes of collective operations in README.md; the others are in cluster_model_errors.csv.
 CLUSTERS = {
@@ -283,7 +286,9 @@ def machines() -> str:
         f"{estimates['InfiniBand or RoCE']:.1%}); with Slingshot {clusters['Slingshot']:.1%} up to 64 nodes"
     )
     bound = "unknown: the time is a lower bound"
-    between = "copies at nominal rates; collectives between public measurements"
+    of_interpolation = pd.read_csv(published() / "collectives" / "cluster_errors.csv", comment="#")
+    interpolated = of_interpolation[of_interpolation["band"] == LARGEST].set_index("network")["median"]
+    between = "NCCL or RCCL collectives from 1 MiB, between public measurements"
     rows = [
         (
             "GPUs behind PCIe switches or root ports (workstations, RTX, L40S, A100 PCIe), pairs measured",
@@ -307,7 +312,12 @@ def machines() -> str:
             infiniband,
         ),
         ("the same nodes", "copies between nodes", f"{copied}; {sends:.0%} for NCCL's sendrecv"),
-        ("MI300X and others with xGMI; nodes over TCP", between, "unknown"),
+        (
+            "one node of MI300X, MI325X or MI350X (xGMI)",
+            f"one copy; {between}",
+            f"one copy {nominal['xGMI links']:.1%} (three machines); collectives {interpolated['one node']:.1%}",
+        ),
+        ("nodes over TCP", between, f"{interpolated['Ethernet']:.0%}"),
         ("fat trees, dragonflies, two-level networks", "link loads, order of hosts", bound),
     ]
     lines = ["| your machine | forecasts | median error |", "|---|---|---|"]

@@ -17,7 +17,7 @@ from fabricast.api.prediction_table import Prediction, communications, isolated_
 from fabricast.core.errors import InputError
 from fabricast.core.quantities import MOST_THREADS, check_count
 from fabricast.core.warnings import CodedWarning, WarningCode
-from fabricast.inputs.pair_rates import BOTH_WAYS, assumed_link_share, pcie_share
+from fabricast.inputs.pair_rates import BOTH_WAYS, direct_link_share, pcie_share
 from fabricast.machine.machine import Machine
 from fabricast.pcie.graphs.checks import reject_peer_copies
 from fabricast.pcie.graphs.congestion_graphs import CongestionGraphs
@@ -258,7 +258,7 @@ class Predictor:
             for copy, ends in enumerate(zip(graphs.source.tolist(), graphs.target.tolist(), strict=True)):
                 kind = engines.tree.peer_link(names[ends[0]], names[ends[1]])
                 if kind is not None:
-                    direct = assumed_link_share(kind)
+                    direct = direct_link_share(kind)
                     shortest[copy] = direct.median / direct.highest if is_nominal else 1.0
                     longest[copy] = direct.median / direct.lowest if is_nominal else 1.0
         return shortest, longest

@@ -186,25 +186,19 @@ def staged_share(
 
 @cache
 def direct_link_share(kind: str, direction: str = ONE_WAY, *, without: str = "") -> PublicShare:
-    """Return the share of the nominal rate of direct links: NVSwitch, NVLink (a bridge or a mesh) or xGMI."""
+    """Return the share of the nominal rate of direct links: NVSwitch, NVLink (a bridge or a mesh) or xGMI.
+
+    >>> direct_link_share("xGMI").median < direct_link_share("NVSwitch").median
+    True
+    """
     kinds = (f"{direction}_p2p",)
     found = _share(kinds, nominal_bytes_per_s, lambda row: link_kind(row) == kind, without)
     if not found.machines or found.machines >= _FEW:
         return found
-    # The range of few machines is that of all kinds.
-    every = _share(kinds, nominal_bytes_per_s, lambda row: row["path_class"].startswith(("NV", "xGMI")), without)
+    # The range of few machines is that of all kinds of the same maker.
+    maker = "xGMI" if kind == "xGMI" else "NV"
+    every = _share(kinds, nominal_bytes_per_s, lambda row: row["path_class"].startswith(maker), without)
     return found._replace(lowest=every.lowest, highest=every.highest)
-
-
-@cache
-def assumed_link_share(kind: str) -> PublicShare:
-    """Return the share of the nominal rate for forecasts: that of all direct links if no public machine has the kind.
-
-    >>> direct_link_share("xGMI").machines, assumed_link_share("xGMI").machines > 2
-    (0, True)
-    """
-    found = direct_link_share(kind)
-    return found if found.machines else _share((f"{ONE_WAY}_p2p",), nominal_bytes_per_s, lambda row: True, "")
 
 
 @cache
@@ -231,3 +225,8 @@ def link_kind(row: CsvRow) -> str:
     """Return the kind of direct link of a row."""
     path = row["path_class"]
     return path if path in ("xGMI", "NVSwitch") else "NVLink"
+
+
+def link_class(kind: str) -> str:
+    """Return the class of the error of a kind of direct links: the shares of NVLink and xGMI differ."""
+    return "xGMI links" if kind == "xGMI" else "direct links"

@@ -7,7 +7,7 @@ from typer.testing import CliRunner
 
 import fabricast as fc
 from fabricast.cli.main import app
-from fabricast.inputs.pair_rates import assumed_link_share
+from fabricast.inputs.pair_rates import direct_link_share
 
 
 def run(*arguments):
@@ -32,11 +32,12 @@ def test_topology_is_drawn_as_svg(tmp_path):
 def test_published_rates_of_direct_links_are_the_default(topology, rate):
     times = fc.predict(topology, [(0, 1)], size=rate)
     (kind,) = {link.kind for link in fc.load_topology(topology).peer_links}
-    assert times["elapsed_s"].tolist() == pytest.approx([1 / assumed_link_share(kind).median])
+    assert times["elapsed_s"].tolist() == pytest.approx([1 / direct_link_share(kind).median])
     assert (times["latest_s"] > times["earliest_s"]).all()
     texts = [warning.text for warning in times.attrs["warnings"]]
-    # No public machine states the nominal rate of its xGMI links; errors of measured machines are not printed.
-    error = "copies over xGMI: unknown" if kind == "xGMI" else "without measurements: single direct links: median 4 %"
+    # Errors of measured machines are not printed.
+    links = "xGMI links: median 1 %" if kind == "xGMI" else "direct links: median 4 %"
+    error = f"without measurements: single {links}"
     assert any(error in text for text in texts)
     assert any("NVLink, NVSwitch or xGMI is that of the data sheet" in text for text in texts)
     assert fc.predict(topology, [(0, 1)], size=rate, pcie_only=True)["elapsed_s"].iloc[0] > 1

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from fabricast.core.errors import InputError, PeerLinkError
 from fabricast.core.warnings import WarningCode
-from fabricast.inputs.pair_rates import assumed_link_share
+from fabricast.inputs.pair_rates import direct_link_share
 from fabricast.pcie.engines.batch import graph_times, sets_of
 from fabricast.pcie.engines.forecast import Sharing, copy_times, isolated_rate
 from fabricast.pcie.engines.links import SharedLimit
@@ -77,7 +77,7 @@ ASSUMPTIONS = {
     WarningCode.MEMORY_CAPACITY_UNKNOWN: "no probe measured the capacity of host memory for several copies: it is "
     "assumed not to be a bottleneck, so elapsed_s is a lower bound; measure it ('fabricast probes machine.yaml --run')",
     WarningCode.DIRECT_LINK_RATE_NOMINAL: "the rate of NVLink, NVSwitch or xGMI is that of the data sheet times the "
-    "median share of single copies on public machines; no public machine has xGMI: it has the share of all other links",
+    "median share of single copies on public machines",
 }
 #: Assumptions about limits that no probe measured.
 UNPROBED = {
@@ -89,7 +89,7 @@ UNPROBED = {
 
 def _with_public_rate(link: PeerLink) -> PeerLink:
     """Return a direct link with the rate that single copies reach on public machines."""
-    share = assumed_link_share(link.kind)
+    share = direct_link_share(link.kind)
     return replace(link, bytes_per_s=link.bytes_per_s * share.median) if link.bytes_per_s else link
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -10,7 +10,7 @@ import numpy as np
 
 from fabricast.core.resources import published
 from fabricast.inputs.csv_files import read_csv
-from fabricast.inputs.pair_rates import direct_link_share
+from fabricast.inputs.pair_rates import link_class
 from fabricast.pcie.graphs.congestion_graphs import CongestionGraphs
 from fabricast.pcie.measurements.measured_graph import (
     BETWEEN_ROOTS,
@@ -153,7 +153,7 @@ def expected_error_text(
     parts = [_unprobed_text(limit) for limit in unprobed]
     replaced = {_CLASS_OF_LIMIT[limit] for limit in unprobed}
     if nominal_links:
-        parts.append(f"without measurements: {_nominal_text(nominal_links)}")
+        parts.append(f"without measurements: {default_error_text(map(link_class, nominal_links))}")
         replaced.add(DIRECT_LINKS)
     for name in sorted(classes - replaced):
         error = expected_errors().get((name, model)) if is_measured or name == DIRECT_LINKS else None
@@ -201,7 +201,7 @@ def unmeasured_error_text(model: str, classes: set[str], nominal_links: Collecti
     'expected error of ports_and_engines without measurements: single direct copies:'
     """
     over_tree = classes - {DIRECT_LINKS}
-    parts = [_nominal_text(nominal_links)] if DIRECT_LINKS in classes else []
+    parts = [default_error_text(map(link_class, nominal_links))] if DIRECT_LINKS in classes else []
     if over_tree:
         parts.append(
             default_error_text({"host copies" if one == HOST_COPIES else "direct copies" for one in over_tree})
@@ -209,17 +209,9 @@ def unmeasured_error_text(model: str, classes: set[str], nominal_links: Collecti
     return f"expected error of {model} without measurements: {'; '.join(parts)}; several copies: unknown"
 
 
-def _nominal_text(kinds: Collection[str]) -> str:
-    """Return the expected error of direct links whose rates were not measured."""
-    unknown = sorted(kind for kind in kinds if not direct_link_share(kind).machines)
-    if unknown:
-        return f"copies over {' and '.join(unknown)}: unknown, no public machine"
-    return default_error_text({"direct links"})
-
-
-def default_error_text(classes: Collection[str]) -> str:
+def default_error_text(classes: Iterable[str]) -> str:
     """Return the errors of default rates for some classes of single copies."""
-    found = {name: default_errors()[name] for name in sorted(classes)}
+    found = {name: default_errors()[name] for name in sorted(set(classes))}
     return "; ".join(
         f"single {name}: median {100 * error.median:.0f} %, worst {100 * error.worst:.0f} % on {error.machines} "
         "machines left out"

@@ -17,6 +17,7 @@ from fabricast.inputs.pair_rates import (
     PublicShare,
     direct_link_share,
     is_old_geforce,
+    link_class,
     link_kind,
     nominal_bytes_per_s,
     pair_rows,
@@ -77,10 +78,11 @@ def _cases(row: CsvRow) -> Iterator[tuple[str, PublicShare, float, float]]:
         yield name, share, raw, plain
     elif kind.endswith("_p2p") and path.startswith(("NV", "xGMI")):
         way = BOTH_WAYS if kind == "both_ways_p2p" else ONE_WAY
-        share = direct_link_share(link_kind(row), ONE_WAY, without=host)
+        share = direct_link_share(link_kind(row), without=host)
         if nominal is not None and share.machines:
             factor = 2.0 if way == BOTH_WAYS else 1.0
-            name = "direct links, both ways" if way == BOTH_WAYS else "direct links"
+            links = link_class(link_kind(row))
+            name = f"{links}, both ways" if way == BOTH_WAYS else links
             yield name, share.scaled(factor), nominal, nominal * factor
     elif kind.endswith("_p2p") and raw is not None:
         share = pcie_share(generation, without=host)
