@@ -32,13 +32,14 @@ _TABLES = (".csv", ".parquet")
 def read(paths: Iterable[Path | str], *, table: Format = COPIES) -> Facts:
     """Read files, built-in topologies by name, and standard input (``-``).
 
-    Parts that cannot be read are problems of their block; files of unknown programs are kept without blocks. Tables
-    whose columns no format has are read as `table`, for its message about them.
+    Parts that cannot be read are problems of their block; files of unknown programs are kept without blocks. A file
+    that is named twice is read once, because it would only agree with itself. Tables whose columns no format has are
+    read as `table`, for its message about them.
 
     >>> [fact.value.name for fact in read(["storm8"]).of(Quantity.TOPOLOGY)]
     ['storm8']
     """
-    return Facts(tuple(_file(str(path), table) for path in paths))
+    return Facts(tuple(_file(path, table) for path in dict.fromkeys(map(str, paths))))
 
 
 def facts_of_text(text: str, path: str = "text") -> Facts:

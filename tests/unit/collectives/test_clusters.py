@@ -260,6 +260,12 @@ def test_bad_descriptions_have_one_line(arguments, message):
     assert "\n" not in str(error.value)
 
 
+def test_a_stated_single_node_uses_no_network():
+    # A loop over numbers of nodes has the same options for one.
+    one = fc.cluster_collective("hgx_h100", nodes=1, nic="8x400", network="RoCE", sizes=["1 MiB"])
+    pd.testing.assert_frame_equal(one.table, fc.cluster_collective("hgx_h100", sizes=["1 MiB"]).table)
+
+
 def test_a_forecast_has_ranges_errors_and_public_machines():
     forecast = fc.cluster_collective("hgx_h200", sizes=["8 B", "8 GiB"])
     table = forecast.table

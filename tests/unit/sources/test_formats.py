@@ -6,7 +6,7 @@ import pytest
 
 from fabricast.core.facts import Quantity
 from fabricast.sources.formats import FORMATS
-from fabricast.sources.reading import facts_of_text
+from fabricast.sources.reading import facts_of_text, read
 
 EXAMPLES = files("fabricast.sources") / "examples"
 
@@ -40,3 +40,11 @@ def test_decoration_and_foreign_lines_change_no_fact(one):
 
 def test_each_example_belongs_to_a_format():
     assert {path.name for path in EXAMPLES.iterdir()} == {one.example for one in FORMATS}
+
+
+def test_a_file_that_is_named_twice_is_read_once(tmp_path):
+    path = tmp_path / "osu.txt"
+    path.write_text(
+        "# OSU MPI Bandwidth Test v7.0\n# Size      Bandwidth (MB/s)\n1048576  12000.11\n4194304  12340.11\n"
+    )
+    assert len(read([path, str(path)]).files) == 1

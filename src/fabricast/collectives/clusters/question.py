@@ -77,7 +77,12 @@ def cluster_of(node: Cluster, options: ClusterOptions, table: Fact | None, run: 
 
 
 def _refuse_network_of_one_node(options: ClusterOptions, nodes: int) -> None:
-    """Raise an error about an option of the network if there is one node."""
+    """Raise an error about an option of the network if there is one node, unless the user stated it.
+
+    A loop over numbers of nodes has the same options for one: it uses no network.
+    """
+    if options.nodes == 1:
+        return
     for name in ("nic", "network"):
         if nodes == 1 and getattr(options, name) is not None:
             raise InputError("is of the network between nodes, but there is one node: specify nodes", argument=name)
