@@ -18,6 +18,7 @@ from fabricast.core.warnings import CodedWarning, WarningCode
 from fabricast.pcie.graphs.checks import reject_peer_copies
 from fabricast.pcie.graphs.congestion_graphs import CongestionGraphs, from_pairs
 from fabricast.pcie.graphs.files import read_graphs
+from fabricast.pcie.graphs.staged import staged_copies
 from fabricast.pcie.models.removals import removal_texts, removals
 from fabricast.pcie.packets.hardware import HARDWARE, PacketHardware
 from fabricast.pcie.packets.link_rates import hardware_on
@@ -140,6 +141,12 @@ def simulate(
             "earliest_s and latest_s are the range, elapsed_s the median (with a program, the mean)"
         )
         warnings.append(CodedWarning(WarningCode.ARBITER_PHASE, text))
+    if staged_copies(tree, graphs, "auto").any():
+        text = (
+            "copies between GPUs without peer access are simulated as direct copies; 'predict' forecasts them through "
+            "host memory, where they take longer"
+        )
+        warnings.append(CodedWarning(WarningCode.STAGED_AS_DIRECT, text))
     if graphs.source.size and tree.bandwidth_bytes_per_s is None:
         warnings.append(_isolated_rate(tree, graphs, chosen))
     table.attrs["warnings"] = [*tree.warnings, *warnings]

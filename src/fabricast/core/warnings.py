@@ -60,6 +60,7 @@ class WarningCode(StrEnum):
     MEMORY_CAPACITY_UNKNOWN = "memory_capacity_unknown"
     DIRECT_LINK_RATE_NOMINAL = "direct_link_rate_nominal"
     ARBITER_PHASE = "arbiter_phase"
+    STAGED_AS_DIRECT = "staged_as_direct"
     # Collective operations
     LATENCY_ASSUMED = "latency_assumed"
     HOST_RATES_UNKNOWN = "host_rates_unknown"

@@ -3,6 +3,7 @@
 import pydoc
 import subprocess
 import sys
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 
 import fabricast as fc
 from fabricast.core.errors import InputError
+from fabricast.core.warnings import WarningCode
 from fabricast.pcie.models.catalogue import MODELS
 from fabricast.pcie.topology.paths import link_labels
 from fabricast.pcie.topology.regular import regular_tree
@@ -321,6 +323,15 @@ def test_numbers_are_those_of_gpus_and_host_memory_has_a_name():
 def test_the_simulator_names_its_rate_of_one_copy():
     warnings = fc.simulate("pcie5_four_switches", [(0, 1)], size="1 MiB").attrs["warnings"]
     assert any("a single copy is simulated at 57.6" in one.text for one in warnings)
+
+
+def test_simulations_of_staged_copies_say_that_they_are_direct():
+    tree = replace(fc.load_topology("pcie5_four_switches"), staged_pairs=(("0", "1"),))
+    codes = {
+        pair: [warning.code for warning in fc.simulate(tree, [pair], size="1 MiB").attrs["warnings"]]
+        for pair in ((0, 1), (2, 3))
+    }
+    assert WarningCode.STAGED_AS_DIRECT in codes[0, 1] and WarningCode.STAGED_AS_DIRECT not in codes[2, 3]
 
 
 def test_graphs_are_made_from_names_machines_and_files(tmp_path):
