@@ -144,7 +144,7 @@ def simulate(
     if staged_copies(tree, graphs, "auto").any():
         text = (
             "copies between GPUs without peer access are simulated as direct copies; 'predict' forecasts them through "
-            "host memory, where they take longer"
+            "host memory, which is slower"
         )
         warnings.append(CodedWarning(WarningCode.STAGED_AS_DIRECT, text))
     if graphs.source.size and tree.bandwidth_bytes_per_s is None:

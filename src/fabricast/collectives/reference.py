@@ -22,7 +22,7 @@ _FAMILY = re.compile(
     r"(gb300|gb200|gh200|b300|b200|b100|h200|h100|h800|h20|a100|a800|v100|p100|a40|a30|l40s|l40|mi\d{3}[ax]?)"
 )
 #: Families with the same links, whose measurements stand for each other.
-_SISTERS = (("H100", "H200"), ("MI300X", "MI325X"))
+_SISTERS = (("H100", "H200"), ("MI300X", "MI325X"), ("MI350X", "MI355X"))
 #: Beginning of the state of runs that are no reference.
 _FAULTY = ("unhealthy", "asked as slow", "NUMA balancing on")
 #: Factor beyond the measured sizes up to which the nearest size stands for another.

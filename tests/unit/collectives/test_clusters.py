@@ -250,7 +250,7 @@ def test_built_in_nodes_are_complete():
         ({"nodes": 2, "oversubscription": 0.5}, "expected 1 to 100"),
         ({"nodes": 2, "network": "pigeon"}, "InfiniBand or RoCE"),
         ({"env": {"NCCL_ALGO": "NVLS"}, "operation": "broadcast"}, "permits no algorithm"),
-        ({"node": "mi355x"}, "no public machine"),
+        ({"node": "mi355x", "nodes": 2}, "no public machine"),
         ({"sizes": ["1 GiB", "1 MiB"]}, "increasing"),
     ],
 )
@@ -258,6 +258,13 @@ def test_bad_descriptions_have_one_line(arguments, message):
     with pytest.raises(InputError, match=message) as error:
         fc.cluster_collective(**{"node": "hgx_h100", **arguments})
     assert "\n" not in str(error.value)
+
+
+def test_nodes_without_public_measurements_have_those_of_the_same_links():
+    found, public = (fc.cluster_collective(node, sizes=["1 MiB", "1 GiB"]) for node in ("mi355x", "mi350x"))
+    assert found.table["time_us"].tolist() == public.table["time_us"].tolist()
+    texts = ["; ".join(str(one) for one in forecast.table.attrs["warnings"]) for forecast in (found, public)]
+    assert "with the same links (8 x MI350X)" in texts[0] and "of this class" in texts[1]
 
 
 def test_a_stated_single_node_uses_no_network():

@@ -123,7 +123,7 @@ def forecast_cluster(
     rows = [] if log is None else [row for row in log.rows if row.size_bytes > 0]
     size = np.array([row.size_bytes for row in rows] if log is not None else sizes, dtype=np.float64)
     refusal = refusal_of(cluster)
-    public = _reference(cluster, operation, size)
+    public = _reference(cluster, operation, size, of_sisters=bool(refusal))
     if refusal:
         found = _interpolated(cluster, operation, size, refusal, public, own)
     else:
@@ -171,14 +171,18 @@ def _check(table: NcclTestsTable | None, cluster: Cluster) -> None:
         raise InputError("has no valid row, expected at least one size", argument="log")
 
 
-def _reference(cluster: Cluster, operation: Operation, size: _Array) -> Reference | None:
-    """Return the public machines of the class of a cluster; None if there are none of the same class and network."""
+def _reference(cluster: Cluster, operation: Operation, size: _Array, *, of_sisters: bool) -> Reference | None:
+    """Return the public machines of the class of a cluster; None if there are none of the same class and network.
+
+    With `of_sisters`, it is a class of other GPUs with the same links if there is none of the same GPU.
+    """
     several = cluster.nodes > 1
     if several and not cluster.has_gpudirect:
         # Public clusters use GPUDirect.
         return None
     rate = cluster.cards * cluster.card_gbit_s / cluster.gpus if several else None
     network = cluster.network or None if several else None
+    of_others: Reference | None = None
     # Where the sources of some machines do not state the rate, those that state it may be of another model.
     for speed in dict.fromkeys((rate, None)):
         try:
@@ -187,9 +191,13 @@ def _reference(cluster: Cluster, operation: Operation, size: _Array) -> Referenc
             )
         except InputError:
             return None
-        if not found.is_neighbour and is_of_network(found.machines, network, rate):
+        if not is_of_network(found.machines, network, rate):
+            continue
+        if not found.is_neighbour:
             return found
-    return None
+        if of_sisters and found.fit is not None and (found.nodes, found.ranks) == (cluster.nodes, cluster.ranks):
+            of_others = found
+    return of_others
 
 
 def _bus_columns(operation: Operation, cluster: Cluster, size: _Array, time_s: _Array) -> dict[str, object]:
@@ -513,7 +521,8 @@ def _interpolated(
         )
     elif public is not None and public.fit is not None:
         count = len(public.machines)
-        fit, source = public.fit, f"{count} public machine{'s' if count > 1 else ''} of this class"
+        of_class = f"with the same links ({public.words})" if public.is_neighbour else "of this class"
+        fit, source = public.fit, f"{count} public machine{'s' if count > 1 else ''} {of_class}"
         known = size[public.table["machines"].to_numpy() > 0]
     else:
         raise InputError(
@@ -534,7 +543,7 @@ def _interpolated(
     if own is not None:
         error = "the expected error of an interpolation between measured rows of the machine is unknown"
     notes = [
-        CodedWarning(WarningCode.NOT_VALIDATED, f"{refusal}: times are an interpolation"),
+        CodedWarning(WarningCode.NOT_VALIDATED, f"{refusal}: times are an interpolation between {source}"),
         CodedWarning(WarningCode.EXPECTED_ERROR, error),
     ]
     return ClusterForecast(table, operation, cluster, f"interpolation between {source}", None, public, tuple(notes))
