@@ -453,9 +453,11 @@ def _missing(facts: Facts, options: MachineOptions, error: InputError) -> str:
         return f"the log of NCCL {ONE_RANK}"
     if begun and not any("initialised" in log.lines for log in begun):
         if any("no verbs" in log.lines and log.network == "Socket" for log in begun):
+            is_excluded = any(log.environment.get("NCCL_IB_DISABLE") == "1" for log in begun)
+            change = "unset NCCL_IB_DISABLE=1" if is_excluded else "pass /dev/infiniband to the container"
             return (
                 "the log of NCCL ends within its initialisation; it finds no InfiniBand or RoCE card and uses TCP: if "
-                "the hosts have cards, pass /dev/infiniband to the container; NCCL_SOCKET_IFNAME names the interface"
+                f"the hosts have cards, {change}; NCCL_SOCKET_IFNAME names the interface"
             )
         return (
             "the log of NCCL states no fault, and no end of its initialisation ('Init COMPLETE'): add the output up to "

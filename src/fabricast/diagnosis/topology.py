@@ -260,6 +260,16 @@ def _line_of_device(fact: Fact, address: str) -> int:
     return 0
 
 
+#: Way between two GPUs by its class of 'nvidia-smi topo -m'.
+_WAYS = {
+    "PIX": "below one switch",
+    "PXB": "below several switches",
+    "PHB": "below one host bridge",
+    "NODE": "within one NUMA node",
+    "SYS": "between NUMA nodes",
+}
+
+
 def links_of_gpus(tree: PcieTree) -> str:
     """Return how many GPUs a topology has, and between how many pairs of them there are direct links."""
     gpus = len(tree.accelerator_names)
@@ -268,6 +278,9 @@ def links_of_gpus(tree: PcieTree) -> str:
     if gpus == 1:
         return "1 GPU"
     if not pairs:
-        return f"{gpus} GPUs, whose copies pass over PCIe"
+        ways = Counter(tree.path_class(*pair) for pair in combinations(tree.accelerator_names, 2))
+        counts = [(f"{ways[one]} pair{'s' if ways[one] > 1 else ''}", one) for one in _WAYS if one in ways]
+        words = [f"{count} {_WAYS[one]} ({one})" for count, one in counts]
+        return f"{gpus} GPUs, whose copies pass over PCIe: {', '.join(words)}"
     kinds = listed(sorted({link.kind for link in tree.peer_links}), 3)
     return f"{gpus} GPUs, {kinds} between {'all' if len(pairs) == every else f'{len(pairs)} of {every}'} pairs"

@@ -1,4 +1,4 @@
-"""Reader of logs of TensorFlow and MXNet: which pairs of GPUs may copy directly."""
+"""Reader of logs of TensorFlow, TensorRT-LLM and MXNet: which pairs of GPUs may copy directly."""
 
 from __future__ import annotations
 
@@ -8,10 +8,13 @@ from collections.abc import Iterator
 from fabricast.core.facts import Content, Fact, Kind, Quantity
 from fabricast.sources.text import Format, Reading, Text
 
-_TENSORFLOW, _MXNET = "TensorFlow", "MXNet"
+_TENSORFLOW, _MXNET, _TENSORRT = "TensorFlow", "MXNet", "TensorRT-LLM"
 #: Rows of TensorFlow, "gpu_init.cc:136] 0:   Y N", and its lines about pairs.
 _ROW = re.compile(r"gpu\w{0,20}\.cc:\d{1,5}\] (\d{1,3}):((?:\s+[YN]){1,64})\s*$")
-_PAIR = re.compile(r"cannot enable peer access from device ordinal (\d{1,3}) to device ordinal (\d{1,3})")
+_PAIR = re.compile(
+    r"(?:cannot enable peer access from device ordinal (?=\d{1,3} to )|\[TensorRT-LLM\]\[WARNING\] Device )(\d{1,3}) "
+    r"(?:to device ordinal|peer access Device) (\d{1,3})(?: is not available)?"
+)
 #: Rows of MXNet, "comm.h:752: .vv."; the line before them counts the pairs.
 _DOTS = re.compile(r"comm\.h:\d{1,5}: ([.v]{2,64})\s*$")
 _COUNT = re.compile(r"only (\d{1,4}) out of (\d{1,4}) GPU pairs are enabled direct access")
@@ -19,7 +22,13 @@ _REFUSED = "the driver refuses it"
 
 
 def _is_log(text: Text) -> bool:
-    words = ("peer access from device ordinal", "DMA:", "pairs are enabled direct access", "comm.h:")
+    words = (
+        "peer access Device",
+        "peer access from device ordinal",
+        "DMA:",
+        "pairs are enabled direct access",
+        "comm.h:",
+    )
     starts = (_ROW, _PAIR, _DOTS, _COUNT)
     return any(word in text.raw for word in words) and any(
         start.search(line) for _, line in text.lines() for start in starts
@@ -35,6 +44,7 @@ def _read(text: Text) -> Iterator[Reading]:
             pairs = [(match[1], str(other), cell == "Y") for other, cell in enumerate(match[2].split())]
         elif (match := _PAIR.search(line)) is not None:
             pairs = [(match[1], match[2], False)]
+            program = _TENSORRT if _TENSORRT in line else program
         elif (match := _COUNT.search(line)) is not None:
             dots, program = 0, _MXNET
             counts.append((number, f"{match[1]} of {match[2]} pairs of GPUs may copy directly"))

@@ -38,6 +38,7 @@ _UNUSABLE = {
     "fallen off the bus": "has fallen off the bus",
     "HeartbeatTimedOut": "its system processor (GSP) does not answer",
     "GSP RM heartbeat timed out": "its system processor (GSP) does not answer",
+    "kflcnCoreDump": "its system processor (GSP) failed, so that the driver prints its registers",
     "GPU lost from the bus": "has fallen off the bus",
     "NV_ERR_RESET_REQUIRED": "needs a reset",
     "RmInitAdapter failed": "cannot be initialised by its driver (RmInitAdapter failed)",

@@ -25,11 +25,26 @@ _OLD_TRANSPORT = re.compile(
     r"By default, for Open MPI [\d.]+ and later, infiniband ports on a device"
     r"|.{0,20}There was an error initializing an OpenFabrics device"
 )
-_NAMELESS = "The hostname of the client socket cannot be retrieved"
-_NAMELESS_NOTE = "torch.distributed cannot look up the name of a host by its address, which changes no rate"
-_OLD_TRANSPORT_NOTE = (
-    "Open MPI does not use the network cards by its old transport (openib), and uses UCX, PSM2 or TCP: 'ompi_info' "
-    "lists what is built in"
+#: Harmless lines with the program and what they mean.
+_NOTES = (
+    (
+        _OLD_TRANSPORT,
+        "MPI",
+        (
+            "Open MPI does not use the network cards by its old transport (openib), and uses UCX, PSM2 or TCP: "
+            "'ompi_info' lists what is built in"
+        ),
+    ),
+    (
+        re.compile("The hostname of the client socket cannot be retrieved"),
+        "torch.distributed",
+        "torch.distributed cannot look up the name of a host by its address, which changes no rate",
+    ),
+    (
+        re.compile("topology recognition shows PCIe connection"),
+        "oneCCL",
+        "oneCCL finds no Xe Link between the GPUs, so that their copies pass over PCIe",
+    ),
 )
 #: Provider of libfabric that Intel MPI states, and those that send over TCP.
 _PROVIDER = re.compile(r"MPI startup\(\): libfabric provider: (\S{1,40})")
@@ -92,6 +107,7 @@ _WORDS = (
     "libfabric provider",
     "bml: Using",
     "inter-node cfg#",
+    "topology recognition",
     "Network Summary",
     _PART_OF_MEMORY,
     "Registerable memory:",
@@ -131,9 +147,8 @@ def _message(line: str) -> str | None:
 def _is_log(text: Text) -> bool:
     if not _may_be_error(text.raw):
         return False
-    if _NAMELESS in text.raw:
-        return True
-    others = (_BINDING, _UNBOUND, _BOX, _OLD_TRANSPORT, _PROVIDER, _UCX_LANES, _TIMEOUTS, _REGISTERED, _BTL)
+    notes = [pattern for pattern, *_ in _NOTES]
+    others = (_BINDING, _UNBOUND, _BOX, _PROVIDER, _UCX_LANES, _TIMEOUTS, _REGISTERED, _BTL, *notes)
     return any(
         _message(line) is not None or any(one.search(line) for one in others) for _, line in text.lines(_may_be_error)
     )
@@ -200,14 +215,11 @@ def _read(text: Text) -> Iterator[Reading]:
     aborted = next((number for number, line in lines if _TABLE.is_last(line)), None)
     if facts and aborted is not None:
         facts.append(text.fact(Quantity.MPI_ABORTED, True, aborted, "MPI"))
-    old = next((number for number, line in lines if _OLD_TRANSPORT.search(line)), None)
-    if old is not None:
-        facts.append(text.fact(Quantity.NOTE, _OLD_TRANSPORT_NOTE, old, "MPI"))
-    facts += _bindings(text, lines)
-    nameless = next((number for number, line in lines if _NAMELESS in line), None)
-    if nameless is not None:
-        facts.append(text.fact(Quantity.NOTE, _NAMELESS_NOTE, nameless, "torch.distributed"))
-    facts += [*_of_network(text, lines), *_of_memory(text, lines)]
+    for pattern, program, words in _NOTES:
+        first = next((number for number, line in lines if pattern.search(line)), None)
+        if first is not None:
+            facts.append(text.fact(Quantity.NOTE, words, first, program))
+    facts += [*_bindings(text, lines), *_of_network(text, lines), *_of_memory(text, lines)]
     yield Reading(facts, line=min((fact.place.line for fact in facts), default=0))
 
 

@@ -417,7 +417,7 @@ def _problems(text: Text) -> Iterator[Fact]:
             match, is_next = _ANY.match(last[1]), not last[1]
         elif _may_be_problem(line):
             match = _CALL.search(line) or _WARN.search(line) or _LAST_RETRY.search(line)
-            match = match or (None if "NCCL INFO" in line or is_source_code(line) else _ERROR.search(line))
+            match = match or (None if "NCCL INFO " in line or is_source_code(line) else _ERROR.search(line))
         else:
             continue
         if match is not None and match.re is _LAST_RETRY and names_address and "Call to" in match[1]:

@@ -297,7 +297,7 @@ def test_old_versions_are_named(diagnosed):
         ("transport/nvls.cc:120 failed to bind multicast memory", "NVLS"),
         (
             "Test NCCL failure common.cu:1012 'remote process exited or there was a network error'",
-            "test of NCCL failed",
+            "connection to another rank was lost",
         ),
     ],
 )

@@ -543,7 +543,7 @@ def _interpolated(
     if own is not None:
         error = "the expected error of an interpolation between measured rows of the machine is unknown"
     notes = [
-        CodedWarning(WarningCode.NOT_VALIDATED, f"{refusal}: times are an interpolation between {source}"),
+        CodedWarning(WarningCode.NOT_VALIDATED, f"times are an interpolation between {source}: {refusal}"),
         CodedWarning(WarningCode.EXPECTED_ERROR, error),
     ]
     return ClusterForecast(table, operation, cluster, f"interpolation between {source}", None, public, tuple(notes))
