@@ -111,8 +111,8 @@ UNMEASURED = {
     "direct copies": "not measured: one direct copy, from the GPU model",
     "staged copies": "not measured: one copy through host memory",
     "staged copies, both ways": "not measured: both copies of a pair through host memory",
-    "direct links": "not measured: one copy over NVLink or NVSwitch",
-    "xGMI links": "not measured: one copy over xGMI (MI300X, MI350X)",
+    "copies over NVLink": "not measured: one copy over NVLink or NVSwitch",
+    "copies over xGMI": "not measured: one copy over xGMI (MI300X, MI350X)",
 }
 #: Classes of collective operations in README.md; the others are in cluster_model_errors.csv.
 CLUSTERS = {
@@ -315,7 +315,7 @@ def machines() -> str:
         (
             "one node of MI300X, MI325X or MI350X (xGMI)",
             f"one copy; {between}",
-            f"one copy {nominal['xGMI links']:.1%} (three machines); collectives {interpolated['one node']:.1%}",
+            f"one copy {nominal['copies over xGMI']:.1%} (three machines); collectives {interpolated['one node']:.1%}",
         ),
         ("nodes over TCP", between, f"{interpolated['Ethernet']:.0%}"),
         ("fat trees, dragonflies, two-level networks", "link loads, order of hosts", bound),

@@ -32,7 +32,7 @@ from fabricast.pcie.machines.measured_rates import Comparison, MeasuredRates
 from fabricast.pcie.measurements.measured_graph import EXCLUDED_ROLES, MeasuredGraph, flows_of
 from fabricast.pcie.models.catalogue import MODELS
 from fabricast.pcie.models.evaluation import Evaluation, evaluate
-from fabricast.pcie.models.parameters import link_generation
+from fabricast.pcie.models.parameters import has_superchips, link_generation
 from fabricast.pcie.models.removals import MOST_IN_GRAPH, MOST_OF_RANDOM, Times, removal_texts, removals
 from fabricast.pcie.models.user_model import UserModel
 from fabricast.pcie.topology.memory import HOST
@@ -52,6 +52,15 @@ def check_explanation(explain: bool, limited_by: bool) -> None:
     """Refuse limiting copies without an explanation."""
     if limited_by and not explain:
         raise InputError("is requested without explain, which it extends", argument="limited_by")
+
+
+def _range_of_direct_link(kind: str, *, is_both: bool) -> tuple[float, float]:
+    """Return the factors from the forecast to the range of copies over a direct link, one way or both ways at once."""
+    one_way = direct_link_share(kind)
+    if not is_both:
+        return one_way.median / one_way.highest, one_way.median / one_way.lowest
+    both, total = direct_link_share(kind, BOTH_WAYS), 2 * one_way.median
+    return min(total / both.highest, 1.0), max(total / both.lowest, 1.0)
 
 
 def _has_reverse(graphs: CongestionGraphs) -> NDArray[np.bool_]:
@@ -244,23 +253,23 @@ class Predictor:
         self, engines: EngineModel, graphs: CongestionGraphs
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return the factors from the time of each copy to its range on public machines, for rates not measured."""
+        tree, share = engines.tree, self._machine.default_share
         shortest, longest = np.ones(graphs.source.size), np.ones(graphs.source.size)
-        share = self._machine.default_share
+        is_nominal = bool(tree.peer_links) and not engines.rates.direct_links_measured
+        is_both = _has_reverse(graphs) if share is not None or is_nominal else np.zeros(graphs.source.size, np.bool_)
         if share is not None:
             shortest[:], longest[:] = share.median / share.highest, share.median / share.lowest
-            both = pcie_share(link_generation(self._machine.tree), direction=BOTH_WAYS)
-            is_both = _has_reverse(graphs)
-            total = 2 * share.median / (1 + DUPLEX_COST)
-            shortest[is_both], longest[is_both] = min(total / both.highest, 1.0), max(total / both.lowest, 1.0)
-        names = engines.tree.endpoint_names
-        if engines.tree.peer_links:
-            is_nominal = not engines.rates.direct_links_measured
+            if not has_superchips(tree):
+                both = pcie_share(link_generation(tree), direction=BOTH_WAYS)
+                total = 2 * share.median / (1 + DUPLEX_COST)
+                shortest[is_both], longest[is_both] = min(total / both.highest, 1.0), max(total / both.lowest, 1.0)
+        names = tree.endpoint_names
+        if tree.peer_links:
             for copy, ends in enumerate(zip(graphs.source.tolist(), graphs.target.tolist(), strict=True)):
-                kind = engines.tree.peer_link(names[ends[0]], names[ends[1]])
+                kind = tree.peer_link(names[ends[0]], names[ends[1]])
                 if kind is not None:
-                    direct = direct_link_share(kind)
-                    shortest[copy] = direct.median / direct.highest if is_nominal else 1.0
-                    longest[copy] = direct.median / direct.lowest if is_nominal else 1.0
+                    of_link = _range_of_direct_link(kind, is_both=bool(is_both[copy])) if is_nominal else (1.0, 1.0)
+                    shortest[copy], longest[copy] = of_link
         return shortest, longest
 
     def _compared(
@@ -464,7 +473,9 @@ class Predictor:
         if self._method.is_of_user:
             text = f"expected error of {self._method.name}: unknown, a function of the user"
         elif self._machine.default_share is not None and self._engines is not None:
-            text = unmeasured_error_text(self._method.name, set(notes.classes), nominal)
+            text = unmeasured_error_text(
+                self._method.name, set(notes.classes), nominal, has_superchips=has_superchips(self.tree)
+            )
         elif not is_contradicted:
             unprobed = [limit for limit, code in UNPROBED.items() if code in notes.assumptions]
             is_measured = self._machine.is_measured or self._bandwidth_tag == "measured"

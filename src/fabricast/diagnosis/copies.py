@@ -23,6 +23,7 @@ from fabricast.diagnosis.matrices import (
     slow_gpus,
     slow_host_copies,
     slow_pairs,
+    states_direct_links,
     unused_nvlinks,
 )
 from fabricast.diagnosis.measured import below_public_machines, compared_rates
@@ -122,6 +123,9 @@ def compare_copies(machine: Machine, facts: Facts, answers: Answers) -> None:
             # The copies are compared with each other.
             answers.findings += slow
             answers.compared += len(with_copies)
+            return
+        if states_direct_links(facts):
+            # The rate of PCIe, which the error names, is of no copy.
             return
         text = f"{error}: the measured copies are not compared"
         answers.warnings.append(CodedWarning(WarningCode.PART_UNREADABLE, text))

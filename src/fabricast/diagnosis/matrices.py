@@ -92,6 +92,9 @@ def slow_copies_without_topology(facts: Facts) -> Iterator[Finding]:
         yield Finding(WarningCode.SLOWER_THAN_STAGED, text, CHECK_ACCESS, CONTRADICTION, origin=direct[one].place)
         return
     model, _ = _model(facts, MachineOptions())
+    if model is None and states_direct_links(facts):
+        yield from _slow_copies("direct copies", direct, are_linked=True)
+        return
     both_ways, staged_both_ways = _both_ways(facts), _staged(facts, Quantity.STAGED_RATE_BOTH_WAYS)
     found = (
         _slow_direct_copies("direct copies", direct, model, directions=1)
@@ -431,6 +434,12 @@ def refused_access(facts: Facts) -> Iterator[str]:
 def _are_stated_by_amd(refused: list[Fact]) -> bool:
     """Return whether a program of AMD states the pairs without access."""
     return any(is_program_of_amd(fact.program) for fact in refused)
+
+
+def states_direct_links(facts: Facts) -> bool:
+    """Return whether a description of the machine shows direct links between all GPUs."""
+    matrices = [one for one in facts.values(Quantity.TOPOLOGY) if isinstance(one, ClassMatrix)]
+    return any(one.gpus > 1 and len(one.links) == one.gpus * (one.gpus - 1) for one in matrices)
 
 
 def are_over_direct_links(facts: Facts) -> bool:

@@ -110,7 +110,7 @@ def compared_rates(machine: Machine) -> Iterator[ComparedRate]:
         if part and raw is not None:
             rate = float(np.median([graph.total_bytes_per_s for graph in part]))
             yield ComparedRate(words, rate, raw, default_share_of(tree), part[0].path, of_link, generation)
-    nominal = direct_rates(tree.peer_links)
+    nominal = direct_rates(tree.peer_links, of_one_copy=True)
     known = [graph for graph in linked if graph.flows[0] in nominal]
     direction = ONE_WAY if known else BOTH_WAYS
     known = known or [graph for graph in machine.graphs if graph.flows[0] in nominal and _is_both_ways(graph)]

@@ -37,6 +37,8 @@ _COLUMNS = [
 ONE_WAY, BOTH_WAYS = "one_way", "both_ways"
 HOST_KINDS = ("host_to_device", "device_to_host")
 SWITCHED = ("PIX", "PXB")
+#: Path class of pairs with a number of NVLinks.
+_LINKS = re.compile(r"NV(\d{1,2})")
 #: Words of the GeForce series whose staged copies are slower.
 _OLD_GEFORCE = re.compile(r"\b(?:20[678]0|30[5-9]0)\b")
 #: Number of machines from which the range is the 10th to the 90th percentile; below, it is lowest to highest. Of fewer
@@ -163,7 +165,9 @@ def staged_share(
                 return False
             if of_place and below_switch != (row["path_class"] in SWITCHED):
                 return False
-            return not of_size or way == ONE_WAY or is_large == (int(row["gpus"]) >= _LARGE_HOST)
+            # Large hosts of the newest generation are not slower.
+            is_of_size = is_large == (int(row["gpus"]) >= _LARGE_HOST) or row["pcie_generation"] == str(_NEWEST)
+            return not of_size or way == ONE_WAY or is_of_size
 
         return _share((f"{way}_staged",), raw_bytes_per_s, wanted, without)
 
@@ -192,7 +196,8 @@ def direct_link_share(kind: str, direction: str = ONE_WAY, *, without: str = "")
     True
     """
     kinds = (f"{direction}_p2p",)
-    found = _share(kinds, nominal_bytes_per_s, lambda row: link_kind(row) == kind, without)
+    # Machines with bridges have other pairs, too.
+    found = _share(kinds, nominal_bytes_per_s, lambda row: not _is_pcie(row) and link_kind(row) == kind, without)
     if not found.machines or found.machines >= _FEW:
         return found
     # The range of few machines is that of all kinds of the same maker.
@@ -202,23 +207,26 @@ def direct_link_share(kind: str, direction: str = ONE_WAY, *, without: str = "")
 
 
 @cache
-def host_link_share() -> PublicShare:
+def host_link_share(*, without: str = "") -> PublicShare:
     """Return the share of NVLink-C2C that copies of host memory reach, of its rate in the table of GPU models.
 
     >>> 0.5 < host_link_share().median < 1
     True
     """
+    return _share(HOST_KINDS, host_link_bytes_per_s, lambda row: row["path_class"] == "host", without)
 
-    def nominal(row: CsvRow) -> float | None:
-        return gpu_model(row["gpu"]).host_bytes_per_s if is_known_gpu(row["gpu"]) else None
 
-    return _share(HOST_KINDS, nominal, lambda row: row["path_class"] == "host", "")
+def host_link_bytes_per_s(row: CsvRow) -> float | None:
+    """Return the rate of the NVLink-C2C of a row; None if its GPUs have none."""
+    return gpu_model(row["gpu"]).host_bytes_per_s if is_known_gpu(row["gpu"]) else None
 
 
 def nominal_bytes_per_s(row: CsvRow) -> float | None:
-    """Return the data sheet's rate of a direct link; None for meshes with several rates, which are stated in words."""
-    text = row["nvlink_nominal"]
-    return float(text) * 1e9 if text.replace(".", "", 1).isdigit() else None
+    """Return the data sheet's rate of a direct link, which may be stated for each of its links; None without it."""
+    text, links = row["nvlink_nominal"], _LINKS.fullmatch(row["path_class"])
+    of_link = text.removesuffix(" a link")
+    count = 1 if of_link == text else int(links[1]) if links is not None else 0
+    return float(of_link) * count * 1e9 if count and of_link.replace(".", "", 1).isdigit() else None
 
 
 def link_kind(row: CsvRow) -> str:
@@ -229,4 +237,4 @@ def link_kind(row: CsvRow) -> str:
 
 def link_class(kind: str) -> str:
     """Return the class of the error of a kind of direct links: the shares of NVLink and xGMI differ."""
-    return "xGMI links" if kind == "xGMI" else "direct links"
+    return "copies over xGMI" if kind == "xGMI" else "copies over NVLink"

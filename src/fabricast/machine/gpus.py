@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -16,6 +17,7 @@ from fabricast.machine.descriptions import Described
 from fabricast.machine.direct_links import links_without_switch
 from fabricast.machine.options import MachineOptions
 from fabricast.nccl.records import NcclTestsTable
+from fabricast.pcie.topology.builtin import are_dies, links_of_dies
 from fabricast.pcie.topology.parts import PeerLink, Vertex, pci_address
 from fabricast.pcie.topology.tree import PcieTree
 
@@ -350,5 +352,9 @@ def _with_rates(links: Sequence[PeerLink], models: Mapping[str, str]) -> tuple[P
         return replace(link, bytes_per_s=rate * link.links)
 
     names = set(models.values())
+    are_equal = all(link.kind == "xGMI" and link.bytes_per_s is None and link.links in (None, 1) for link in links)
+    if are_equal and are_dies(list(models), names) and len(links) == math.comb(len(models), 2):
+        # The program shows that all pairs are connected, and not by how many links.
+        return links_of_dies(list(models), known[next(iter(models))].nvlink_bytes_per_s or 0.0)
     of_pairs = [pair for link in links for pair in (links_without_switch(link, *names) if len(names) < 2 else (link,))]
     return tuple(map(rated, of_pairs))

@@ -36,10 +36,10 @@ def test_published_rates_of_direct_links_are_the_default(topology, rate):
     assert (times["latest_s"] > times["earliest_s"]).all()
     texts = [warning.text for warning in times.attrs["warnings"]]
     # Errors of measured machines are not printed.
-    links = "xGMI links: median 1 %" if kind == "xGMI" else "direct links: median 4 %"
+    links = "copies over xGMI: median 1 %" if kind == "xGMI" else "copies over NVLink: median 6 %"
     error = f"without measurements: single {links}"
     assert any(error in text for text in texts)
-    assert any("NVLink, NVSwitch or xGMI is that of the data sheet" in text for text in texts)
+    assert any("direct links have the rate of the data sheet" in text for text in texts)
     assert fc.predict(topology, [(0, 1)], size=rate, pcie_only=True)["elapsed_s"].iloc[0] > 1
 
 

@@ -6,7 +6,15 @@ import pytest
 
 from fabricast.core.resources import published
 from fabricast.inputs.gpus import gpu_model, is_known_gpu
-from fabricast.inputs.pair_rates import BOTH_WAYS, ONE_WAY, direct_link_share, pair_rows, pcie_share, staged_share
+from fabricast.inputs.pair_rates import (
+    BOTH_WAYS,
+    ONE_WAY,
+    SWITCHED,
+    direct_link_share,
+    pair_rows,
+    pcie_share,
+    staged_share,
+)
 from fabricast.pcie.tables.default_errors import default_errors
 
 
@@ -33,7 +41,8 @@ def test_shares_are_medians_over_computers():
         (pcie_share(4), 24 / 31.5, 26 / 31.5),
         (staged_share(4, BOTH_WAYS, gpus=8), 20 / 31.5, 30 / 31.5),
         (staged_share(3, BOTH_WAYS, gpus=8), 10 / 15.75, 16 / 15.75),
-        (direct_link_share("NVSwitch"), 0.88, 0.93),
+        (direct_link_share("NVSwitch"), 370 / 450, 276 / 300),
+        (staged_share(5, BOTH_WAYS, gpus=8), 52.3 / 63.02, 52.5 / 63.01),
     ],
 )
 def test_shares_are_those_of_public_machines(share, low, high):
@@ -41,9 +50,10 @@ def test_shares_are_those_of_public_machines(share, low, high):
 
 
 def test_classes_without_a_machine_are_larger_classes():
-    gen5 = staged_share(5, BOTH_WAYS)
-    assert not any(row["kind"] == "both_ways_staged" and row["pcie_generation"] == "5" for row in pair_rows())
-    assert gen5.machines > 1 and gen5.lowest * 63 < 43 < gen5.highest * 63
+    below = staged_share(5, BOTH_WAYS, below_switch=True)
+    rows = [row for row in pair_rows() if row["kind"] == "both_ways_staged" and row["path_class"] in SWITCHED]
+    assert not any(row["pcie_generation"] == "5" for row in rows)
+    assert below.machines and below.lowest * 63 < 43 < below.highest * 63
     assert staged_share(4, ONE_WAY, below_switch=True).median < staged_share(4, ONE_WAY).median
     assert staged_share(4, ONE_WAY, old_geforce=True).median < staged_share(4, ONE_WAY).median
     assert pcie_share(6) == pcie_share(5)

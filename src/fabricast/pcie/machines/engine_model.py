@@ -76,8 +76,8 @@ ASSUMPTIONS = {
     "that of the same copies in the reverse direction on a public machine",
     WarningCode.MEMORY_CAPACITY_UNKNOWN: "no probe measured the capacity of host memory for several copies: it is "
     "assumed not to be a bottleneck, so elapsed_s is a lower bound; measure it ('fabricast probes machine.yaml --run')",
-    WarningCode.DIRECT_LINK_RATE_NOMINAL: "the rate of NVLink, NVSwitch or xGMI is that of the data sheet times the "
-    "median share of single copies on public machines",
+    WarningCode.DIRECT_LINK_RATE_NOMINAL: "direct links have the rate of the data sheet times the median share that "
+    "single copies reach on public machines",
 }
 #: Assumptions about limits that no probe measured.
 UNPROBED = {
@@ -89,8 +89,10 @@ UNPROBED = {
 
 def _with_public_rate(link: PeerLink) -> PeerLink:
     """Return a direct link with the rate that single copies reach on public machines."""
-    share = direct_link_share(link.kind)
-    return replace(link, bytes_per_s=link.bytes_per_s * share.median) if link.bytes_per_s else link
+    if not link.bytes_per_s or link.copy_bytes_per_s is None:
+        return link
+    rate = link.bytes_per_s * direct_link_share(link.kind).median
+    return replace(link, bytes_per_s=min(rate, link.copy_bytes_per_s))
 
 
 def _have_several_routes(tree: PcieTree, flows: Sequence[tuple[str, str]]) -> bool:

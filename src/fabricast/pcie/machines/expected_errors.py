@@ -153,7 +153,8 @@ def expected_error_text(
     parts = [_unprobed_text(limit) for limit in unprobed]
     replaced = {_CLASS_OF_LIMIT[limit] for limit in unprobed}
     if nominal_links:
-        parts.append(f"without measurements: {default_error_text(map(link_class, nominal_links))}")
+        errors = default_error_text(map(link_class, nominal_links))
+        parts.append(f"without measurements: {errors}; several copies: unknown")
         replaced.add(DIRECT_LINKS)
     for name in sorted(classes - replaced):
         error = expected_errors().get((name, model)) if is_measured or name == DIRECT_LINKS else None
@@ -194,7 +195,9 @@ def default_errors() -> dict[str, DefaultError]:
     }
 
 
-def unmeasured_error_text(model: str, classes: set[str], nominal_links: Collection[str] = ()) -> str:
+def unmeasured_error_text(
+    model: str, classes: set[str], nominal_links: Collection[str] = (), *, has_superchips: bool = False
+) -> str:
     """Return the expected error of a machine without measurements: that of single copies on public machines.
 
     >>> unmeasured_error_text("ports_and_engines", {"few copies"}).partition(" median")[0]
@@ -203,9 +206,8 @@ def unmeasured_error_text(model: str, classes: set[str], nominal_links: Collecti
     over_tree = classes - {DIRECT_LINKS}
     parts = [default_error_text(map(link_class, nominal_links))] if DIRECT_LINKS in classes else []
     if over_tree:
-        parts.append(
-            default_error_text({"host copies" if one == HOST_COPIES else "direct copies" for one in over_tree})
-        )
+        of_host = "copies over NVLink-C2C" if has_superchips else "host copies"
+        parts.append(default_error_text({of_host if one == HOST_COPIES else "direct copies" for one in over_tree}))
     return f"expected error of {model} without measurements: {'; '.join(parts)}; several copies: unknown"
 
 

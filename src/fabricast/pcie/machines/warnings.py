@@ -76,7 +76,7 @@ def _slow_direct_link(tree: PcieTree, calibration: Rates) -> Iterable[CodedWarni
     """Warn if single copies over direct links are far slower than the topology specifies."""
     if not calibration.direct_links_measured:
         return
-    specified, measured = direct_rates(tree.peer_links), direct_rates(calibration.direct_links)
+    specified, measured = direct_rates(tree.peer_links, of_one_copy=True), direct_rates(calibration.direct_links)
     shares = {pair: measured[pair] / rate for pair, rate in specified.items() if pair in measured}
     slowest = min(shares, key=lambda pair: shares[pair], default=None)
     if slowest is not None and shares[slowest] < _FAR_BELOW:

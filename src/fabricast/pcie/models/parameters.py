@@ -162,12 +162,14 @@ def link_generation(tree: PcieTree) -> int | None:
     return max(known, default=None)
 
 
+def has_superchips(tree: PcieTree) -> bool:
+    """Return whether NVLink-C2C connects the GPUs with the host: no PCIe link is as fast."""
+    return (tree.link_bytes_per_s or 0) > _FASTEST_PCIE and link_generation(tree) is None
+
+
 def default_share_of(tree: PcieTree) -> PublicShare:
     """Return the share of the links of a tree that single copies reach on public machines."""
-    generation = link_generation(tree)
-    # Only superchips have links of known rate that are not PCIe.
-    is_c2c = tree.link_bytes_per_s is not None and tree.link_bytes_per_s > _FASTEST_PCIE and generation is None
-    return host_link_share() if is_c2c else pcie_share(generation)
+    return host_link_share() if has_superchips(tree) else pcie_share(link_generation(tree))
 
 
 def _from_links(tree: PcieTree) -> dict[str, Parameter]:

@@ -16,6 +16,8 @@ from fabricast.inputs.pair_rates import (
     SWITCHED,
     PublicShare,
     direct_link_share,
+    host_link_bytes_per_s,
+    host_link_share,
     is_old_geforce,
     link_class,
     link_kind,
@@ -61,7 +63,9 @@ def _cases(row: CsvRow) -> Iterator[tuple[str, PublicShare, float, float]]:
     kind, host, raw, nominal = row["kind"], row["host"], raw_bytes_per_s(row), nominal_bytes_per_s(row)
     generation = int(row["pcie_generation"]) if row["pcie_generation"].isdigit() else None
     path = row["path_class"]
-    if kind in HOST_KINDS and raw is not None:
+    if kind in HOST_KINDS and (rate := host_link_bytes_per_s(row)) is not None:
+        yield "copies over NVLink-C2C", host_link_share(without=host), rate, rate
+    elif kind in HOST_KINDS and raw is not None:
         yield "host copies", pcie_share(generation, without=host), raw, raw * PROTOCOL_EFFICIENCY
     elif kind.endswith("_staged") and raw is not None:
         way = BOTH_WAYS if kind == "both_ways_staged" else ONE_WAY

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
+from itertools import combinations
 from pathlib import Path
+
+import numpy as np
 
 from fabricast.core import resources
 from fabricast.core.errors import InputError, near_names, unknown_name
 from fabricast.core.units import pcie_link_bytes_per_s
 from fabricast.core.warnings import CodedWarning, WarningCode
 from fabricast.inputs.csv_files import read_csv
-from fabricast.inputs.gpus import gpu_model
+from fabricast.inputs.gpus import gpu_model, is_known_gpu
 from fabricast.pcie.topology.files import read_tree
 from fabricast.pcie.topology.parts import PeerLink, Vertex
 from fabricast.pcie.topology.tree import PcieTree
@@ -30,8 +34,13 @@ _COLUMNS = (
     "network",
     "source",
 )
-#: Rate in bytes/s of an xGMI link in one direction as the data sheet states it.
-_XGMI_BYTES_PER_S = 64e9
+#: xGMI links between the eight dies of four MI250 or MI250X (nodes of Frontier and LUMI); other pairs pass another die.
+_LINKS_OF_DIES = {
+    **dict.fromkeys([(0, 1), (2, 3), (4, 5), (6, 7)], 4),
+    **dict.fromkeys([(0, 6), (2, 4)], 2),
+    **dict.fromkeys([(0, 2), (1, 3), (1, 5), (3, 7), (4, 6), (5, 7)], 1),
+}
+_MI250, _DIES = ("mi250", "mi250x"), 8
 #: Topology with the direct links of the only cube mesh among the nodes (DGX-1).
 _CUBE_MESH = "dgx1_nvlink"
 #: GPUs of a node up to which each is assumed to have a socket of its own if its card is at the processor.
@@ -152,6 +161,11 @@ def node_tree(name: str, cards: int | None = None) -> PcieTree:
     vertices += [Vertex(f"S{socket}", "socket", "SYS" if sockets > 1 else None) for socket in range(sockets)]
     cards_of = _cards_of_groups(node.cards if cards is None else cards, groups)
     hops = 1 if node.attach == "PXB" else 0
+    model = gpu_model(node.gpu)
+    pcie = pcie_link_bytes_per_s(model.generation, model.width)
+    # NVLink-C2C connects the GPUs of superchips with the host, and PCIe their network cards.
+    link = model.host_bytes_per_s or pcie
+    of_card = pcie / link
     below: list[Vertex] = []
     for group in range(groups):
         root = f"R{group}"
@@ -166,8 +180,7 @@ def node_tree(name: str, cards: int | None = None) -> PcieTree:
         below += [Vertex(str(gpu), "endpoint", parent, switches_above=hops) for gpu in gpus]
     for group, of_group in enumerate(cards_of):
         parent = f"X{group}" if not is_at_processor else f"R{group}"
-        below += [Vertex(f"nic{card}", "endpoint", parent, network_card=True) for card in of_group]
-    model = gpu_model(node.gpu)
+        below += [Vertex(f"nic{card}", "endpoint", parent, network_card=True, capacity=of_card) for card in of_group]
     gpus_below = "one GPU" if node.per_switch == 1 else f"{node.per_switch} GPUs"
     place = "root port" if is_at_processor else "switch"
     text = f"the PCIe tree of {node.name} is assumed: {gpus_below} with the nearest cards below each {place}"
@@ -176,7 +189,7 @@ def node_tree(name: str, cards: int | None = None) -> PcieTree:
         (*vertices, *below),
         source=node.source,
         warnings=(CodedWarning(WarningCode.TOPOLOGY_NOTE, text),),
-        link_bytes_per_s=pcie_link_bytes_per_s(model.generation, model.width),
+        link_bytes_per_s=link,
         peer_links=_peer_links(node),
     )
 
@@ -198,16 +211,40 @@ def _peer_links(node: Node) -> tuple[PeerLink, ...]:
     names = tuple(map(str, range(node.gpus)))
     if node.gpus < 2:
         return ()
-    rate = gpu_model(node.gpu).nvlink_bytes_per_s or _XGMI_BYTES_PER_S
+    rate = gpu_model(node.gpu).nvlink_bytes_per_s or 0.0
     if node.fabric == "cube mesh":
         return load_tree(_CUBE_MESH).peer_links
     if node.fabric == "NVSwitch":
         return (PeerLink("NVSwitch", names, rate * node.links, node.links),)
     kind = "xGMI" if node.fabric == "xGMI" else "NVLink"
-    # Pairs of MI250X have different numbers of links: each gets the mean.
+    if are_dies(names, {node.gpu}):
+        return links_of_dies(names, rate)
     share = node.links / (node.gpus - 1)
     return tuple(
         PeerLink(kind, (names[one], names[other]), rate * share, max(1, round(share)))
         for one in range(node.gpus)
         for other in range(one + 1, node.gpus)
+    )
+
+
+def are_dies(names: Sequence[str], models: Collection[str]) -> bool:
+    """Return whether GPUs are the eight dies of four MI250 or MI250X."""
+    words = [gpu_model(model).words if is_known_gpu(model) else model for model in models]
+    return len(names) == _DIES and bool(words) and set(words) <= set(_MI250)
+
+
+def links_of_dies(names: Sequence[str], bytes_per_s: float) -> tuple[PeerLink, ...]:
+    """Return the direct links of eight dies with the rate of one link: each pair has those of its widest path.
+
+    >>> [link.links for link in links_of_dies("01234567", 50e9)][:7]
+    [4, 1, 1, 1, 1, 2, 2]
+    """
+    width = np.zeros((_DIES, _DIES), dtype=np.int64)
+    for (one, other), count in _LINKS_OF_DIES.items():
+        width[one, other] = width[other, one] = count
+    for middle in range(_DIES):
+        width = np.maximum(width, np.minimum(width[:, middle, None], width[middle]))
+    return tuple(
+        PeerLink("xGMI", (names[one], names[other]), bytes_per_s * int(width[one, other]), int(width[one, other]))
+        for one, other in combinations(range(_DIES), 2)
     )

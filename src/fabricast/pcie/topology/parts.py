@@ -75,17 +75,25 @@ class PeerLink:
     #: Number of links of the pair, or of each endpoint to an NVSwitch; None if unknown. It is not compared.
     links: int | None = field(default=None, compare=False)
 
+    @property
+    def copy_bytes_per_s(self) -> float | None:
+        """Highest rate of one copy: an engine of AMD sends over one of several xGMI links (MI250X: 50.3 GB/s)."""
+        if self.kind == "xGMI" and self.bytes_per_s is not None and self.links is not None:
+            return self.bytes_per_s / self.links
+        return self.bytes_per_s
 
-def direct_rates(links: Sequence[PeerLink]) -> dict[tuple[str, str], float]:
-    """Return the bandwidth of each direct link in bytes/s, keyed by (source, target).
+
+def direct_rates(links: Sequence[PeerLink], *, of_one_copy: bool = False) -> dict[tuple[str, str], float]:
+    """Return the bandwidth of each direct link in bytes/s, or that of one copy, keyed by (source, target).
 
     Links of unknown bandwidth are omitted.
 
     >>> direct_rates([PeerLink("NVLink", ("0", "1"), 50e9), PeerLink("xGMI", ("2", "3"))])
     {('0', '1'): 50000000000.0, ('1', '0'): 50000000000.0}
     """
-    rated = [link for link in links if link.bytes_per_s is not None]
-    return {pair: link.bytes_per_s or 0.0 for link in rated for pair in itertools.permutations(link.endpoints, 2)}
+    rates = [(link, link.copy_bytes_per_s if of_one_copy else link.bytes_per_s) for link in links]
+    rated = [(link, rate) for link, rate in rates if rate is not None]
+    return {pair: rate for link, rate in rated for pair in itertools.permutations(link.endpoints, 2)}
 
 
 @dataclass(frozen=True)
