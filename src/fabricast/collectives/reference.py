@@ -37,6 +37,8 @@ _OTHER_TREES = 0.5
 _WITHOUT_SIZES = 4.0
 #: Ratio of network rates below which they count as equal, and number of machines below which sisters are added.
 _SAME_NETWORK, _FEW = 1.5, 3
+#: Number of machines from which their median is a forecast.
+_SEVERAL = 2
 #: Kinds of networks with the words that name them.
 NETWORKS = {
     SLINGSHOT: ("slingshot", "ofi", "cxi"),
@@ -386,43 +388,49 @@ def _at_sizes(rows: pd.DataFrame, sizes: NDArray[np.float64]) -> NDArray[np.floa
     return np.where(outside, np.nan, found)
 
 
+def _left_out() -> Iterator[tuple[str, Operation, Reference, pd.DataFrame]]:
+    """Yield machine, operation, class without this machine, and the rows of this machine."""
+    healthy = _healthy(_times())
+    keys = ["machine", "operation", "nodes", "ranks"]
+    rates = _machines()["gbit_s_of_gpu"].to_dict()
+    for key, rows in healthy[healthy["setting"] == ""].groupby(keys, sort=True):
+        machine, operation, nodes, ranks = str(key[0]), Operation(str(key[1])), int(str(key[2])), int(str(key[3]))
+        rate = float(rates[machine])
+        try:
+            other = reference_of(
+                str(_machines().loc[machine, "gpu"]),
+                ranks // nodes,
+                nodes,
+                operation,
+                rows["size_bytes"].astype(float).tolist(),
+                network=str(rows["network"].iloc[0]) or None,
+                gbit_s=None if np.isnan(rate) else rate,
+                without=machine,
+            )
+        except InputError:
+            continue
+        if not other.is_neighbour:
+            yield machine, operation, other, rows
+
+
 def left_out_errors() -> pd.DataFrame:
     """Return the relative error of the interpolation on machines that are left out, by class and band of sizes.
 
     With two rows of the left-out machine (the smallest size and the largest), start and rates are scaled to them.
     """
     found: dict[tuple[str, str], list[tuple[str, float, float]]] = {}
-    healthy = _healthy(_times())
-    keys = ["machine", "operation", "nodes", "ranks"]
-    for key, rows in healthy[healthy["setting"] == ""].groupby(keys, sort=True):
-        machine, name, nodes, ranks = str(key[0]), str(key[1]), int(str(key[2])), int(str(key[3]))
-        operation = Operation(name)
-        sizes = rows["size_bytes"].to_numpy(dtype=float)
+    for machine, operation, other, rows in _left_out():
+        sizes, nodes = rows["size_bytes"].to_numpy(dtype=float), other.nodes
         measured_s = rows["median_us"].to_numpy() * 1e-6
-        try:
-            row = _machines().loc[machine]
-            rate = _machines()["gbit_s_of_gpu"].to_dict()[machine]
-            other = reference_of(
-                str(row["gpu"]),
-                ranks // nodes,
-                nodes,
-                operation,
-                sizes.tolist(),
-                network=str(row["network"]) or None,
-                gbit_s=None if np.isnan(rate) else rate,
-                without=machine,
-            )
-        except InputError:
+        if other.fit is None:
             continue
-        if other.is_neighbour or other.fit is None:
-            continue
-        bus = bus_factor(operation, ranks) * sizes
+        bus = bus_factor(operation, other.ranks) * sizes
         forecast_s, tuned_s = other.fit.times_s(bus), scaled(other.fit, bus, measured_s).times_s(bus)
         for band, (low, high) in BANDS.items():
             # Beyond the sizes of the other machines, the fit is no interpolation.
             for place in np.flatnonzero((sizes >= low) & (sizes <= high) & (other.table["machines"] > 0)):
                 errors = (abs(times[place] / measured_s[place] - 1) for times in (forecast_s, tuned_s))
-                label = "one node" if nodes == 1 else str(row["network"]) or "network not said"
+                label = "one node" if nodes == 1 else str(rows["network"].iloc[0]) or "network not said"
                 found.setdefault((label, band), []).append((machine, *errors))
     return pd.DataFrame(
         {
@@ -438,6 +446,28 @@ def left_out_errors() -> pd.DataFrame:
         }
         for (nodes, band), rows in found.items()
     ).round(4)
+
+
+def class_medians_s(public: Reference) -> NDArray[np.float64]:
+    """Return the median time of a class of nodes at each size in s; NaN where it is no better than the model.
+
+    From 1 MiB on and with several machines it is: single machines, small sizes and networks differ too much.
+    """
+    times: NDArray[np.float64] = public.table["median_us"].to_numpy() * 1e-6
+    is_known = (public.table["machines"] >= _SEVERAL) & (public.table["size_bytes"] >= BANDS["from 1 MiB"][0])
+    return np.where(is_known & (public.nodes == 1) & ~public.is_neighbour, times, np.nan)
+
+
+def class_errors() -> pd.DataFrame:
+    """Return the relative error of the median of a class of nodes at the times of its machines, each left out."""
+    found: list[tuple[str, float]] = []
+    for machine, operation, other, rows in _left_out():
+        if operation not in (Operation.ALLTOALL, Operation.SENDRECV):
+            errors = abs(class_medians_s(other) * 1e6 / rows["median_us"].to_numpy() - 1)
+            found += [(machine, float(error)) for error in errors[np.isfinite(errors)]]
+    values = [error for _, error in found]
+    row = {"machines": len({machine for machine, _ in found}), "rows": len(found)}
+    return pd.DataFrame([row | {"median": np.median(values), "worst": max(values)}]).round(4)
 
 
 def scaled(fit: SizeFit, bus_bytes: NDArray[np.float64], time_s: NDArray[np.float64]) -> SizeFit:

@@ -20,6 +20,7 @@ from fabricast.collectives.clusters.model import Calibration, ClusterModel, refu
 from fabricast.collectives.clusters.times import ClusterTimes
 from fabricast.collectives.expected import coverage
 from fabricast.collectives.reference import NETWORKS as PUBLIC_NETWORKS
+from fabricast.collectives.reference import class_errors
 from fabricast.core.errors import InputError
 from fabricast.core.resources import published
 from fabricast.core.warnings import WarningCode
@@ -265,6 +266,45 @@ def test_nodes_without_public_measurements_have_those_of_the_same_links():
     assert found.table["time_us"].tolist() == public.table["time_us"].tolist()
     texts = ["; ".join(str(one) for one in forecast.table.attrs["warnings"]) for forecast in (found, public)]
     assert "with the same links (8 x MI350X)" in texts[0] and "of this class" in texts[1]
+
+
+def test_one_node_has_the_median_of_several_public_machines():
+    sizes = ["64 KiB", "16 MiB", "1 GiB"]
+    found = fc.cluster_collective("hgx_a100", sizes=sizes).table
+    public = fc.reference("A100", sizes=sizes).table
+    assert (public["machines"] > 1).all()
+    assert found["time_us"].tolist()[1:] == pytest.approx(public["median_us"].tolist()[1:])
+    assert found["time_us"][0] != pytest.approx(public["median_us"][0])
+    # They are within the range, and the gains of other choices stay those of the model.
+    assert (found["earliest_us"] <= public["shortest_us"]).all() and (found["latest_us"] >= public["longest_us"]).all()
+    assert found["time_us"].tolist() == pytest.approx((found["best_time_us"] * found["gain"]).tolist())
+    (error, *_) = [one for one in found.attrs["warnings"] if one.startswith("expected error")]
+    assert "2 sizes are medians of public machines of this class, each left out: 1.6 % (11 machines)" in error
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"env": {"NCCL_ALGO": "Ring"}},
+        {"nvls": False},
+        {"gpus_per_process": 8},
+        {"nccl_version": "2.12.12"},
+        {"gpus": 4},
+    ],
+)
+def test_other_settings_than_those_of_public_machines_are_those_of_the_model(other):
+    usual, found = (fc.cluster_collective("hgx_h100", sizes=["1 GiB"], **extra) for extra in ({}, other))
+    public = fc.reference("H100", sizes=["1 GiB"]).table["median_us"].tolist()
+    assert usual.table["time_us"].tolist() == pytest.approx(public)
+    assert found.table["time_us"].tolist() != pytest.approx(public)
+    assert not any("medians of public" in one for one in found.table.attrs["warnings"])
+    if "env" in other:
+        assert "public_us" not in found.table
+
+
+def test_stored_errors_of_medians_are_those_of_nodes_left_out():
+    stored = pd.read_csv(published() / "collectives" / "class_errors.csv", comment="#")
+    pd.testing.assert_frame_equal(stored, class_errors(), check_exact=False, rtol=1e-3)
 
 
 def test_a_stated_single_node_uses_no_network():

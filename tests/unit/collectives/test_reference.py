@@ -51,7 +51,7 @@ def test_values_are_those_of_the_rows():
     rows = rows[(rows["size_bytes"] == 8 << 30) & is_hopper]
     fastest = rows.groupby("machine")["median_us"].min()
     row = found.table.iloc[0]
-    assert row["machines"] == fastest.size == len(found.machines) == 3
+    assert row["machines"] == fastest.size == len(found.machines) == 5
     assert row["median_us"] == pytest.approx(fastest.median()) and row["longest_us"] == pytest.approx(fastest.max())
     assert row["bus_gb_per_s"] == pytest.approx((8 << 30) * 1.75 / fastest.median() / 1e3)
     assert any("Ring on stas-h200: 367 GB/s" in note for note in found.notes)
@@ -121,7 +121,7 @@ def test_stored_errors_are_those_of_machines_left_out():
 def test_a_healthy_node_is_within_the_range_without_a_topology(diagnosed):
     found = diagnosed(log("NVIDIA H200", 8, 1, 20, 480))
     assert str(found.verdict).startswith(
-        "within the expected range: all_reduce of 8 GiB reaches 480 GB/s of bus bandwidth, 478 to 481 GB/s on 3 public"
+        "within the expected range: all_reduce of 8 GiB reaches 480 GB/s of bus bandwidth, 478 to 481 GB/s on 5 public"
     )
     assert not found.findings and any("NVLink SHARP moves fewer bytes" in one for one in found.notes)
 
@@ -157,7 +157,7 @@ def test_command_prints_sources(tmp_path):
     result = CliRunner().invoke(app, ["reference", "--gpu", "H200", "--sizes", "8GiB", "-o", str(tmp_path / "r.csv")])
     assert result.exit_code == 0 and len(pd.read_csv(tmp_path / "r.csv")) == 1
     result = CliRunner().invoke(app, ["reference", "--gpu", "H200", "--sizes", "8GiB"])
-    assert "median of 3 public machines" in result.stdout and "source: github" in result.stdout
+    assert "median of 5 public machines" in result.stdout and "source: github" in result.stdout
 
 
 def test_settings_that_do_not_exclude_nvls_are_no_cause(diagnosed):
@@ -198,7 +198,7 @@ def test_collective_prints_public_measurements_beside_forecasts_over_direct_link
     call = ["collective", str(tmp_path / "topo.txt"), "--sizes", "1GiB"]
     result = CliRunner().invoke(app, [*call, "--gpu", "A100-SXM4-80GB", "--format", "table"])
     assert result.exit_code == 0
-    assert "public: median of 3 machines (8 x A100)" in result.stdout
+    assert "public: median of 4 machines (8 x A100)" in result.stdout
     assert "specify gpu" in str(CliRunner().invoke(app, call).exception)
 
 

@@ -87,6 +87,17 @@ def interpolation_error_text(cluster: Cluster, sizes: Sequence[float]) -> str:
     return f"expected error of the interpolation, each public machine left out (median): {', '.join(parts)}"
 
 
+@cache
+def class_error() -> tuple[float, int]:
+    """Return the error of the median of public machines of a class of nodes, each left out, and their number.
+
+    >>> class_error()[0] < 0.03
+    True
+    """
+    (row,) = read_csv(published() / "collectives" / "class_errors.csv", ("machines", "rows", "median", "worst"))
+    return row.number("median"), int(row.number("machines"))
+
+
 def cluster_error(cluster: Cluster, operation: Operation, size_bytes: float) -> ClusterError | None:
     """Return the error of a class; None if no public machine has it, as none uses fewer GPUs than cards."""
     if cluster.has_more_cards_than_gpus or (cluster.nodes > 1 and operation in UNMEASURED):

@@ -13,6 +13,7 @@ from fabricast.collectives.clusters.cluster import EFA, SLINGSHOT, Cluster
 from fabricast.collectives.clusters.errors import (
     UNMEASURED,
     ClusterError,
+    class_error,
     cluster_error,
     interpolation_error_text,
     many_nodes_range,
@@ -22,7 +23,7 @@ from fabricast.collectives.clusters.evidence import MANY_NODES
 from fabricast.collectives.clusters.model import RATE_LIMITS, Calibration, ClusterModel, refusal_of
 from fabricast.collectives.clusters.times import Pair
 from fabricast.collectives.forecast import LEAST_GAIN
-from fabricast.collectives.reference import Reference, fitted, gpu_family, is_of_network, reference_of
+from fabricast.collectives.reference import Reference, class_medians_s, fitted, gpu_family, is_of_network, reference_of
 from fabricast.collectives.short_tables import short_table
 from fabricast.core.errors import InputError
 from fabricast.core.number_text import size_text
@@ -42,6 +43,8 @@ _BEYOND, _REACHED = 1.5, 0.05
 #: Size in bytes of large rows, and their median error above which a calibrated forecast misses them.
 _LARGE, _MISSES = 1 << 20, 0.1
 #: Operations whose small sizes are not fitted, and smallest fitted size in bytes.
+#: Oldest version of NCCL of the public machines, but for a few.
+_USUAL_VERSION = (2, 18, 0)
 _SENDS, _SMALLEST_SEND = (Operation.ALLTOALL, Operation.SENDRECV), 1 << 20
 #: Rows from which the own table of a machine determines an interpolation.
 _FEW_ROWS = 4
@@ -177,8 +180,9 @@ def _reference(cluster: Cluster, operation: Operation, size: _Array, *, of_siste
     With `of_sisters`, it is a class of other GPUs with the same links if there is none of the same GPU.
     """
     several = cluster.nodes > 1
-    if several and not cluster.has_gpudirect:
-        # Public clusters use GPUDirect.
+    is_limited = cluster.settings.algorithms is not None or cluster.settings.protocols is not None
+    if is_limited or (several and not cluster.has_gpudirect):
+        # Public machines use all algorithms and protocols, and clusters GPUDirect.
         return None
     rate = cluster.cards * cluster.card_gbit_s / cluster.gpus if several else None
     network = cluster.network or None if several else None
@@ -247,6 +251,10 @@ def _emulated(
             "gain": time_s / best_s,
         }
     )
+    of_class = None if own is not None or known_pairs or operation in _SENDS else _medians_s(cluster, public)
+    ratio = np.full(size.size, np.nan) if of_class is None else of_class / time_s
+    is_median = np.isfinite(ratio)
+    table = _scaled(table, np.where(is_median, ratio, 1.0))
     nccl = model.nccl_s(chosen, size)
     if nccl is not None:
         table["nccl_time_us"] = nccl * 1e6
@@ -260,6 +268,11 @@ def _emulated(
         wire_us = np.minimum(_wire_s(cluster, operation, chosen, size) * 1e6, table["time_us"])
         table["earliest_us"] = np.maximum(table["time_us"] * lowest, wire_us)
         table["latest_us"] = table["time_us"] * highest
+        if public is not None:
+            # A machine of the same class is within the range, too.
+            low, high = (public.table[f"{end}_us"].to_numpy() for end in ("shortest", "longest"))
+            table["earliest_us"] = table["earliest_us"].where(~(low < table["earliest_us"]), low)
+            table["latest_us"] = table["latest_us"].where(~(high > table["latest_us"]), high)
     if operation in _SENDS and calibration is None:
         # Only large sends and receives are fitted.
         table = _without_small(table)
@@ -270,7 +283,7 @@ def _emulated(
         source += f", {graph.inter:g} GB/s between nodes"
     if known_pairs:
         source += f"; {len(known_pairs)} of {size.size} choices are those of the log"
-    notes, missed = _notes(model, errors, calibration), _unreached(model, own)
+    notes, missed = _notes(model, errors, calibration, medians=int(is_median.sum())), _unreached(model, own)
     if missed:
         # Its rows refute the error of other machines.
         notes = [one for one in notes if one.code is not WarningCode.EXPECTED_ERROR]
@@ -352,10 +365,37 @@ def _best(
     return best, best_s
 
 
+def _medians_s(cluster: Cluster, public: Reference | None) -> _Array | None:
+    """Return the median times of public machines, which have the usual settings; None for others."""
+    settings = cluster.settings
+    limits = (
+        settings.algorithms,
+        settings.protocols,
+        settings.buffer_size,
+        settings.least_channels,
+        settings.most_channels,
+    )
+    is_usual = settings.version >= _USUAL_VERSION and cluster.has_nvls and cluster.process_gpus == 1
+    return class_medians_s(public) if public is not None and is_usual and not any(limits) else None
+
+
+def _scaled(table: pd.DataFrame, ratio: _Array) -> pd.DataFrame:
+    """Return a table whose times are scaled; the relative gains of other choices stay those of the model."""
+    longer = {name: table[name] * ratio for name in ("time_us", "best_time_us")}
+    return table.assign(**longer, **{name: table[name] / ratio for name in ("algorithm_gb_per_s", "bus_gb_per_s")})
+
+
+def _median_words(medians: int) -> str:
+    """Return the statement about sizes whose time is the median of public machines of the class, with its error."""
+    median, machines = class_error()
+    sizes = f"{medians} sizes are medians" if medians > 1 else "1 size is the median"
+    return f"{sizes} of public machines of this class, each left out: {100 * median:.2g} % ({machines} machines)"
+
+
 def _notes(
-    model: ClusterModel, errors: Sequence[ClusterError | None], calibration: Calibration | None
+    model: ClusterModel, errors: Sequence[ClusterError | None], calibration: Calibration | None, *, medians: int
 ) -> list[CodedWarning]:
-    """Return the expected error and the assumptions of a forecast."""
+    """Return the expected error and the assumptions of a forecast; `medians` sizes have a median of their class."""
     notes = []
     cluster = model.cluster
     known = list(dict.fromkeys(error for error in errors if error is not None))
@@ -364,7 +404,8 @@ def _notes(
         parts = ", ".join(dict.fromkeys(words))
         state = "with two rows of the machine" if calibration is not None else "without measurements"
         text = f"expected error {state}, each public machine left out of the fit (median): {parts}"
-        text += "; the range is that of their fastest and slowest rows" if calibration is None else ""
+        if calibration is None:
+            text += "; the range is that of their fastest and slowest rows, and of this class"
         most = most_public_nodes(cluster, model.operation)
         if cluster.nodes > most:
             text = (
@@ -373,6 +414,10 @@ def _notes(
             )
     else:
         text = f"the expected error of {model.operation} on {cluster.words} is unknown: no public machine"
+    if medians == len(errors):
+        text = f"expected error without measurements: {_median_words(medians)}"
+    elif medians:
+        text += f"; {_median_words(medians)}"
     if calibration is not None:
         factors = f"latencies {calibration.latency:.3g}, rates {calibration.rate:.3g} times those of public machines"
         text = f"{text}; by the measured rows: {factors}"
