@@ -10,6 +10,7 @@ from fabricast.core.errors import InputError
 from fabricast.core.units import pcie_link_bytes_per_s
 from fabricast.inputs.files import exists
 from fabricast.inputs.gpus import gpu_model
+from fabricast.inputs.pair_rates import host_link_share
 from fabricast.nccl.hosts import Hosts
 from fabricast.nccl.settings import NcclSettings, cpu_of
 from fabricast.nccl.system import Cpu, PathType
@@ -82,6 +83,17 @@ class Cluster:
         """Rate that the PCIe link of a card can transfer in bytes/s."""
         model = gpu_model(self.gpu)
         return _PCIE_SHARE * pcie_link_bytes_per_s(model.generation, model.width)
+
+    @property
+    def has_pcie_gpus(self) -> bool:
+        """Whether PCIe connects the GPUs with their host: superchips have NVLink-C2C."""
+        return gpu_model(self.gpu).host_bytes_per_s is None
+
+    @property
+    def gpu_link_bytes_per_s(self) -> float:
+        """Rate that a GPU can send to its host and cards in bytes/s."""
+        of_host = gpu_model(self.gpu).host_bytes_per_s
+        return self.pcie_bytes_per_s if of_host is None else of_host * host_link_share().median
 
     @property
     def hosts(self) -> Hosts:

@@ -191,7 +191,7 @@ class ClusterModel:
         largest = matrix.argmax(axis=0)
         limits = [groups[place] for place in largest.tolist()]
         words = {"network cards": self._card_limit}
-        if self.cluster.has_more_cards_than_gpus:
+        if self.cluster.has_more_cards_than_gpus and self.cluster.has_pcie_gpus:
             words[_PCIE_OF_CARDS] = "PCIe links of the GPUs"
         limits = [words.get(limit, limit) for limit in limits]
         if self.cluster.nodes > 1:

@@ -110,10 +110,11 @@ class ClusterTimes:
     def _card_pcie_bytes_per_s(self) -> float:
         """Return the rate of PCIe for each card; `ClusterModel.limits` changes the factor.
 
-        All data of the cards pass through the PCIe links of the GPUs, too, which fewer GPUs than cards share.
+        All data of the cards pass through the links of the GPUs, too, which fewer GPUs than cards share.
         """
-        links = min(1.0, self.cluster.gpus / self.cluster.cards)
-        return self.known.get(PCIE_FACTOR, 1.0) * links * self.cluster.pcie_bytes_per_s
+        cluster = self.cluster
+        of_gpus = cluster.gpu_link_bytes_per_s * cluster.gpus / cluster.cards
+        return self.known.get(PCIE_FACTOR, 1.0) * min(cluster.pcie_bytes_per_s, of_gpus)
 
     def channels(self, pair: Pair, size: _Array) -> NDArray[np.int64]:
         """Return the channels in use at each size."""
