@@ -307,6 +307,21 @@ def test_stored_errors_of_medians_are_those_of_nodes_left_out():
     pd.testing.assert_frame_equal(stored, class_errors(), check_exact=False, rtol=1e-3)
 
 
+def test_superchips_reach_several_cards_over_c2c():
+    # Public: 96 GB/s on two GH200 with four cards of 200 Gbit/s each (an issue of NCCL); PCIe permits 53 GB/s.
+    arguments = {"gpus": 1, "nodes": 2, "nic": "4x200", "sizes": ["2 GiB"]}
+    (rate,) = fc.cluster_collective("gh200x4", network="InfiniBand", **arguments).table["bus_gb_per_s"]
+    assert rate == pytest.approx(96, rel=0.05)
+    found = fc.cluster_collective("hgx_h100", network="InfiniBand", **arguments).table
+    assert found["limit"].tolist() == ["PCIe links of the GPUs"]
+    texts = {
+        nic: fc.cluster_collective("gh200x4", nodes=2, nic=nic, sizes=["2 GiB"]).table.attrs["warnings"]
+        for nic in ("4x200", None)
+    }
+    assert any("Slingshot is assumed" in one for one in texts["4x200"])
+    assert not any("is assumed" in one for one in texts[None])
+
+
 def test_a_stated_single_node_uses_no_network():
     # A loop over numbers of nodes has the same options for one.
     one = fc.cluster_collective("hgx_h100", nodes=1, nic="8x400", network="RoCE", sizes=["1 MiB"])

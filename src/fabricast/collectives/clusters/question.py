@@ -56,7 +56,7 @@ def cluster_of(node: Cluster, options: ClusterOptions, table: Fact | None, run: 
         # Hosts list cards of storage, too: more of them than the node has say nothing.
         cluster = replace(cluster, cards=min(cluster.cards, run.usual_cards))
     environment = {**({} if run is None else run.environment), **(options.env or {})}
-    cluster = _with_network(cluster, options.network, run, environment)
+    cluster = _with_network(cluster, options.network, run, environment, has_own_cards=options.nic is not None)
     settings = cluster.settings
     version = None if run is None else run.version
     if version is None and table is not None:
@@ -90,7 +90,9 @@ def _refuse_network_of_one_node(options: ClusterOptions, nodes: int) -> None:
         raise InputError("is of several nodes, but there is one: specify nodes", argument="oversubscription")
 
 
-def _with_network(cluster: Cluster, named: str | None, run: NcclLog | None, environment: Mapping[str, str]) -> Cluster:
+def _with_network(
+    cluster: Cluster, named: str | None, run: NcclLog | None, environment: Mapping[str, str], *, has_own_cards: bool
+) -> Cluster:
     """Return a cluster with its kind of network: of the user, of settings, of a log, of the node, or assumed."""
     if cluster.nodes == 1:
         return cluster
@@ -101,7 +103,9 @@ def _with_network(cluster: Cluster, named: str | None, run: NcclLog | None, envi
         return replace(cluster, network=ETHERNET)
     if run is not None and (stated := network_of(f"net/{run.network}")):
         return replace(cluster, network=stated)
-    return cluster if cluster.network else replace(cluster, network=VERBS, is_network_assumed=True)
+    # Cards of the user may be of another network than those that the node is delivered with.
+    is_usual = bool(cluster.network) and (cluster.network == VERBS or not has_own_cards)
+    return replace(cluster, network=cluster.network or VERBS, is_network_assumed=not is_usual)
 
 
 def lacks_gpudirect(run: NcclLog | None) -> bool:
