@@ -8,6 +8,7 @@ from pathlib import Path
 
 from fabricast.api.machine_inputs import Files, MachineLike, machine_of, paths_of
 from fabricast.collectives.calibration import is_calibration
+from fabricast.collectives.communicator import rings_pass_pcie
 from fabricast.collectives.diagnosis import diagnose_collective
 from fabricast.collectives.forecast import DEFAULT_SIZES, CollectiveForecast, forecast_prepared
 from fabricast.collectives.question import OPERATIONS, Question, prepare, table_of
@@ -29,6 +30,7 @@ __all__ = [
     "diagnose",
     "diagnose_collective",
     "graph_file_text",
+    "rings_pass_pcie",
     "tuner_file_text",
 ]
 

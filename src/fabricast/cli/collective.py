@@ -63,7 +63,7 @@ GRAPH = typer.Option("--nccl-graph", help="Rings as in NCCL_GRAPH_FILE.", show_d
 TABLE = typer.Option(help="Number of the table in the log, from 1.", show_default=False)
 NODE = typer.Option(help="Node that is built in, such as hgx_h100 or gh200x4, in place of files.", show_default=False)
 NODES = of_several_nodes(help="Number of equal nodes; by default that of the log, otherwise 1.")
-GPUS = of_several_nodes(help="GPUs of each node that are used; by default all.")
+GPUS = of_several_nodes(help="GPUs of each node that are used, the first ones; by default all.")
 GPUDIRECT = of_several_nodes(help="Whether cards use GPUDirect RDMA; by default as a log states.")
 PROCESS = typer.Option(
     "--gpus-per-process", help="GPUs of each process (-g of nccl-tests); by default 1.", show_default=False
@@ -117,7 +117,7 @@ def collective(
     from fabricast.api.cluster_copies import starts_with_node
     from fabricast.api.clusters import open_nodes
     from fabricast.api.collectives import collective as forecast_collective
-    from fabricast.api.collectives import diagnose_collective, graph_file_text, tuner_file_text
+    from fabricast.api.collectives import diagnose_collective, graph_file_text, rings_pass_pcie, tuner_file_text
     from fabricast.cli.output import printed_format, write_elapsed
     from fabricast.core.errors import InputError
     from fabricast.core.facts import Facts
@@ -174,19 +174,26 @@ def collective(
         refuse_options({**of_pcie, **of_files}, "a cluster")
         _print_cluster(machine, [], {**on_nodes, "gpu": gpu}, output, shown, verbose)
         return
-    if machine.tree.peer_links:
+    names = machine.tree.accelerator_names
+    chosen = None if ranks is None else ranks.replace(",", " ").split()
+    if chosen is None and gpus is not None:
+        chosen = list(names[:gpus])
+    is_over_pcie = rings_pass_pcie(machine.tree, [name for name in chosen or names if name in names])
+    if machine.tree.peer_links and (nodes or nic or not is_over_pcie):
         refuse_options(of_pcie, "GPUs with direct links")
         _print_cluster(machine, [], on_nodes, output, shown, verbose)
         return
-    of_nodes: dict[str, object] = {"--nodes": nodes, "--nic": nic, "--network": network, "--gpus": gpus}
+    of_nodes: dict[str, object] = {"--nodes": nodes, "--nic": nic, "--network": network}
     of_nodes["--oversubscription"], of_nodes["--gpus-per-process"] = oversubscription, gpus_per_process
     of_nodes["--gpudirect" if gpudirect else "--no-gpudirect"] = gpudirect
     refuse_options(of_nodes, "GPUs that only PCIe connects; add --node")
+    if gpus is not None and not 2 <= gpus <= len(names):
+        raise InputError(f"is {gpus}, expected 2 to {len(names)} of {machine.tree.name}", argument="gpus")
     forecast = forecast_collective(
         machine,
         operation,
         sizes=None if sizes is None else listed_sizes(sizes),
-        ranks=None if ranks is None else ranks.replace(",", " ").split(),
+        ranks=chosen,
         numa=_integers(numa),
         nccl_version=nccl_version,
         transport=transport,

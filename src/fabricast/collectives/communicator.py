@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import permutations
 
 import numpy as np
 from numpy.typing import NDArray
@@ -54,6 +55,15 @@ class Communicator:
     def tree(self) -> PcieTree:
         """Topology with host memory as endpoints."""
         return self.model.tree
+
+    @cached_property
+    def has_bridges(self) -> bool:
+        """Whether bridges join some of the GPUs."""
+        return any(_is_linked(self.tree, pair) for pair in permutations(self.ranks, 2))
+
+    def is_bridged(self, source: int, target: int) -> bool:
+        """Return whether a bridge joins two ranks."""
+        return _is_linked(self.tree, (self.ranks[source], self.ranks[target]))
 
     @cached_property
     def nccl(self) -> NcclSystem:
@@ -132,13 +142,18 @@ def communicator(
     """Return the ranks of a machine; by default all GPUs."""
     tree = machine.tree
     names = _ranks(tree, ranks)
-    linked = [pair for pair in ((a, b) for a in names for b in names) if _is_linked(tree, pair)]
-    if linked:
-        source, target = linked[0]
+    if not rings_pass_pcie(tree, names):
+        source, target = next(pair for pair in permutations(names, 2) if _is_linked(tree, pair))
         raise PeerLinkError(
             f"GPUs {source} and {target} of '{tree.name}' are connected by {tree.peer_link(source, target)}: forecasts "
             "of collective operations are for GPUs that are connected only by PCIe"
         )
+    if any(_is_linked(tree, pair) for pair in permutations(names, 2)):
+        text = (
+            "rings of more than two GPUs also pass PCIe, which limits them: rings are those that NCCL "
+            "finds without bridges"
+        )
+        warnings = [*warnings, CodedWarning(WarningCode.NCCL_SETTING_ASSUMED, text)]
     own = [*machine.warnings, *_contradictions(machine.graphs, machine.both_ways_bytes_per_s)]
     if not machine.latency_s:
         default = _DEFAULT_LATENCY_S[has_gen5_links(tree)]
@@ -149,6 +164,17 @@ def communicator(
         own.append(CodedWarning(WarningCode.LATENCY_ASSUMED, text))
     settings = NcclSettings() if settings is None else settings
     return Communicator(machine, names, settings, tuple(dict.fromkeys([*own, *warnings])))
+
+
+def rings_pass_pcie(tree: PcieTree, names: Sequence[str]) -> bool:
+    """Return whether a ring of GPUs passes PCIe: without direct links, or with bridges that join only pairs of them.
+
+    >>> from fabricast.pcie.topology.builtin import load_tree
+    >>> rings_pass_pcie(load_tree("storm8"), "0123"), rings_pass_pcie(load_tree("hgx_h100"), "0123")
+    (True, False)
+    """
+    partners = [sum(_is_linked(tree, (name, other)) for other in names) for name in names]
+    return max(partners, default=0) < (1 if len(names) == 2 else 2)
 
 
 def _is_linked(tree: PcieTree, pair: tuple[str, str]) -> bool:

@@ -242,6 +242,9 @@ def _has_pairs(model: CollectiveModel) -> bool:
 def _error_note(model: CollectiveModel, chosen: Sequence[Choice], size: NDArray[np.float64]) -> CodedWarning:
     """Return a note about the expected error, by class of sizes."""
     found = expected_errors(model, chosen, size)
+    if model.communicator.has_bridges:
+        text = f"the expected error of {model.operation} over PCIe and bridges is unknown: no public machine"
+        return CodedWarning(WarningCode.EXPECTED_ERROR, text)
     if found is None:
         text = f"the expected error of {model.operation} over PCIe is unknown: too few machines are public"
         return CodedWarning(WarningCode.EXPECTED_ERROR, text)
@@ -270,6 +273,9 @@ def _best(
 ) -> tuple[list[Choice], NDArray[np.float64]]:
     """Return the fastest permitted choice at each size; that of NCCL unless another gains more than the usual error."""
     best, best_s = list(chosen), time_s.copy()
+    if model.communicator.has_bridges:
+        # How far the gains are off is unknown.
+        return best, best_s
     errors = expected_errors(model, chosen, size)
     least = np.array([max(LEAST_GAIN, 1 + error.median) for error in errors]) if errors else LEAST_GAIN
     for pair in sorted(model.pairs, key=lambda pair: pair[0] is Algorithm.TREE):

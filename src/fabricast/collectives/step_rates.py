@@ -68,7 +68,8 @@ def hop_between(
     known = (transports or {}).get((source, target))
     if known is not None:
         return Hop(source, target, known)
-    return Hop(source, target, Transport.P2P if communicator.nccl.path(source, target).p2p else Transport.SHM)
+    is_direct = communicator.is_bridged(source, target) or communicator.nccl.path(source, target).p2p
+    return Hop(source, target, Transport.P2P if is_direct else Transport.SHM)
 
 
 def copies_of(communicator: Communicator, hop: Hop) -> list[tuple[str, str]]:

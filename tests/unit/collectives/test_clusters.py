@@ -21,7 +21,7 @@ from fabricast.collectives.clusters.times import ClusterTimes
 from fabricast.collectives.expected import coverage
 from fabricast.collectives.reference import NETWORKS as PUBLIC_NETWORKS
 from fabricast.collectives.reference import class_errors
-from fabricast.core.errors import InputError
+from fabricast.core.errors import InputError, PeerLinkError
 from fabricast.core.resources import published
 from fabricast.core.warnings import WarningCode
 from fabricast.inputs.gpus import is_known_gpu
@@ -541,10 +541,15 @@ def test_options_without_effect_are_refused(options):
     assert "has no effect on built-in nodes" in str(result.exception)
 
 
-@pytest.mark.parametrize("options", [["--network", "EFA"], ["--gpus", "2"], ["--oversubscription", "2"]])
+@pytest.mark.parametrize("options", [["--network", "EFA"], ["--nic", "1x100"], ["--oversubscription", "2"]])
 def test_options_of_nodes_are_refused_on_pcie_machines(options):
     result = CliRunner().invoke(app, ["collective", "storm8", *options])
     assert "has no effect on GPUs that only PCIe connects" in str(result.exception)
+
+
+def test_the_number_of_gpus_is_one_that_the_machine_has():
+    result = CliRunner().invoke(app, ["collective", "storm8", "--gpus", "9"])
+    assert "is 9, expected 2 to 8 of storm8" in str(result.exception)
 
 
 @pytest.mark.parametrize("gpu", ["L40S", "A100-SXM4", "MI300X"])
@@ -692,3 +697,42 @@ def test_unknown_cards_of_several_nodes_are_asked_for(tmp_path):
     (tmp_path / "topo.txt").write_text(f"\t{names}\tCPU Affinity\tNUMA Affinity\n{rows}\n")
     with pytest.raises(InputError, match="no file has the rate of the network cards of the 4 nodes"):
         fc.cluster_collective(str(tmp_path / "topo.txt"), gpu="H100", nodes=4)
+
+
+BRIDGED = """\tGPU0\tGPU1\tGPU2\tGPU3\tCPU Affinity\tNUMA Affinity
+GPU0\t X \tNV4\tPHB\tPHB\t0-23\t0
+GPU1\tNV4\t X \tPHB\tPHB\t0-23\t0
+GPU2\tPHB\tPHB\t X \tNV4\t0-23\t0
+GPU3\tPHB\tPHB\tNV4\t X \t0-23\t0
+"""
+
+
+def test_rings_over_several_bridges_are_limited_by_pcie(tmp_path):
+    path = tmp_path / "topo.txt"
+    path.write_text(BRIDGED)
+    plain = tmp_path / "plain.txt"
+    plain.write_text(BRIDGED.replace("NV4", "PHB"))
+    with_bridges, without = (fc.collective(one, gpu="RTX 3090", sizes=["64 MiB"]) for one in (path, plain))
+    times = [forecast.table["time_us"].iloc[0] for forecast in (with_bridges, without)]
+    assert times[0] <= times[1] * (1 + 1e-9)
+    assert {str(hop.transport) for hop in with_bridges.step.hops} == {"P2P", "SHM"}
+    texts = [str(one) for one in with_bridges.warnings]
+    assert any("also pass PCIe" in one for one in texts)
+    assert any("over PCIe and bridges is unknown" in one for one in texts)
+    with pytest.raises(PeerLinkError, match="connected by NVLink"):
+        fc.collective(path, gpu="RTX 3090", sizes=["64 MiB"], ranks=[0, 1])
+
+
+def test_the_command_forecasts_bridges_and_a_number_of_gpus(tmp_path):
+    path = tmp_path / "topo.txt"
+    path.write_text(BRIDGED)
+    command = ["collective", path, "--gpu", "RTX 3090", "--sizes", "64MiB", "--format", "json"]
+
+    def document(*options):
+        result = CliRunner().invoke(app, [*map(str, command), *options])
+        assert result.exit_code == 0, result.output
+        return json.loads(result.stdout)
+
+    four, three, pair = document(), document("--gpus", "3"), document("--gpus", "2")
+    rates = [one["sizes"][0]["bus_gb_per_s"] for one in (four, three, pair)]
+    assert rates[2] > 2 * rates[1] and rates[2] > 2 * rates[0]

@@ -231,7 +231,7 @@ def test_channels_of_different_orders_share_the_data():
 
 def test_nvlink_is_refused():
     tree = machine_of((4,)).tree
-    linked = replace(tree, peer_links=(PeerLink("NVLink", ("0", "1"), 1e11),))
+    linked = replace(tree, peer_links=(PeerLink("NVLink", ("0", "1", "2"), 1e11),))
     with pytest.raises(PeerLinkError, match="connected only by PCIe"):
         communicator(machine_of_tree(linked))
 

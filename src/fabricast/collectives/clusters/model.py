@@ -85,7 +85,8 @@ def refusal_of(cluster: Cluster) -> str:
         return f"{cluster.gpu} uses RCCL, whose choices are not emulated"
     if cluster.fabric == BRIDGES and cluster.gpus > 2:
         return (
-            "bridges connect pairs of GPUs only, so that PCIe limits a ring: forecast its rate with 'fabricast predict'"
+            "bridges connect pairs of GPUs only, so that PCIe limits a ring: one node without --nodes and --nic, and "
+            "fabricast.collective, are forecast over PCIe"
         )
     if cluster.fabric not in ("NVSwitch", "mesh") and cluster.gpus > 1:
         return f"unequal direct links ({cluster.fabric}) are not emulated"
