@@ -68,6 +68,21 @@ def _models() -> tuple[GpuModel, ...]:
     )
 
 
+@lru_cache(maxsize=1)
+def _devices() -> dict[tuple[str, str], str]:
+    rows = read_csv(published() / "pci_devices.csv", ("vendor", "device", "name"))
+    return {(row["vendor"], row["device"]): row["name"] for row in rows}
+
+
+def gpu_of_device(vendor: str, device: str) -> str | None:
+    """Return the name of a GPU by the numbers of its PCI device; None if the table of GPU models has none.
+
+    >>> gpu_of_device("0x10de", "0x2684"), gpu_of_device("0x15b3", "0x1021")
+    ('GeForce RTX 4090', None)
+    """
+    return _devices().get((vendor.lower().removeprefix("0x"), device.lower().removeprefix("0x")))
+
+
 def is_known_gpu(name: str) -> bool:
     """Return whether the table has the model of a product name.
 

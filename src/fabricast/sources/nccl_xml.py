@@ -9,6 +9,7 @@ from fabricast.core.errors import InputError
 from fabricast.core.facts import Content, Fact, Quantity
 from fabricast.core.units import PROTOCOL_EFFICIENCY, pcie_bytes_per_s, pcie_generation
 from fabricast.core.warnings import CodedWarning, WarningCode
+from fabricast.inputs.gpus import gpu_of_device
 from fabricast.pcie.topology.devices import (
     BRIDGE_CLASS,
     NETWORK_CLASSES,
@@ -216,7 +217,13 @@ def _read(text: Text) -> Iterator[Reading]:
     gpus = [one for one in root.walk() if one.tag == "pci" and any(child.tag == "gpu" for child in one.walk())]
     if gpus and all(one.attributes.get("link_speed") == "" for one in gpus):
         yield Reading([text.fact(Quantity.NOTE, VIRTUAL, gpus[0].line, forest.program)])
-    yield Reading([text.fact(Quantity.TOPOLOGY, forest, root.line, forest.program), *_capabilities(root, text)])
+    yield Reading(
+        [
+            text.fact(Quantity.TOPOLOGY, forest, root.line, forest.program),
+            *_capabilities(root, text),
+            *_models(root, text),
+        ]
+    )
 
 
 def _capabilities(root: Element, text: Text) -> Iterator[Fact]:
@@ -226,6 +233,16 @@ def _capabilities(root: Element, text: Text) -> Iterator[Fact]:
         if re.fullmatch("[0-9]{2,3}", number):
             subject = (gpu.attributes.get("dev", ""),)
             yield text.fact(Quantity.GPU_CAPABILITY, int(number) / 10, gpu.line, "NCCL topology XML", subject=subject)
+
+
+def _models(root: Element, text: Text) -> Iterator[Fact]:
+    """Yield the model of each GPU by its PCI device."""
+    for pci in (element for element in root.walk() if element.tag == "pci"):
+        model = gpu_of_device(pci.attributes.get("vendor", ""), pci.attributes.get("device", ""))
+        for gpu in (element for element in pci.children if element.tag == "gpu"):
+            if model is not None:
+                subject = (gpu.attributes.get("dev", ""),)
+                yield text.fact(Quantity.GPU_MODEL, model, pci.line, "NCCL topology XML", subject=subject)
 
 
 FORMAT = Format(
