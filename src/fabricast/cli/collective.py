@@ -180,7 +180,7 @@ def collective(
         chosen = list(names[:gpus])
     is_over_pcie = rings_pass_pcie(machine.tree, [name for name in chosen or names if name in names])
     if machine.tree.peer_links and (nodes or nic or not is_over_pcie):
-        refuse_options(of_pcie, "GPUs with direct links")
+        refuse_options(of_pcie, "GPUs with direct links; --gpus N uses the first N")
         _print_cluster(machine, [], on_nodes, output, shown, verbose)
         return
     of_nodes: dict[str, object] = {"--nodes": nodes, "--nic": nic, "--network": network}

@@ -320,8 +320,8 @@ class EngineModel:
             kind = tree.peer_link(source, target)
             if kind is not None and (source, target) not in self._direct:
                 raise PeerLinkError(
-                    f"graph '{name}' copies {source} to {target}, over {kind}, whose rate is missing in the topology "
-                    "(bytes_per_s of peer_links); set pcie_only to route such copies over PCIe"
+                    f"graph '{name}' copies {source} to {target} over {kind}, whose rate is missing: specify gpu, the "
+                    "model of the GPUs, or bytes_per_s of peer_links in the topology; pcie_only uses PCIe instead"
                 )
             if kind is not None and not self.rates.direct_links_measured:
                 codes.add(WarningCode.DIRECT_LINK_RATE_NOMINAL)
