@@ -519,9 +519,11 @@ def _finding(files: _Times, slow: Sequence[str], size: float, verb: str, weight:
         verb, text = "reach", _in_messages
     shown = slow if verb == "reach" and text is _in_rate else [worst]
     which = _kind(files) if len(others) == 1 else f"{len(others)} {_kind(files)}s"
-    what = test if _is_operation(files) else f"messages of {test}"
+    what = f"{test if _is_operation(files) else f'messages of {test}'} of {size_text(size)}"
+    # Barriers have no size.
+    what = what if size else f"repetitions of {test}"
     words = (
-        f"{listed(slow, _MOST_NAMES)}: {what} of {size_text(size)} {verb} "
+        f"{listed(slow, _MOST_NAMES)}: {what} {verb} "
         f"{text(files, shown, size)}, in the other {which} "
         f"{text(files, others, size)}"
     )

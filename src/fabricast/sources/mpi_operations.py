@@ -31,6 +31,8 @@ _SINGLE, _WITH_SHORTEST = 2, 3
 #: Numbers of the columns of the slowest process and of the mean; operations in which all processes do the same; the
 #: ratio from which one is late, the share of sizes at which it is, and the fewest sizes.
 _SLOWEST_AND_MEAN = {"OSU": (3, 1), "IMB": (3, 4)}
+#: Operations whose rows have no column of sizes.
+_WITHOUT_SIZE = ("barrier", "ibarrier")
 _OF_EQUALS = re.compile(r"all(?:reduce|gather|toall)|to-all|reduce.scatter|barrier", re.IGNORECASE)
 _LATE_PROCESS, _NEARLY_ALL, _FEWEST_ROWS = 4.0, 0.8, 4
 
@@ -105,8 +107,12 @@ def _read(text: Text) -> Iterator[Reading]:
 
 def _fact(text: Text, table: _Table, number: int, values: list[float]) -> Fact | None:
     """Return the time of a row; none for empty messages and for numbers that are no times."""
+    is_barrier = table.name.lower() in _WITHOUT_SIZE
+    values = [0.0, *values] if is_barrier else values
     column = min(_MEAN[table.program], _SINGLE if table.program == "IMB" and len(values) < 5 else len(values) - 1)
-    if len(values) <= column or not (0.0 < values[0] <= LARGEST_BYTES and 0.0 < values[column] * 1e-6 <= LONGEST_S):
+    if len(values) <= column or not (
+        (is_barrier or 0.0 < values[0] <= LARGEST_BYTES) and 0.0 < values[column] * 1e-6 <= LONGEST_S
+    ):
         return None
     # Average, minimum and maximum of OSU; minimum, maximum and average of IMB.
     shortest_s = values[2] * 1e-6 if len(values) > _WITH_SHORTEST else None

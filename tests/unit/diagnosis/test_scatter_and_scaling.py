@@ -2,6 +2,8 @@
 
 import pytest
 
+import fabricast as fc
+
 SIZES = [2**power for power in range(23)]
 LATENCY = "# OSU MPI Latency Test v7.2\n# Size          Latency (us)\n"
 OPERATION = "# OSU MPI Allreduce Latency Test v7.2\n# Size       Avg Latency(us)\n"
@@ -93,3 +95,21 @@ def test_nixlbench_of_other_backends_and_directions_is_not_compared(first):
     assert not first(text.format("UCX", "WRITE", 45.6), text.format("UCX", "READ", 20.1)).findings
     assert first(text.format("UCX", "WRITE", 45.6), text.format("UCX", "WRITE", 20.1)).findings
     assert not first(text.format("UCX", "WRITE", 45.6), text.format("GDS", "WRITE", 6.1)).findings
+
+
+OSU_BARRIER = "# OSU MPI Barrier Latency Test v7.3\n# Avg Latency(us)\n             {}\n"
+IMB_BARRIER = """#    Intel(R) MPI Benchmarks 2021.3, MPI-1 part
+# Benchmarking Barrier
+# #processes = 64
+ #repetitions  t_min[usec]  t_max[usec]  t_avg[usec]
+         1000        2.11        400.12        {}
+"""
+
+
+@pytest.mark.parametrize("text", [OSU_BARRIER, IMB_BARRIER])
+def test_barriers_are_compared_though_they_have_no_size(tmp_path, text):
+    for name, time in (("a.txt", "12.51"), ("b.txt", "112.51")):
+        (tmp_path / name).write_text(text.format(time))
+    (finding,) = fc.diagnose(tmp_path / "a.txt", tmp_path / "b.txt").findings
+    assert "b.txt: repetitions of Barrier last 112.5 us, in the other file 12.51 us" in finding.text
+    assert not fc.diagnose(tmp_path / "b.txt").findings
