@@ -21,8 +21,6 @@ _COMMANDS = (
 _PARTS = (
     ("load nvidia-peermem (or use DMA-BUF)", "use DMA-BUF (kernel and driver of the network card) or ib_peer_mem"),
     ("modified drivers need Resizable BAR ('nvidia-smi -q', BAR1)", "Resizable BAR (large BAR) must be on in the BIOS"),
-    # No file of AMD states the links of GPUs as 'nvidia-smi -q' does.
-    ("add 'nvidia-smi -q', ", "add "),
     (" and NCCL_NVLS_ENABLE", ""),
     ("'systemctl status nvidia-fabricmanager'", "'dmesg'"),
 )

@@ -134,3 +134,33 @@ def test_a_gpu_that_sends_slowly_over_its_links_is_named_with_a_topology(tmp_pat
     (finding,) = fc.diagnose([tmp_path / "topology.txt", tmp_path / "copies.txt"]).findings
     assert finding.text.startswith("GPU 2 sends 20 GB/s in all its direct copies, the other 9 at least 48 GB/s")
     assert "amd-smi xgmi" in finding.remedy
+
+
+def of_rocm_smi(model="AMD Instinct MI300X OAM", device="0x74a1", replays=0, series="Card series"):
+    lines = []
+    for number in range(4):
+        lines += [
+            f"GPU[{number}]\t\t: PCIe Replay Count: {replays}",
+            f"GPU[{number}]\t\t: PCI Bus: 0000:{number + 1}5:00.0",
+            f"GPU[{number}]\t\t: {series}: \t\t{model}",
+            f"GPU[{number}]\t\t: Card model: \t\t{device}",
+        ]
+    return "\n".join(lines) + "\n"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [{}, {"series": "Card Series"}, {"model": "0x74a1", "device": "0xc34"}, {"model": "0x1234"}],
+    ids=["name", "capital", "device as series", "device as model"],
+)
+def test_rocm_smi_names_the_gpus_of_a_machine(tmp_path, arguments):
+    (tmp_path / "topo.txt").write_text(topology())
+    (tmp_path / "all.txt").write_text(of_rocm_smi(**arguments))
+    machine = fc.load_machine([tmp_path / "topo.txt", tmp_path / "all.txt"])
+    assert {link.bytes_per_s for link in machine.tree.peer_links} == {64e9}
+
+
+def test_many_replays_of_a_link_are_a_fault_and_few_are_not(tmp_path):
+    few, many = (diagnosed(tmp_path, of_rocm_smi(replays=count)) for count in (7, 5123))
+    assert not few.findings
+    assert "5123 PCIe replays" in many.findings[0].text
