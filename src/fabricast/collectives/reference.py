@@ -425,9 +425,10 @@ def left_out_errors() -> pd.DataFrame:
         if other.fit is None:
             continue
         bus = bus_factor(operation, other.ranks) * sizes
-        forecast_s, tuned_s = other.fit.times_s(bus), scaled(other.fit, bus, measured_s).times_s(bus)
+        forecast_s = other.table["median_us"].to_numpy() * 1e-6
+        tuned_s = scaled(other.fit, bus, measured_s).times_s(bus)
         for band, (low, high) in BANDS.items():
-            # Beyond the sizes of the other machines, the fit is no interpolation.
+            # Beyond the sizes of the other machines is no interpolation.
             for place in np.flatnonzero((sizes >= low) & (sizes <= high) & (other.table["machines"] > 0)):
                 errors = (abs(times[place] / measured_s[place] - 1) for times in (forecast_s, tuned_s))
                 label = "one node" if nodes == 1 else str(rows["network"].iloc[0]) or "network not said"

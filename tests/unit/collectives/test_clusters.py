@@ -288,7 +288,7 @@ def test_one_node_has_the_median_of_several_public_machines():
         {"env": {"NCCL_ALGO": "Ring"}},
         {"nvls": False},
         {"gpus_per_process": 8},
-        {"nccl_version": "2.12.12"},
+        {"env": {"NCCL_MAX_NCHANNELS": "4"}},
         {"gpus": 4},
     ],
 )

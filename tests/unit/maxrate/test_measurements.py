@@ -131,8 +131,12 @@ def test_collected_outputs_can_be_read_as_measurements(tmp_path):
     table = read_measurements(target)
     assert set(table["dataset"]) == {"mine.network+16", "mine.network+32", "mine.cpu", "mine.gpu"}
     assert target.read_text().count("sha256") == 2
+    copy = tmp_path / "copy.txt"
+    copy.write_text(first.read_text())
     with pytest.raises(InputError, match="both contain 1 processes and 4 bytes"):
-        write_measurements([first, first], target)
+        write_measurements([first, copy], target)
+    # A file that is named twice is read once.
+    assert len(write_measurements([first, first], target)) == 6
 
 
 def osu_output(pairs, rate=lambda k: min(6e9, 2e9 * k)):

@@ -70,10 +70,13 @@ def _errors() -> dict[tuple[str, str, str], ClusterError]:
 
 
 @cache
-def _interpolation_errors() -> dict[tuple[str, str], tuple[float, int]]:
+def _interpolation_errors() -> dict[tuple[str, str], tuple[float, float, int]]:
     columns = ("network", "band", "machines", "rows", "median", "third_quartile", "within_band", "worst")
     rows = read_csv(published() / "collectives" / "cluster_errors.csv", (*columns, "median_with_two_rows"))
-    return {(row["network"], row["band"]): (row.number("median"), int(row.number("machines"))) for row in rows}
+    return {
+        (row["network"], row["band"]): (row.number("median"), row.number("within_band"), int(row.number("machines")))
+        for row in rows
+    }
 
 
 def interpolation_error_text(cluster: Cluster, sizes: Sequence[float]) -> str:
@@ -81,9 +84,10 @@ def interpolation_error_text(cluster: Cluster, sizes: Sequence[float]) -> str:
     network = "one node" if cluster.nodes == 1 else cluster.network
     parts = []
     for name in dict.fromkeys(map(size_class, sizes)):
-        median, machines = _interpolation_errors().get((network, name), (float("nan"), 0))
+        median, within, machines = _interpolation_errors().get((network, name), (float("nan"), 0.0, 0))
         count = "1 machine" if machines == 1 else f"{machines} machines"
-        parts.append(f"{100 * median:.2g} % {name} ({count})" if machines else f"unknown {name}")
+        held = f"{100 * within:.0f} % of times within 15 %"
+        parts.append(f"{100 * median:.3g} % {name} ({count}, {held})" if machines else f"unknown {name}")
     return f"expected error of the interpolation, each public machine left out (median): {', '.join(parts)}"
 
 

@@ -180,9 +180,10 @@ def _reference(cluster: Cluster, operation: Operation, size: _Array, *, of_siste
     With `of_sisters`, it is a class of other GPUs with the same links if there is none of the same GPU.
     """
     several = cluster.nodes > 1
-    is_limited = cluster.settings.algorithms is not None or cluster.settings.protocols is not None
-    if is_limited or (several and not cluster.has_gpudirect):
-        # Public machines use all algorithms and protocols, and clusters GPUDirect.
+    settings = cluster.settings
+    channels = (settings.least_channels, settings.most_channels, settings.buffer_size)
+    if any((settings.algorithms, settings.protocols, *channels)) or (several and not cluster.has_gpudirect):
+        # Public machines have no limits of algorithms, protocols and channels, and clusters GPUDirect.
         return None
     rate = cluster.cards * cluster.card_gbit_s / cluster.gpus if several else None
     network = cluster.network or None if several else None
@@ -199,7 +200,7 @@ def _reference(cluster: Cluster, operation: Operation, size: _Array, *, of_siste
             continue
         if not found.is_neighbour:
             return found
-        if of_sisters and found.fit is not None and (found.nodes, found.ranks) == (cluster.nodes, cluster.ranks):
+        if of_sisters and (found.nodes, found.ranks) == (cluster.nodes, cluster.ranks):
             of_others = found
     return of_others
 
@@ -366,17 +367,9 @@ def _best(
 
 
 def _medians_s(cluster: Cluster, public: Reference | None) -> _Array | None:
-    """Return the median times of public machines, which have the usual settings; None for others."""
-    settings = cluster.settings
-    limits = (
-        settings.algorithms,
-        settings.protocols,
-        settings.buffer_size,
-        settings.least_channels,
-        settings.most_channels,
-    )
-    is_usual = settings.version >= _USUAL_VERSION and cluster.has_nvls and cluster.process_gpus == 1
-    return class_medians_s(public) if public is not None and is_usual and not any(limits) else None
+    """Return the median times of public machines; None for other versions and processes than theirs."""
+    is_usual = cluster.settings.version >= _USUAL_VERSION and cluster.has_nvls and cluster.process_gpus == 1
+    return class_medians_s(public) if public is not None and is_usual else None
 
 
 def _scaled(table: pd.DataFrame, ratio: _Array) -> pd.DataFrame:
@@ -560,30 +553,24 @@ def _interpolated(
     if own is not None and len(own.rows) >= _FEW_ROWS and own.operation in (operation, None):
         rows = [row for row in own.rows if row.size_bytes > 0]
         known = np.array([row.size_bytes for row in rows], dtype=np.float64)
-        fit, source = (
-            fitted(factor * known, np.array([row.time_s for row in rows])),
-            "the measured rows of this machine",
-        )
-    elif public is not None and public.fit is not None:
+        times_s = fitted(factor * known, np.array([row.time_s for row in rows])).times_s(factor * size)
+        is_known = (size >= known.min() / _BEYOND) & (size <= known.max() * _BEYOND)
+        source = "the measured rows of this machine"
+    elif public is not None:
         count = len(public.machines)
         of_class = f"with the same links ({public.words})" if public.is_neighbour else "of this class"
-        fit, source = public.fit, f"{count} public machine{'s' if count > 1 else ''} {of_class}"
-        known = size[public.table["machines"].to_numpy() > 0]
+        source = f"{count} public machine{'s' if count > 1 else ''} {of_class}"
+        # Public machines may have a faster network.
+        times_s = np.maximum(public.table["median_us"].to_numpy() * 1e-6, _wire_s(cluster, operation, None, size))
+        is_known = np.isfinite(times_s)
     else:
         raise InputError(
             f"{refusal}, and no public machine is {cluster.words}: specify a log of {operation} of this machine, whose "
             "rows are interpolated, or see 'fabricast reference' for other classes"
         )
-    is_known = (
-        (size >= known.min() / _BEYOND) & (size <= known.max() * _BEYOND) if known.size else np.zeros(size.size, bool)
-    )
     if not is_known.any():
         raise InputError(f"{refusal}, and {source} have none of these sizes", argument="sizes")
-    time_s = np.where(is_known, fit.times_s(factor * size), np.nan)
-    if own is None:
-        # Public machines may have a faster network.
-        time_s = np.maximum(time_s, _wire_s(cluster, operation, None, size))
-    table = pd.DataFrame(_bus_columns(operation, cluster, size, time_s))
+    table = pd.DataFrame(_bus_columns(operation, cluster, size, np.where(is_known, times_s, np.nan)))
     error = interpolation_error_text(cluster, size.tolist())
     if own is not None:
         error = "the expected error of an interpolation between measured rows of the machine is unknown"
