@@ -85,6 +85,11 @@ _CHECK_ALGORITHM = (
 )
 _UNKNOWN_PROCESSES = "; the tables state no number of processes, on which the times depend"
 #: Remedy, before the size of a threshold.
+#: What small messages between GPUs pass that large ones do not.
+_SMALL_ON_GPU = (
+    "compare the path of small messages between GPUs (GPUDirect RDMA, GDRCopy) with it switched off: "
+    "UCX_IB_GPU_DIRECT_RDMA=n, with openib --mca btl_openib_want_cuda_gdr 0"
+)
 LATE_SWITCH_REMEDY = "lower the threshold of the protocol (UCX_RNDV_THRESH, I_MPI_EAGER_THRESHOLD) to"
 #: Words of the names of files that may be hosts, and least number of files whose names are compared.
 _WORD, _FEWEST_NAMES = re.compile(r"[A-Za-z]+-?\d+"), 2
@@ -609,6 +614,8 @@ def _late_rendezvous(of_file: Mapping[float, Fact]) -> Finding | None:
         f"of larger ones ({found.factor:.2f} times as fast at {size_text(found.to_bytes)}), which begins too late"
     )
     remedy = f"{LATE_SWITCH_REMEDY} {size_text(found.from_bytes)}"
+    if first.in_gpu_memory:
+        remedy = f"{_SMALL_ON_GPU}; or {remedy}"
     return Finding("late_rendezvous", text, remedy, CONTRADICTION - 1, origin=str(of_file[found.to_bytes].place))
 
 

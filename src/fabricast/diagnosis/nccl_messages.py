@@ -19,8 +19,10 @@ _MOST_QUOTED = 240
 _TEST_WITHOUT_P2P = "test with NCCL_P2P_DISABLE=1; "
 #: Address of the peer in a message.
 _PEER = re.compile(r"\bpeer (\d{1,3}(?:\.\d{1,3}){3})\b")
-#: Events of network cards that NCCL prints as warnings, and that change nothing for a run.
-_HARMLESS = re.compile(r"async event : (?:port active|client reregistration|(?:GID table|LID|P_Key|SM) change)")
+#: Events of network cards, and memory that older ROCm lacks: warnings of NCCL that change nothing for a run.
+_HARMLESS = re.compile(
+    r"async event : (?:port active|client reregistration|(?:GID table|LID|P_Key|SM) change)|cuMem support requires VMM"
+)
 
 
 def nccl_problems(facts: Facts) -> Iterator[Finding]:

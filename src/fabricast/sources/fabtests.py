@@ -16,32 +16,34 @@ _HEADER = re.compile(
     r"^\s*(?:name\s+)?bytes\s+(?:#sent\s+#ack|iters)\s+total\s+time\s+MB/sec\s+usec/xfer\s+Mxfers/sec\s*$"
 )
 _ROW = re.compile(
-    r"^\s*(?:\w{1,40}\s+)?(\d{1,15}(?:\.\d{1,3})?)([kmg]?)\s+(\d{1,12}(?:\.\d{1,3})?)([kmg]?)\s.{1,60}?\s[\d.]{1,15}s\s+"
+    r"^\s*(?:\w{1,40}\s+)?(\d{1,15}(?:\.\d{1,3})?)([kmg]?)\s+(\d{1,12}(?:\.\d{1,3})?)([kmg]?)\s+"
+    r"(?:=?\d{1,12}(?:\.\d{1,3})?[kmg]?\s+)?(\d{1,12}(?:\.\d{1,3})?)([kmg]?)\s+[\d.]{1,15}s\s+"
     r"[\d.]{1,15}\s+([\d.]{1,15})\s+[\d.]{1,15}\s*$"
 )
 _COMMAND = re.compile(r"\bfi_(\w{2,30})\b(?:.{0,200}?\s-p ?([\w;]{2,40}))?")
 _POWERS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 #: Number of messages below which the start of a test counts.
 _FEWEST = 100
+#: Multiple of the bytes of all messages above which each of them was answered.
+_ANSWERED = 1.5
 
 
 def _times(lines: Sequence[str]) -> Iterator[MessageTime | InputError]:
     """Parse rows: half of the time of a message and its answer."""
-    name, provider, is_table = "", "", False
+    name, provider, is_table, is_ping_pong = "", "", False, False
     for number, line in enumerate(lines, start=1):
         if (command := _COMMAND.search(line)) is not None:
             name, provider = command[1], command[2] or ""
         if _HEADER.match(line):
-            # Tests of fabtests with iterations may be of rates.
-            name = name or ("pingpong" if "#sent" in line else "")
-            is_table = bool(name)
+            is_table, is_ping_pong = True, "#sent" in line
         elif is_table and (match := _ROW.match(line)) is not None:
-            size, count = (
-                round(float(text) * _POWERS[unit]) for text, unit in ((match[1], match[2]), (match[3], match[4]))
-            )
-            if count >= _FEWEST and float(match[5]) > 0:
-                convention = "windowed" if name.endswith("bw") else "one_way"
-                yield MessageTime(number, f"fi_{name}", 1, size, float(match[5]) * 1e-6, convention, device=provider)
+            size, count, total = (round(float(match[group]) * _POWERS[match[group + 1]]) for group in (1, 3, 5))
+            if count >= _FEWEST and float(match[7]) > 0:
+                # A test of rates transfers each message once, a ping-pong also its answer.
+                is_rate = name.endswith("bw") or not (name or is_ping_pong or total > _ANSWERED * size * count)
+                test = f"fi_{name or ('bw' if is_rate else 'pingpong')}"
+                convention = "windowed" if is_rate else "one_way"
+                yield MessageTime(number, test, 1, size, float(match[7]) * 1e-6, convention, device=provider)
 
 
 def _read(text: Text) -> Iterator[Reading]:

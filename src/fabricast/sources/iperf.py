@@ -108,14 +108,15 @@ def _facts(text: Text, direction: str, rows: list[tuple[int, re.Match[str]]]) ->
         yield text.fact(Quantity.NOTE, words, number, _PROGRAM)
         return
     same = [row for _, row in rows if row[1] == match[1]]
-    if len(same) > 1 and len(set(map(_begins, same))) == len(same):
+    has_summary = len(same) < 2 or len(set(map(_begins, same))) < len(same)
+    if not has_summary:
         # Without a summary, the intervals have the rate.
         seconds, transferred = sum(map(_seconds, same)), sum(map(_bytes, same))
         gbit_s = sum(float(row[6]) * _DECIMAL[row[7]] * _seconds(row) for row in same) / seconds / 1e9
     counted = [row for _, row in rows if row[8] is not None and row[1] == match[1]]
     # The summary of the sender has the count, that of the receiver may last longer. Without one, the intervals count.
     named = [row for row in counted if "sender" in row[9]]
-    summaries = named or [row for row in counted if _seconds(row) > _SUMMARY * _seconds(match)]
+    summaries = named or [row for row in counted if has_summary and _seconds(row) > _SUMMARY * _seconds(match)]
     again = sum(int(row[8]) for row in summaries[-1:] or counted)
     if _UDP.search(text.raw) is not None:
         # The sender of UDP chooses the rate.

@@ -157,7 +157,7 @@ def _is_log(text: Text) -> bool:
 def _problems(text: Text, lines: list[tuple[int, str]]) -> Iterator[Fact]:
     """Yield the errors; those of several processes once."""
     known: set[str] = set()
-    for message, number, host in _errors(lines):
+    for message, number, host in _errors(text, lines):
         if message.endswith(_COMPLETION):
             message += _syndrome(text.clean_lines[number : number + 4])
         elif message == _DPDK:
@@ -182,7 +182,7 @@ def _named(syndrome: int) -> str:
     return f" (syndrome {syndrome:#04x}: {_SYNDROMES[syndrome]})" if syndrome in _SYNDROMES else ""
 
 
-def _errors(lines: list[tuple[int, str]]) -> Iterator[tuple[str, int, str | None]]:
+def _errors(text: Text, lines: list[tuple[int, str]]) -> Iterator[tuple[str, int, str | None]]:
     """Yield message, line and host of each error; a box ends with its line, or with the text."""
     box, first, host = "", 0, None
     details: list[str] = []
@@ -202,6 +202,9 @@ def _errors(lines: list[tuple[int, str]]) -> Iterator[tuple[str, int, str | None
             if message.endswith("exited on"):
                 # Open MPI breaks this line before the signal.
                 message += f" {after.get(number + 1, '').strip()}"
+            elif message.startswith("ibv_reg_mr(") and message.endswith(","):
+                # Pages break the line of UCX before its reason.
+                message += f" {text.clean_lines[number].strip()}" if number < len(text.clean_lines) else ""
             yield message, number, None if named is None else named[1]
     if box:
         yield ": ".join([box, *details]), first, host

@@ -18,6 +18,8 @@ _INFO = re.compile(rf"(?:NCCL |{_BEFORE_2_4}|^[\w.-]+:\d+:\d+ \[\d+\] (?=INFO ))
 #: Warning that a sentence quotes.
 _QUOTED = r"(?<=[a-z] )NCCL (?=WARN NET/)"
 _WARN = re.compile(rf"(?:(?:^|[\]\d:>|)#])\s{{0,4}}NCCL |{_QUOTED}|{_BEFORE_2_4})WARN (.*)")
+#: Service that prints the state of a run (RAS); it serves no operation, and one process of a host can open it.
+_SERVICE = " ras/client_support.cc"
 #: Message that says nothing without the place of its call.
 _CALL = re.compile(r"([\w/]{1,60}\.cc):\d{1,5} NCCL WARN (Cuda failure .*)")
 #: Errors of NCCL as its callers print them: nccl-tests and PyTorch.
@@ -399,6 +401,8 @@ def _hop(log: NcclLog, match: re.Match[str], number: int) -> None:
 
 
 def _may_be_problem(line: str) -> bool:
+    if _SERVICE in line:
+        return False
     return " WARN " in line or ", retrying" in line or any(word in line for word in _WORDS_OF_ERRORS)
 
 

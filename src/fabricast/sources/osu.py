@@ -14,6 +14,8 @@ from fabricast.sources.text import Format, Reading, Text
 # Pages may leave out the blank.
 _BUFFERS_OF_TITLE = re.compile(r"(?:test|benchmark) ([DHM])-([DHM])\b", re.IGNORECASE)
 _TITLE = re.compile(r"# ?OSU MPI")
+#: Title of a run with option -d, whose buffers are in GPU memory unless a command or line states others.
+_OF_GPU, _ON_GPU = re.compile(r"# ?OSU MPI-(?:CUDA|ROCM|SYCL|OPENACC)\b", re.IGNORECASE), "D D"
 #: Tests of two processes or several pairs; not collectives or multi-threaded tests.
 _TESTS = re.compile(
     r"# ?osu mpi(-\w+)? (multi |multi-pair |multiple )?(bi-directional )?(latency|bandwidth)\b"
@@ -61,7 +63,8 @@ def _times(lines: Sequence[str]) -> Iterator[MessageTime | InputError]:
             title, pairs, columns = line.lower() if is_between_processes(line) else "", None, 0
             # The command above the title states the buffers, the title of older versions, or a line below it.
             of_title = _BUFFERS_OF_TITLE.search(line)
-            buffers, stated = stated if of_title is None else f"{of_title[1]} {of_title[2]}", ""
+            buffers = stated or (_ON_GPU if _OF_GPU.search(line) is not None else "")
+            buffers, stated = buffers if of_title is None else f"{of_title[1]} {of_title[2]}", ""
         elif (match := _BUFFERS_OF_COMMAND.search(line)) is not None:
             stated = f"{match[1]} {match[2]}"
         elif len(memory := _BUFFERS.findall(line)) == 2:
@@ -104,8 +107,9 @@ def _is_about_gpu_buffers(line: str) -> bool:
 
 def _read(text: Text) -> Iterator[Reading]:
     reading = message_reading(text, "OSU", _times(text.clean_lines))
+    has_gpu_buffers = any(fact.value.in_gpu_memory for fact in reading.facts if fact.quantity == Quantity.MESSAGE_TIME)
     for number, line in text.lines():
-        if _is_about_gpu_buffers(line):
+        if _is_about_gpu_buffers(line) or (has_gpu_buffers and _OF_GPU.search(line) is not None):
             note = f"the test uses buffers in GPU memory: {line.strip('# ')}"
             reading.facts.append(text.fact(Quantity.NOTE, note, number, "OSU"))
             break

@@ -1,0 +1,97 @@
+"""Tables whose total, command or title a reader has to derive."""
+
+import pytest
+
+import fabricast as fc
+
+
+@pytest.fixture
+def answer(tmp_path):
+    def of(text):
+        path = tmp_path / "report.md"
+        path.write_text(text)
+        return fc.diagnose(path)
+
+    return of
+
+
+def words(diagnosis):
+    found = [f"{one.text} {one.remedy}" for one in diagnosis.findings]
+    return " ".join([str(diagnosis.verdict), *map(str, diagnosis.statements), *map(str, diagnosis.notes), *found])
+
+
+INTERVALS = (
+    "Connecting to host 10.0.0.1, port 5201\n"
+    "[ ID] Interval           Transfer     Bitrate         Retr  Cwnd\n"
+    "[  5]   0.00-1.00   sec  1.09 GBytes  9.37 Gbits/sec   14   1.24 MBytes\n"
+    "[  5]   1.00-2.00   sec  1.04 GBytes  8.94 Gbits/sec  1438   1.02 MBytes\n"
+    "[  5]   2.00-3.00   sec  1.09 GBytes  9.41 Gbits/sec   43   1.90 MBytes\n"
+)
+
+
+def test_segments_of_all_intervals_count_without_a_summary(answer):
+    assert "1,495 segments" in words(answer(INTERVALS))
+
+
+def test_summary_of_the_sender_counts_where_it_is_printed(answer):
+    summary = "[  5]   0.00-3.00   sec  3.22 GBytes  9.24 Gbits/sec  1495             sender\n"
+    assert "1,495 segments" in words(answer(INTERVALS + summary))
+
+
+@pytest.mark.parametrize(("total", "name"), [("18g", "fi_bw"), ("37g", "fi_pingpong")])
+def test_fabtests_table_without_a_command_is_a_rate_where_nothing_is_answered(tmp_path, total, name):
+    rows = "bytes   iters   total       time     MB/sec    usec/xfer   Mxfers/sec\n"
+    paths = [tmp_path / "a.out", tmp_path / "b.out"]
+    paths[0].write_text(f"{rows}95m     200     {total}         1.27s  15763.98    6343.58       0.00\n")
+    paths[1].write_text(f"{rows}95m     200     {total}         2.17s   9206.71   10861.64       0.00\n")
+    found = fc.diagnose(*paths)
+    assert f"messages of {name} of 95 MiB" in found.findings[0].text and "-I 1000" not in words(found)
+
+
+TABLE = (
+    "# Datatype: MPI_CHAR.\n# Size       Avg Latency(us)\n1                      21.80\n2      21.94\n4      22.01\n"
+)
+
+
+@pytest.mark.parametrize("kind", ["CUDA", "ROCM"])
+def test_title_of_osu_states_buffers_in_gpu_memory(answer, kind):
+    found = words(answer(f"# OSU MPI-{kind} Latency Test v7.5\n{TABLE}"))
+    assert "buffers in GPU memory" in found and "over TCP" not in found
+
+
+def test_title_without_gpus_is_of_host_memory(answer):
+    assert "buffers in GPU memory" not in words(answer(f"# OSU MPI Latency Test v7.5\n{TABLE}"))
+
+
+def test_command_with_host_buffers_decides_over_the_title(answer):
+    found = words(answer(f"$ srun -n2 osu_latency -d cuda H H\n# OSU MPI-CUDA Latency Test v7.5\n{TABLE}"))
+    assert "buffers in GPU memory" not in found
+
+
+def test_port_without_a_link_is_an_empty_slot(answer):
+    found = words(
+        answer(
+            "LnkCap: Port #1, Speed 8GT/s, Width x4, ASPM L1\n"
+            "LnkSta: Speed 2.5GT/s, Width x0, TrErr- Train- SlotClk+ DLActive- BWMgmt- ABWMgmt-\n"
+        )
+    )
+    assert "its slot is empty" in found and "idle" not in found
+
+
+def test_service_for_states_and_missing_virtual_memory_are_no_causes(answer):
+    found = answer(
+        "A800:6801:6839 [1] ras/client_support.cc:159 NCCL WARN Call to bind failed: Address already in use\n"
+        "A800:6801:6839 [1] NCCL WARN cuMem support requires VMM RDMA support\n"
+        "A800:6801:6839 [1] NCCL INFO Using network Socket\n"
+    )
+    assert not found.findings
+
+
+def test_reason_below_a_broken_line_of_ucx_is_read(answer):
+    found = answer(
+        "ib_md.c:282  UCX  ERROR ibv_reg_mr(address=0x320000000, length=1024,\n"
+        "                access=0x10000f) failed: Bad address\n"
+        "ucp_mm.c:76  UCX  ERROR failed to register address 0x320000000 (host)\n"
+    )
+    assert "cannot reach the memory of a GPU" in found.findings[0].text
+    assert "ulimit" not in words(found)
