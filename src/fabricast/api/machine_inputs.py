@@ -36,7 +36,7 @@ def machine_of(
     if isinstance(machine, Machine):
         if not more and options in (None, machine.options):
             return machine
-        facts = Facts((*machine.facts.files, *_facts(more).files))
+        facts = Facts((*machine.facts.files, *_facts(more).files)).with_stated_models()
         return machine_of_tree(machine.tree, facts, options or machine.options)
     if isinstance(machine, PcieTree):
         return machine_of_tree(machine, _facts(more), options)

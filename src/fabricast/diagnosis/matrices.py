@@ -92,13 +92,14 @@ def slow_copies_without_topology(facts: Facts) -> Iterator[Finding]:
         yield Finding(WarningCode.SLOWER_THAN_STAGED, text, CHECK_ACCESS, CONTRADICTION, origin=direct[one].place)
         return
     model, _ = _model(facts, MachineOptions())
-    if model is None and states_direct_links(facts):
-        yield from _slow_copies("direct copies", direct, are_linked=True)
-        return
+    are_linked = model is None and states_direct_links(facts)
     both_ways, staged_both_ways = _both_ways(facts), _staged(facts, Quantity.STAGED_RATE_BOTH_WAYS)
     found = (
-        _slow_direct_copies("direct copies", direct, model, directions=1)
-        or _slow_direct_copies("direct copies, both ways together,", both_ways, model, directions=2)
+        (are_linked and _slow_copies("direct copies", direct, are_linked=True))
+        or (not are_linked and _slow_direct_copies("direct copies", direct, model, directions=1))
+        or (
+            not are_linked and _slow_direct_copies("direct copies, both ways together,", both_ways, model, directions=2)
+        )
         or _slow_copies("copies through host memory", staged)
         or _slow_copies("copies through host memory, both ways together,", staged_both_ways)
     )
@@ -199,7 +200,8 @@ def _slow_end(kind: str, rates: _Rates, *, are_linked: bool, is_one_class: bool)
     for gpu, verb, places, why in ends:
         of_end = {pair: one.bytes_per_s for pair, one in rates.items() if gpu in [pair[place] for place in places]}
         others = [one.bytes_per_s for pair, one in rates.items() if pair not in of_end]
-        if len(of_end) > 1 and others and max(of_end.values()) < _SLOW_AMONG_ALIKE * min(others):
+        # Both directions of one pair are of its link.
+        if len(_gpus_of(of_end)) > 2 and others and max(of_end.values()) < _SLOW_AMONG_ALIKE * min(others):
             text = (
                 f"GPU {gpu} {verb} {_span_gb_s(of_end.values())} in all its {kind}, the other {len(others)} at least "
                 f"{min(others) / 1e9:.3g} GB/s: {why}"

@@ -30,13 +30,22 @@ def mpi_problems(facts: Facts) -> Iterator[Finding]:
     # Slurm ends the other tasks after the first that fails: that one is the cause.
     ordered = sorted(found.values(), key=lambda one: one[0] is not None and one[0].name == "cancelled")
     explanations = [one for one, _ in ordered if one is not None and not one.is_consequence]
+    has_others = any(facts.of(Quantity.NCCL_PROBLEM))
     # What follows from a warning is no failure.
     are_warnings = bool(explanations) and not any(one.is_failure for one in explanations)
     for number, (problem, fact) in enumerate(ordered, start=1):
         is_failure = fact.place.path in aborted and (problem is None or problem.is_failure)
         is_later = bool(explanations) and (problem is None or problem.is_consequence)
+        is_later |= has_others and problem is not None and problem.is_general
         is_failure = is_failure and not (are_warnings and is_later and problem is not None)
-        weight = FIRST - number / 100 - 0.5 * is_later if is_failure else MINOR if problem is None else ACCESS
+        is_general = problem is not None and problem.is_general
+        weight = (
+            FIRST - number / 100 - 0.5 * is_later - 0.3 * is_general
+            if is_failure
+            else MINOR
+            if problem is None
+            else ACCESS
+        )
         meaning = "an error whose meaning is not known here" if problem is None else problem.meaning
         host = f" ({fact.subject[0]})" if fact.subject else ""
         remedy = (

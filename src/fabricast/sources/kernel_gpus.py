@@ -47,6 +47,8 @@ _UNUSABLE = {
     "nvidia: probe of": "is refused by its driver (probe failed)",
     "probe with driver nvidia failed": "is refused by its driver (probe failed)",
 }
+#: Place of the dump of registers, and the errors of the same processor.
+_DUMP, _OF_GSP = list(_UNUSABLE).index("kflcnCoreDump"), (119, 120)
 _NVIDIA_GPU = re.compile(
     r"(?:NVRM: (?:The NVIDIA )?GPU (?:at )?(?:PCI:)?|NVRM: BAR\d is 0M @ 0x0 \(PCI:|nvidia: probe of |"
     r"nvidia (?=\S{12,16}: probe with))([0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2})"
@@ -172,7 +174,8 @@ def gpu_facts(text: Text, lines: Lines) -> Iterator[Fact]:
     yield from found.values()
     yield from _of_amd(text, lines)
     # A reset follows the error of the GPU.
-    yield from _unusable_gpus(text, lines, {device for device, kind in found if kind == _OFF_THE_BUS})
+    lost = {device for device, kind in found if kind == _OFF_THE_BUS}
+    yield from _unusable_gpus(text, lines, lost, has_gsp_errors=any(kind in _OF_GSP for _, kind in found))
     yield from _unplaced_memory(text, lines)
     yield from _page_faults(text, lines)
 
@@ -233,10 +236,11 @@ def _page_faults(text: Text, lines: Lines) -> Iterator[Fact]:
         yield text.fact(Quantity.NOTE, note, number, PROGRAM)
 
 
-def _unusable_gpus(text: Text, lines: Lines, lost: set[str]) -> Iterator[Fact]:
+def _unusable_gpus(text: Text, lines: Lines, lost: set[str], *, has_gsp_errors: bool) -> Iterator[Fact]:
     """Yield GPUs that the driver cannot use, except those whose Xid says so (`lost`): each once, with its worst state.
 
-    A message without an address is about one of the others, if there are any.
+    A message without an address is about one of the others, if there are any, or about the one with an error of its
+    system processor (`has_gsp_errors`).
     """
     found: dict[str, tuple[int, int]] = {}
     device, since = _SOME_GPU, 0
@@ -256,7 +260,7 @@ def _unusable_gpus(text: Text, lines: Lines, lost: set[str]) -> Iterator[Fact]:
         rank = next((rank for rank, words in enumerate(_UNUSABLE) if words in line), None)
         if rank is not None and not (is_ignored and "probe routine" in line):
             found[device] = min(found.get(device, (rank, number)), (rank, number))
-    if len(found) > 1 or lost:
+    if len(found) > 1 or lost or (has_gsp_errors and found.get(_SOME_GPU, (0, 0))[0] == _DUMP):
         found.pop(_SOME_GPU, None)
     for device, (rank, number) in found.items():
         if device not in lost:

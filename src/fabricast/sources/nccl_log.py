@@ -27,7 +27,9 @@ _ERROR = re.compile(
     r"((?:Test )?(?:NCCL|CUDA) failure (?:\S{1,80}:\d|[\d'\"]|:).*|RuntimeError: NCCL error: .*"
     r"|nccl(?:UnhandledCuda|System|Internal|Remote)Error\b.*"
     r"|(?<!exceptions\.)(?:torch\.)?(?:cuda\.)?\b(?<!exceptions\.)OutOfMemoryError.*|CUDA out of memory.*"
-    r"|CUDA error: (?=peer mapping|uncorrectable (?:NVLink|ECC)).*|Duplicate GPU detected : rank \d{1,6} and rank \d.*"
+    r"|CUDA error: (?=peer mapping|uncorrectable (?:NVLink|ECC)).*"
+    r"|(?<!# )(?<!['\"])RuntimeError: CUDA error: (?:out of memory|an illegal memory access|unspecified launch).*"
+    r"|Duplicate GPU detected : rank \d{1,6} and rank \d.*"
     r"|uncorrectable NVLink error.{0,80}"
     r"|CUDA error at .{1,200}cudaDeviceEnablePeerAccess.*"
     r"|Timeout at NCCL work: .*|Some NCCL operations have failed or timed out.*"
@@ -158,6 +160,7 @@ _WORDS_OF_ERRORS = (
     "NCCL error",
     "NCCL Error",
     "CUDA failure",
+    "CUDA error: ",
     "nccl",
     "Watchdog caught",
     "uncorrectable NVLink",

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from fabricast.core.errors import InputError
-from fabricast.core.facts import Content, Fact, Quantity
+from fabricast.core.facts import Content, Fact, Kind, Quantity
 from fabricast.core.units import PROTOCOL_EFFICIENCY, pcie_bytes_per_s, pcie_generation
 from fabricast.core.warnings import CodedWarning, WarningCode
 from fabricast.inputs.gpus import gpu_of_device
@@ -236,13 +236,14 @@ def _capabilities(root: Element, text: Text) -> Iterator[Fact]:
 
 
 def _models(root: Element, text: Text) -> Iterator[Fact]:
-    """Yield the model of each GPU by its PCI device."""
+    """Yield the model of each GPU by its PCI device, which several products may share."""
     for pci in (element for element in root.walk() if element.tag == "pci"):
         model = gpu_of_device(pci.attributes.get("vendor", ""), pci.attributes.get("device", ""))
         for gpu in (element for element in pci.children if element.tag == "gpu"):
             if model is not None:
                 subject = (gpu.attributes.get("dev", ""),)
-                yield text.fact(Quantity.GPU_MODEL, model, pci.line, "NCCL topology XML", subject=subject)
+                kind = Kind.DATA_SHEET
+                yield text.fact(Quantity.GPU_MODEL, model, pci.line, "NCCL topology XML", subject=subject, kind=kind)
 
 
 FORMAT = Format(

@@ -108,11 +108,11 @@ def _is_about_gpu_buffers(line: str) -> bool:
 def _read(text: Text) -> Iterator[Reading]:
     reading = message_reading(text, "OSU", _times(text.clean_lines))
     has_gpu_buffers = any(fact.value.in_gpu_memory for fact in reading.facts if fact.quantity == Quantity.MESSAGE_TIME)
-    for number, line in text.lines():
-        if _is_about_gpu_buffers(line) or (has_gpu_buffers and _OF_GPU.search(line) is not None):
-            note = f"the test uses buffers in GPU memory: {line.strip('# ')}"
-            reading.facts.append(text.fact(Quantity.NOTE, note, number, "OSU"))
-            break
+    stated = [(number, line) for number, line in text.lines() if _is_about_gpu_buffers(line)]
+    titles = [(number, line) for number, line in text.lines() if _OF_GPU.search(line) and has_gpu_buffers]
+    for number, line in (stated or titles)[:1]:
+        note = f"the test uses buffers in GPU memory: {line.strip('# ')}"
+        reading.facts.append(text.fact(Quantity.NOTE, note, number, "OSU"))
     reading.facts += [*wrong_rows(text, "OSU"), *one_host(text, "OSU"), *commands(text, "OSU")]
     yield reading
 

@@ -39,7 +39,7 @@ def read(paths: Iterable[Path | str], *, table: Format = COPIES) -> Facts:
     >>> [fact.value.name for fact in read(["storm8"]).of(Quantity.TOPOLOGY)]
     ['storm8']
     """
-    return Facts(tuple(_file(path, table) for path in dict.fromkeys(map(str, paths))))
+    return Facts(tuple(_file(path, table) for path in dict.fromkeys(map(str, paths)))).with_stated_models()
 
 
 def facts_of_text(text: str, path: str = "text") -> Facts:

@@ -95,3 +95,39 @@ def test_reason_below_a_broken_line_of_ucx_is_read(answer):
     )
     assert "cannot reach the memory of a GPU" in found.findings[0].text
     assert "ulimit" not in words(found)
+
+
+def test_summary_of_torchrun_follows_the_error_of_nccl(answer):
+    found = answer(
+        "[rank3]:[E ProcessGroupNCCL.cpp:523] [Rank 3] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=1)\n"
+        "Root Cause (first observed failure):\n[0]:\n  exitcode  : -6 (pid: 4242)\n"
+    )
+    assert "did not end in time" in found.findings[0].text and "torchrun" in found.findings[-1].text
+
+
+def test_error_of_cuda_above_the_summary_of_torchrun_is_the_cause(answer):
+    found = answer("RuntimeError: CUDA error: out of memory\nRoot Cause (first observed failure):\n[0]:\n")
+    assert "the memory of a GPU is full" in found.findings[0].text
+
+
+def test_dump_of_a_processor_belongs_to_the_gpu_with_its_error(answer):
+    dump = "[ 1.0] NVRM: kflcnCoreDump_TU102: FALCON register dump\n"
+    error = "[ 1.1] NVRM: Xid (PCI:0000:41:00): 119, pid=1, name=python, Timeout after 6s of waiting for RPC response\n"
+    assert [one.text.partition(":  ")[0][:12] for one in answer(dump + error).findings] == ["0000:41:00.0"]
+    assert "a GPU: " in answer(dump).findings[0].text
+
+
+@pytest.mark.parametrize("ending", ["is available.", "is enabled.", "was enabled already"])
+def test_peer_access_that_is_granted_is_not_refused(answer, ending):
+    with pytest.raises(fc.InputError):
+        answer(f"[TensorRT-LLM][WARNING] Device 0 peer access Device 1 {ending}\n")
+
+
+def test_card_that_psm3_cannot_open_does_not_end_a_run_with_results(answer):
+    found = answer(f"n1:rank5: PSM3 can't open nic unit: 1 (err=23)\n# OSU MPI Latency Test v7.0\n{TABLE}")
+    assert "the run has results after the error" in words(found)
+
+
+def test_quoted_error_of_mpi_is_no_error(answer):
+    with pytest.raises(fc.InputError):
+        answer('The FAQ says: "*** An error occurred in MPI_Init_thread" appears if PMIx is missing.\n')
