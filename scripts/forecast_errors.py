@@ -14,7 +14,7 @@ HEADS = {
     "unprobed_errors": "# Measured times of concurrent copies over the earliest time of forecasts that lack a probe.",
     "default_errors": "# Errors of the rates of machines without measurements, each public computer left out in turn.",
     "collectives/cluster_errors": "# Errors of interpolated times on nodes and clusters, each machine left out.",
-    "collectives/class_errors": "# Errors of the median of public machines of a class from 1 MiB on, each left out.",
+    "collectives/class_errors": "# Errors of the median of public machines of a class, each left out.",
 }
 
 if __name__ == "__main__":

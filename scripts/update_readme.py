@@ -16,7 +16,7 @@ import pandas as pd
 
 from fabricast.clusters.errors import recorded_errors as recorded_errors_of_copies
 from fabricast.collectives.clusters.cluster import node_of
-from fabricast.collectives.clusters.errors import class_error, most_public_nodes, recorded_cluster_errors
+from fabricast.collectives.clusters.errors import median_errors, most_public_nodes, recorded_cluster_errors
 from fabricast.collectives.evidence.errors import recorded_errors
 from fabricast.collectives.expected import STATE_COLUMNS, expected_error
 from fabricast.core.resources import published
@@ -288,7 +288,11 @@ def machines() -> str:
     bound = "unknown: the time is a lower bound"
     of_interpolation = pd.read_csv(published() / "collectives" / "cluster_errors.csv", comment="#")
     interpolated = of_interpolation[of_interpolation["band"] == LARGEST].set_index("network")["median"]
-    of_nodes = f"{class_error()[0]:.1%} with several public nodes of the class, {clusters['one node']:.1%} otherwise"
+    of_medians = sorted(one.median for one in median_errors([2.0**power for power in range(22, 34)]))
+    of_nodes = (
+        f"all_reduce from 4 MiB {of_medians[0]:.1%} to {of_medians[-1]:.1%} by size with several public nodes of the "
+        f"class, otherwise {clusters['one node']:.1%}"
+    )
     between = "NCCL or RCCL collectives from 1 MiB, between public measurements"
     rows = [
         (
@@ -305,7 +309,7 @@ def machines() -> str:
         (
             "one node with NVLink or NVSwitch (HGX, DGX, GH200)",
             "copies; NCCL collectives from 1 MiB",
-            f"copies {copies['direct links']:.1%} (one machine); collectives {of_nodes}",
+            f"copies {copies['direct links']:.1%} (one machine); {of_nodes}",
         ),
         (
             "several nodes with InfiniBand or RoCE (`--node hgx_h100 --nodes 4 --nic 8x400`)",

@@ -58,8 +58,9 @@ def cluster_collective(
     """Forecast the times of a collective operation of NCCL on a node with direct links, or on several such nodes.
 
     NCCL's choice is emulated from its search and cost table. Where it is not (RCCL, TCP sockets, tuner plugins, unequal
-    links), times are an interpolation between public measurements of the class, or between rows of your log. From 1 MiB
-    on, a node with the usual settings has the median time of public nodes of its class if there are several.
+    links), times are an interpolation between public measurements of the class, or between rows of your log. For
+    all_reduce from 4 MiB on, a node with the usual settings has the median time of public nodes of its class if there
+    are several.
 
     Parameters
     ----------

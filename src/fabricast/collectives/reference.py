@@ -46,6 +46,12 @@ NETWORKS = {
     VERBS: ("infiniband", "roce", "mlx5", "ndr", "hdr", "net/ib", "rdma plugin"),
     ETHERNET: ("ethernet", "tcp", "socket"),
 }
+#: Bands of sizes in bytes in which the median of a class of nodes is nearer than the model.
+MEDIAN_BANDS = {
+    "4 to 32 MiB": (2.0**22, 2.0**26),
+    "64 to 256 MiB": (2.0**26, 2.0**29),
+    "from 512 MiB": (2.0**29, np.inf),
+}
 #: Bands of sizes in bytes of errors.
 BANDS = {"up to 32 KiB": (0.0, 32768.0), "64 to 512 KiB": (65536.0, 524288.0), "from 1 MiB": (2.0**20, np.inf)}
 
@@ -376,10 +382,14 @@ def reference_table(
 
 
 def _at_sizes(rows: pd.DataFrame, sizes: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the times of a machine in us at some sizes, between measured ones; NaN beyond them and in wide gaps."""
+    """Return the times of a machine in us at some sizes, between measured ones; NaN beyond them and in wide gaps.
+
+    Little above the largest size, times grow with the size; little below the smallest one, they are its time.
+    """
     of_size = rows.groupby("size_bytes")["median_us"].median()
     known, times = of_size.index.to_numpy(dtype=float), of_size.to_numpy(dtype=float)
     found = np.exp(np.interp(np.log(sizes), np.log(known), np.log(times)))
+    found *= np.maximum(sizes / known[-1], 1.0)
     outside = (sizes < known[0] / _BEYOND) | (sizes > known[-1] * _BEYOND)
     above = np.clip(np.searchsorted(known, sizes), 1, max(known.size - 1, 1))
     if known.size > 1:
@@ -452,23 +462,38 @@ def left_out_errors() -> pd.DataFrame:
 def class_medians_s(public: Reference) -> NDArray[np.float64]:
     """Return the median time of a class of nodes at each size in s; NaN where it is no better than the model.
 
-    From 1 MiB on and with several machines it is: single machines, small sizes and networks differ too much.
+    For all_reduce from 4 MiB on and with several machines it is: single machines, small sizes and networks differ too
+    much, and other operations have too few machines.
     """
     times: NDArray[np.float64] = public.table["median_us"].to_numpy() * 1e-6
-    is_known = (public.table["machines"] >= _SEVERAL) & (public.table["size_bytes"] >= BANDS["from 1 MiB"][0])
-    return np.where(is_known & (public.nodes == 1) & ~public.is_neighbour, times, np.nan)
+    is_known = (public.table["machines"] >= _SEVERAL) & (public.table["size_bytes"] >= MEDIAN_BANDS["4 to 32 MiB"][0])
+    is_class = public.nodes == 1 and not public.is_neighbour and public.operation is Operation.ALL_REDUCE
+    return np.where(is_known & is_class, times, np.nan)
 
 
 def class_errors() -> pd.DataFrame:
-    """Return the relative error of the median of a class of nodes at the times of its machines, each left out."""
-    found: list[tuple[str, float]] = []
+    """Return the relative error of the median of a class of nodes by band of sizes, each of its machines left out."""
+    found: list[tuple[str, float, float]] = []
     for machine, operation, other, rows in _left_out():
-        if operation not in (Operation.ALLTOALL, Operation.SENDRECV):
+        if operation is Operation.ALL_REDUCE:
             errors = abs(class_medians_s(other) * 1e6 / rows["median_us"].to_numpy() - 1)
-            found += [(machine, float(error)) for error in errors[np.isfinite(errors)]]
-    values = [error for _, error in found]
-    row = {"machines": len({machine for machine, _ in found}), "rows": len(found)}
-    return pd.DataFrame([row | {"median": np.median(values), "worst": max(values)}]).round(4)
+            sizes = rows["size_bytes"].to_numpy(dtype=float)
+            known = np.isfinite(errors)
+            found += [(machine, *one) for one in zip(sizes[known].tolist(), errors[known].tolist(), strict=True)]
+    bands = {
+        band: [(machine, error) for machine, size, error in found if low <= size < high]
+        for band, (low, high) in MEDIAN_BANDS.items()
+    }
+    return pd.DataFrame(
+        {
+            "band": band,
+            "machines": len({machine for machine, _ in of_band}),
+            "rows": len(of_band),
+            "median": np.median([error for _, error in of_band]),
+            "worst": max(error for _, error in of_band),
+        }
+        for band, of_band in bands.items()
+    ).round(4)
 
 
 def scaled(fit: SizeFit, bus_bytes: NDArray[np.float64], time_s: NDArray[np.float64]) -> SizeFit:

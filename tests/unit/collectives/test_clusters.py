@@ -279,7 +279,8 @@ def test_one_node_has_the_median_of_several_public_machines():
     assert (found["earliest_us"] <= public["shortest_us"]).all() and (found["latest_us"] >= public["longest_us"]).all()
     assert found["time_us"].tolist() == pytest.approx((found["best_time_us"] * found["gain"]).tolist())
     (error, *_) = [one for one in found.attrs["warnings"] if one.startswith("expected error")]
-    assert "2 sizes are medians of public machines of this class, each left out: 1.6 % (11 machines)" in error
+    assert "2 sizes are medians of public machines of this class, each left out: 5.6 % 4 to 32 MiB (7 mach" in error
+    assert "0.43 % from 512 MiB (11 machines)" in error
 
 
 @pytest.mark.parametrize(
@@ -357,7 +358,30 @@ def test_small_sends_have_no_forecast_without_measured_rows():
 
 def test_large_domains_and_processor_attached_cards_are_named():
     large = fc.cluster_collective("gb200_nvl72", sizes=["8 GiB"])
-    assert any("no public machine has more than 8 GPUs" in one.text for one in large.warnings)
+    (text,) = [one.text for one in large.warnings if "up to 8 GPUs in one NVLink domain" in one.text]
+    assert "cw-gb200 of this class: 1.26 times the forecast" in text
+    assert large.table["latest_us"][0] == pytest.approx(large.table["public_us"][0])
+
+
+def test_times_little_above_the_largest_public_size_grow_with_the_size():
+    found = fc.reference("H200", sizes=["16 GiB", "20 GiB"]).table["median_us"]
+    assert found[1] / found[0] == pytest.approx(20 / 16)
+
+
+def test_public_machines_without_limits_do_not_widen_the_range_of_others():
+    usual, limited = (
+        fc.cluster_collective("hgx_h100", sizes=["8 GiB"], env=settings).table
+        for settings in ({}, {"NCCL_NVLS_ENABLE": "0"})
+    )
+    assert limited["earliest_us"][0] > usual["public_us"][0] * 1.1
+    with pytest.raises(fc.InputError, match="public machines have no limits of algorithms, protocols and channels"):
+        fc.cluster_collective("mi300x", sizes=["8 GiB"], env={"NCCL_PROTO": "Simple"})
+
+
+def test_small_sizes_and_other_operations_are_no_medians():
+    for operation, size in (("all_reduce", "1 MiB"), ("all_gather", "1 GiB")):
+        found = fc.cluster_collective("hgx_h100", operation, sizes=[size])
+        assert not any("medians of public" in one or "is the median" in one for one in found.table.attrs["warnings"])
     far = replace(HGX, nodes=2, attach=PathType.PHB)
     assert any("meet at a processor" in one.text for one in forecast_cluster(far, ALL_REDUCE, [1e9]).warnings)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache
+from typing import NamedTuple
 
 from fabricast.collectives.clusters.cluster import Cluster
 from fabricast.collectives.clusters.evidence import (
@@ -18,6 +19,7 @@ from fabricast.collectives.clusters.evidence import (
     public_cases,
 )
 from fabricast.collectives.expected import size_class
+from fabricast.collectives.reference import MEDIAN_BANDS
 from fabricast.core.resources import published
 from fabricast.inputs.csv_files import CsvRow, read_csv
 from fabricast.nccl.costs import Operation
@@ -92,14 +94,28 @@ def interpolation_error_text(cluster: Cluster, sizes: Sequence[float]) -> str:
 
 
 @cache
-def class_error() -> tuple[float, int]:
-    """Return the error of the median of public machines of a class of nodes, each left out, and their number.
+class MedianError(NamedTuple):
+    """Error of the median of public machines of a class of nodes in a band of sizes, each left out."""
 
-    >>> class_error()[0] < 0.03
-    True
+    band: str
+    median: float
+    machines: int
+
+
+def median_errors(sizes: Sequence[float]) -> list[MedianError]:
+    """Return the errors of medians in the bands of some sizes.
+
+    >>> [one.band for one in median_errors([2.0**23, 2.0**30, 2.0**33])]
+    ['4 to 32 MiB', 'from 512 MiB']
     """
-    (row,) = read_csv(published() / "collectives" / "class_errors.csv", ("machines", "rows", "median", "worst"))
-    return row.number("median"), int(row.number("machines"))
+    columns = ("band", "machines", "rows", "median", "worst")
+    rows = read_csv(published() / "collectives" / "class_errors.csv", columns)
+    bands = [band for band, (low, high) in MEDIAN_BANDS.items() if any(low <= size < high for size in sizes)]
+    return [
+        MedianError(row["band"], row.number("median"), int(row.number("machines")))
+        for row in rows
+        if row["band"] in bands
+    ]
 
 
 def cluster_error(cluster: Cluster, operation: Operation, size_bytes: float) -> ClusterError | None:

@@ -13,10 +13,10 @@ from fabricast.collectives.clusters.cluster import EFA, SLINGSHOT, Cluster
 from fabricast.collectives.clusters.errors import (
     UNMEASURED,
     ClusterError,
-    class_error,
     cluster_error,
     interpolation_error_text,
     many_nodes_range,
+    median_errors,
     most_public_nodes,
 )
 from fabricast.collectives.clusters.evidence import MANY_NODES
@@ -174,16 +174,21 @@ def _check(table: NcclTestsTable | None, cluster: Cluster) -> None:
         raise InputError("has no valid row, expected at least one size", argument="log")
 
 
+def _has_limits(cluster: Cluster) -> bool:
+    """Return whether settings limit algorithms, protocols or channels, as on no public machine."""
+    settings = cluster.settings
+    channels = (settings.least_channels, settings.most_channels, settings.buffer_size)
+    return any((settings.algorithms, settings.protocols, *channels))
+
+
 def _reference(cluster: Cluster, operation: Operation, size: _Array, *, of_sisters: bool) -> Reference | None:
     """Return the public machines of the class of a cluster; None if there are none of the same class and network.
 
     With `of_sisters`, it is a class of other GPUs with the same links if there is none of the same GPU.
     """
     several = cluster.nodes > 1
-    settings = cluster.settings
-    channels = (settings.least_channels, settings.most_channels, settings.buffer_size)
-    if any((settings.algorithms, settings.protocols, *channels)) or (several and not cluster.has_gpudirect):
-        # Public machines have no limits of algorithms, protocols and channels, and clusters GPUDirect.
+    if _has_limits(cluster) or (several and not cluster.has_gpudirect):
+        # Public clusters have GPUDirect.
         return None
     rate = cluster.cards * cluster.card_gbit_s / cluster.gpus if several else None
     network = cluster.network or None if several else None
@@ -252,8 +257,9 @@ def _emulated(
             "gain": time_s / best_s,
         }
     )
-    of_class = None if own is not None or known_pairs or operation in _SENDS else _medians_s(cluster, public)
-    ratio = np.full(size.size, np.nan) if of_class is None else of_class / time_s
+    ratio = np.full(size.size, np.nan)
+    if public is not None and _is_usual(cluster) and own is None and not known_pairs and operation not in _SENDS:
+        ratio = class_medians_s(public) / time_s
     is_median = np.isfinite(ratio)
     table = _scaled(table, np.where(is_median, ratio, 1.0))
     nccl = model.nccl_s(chosen, size)
@@ -269,7 +275,7 @@ def _emulated(
         wire_us = np.minimum(_wire_s(cluster, operation, chosen, size) * 1e6, table["time_us"])
         table["earliest_us"] = np.maximum(table["time_us"] * lowest, wire_us)
         table["latest_us"] = table["time_us"] * highest
-        if public is not None:
+        if public is not None and _is_usual(cluster):
             # A machine of the same class is within the range, too.
             low, high = (public.table[f"{end}_us"].to_numpy() for end in ("shortest", "longest"))
             table["earliest_us"] = table["earliest_us"].where(~(low < table["earliest_us"]), low)
@@ -284,7 +290,8 @@ def _emulated(
         source += f", {graph.inter:g} GB/s between nodes"
     if known_pairs:
         source += f"; {len(known_pairs)} of {size.size} choices are those of the log"
-    notes, missed = _notes(model, errors, calibration, medians=int(is_median.sum())), _unreached(model, own)
+    notes = _notes(model, errors, calibration, size[is_median], _of_class(table, public))
+    missed = _unreached(model, own)
     if missed:
         # Its rows refute the error of other machines.
         notes = [one for one in notes if one.code is not WarningCode.EXPECTED_ERROR]
@@ -366,10 +373,9 @@ def _best(
     return best, best_s
 
 
-def _medians_s(cluster: Cluster, public: Reference | None) -> _Array | None:
-    """Return the median times of public machines; None for other versions and processes than theirs."""
-    is_usual = cluster.settings.version >= _USUAL_VERSION and cluster.has_nvls and cluster.process_gpus == 1
-    return class_medians_s(public) if public is not None and is_usual else None
+def _is_usual(cluster: Cluster) -> bool:
+    """Return whether a cluster has the version, settings and processes of the public machines."""
+    return cluster.settings.version >= _USUAL_VERSION and cluster.has_nvls and cluster.process_gpus == 1
 
 
 def _scaled(table: pd.DataFrame, ratio: _Array) -> pd.DataFrame:
@@ -378,17 +384,36 @@ def _scaled(table: pd.DataFrame, ratio: _Array) -> pd.DataFrame:
     return table.assign(**longer, **{name: table[name] / ratio for name in ("algorithm_gb_per_s", "bus_gb_per_s")})
 
 
-def _median_words(medians: int) -> str:
-    """Return the statement about sizes whose time is the median of public machines of the class, with its error."""
-    median, machines = class_error()
-    sizes = f"{medians} sizes are medians" if medians > 1 else "1 size is the median"
-    return f"{sizes} of public machines of this class, each left out: {100 * median:.2g} % ({machines} machines)"
+def _median_words(medians: _Array) -> str:
+    """Return the statement about sizes whose time is the median of public machines of the class, with its errors."""
+    known = median_errors(medians.tolist())
+    errors = ", ".join(f"{100 * one.median:.2g} % {one.band} ({one.machines} machines)" for one in known)
+    sizes = f"{medians.size} sizes are medians" if medians.size > 1 else "1 size is the median"
+    return f"{sizes} of public machines of this class, each left out: {errors}"
+
+
+def _of_class(table: pd.DataFrame, public: Reference | None) -> str:
+    """Return how public machines of this very class differ from a forecast; empty if there are none."""
+    if public is None or public.is_neighbour:
+        return ""
+    ratio = public.table["median_us"].to_numpy() / table["time_us"].to_numpy()
+    large = ratio[np.isfinite(ratio) & (table["size_bytes"].to_numpy() >= _LARGE)]
+    if not large.size:
+        return ""
+    return f"{', '.join(public.machines)} of this class: {np.median(large):.2f} times the forecast (median from 1 MiB)"
 
 
 def _notes(
-    model: ClusterModel, errors: Sequence[ClusterError | None], calibration: Calibration | None, *, medians: int
+    model: ClusterModel,
+    errors: Sequence[ClusterError | None],
+    calibration: Calibration | None,
+    medians: _Array,
+    of_class: str,
 ) -> list[CodedWarning]:
-    """Return the expected error and the assumptions of a forecast; `medians` sizes have a median of their class."""
+    """Return the expected error and the assumptions of a forecast.
+
+    The sizes `medians` have a median of their class, whose machines `of_class` compares.
+    """
     notes = []
     cluster = model.cluster
     known = list(dict.fromkeys(error for error in errors if error is not None))
@@ -398,7 +423,8 @@ def _notes(
         state = "with two rows of the machine" if calibration is not None else "without measurements"
         text = f"expected error {state}, each public machine left out of the fit (median): {parts}"
         if calibration is None:
-            text += "; the range is that of their fastest and slowest rows, and of this class"
+            text += "; the range is that of their fastest and slowest rows"
+            text += ", and of this class" if of_class and _is_usual(cluster) else ""
         most = most_public_nodes(cluster, model.operation)
         if cluster.nodes > most:
             text = (
@@ -407,9 +433,9 @@ def _notes(
             )
     else:
         text = f"the expected error of {model.operation} on {cluster.words} is unknown: no public machine"
-    if medians == len(errors):
+    if medians.size == len(errors):
         text = f"expected error without measurements: {_median_words(medians)}"
-    elif medians:
+    elif medians.size:
         text += f"; {_median_words(medians)}"
     if calibration is not None:
         factors = f"latencies {calibration.latency:.3g}, rates {calibration.rate:.3g} times those of public machines"
@@ -450,7 +476,8 @@ def _notes(
         text = f"{model.operation} below 1 MiB has no forecast without measured rows of the machine"
         notes.append(CodedWarning(WarningCode.NOT_VALIDATED, text))
     if cluster.gpus > _MOST_GPUS:
-        text = f"no public machine has more than {_MOST_GPUS} GPUs in one NVLink domain: the expected error is theirs"
+        text = f"the expected error is that of public machines with up to {_MOST_GPUS} GPUs in one NVLink domain"
+        text += f"; {of_class}" if of_class else "; none has more"
         notes.append(CodedWarning(WarningCode.NOT_VALIDATED, text))
     if model.operation in UNMEASURED and cluster.nodes > 1:
         text = f"{model.operation} over several nodes is not validated: no public measurements"
@@ -563,6 +590,11 @@ def _interpolated(
         # Public machines may have a faster network.
         times_s = np.maximum(public.table["median_us"].to_numpy() * 1e-6, _wire_s(cluster, operation, None, size))
         is_known = np.isfinite(times_s)
+    elif _has_limits(cluster):
+        raise InputError(
+            f"{refusal}, and public machines have no limits of algorithms, protocols and channels: leave out these "
+            f"settings, or specify a log of {operation} of this machine with them, whose rows are interpolated"
+        )
     else:
         raise InputError(
             f"{refusal}, and no public machine is {cluster.words}: specify a log of {operation} of this machine, whose "
