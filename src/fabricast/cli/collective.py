@@ -174,6 +174,8 @@ def collective(
         refuse_options({**of_pcie, **of_files}, "a cluster")
         _print_cluster(machine, [], {**on_nodes, "gpu": gpu}, output, shown, verbose)
         return
+    if ranks is not None and gpus is not None:
+        raise InputError("is specified with --gpus, expected one of them", argument="ranks")
     names = machine.tree.accelerator_names
     chosen = None if ranks is None else ranks.replace(",", " ").split()
     if chosen is None and gpus is not None:

@@ -17,7 +17,7 @@ from fabricast.machine.machine import Machine
 from fabricast.machine.measurements import rates_of
 from fabricast.machine.staging import StagedRates
 from fabricast.nccl.settings import NcclSettings
-from fabricast.nccl.system import NcclSystem
+from fabricast.nccl.system import NcclSystem, PathType
 from fabricast.pcie.machines.engine_model import EngineModel
 from fabricast.pcie.measurements.measured_graph import MeasuredGraph
 from fabricast.pcie.models.parameters import machine_parameters
@@ -62,8 +62,10 @@ class Communicator:
         return any(_is_linked(self.tree, pair) for pair in permutations(self.ranks, 2))
 
     def is_bridged(self, source: int, target: int) -> bool:
-        """Return whether a bridge joins two ranks."""
-        return _is_linked(self.tree, (self.ranks[source], self.ranks[target]))
+        """Return whether a bridge joins two ranks, and no setting keeps NCCL from it."""
+        level = self.settings.p2p_level
+        is_permitted = not self.settings.disabled_by and (level is None or level >= PathType.NVL)
+        return is_permitted and _is_linked(self.tree, (self.ranks[source], self.ranks[target]))
 
     @cached_property
     def nccl(self) -> NcclSystem:

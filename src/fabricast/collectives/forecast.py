@@ -243,7 +243,10 @@ def _error_note(model: CollectiveModel, chosen: Sequence[Choice], size: NDArray[
     """Return a note about the expected error, by class of sizes."""
     found = expected_errors(model, chosen, size)
     if model.communicator.has_bridges:
-        text = f"the expected error of {model.operation} over PCIe and bridges is unknown: no public machine"
+        text = (
+            f"the expected error of {model.operation} over PCIe and bridges is unknown: no such machine was "
+            "forecast and measured; 'fabricast reference' prints the public times of similar ones"
+        )
         return CodedWarning(WarningCode.EXPECTED_ERROR, text)
     if found is None:
         text = f"the expected error of {model.operation} over PCIe is unknown: too few machines are public"

@@ -216,7 +216,9 @@ def _settings(machine: Machine, question: Question) -> tuple[NcclSettings, list[
         is_direct = question.transport.lower() == "p2p"
         if is_direct and (question.env or {}).get("NCCL_P2P_DISABLE", "0") != "0":
             raise InputError("is p2p, but NCCL_P2P_DISABLE is set", argument="transport")
-        settings = replace(settings, has_peer_access=is_direct, p2p_level=PathType.SYS if is_direct else None)
+        disabled_by = "" if is_direct else "transport=shm"
+        level = PathType.SYS if is_direct else None
+        settings = replace(settings, has_peer_access=is_direct, p2p_level=level, disabled_by=disabled_by)
     elif gpu is not None and not gpu_model(gpu).has_stock_peer_access and not _is_direct_anywhere(machine, question):
         settings = replace(settings, has_peer_access=False)
         assume(

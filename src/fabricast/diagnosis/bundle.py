@@ -54,7 +54,7 @@ from fabricast.diagnosis.ports import (
     unequal_tcp_rates,
     unusable_addresses,
 )
-from fabricast.diagnosis.programs_of_amd import is_of_amd, with_programs_of_amd
+from fabricast.diagnosis.programs_of_amd import is_of_amd, is_program_of_amd, with_programs_of_amd
 from fabricast.diagnosis.ranking import ranked
 from fabricast.diagnosis.runs import slightly_slower_runs, slow_runs
 from fabricast.diagnosis.settings import switched_off_links
@@ -299,7 +299,9 @@ def diagnose_facts(facts: Facts, options: MachineOptions) -> Diagnosis:
     measured = len(paths_of(facts, Content.COPIES)) + all_tables + messages
     findings = ranked(answers.findings)
     if machine is not None and not measured and not findings:
-        answers.statements.append(links_of_gpus(machine.tree))
+        # Programs of AMD print no ports and switches: paths over PCIe are assumed.
+        has_paths = not all(is_program_of_amd(fact.program) for fact in facts.of(Quantity.TOPOLOGY))
+        answers.statements.append(links_of_gpus(machine.tree, has_paths=has_paths))
     if not measured and not facts.blocks_of(Content.NCCL_LOG) and any(SAME_ON_ALL in note for note in answers.notes):
         missing = CLEAN_STATES
     if machine is not None and not missing and _has_copies_without_rates(facts):

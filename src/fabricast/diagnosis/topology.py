@@ -270,13 +270,15 @@ _WAYS = {
 }
 
 
-def links_of_gpus(tree: PcieTree) -> str:
-    """Return how many GPUs a topology has, and between how many pairs of them there are direct links."""
+def links_of_gpus(tree: PcieTree, *, has_paths: bool = True) -> str:
+    """Return how many GPUs a topology has, and between how many pairs of them there are direct links or which paths."""
     gpus = len(tree.accelerator_names)
     pairs = {frozenset(pair) for link in tree.peer_links for pair in combinations(link.endpoints, 2)}
     every = gpus * (gpus - 1) // 2
     if gpus == 1:
         return "1 GPU"
+    if not pairs and not has_paths:
+        return f"{gpus} GPUs, whose copies pass over PCIe"
     if not pairs:
         ways = Counter(tree.path_class(*pair) for pair in combinations(tree.accelerator_names, 2))
         counts = [(f"{ways[one]} pair{'s' if ways[one] > 1 else ''}", one) for one in _WAYS if one in ways]

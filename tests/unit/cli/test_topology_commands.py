@@ -36,7 +36,11 @@ def test_published_rates_of_direct_links_are_the_default(topology, rate):
     assert (times["latest_s"] > times["earliest_s"]).all()
     texts = [warning.text for warning in times.attrs["warnings"]]
     # Errors of measured machines are not printed.
-    links = "copies over xGMI: median 1 %" if kind == "xGMI" else "copies over NVLink: median 6 %"
+    links = (
+        "copies over xGMI (measured on MI300X and MI350X only): median 1 %"
+        if kind == "xGMI"
+        else "copies over NVLink: median 6 %"
+    )
     error = f"without measurements: single {links}"
     assert any(error in text for text in texts)
     assert any("direct links have the rate of the data sheet" in text for text in texts)

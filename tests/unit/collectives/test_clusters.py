@@ -743,6 +743,10 @@ def test_rings_over_several_bridges_are_limited_by_pcie(tmp_path):
     texts = [str(one) for one in with_bridges.warnings]
     assert any("also pass PCIe" in one for one in texts)
     assert any("over PCIe and bridges is unknown" in one for one in texts)
+    # Settings that keep NCCL from direct copies are also of bridges.
+    for words in ({"env": {"NCCL_P2P_DISABLE": "1"}}, {"env": {"NCCL_P2P_LEVEL": "LOC"}}, {"transport": "shm"}):
+        staged = fc.collective(path, gpu="RTX 3090", sizes=["64 MiB"], **words)
+        assert {str(hop.transport) for hop in staged.step.hops} == {"SHM"}
     with pytest.raises(PeerLinkError, match="connected by NVLink"):
         fc.collective(path, gpu="RTX 3090", sizes=["64 MiB"], ranks=[0, 1])
 

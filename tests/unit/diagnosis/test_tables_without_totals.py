@@ -131,3 +131,10 @@ def test_card_that_psm3_cannot_open_does_not_end_a_run_with_results(answer):
 def test_quoted_error_of_mpi_is_no_error(answer):
     with pytest.raises(fc.InputError):
         answer('The FAQ says: "*** An error occurred in MPI_Init_thread" appears if PMIx is missing.\n')
+
+
+def test_paths_over_pcie_that_a_program_does_not_print_are_not_stated(answer):
+    table = "GPU0 GPU1\nGPU0 0 PCIE\nGPU1 PCIE 0\n"
+    title = "========================== Link Type between two GPUs ==========================\n"
+    found = [str(one) for one in answer(title + table).statements]
+    assert any("2 GPUs, whose copies pass over PCIe" in one for one in found) and "SYS" not in " ".join(found)

@@ -10,9 +10,12 @@ from fabricast.inputs.gpus import gpu_model
 from fabricast.machine.direct_links import links_without_switch
 from fabricast.machine.machine import Machine
 from fabricast.nccl.system import PathType
+from fabricast.pcie.topology.builtin import are_dies, node_named
 from fabricast.pcie.topology.tree import PcieTree
 
 #: Path classes of a GPU and its network card; NODE is a path over host bridges of one NUMA node.
+#: Built-in node of eight dies.
+_DIES = "mi250x"
 _ATTACH = {"PIX": PathType.PIX, "PXB": PathType.PXB, "PHB": PathType.PHB, "NODE": PathType.PHB, "SYS": PathType.SYS}
 
 
@@ -55,6 +58,9 @@ def _fabric(tree: PcieTree, gpu: str) -> tuple[str, int]:
     links = [one for link in tree.peer_links for one in links_without_switch(link, gpu)]
     kinds = Counter(link.kind for link in links)
     gpus = tree.accelerator_names
+    if are_dies(gpus, {gpu}):
+        # Their pairs have the rate of the widest path, not links of their own.
+        return "xGMI", node_named(_DIES).links
     kind = kinds.most_common(1)[0][0]
     counts = dict.fromkeys(gpus, 0)
     pairs = set()

@@ -215,14 +215,18 @@ def default_error_text(classes: Iterable[str]) -> str:
     """Return the errors of default rates for some classes of single copies."""
     found = {name: default_errors()[name] for name in sorted(set(classes))}
     return "; ".join(
-        f"single {name}: median {100 * error.median:.0f} %, worst {100 * error.worst:.0f} % on {error.machines} "
-        "machines left out"
+        f"single {_MEASURED_ON.get(name, name)}: median {100 * error.median:.0f} %, worst {100 * error.worst:.0f} % on "
+        f"{error.machines} machines left out"
         for name, error in found.items()
     )
 
 
 #: Classes that were measured on some kinds of machines only, in words.
-_MEASURED_ON = {"direct links": "direct links (measured over NVSwitch only)"}
+_MEASURED_ON = {
+    "direct links": "direct links (measured over NVSwitch only)",
+    "copies over xGMI": "copies over xGMI (measured on MI300X and MI350X only)",
+    "copies over NVLink-C2C": "copies over NVLink-C2C with the nearest host memory",
+}
 
 
 def _unprobed_text(limit: str) -> str:

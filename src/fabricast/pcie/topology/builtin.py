@@ -16,6 +16,7 @@ from fabricast.core.units import pcie_link_bytes_per_s
 from fabricast.core.warnings import CodedWarning, WarningCode
 from fabricast.inputs.csv_files import read_csv
 from fabricast.inputs.gpus import gpu_model, is_known_gpu
+from fabricast.inputs.pair_rates import host_link_share, pcie_share
 from fabricast.pcie.topology.files import read_tree
 from fabricast.pcie.topology.parts import PeerLink, Vertex
 from fabricast.pcie.topology.tree import PcieTree
@@ -166,6 +167,9 @@ def node_tree(name: str, cards: int | None = None) -> PcieTree:
     # NVLink-C2C connects the GPUs of superchips with the host, and PCIe their network cards.
     link = model.host_bytes_per_s or pcie
     of_card = pcie / link
+    if model.host_bytes_per_s is not None:
+        # The rate of a link is its capacity times the share of the links of GPUs.
+        of_card *= pcie_share(model.generation).median / host_link_share().median
     below: list[Vertex] = []
     for group in range(groups):
         root = f"R{group}"

@@ -32,7 +32,9 @@ def test_superchips_copy_host_memory_over_c2c(tmp_path):
         times = fc.predict(machine, [("H", 0)])
         assert rate(times) == pytest.approx([expected])
         assert (times["earliest_s"] < times["latest_s"]).all()
-        assert any("over NVLink-C2C: median" in one.text for one in times.attrs["warnings"])
+        assert any(
+            "over NVLink-C2C with the nearest host memory: median" in one.text for one in times.attrs["warnings"]
+        )
     # The network cards of these nodes are PCIe devices.
     tree = fc.load_topology("gh200x4")
     assert tree.vertex("nic0").capacity * tree.link_bytes_per_s == pytest.approx(63e9, rel=1e-2)
