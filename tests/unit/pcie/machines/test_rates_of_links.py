@@ -4,7 +4,14 @@ import numpy as np
 import pytest
 
 import fabricast as fc
-from fabricast.inputs.pair_rates import BOTH_WAYS, direct_link_share, host_link_share, nominal_bytes_per_s, pair_rows
+from fabricast.inputs.pair_rates import (
+    BOTH_WAYS,
+    direct_link_share,
+    host_link_share,
+    nominal_bytes_per_s,
+    pair_rows,
+    pcie_share,
+)
 from fabricast.pcie.topology.parts import PeerLink, direct_rates
 
 GIB = 2.0**30
@@ -37,7 +44,9 @@ def test_superchips_copy_host_memory_over_c2c(tmp_path):
         )
     # The network cards of these nodes are PCIe devices.
     tree = fc.load_topology("gh200x4")
-    assert tree.vertex("nic0").capacity * tree.link_bytes_per_s == pytest.approx(63e9, rel=1e-2)
+    assert tree.vertex("nic0").capacity * tree.link_bytes_per_s * host_link_share().median == pytest.approx(
+        63e9 * pcie_share(5).median, rel=1e-2
+    )
 
 
 @pytest.mark.parametrize("has_file", [False, True])
