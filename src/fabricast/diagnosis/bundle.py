@@ -59,7 +59,7 @@ from fabricast.diagnosis.ranking import ranked
 from fabricast.diagnosis.runs import slightly_slower_runs, slow_runs
 from fabricast.diagnosis.settings import switched_off_links
 from fabricast.diagnosis.source_texts import is_used, source_texts
-from fabricast.diagnosis.stated_causes import stated_causes, wrong_results
+from fabricast.diagnosis.stated_causes import shared_gpus, stated_causes, wrong_results
 from fabricast.diagnosis.statements import stated
 from fabricast.diagnosis.tables import PROPOSALS, compare_tables
 from fabricast.diagnosis.topology import (
@@ -236,7 +236,13 @@ def diagnose_facts(facts: Facts, options: MachineOptions) -> Diagnosis:
         gpu_model(options.gpu)
     answers, hosts = Answers(), with_hosts_of_files(facts)
     answers.findings += [*nccl_problems(facts), *wrong_results(facts), *gpu_states(facts), *card_states(hosts)]
-    answers.findings += [*stated_causes(facts), *log_findings(facts), *slow_runs(facts), *switched_off_links(facts)]
+    answers.findings += [
+        *stated_causes(facts),
+        *shared_gpus(facts),
+        *log_findings(facts),
+        *slow_runs(facts),
+        *switched_off_links(facts),
+    ]
     answers.findings += missing_devices(hosts)
     answers.notes += different_values(hosts)
     answers.findings += [*unusable_addresses(hosts), *unequal_packets(facts), *unequal_topologies(facts)]

@@ -42,6 +42,8 @@ LATENCY_REMEDY = (
 _NVLS = ("H100", "H200", "B200", "B300")
 #: Ratio to the lowest rate of public machines that no other cards of nodes with such GPUs explain.
 _FAR = 4.5
+#: Ratio to it that half of their cards explain.
+_HALF = 2.2
 _NVLS_REMEDY = "NCCL 2.17 or newer, the fabric manager of the driver's version, no NCCL_ALGO"
 _NETWORK_OF_LOG = {"IB": "InfiniBand or RoCE", "Socket": "Ethernet"}
 
@@ -115,8 +117,16 @@ def compare_with_public(fact: Fact, facts: Facts) -> ComparedTable:
         below = f"{text}: {100 * (1 - reached / least):.0f} % below the slowest of them at this size"
         return ComparedTable(below, findings=tuple(late), notes=notes, is_doubtful=True)
     is_far = is_rate and reached < least / _FAR
-    if slow and not nvls and nodes > 1 and cards is None and not is_far and len(found.machines) < FEW_MACHINES:
-        # Few public machines, whose cards may differ from those of the table, prove nothing.
+    is_half = is_rate and reached > least / _HALF
+    if (
+        slow
+        and not nvls
+        and nodes > 1
+        and cards is None
+        and not is_far
+        and (len(found.machines) < FEW_MACHINES or is_half)
+    ):
+        # Few public machines prove nothing, and with half of their cards a cluster has half of their rate.
         return ComparedTable(f"{text}, whose cards may differ", findings=tuple(late), notes=notes, is_doubtful=True)
     return ComparedTable(text, bool(slow or nvls), found.is_neighbour, tuple(findings), notes)
 

@@ -78,7 +78,9 @@ def compare_matrices(facts: Facts, options: MachineOptions, answers: Answers) ->
     ]
     for compared in rates:
         below = below_public_machines(compared)
-        if below is None:
+        if compared.exceeds_link:
+            answers.uncompared.append(compared.other_link_text)
+        elif below is None:
             answers.within.append(str(compared))
         elif not slow:
             answers.findings.append(below)
@@ -136,7 +138,9 @@ def compare_copies(machine: Machine, facts: Facts, answers: Answers) -> None:
     is_explained = any(one.cause in _SPECIFIC for one in found)
     for compared in rates:
         below = below_public_machines(compared, knows_links=knows_links)
-        if below is None:
+        if compared.exceeds_link:
+            answers.uncompared.append(compared.other_link_text)
+        elif below is None:
             answers.within.append(str(compared))
         elif not is_explained:
             found.append(below)

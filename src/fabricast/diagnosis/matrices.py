@@ -65,6 +65,8 @@ class MeasuredRate:
 _Rates = Mapping[tuple[str, str], MeasuredRate]
 
 
+#: Ratio to the fastest copy through host memory above which a direct copy passes over a link of its own.
+_OVER_LINKS = 2.0
 #: End of a copy that is a processor, and models that are only sold as modules of a board with NVLinks.
 _PROCESSOR = "NUMA"
 _ON_BOARD = re.compile(r"SXM|H100 80GB HBM3|\bH200\b(?! NVL)|\bB[23]00\b|\bH800\b|\bH20\b")
@@ -94,6 +96,9 @@ def slow_copies_without_topology(facts: Facts) -> Iterator[Finding]:
     model, _ = _model(facts, MachineOptions())
     are_linked = model is None and states_direct_links(facts)
     both_ways, staged_both_ways = _both_ways(facts), _staged(facts, Quantity.STAGED_RATE_BOTH_WAYS)
+    if model is None and not are_linked and _have_some_links(direct, staged):
+        # Pairs without these links are slower by their nature.
+        direct = both_ways = {}
     found = (
         (are_linked and _slow_copies("direct copies", direct, are_linked=True))
         or (not are_linked and _slow_direct_copies("direct copies", direct, model, directions=1))
@@ -112,6 +117,13 @@ def _slow_copies(
     """Return the GPUs all of whose copies are slow, or else the pairs that are."""
     gpus = list(slow_gpus(kind, rates, are_linked=are_linked, may_have_bridges=may_have_bridges))
     return gpus or list(slow_pairs(kind.rstrip(","), rates, are_linked=are_linked))
+
+
+def _have_some_links(direct: _Rates, staged: _Rates) -> bool:
+    """Return whether some pairs are so much faster than all copies through host memory that only links explain it."""
+    limit = _OVER_LINKS * max((one.bytes_per_s for one in staged.values()), default=np.inf)
+    count = sum(one.bytes_per_s > limit for one in direct.values())
+    return 0 < count < len(direct)
 
 
 def _slow_direct_copies(kind: str, rates: _Rates, model: GpuModel | None, *, directions: int) -> list[Finding]:
@@ -457,6 +469,7 @@ def _use_direct_links(rates: _Rates, raw: float) -> bool:
 def _model(facts: Facts, options: MachineOptions) -> tuple[GpuModel | None, str]:
     """Return the only model of the GPUs with its name; None if there is none, several, or an unknown one."""
     names = {options.gpu} if options.gpu is not None else set(map(str, facts.values(Quantity.GPU_MODEL)))
+    names = names or {name for table in facts.values(Quantity.COLLECTIVE) for name in table.gpus}
     known = {gpu_model(name) for name in names if is_known_gpu(name)}
     if len(known) != 1 or not all(map(is_known_gpu, names)):
         return None, ""

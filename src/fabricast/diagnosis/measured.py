@@ -57,6 +57,21 @@ class ComparedRate:
         tolerance = 1.0 if self.share.machines >= _MANY else _TOLERANCE
         return self.bytes_per_s < self.share.lowest * self.link_bytes_per_s * tolerance
 
+    @property
+    def exceeds_link(self) -> bool:
+        """Whether copies of host memory are faster than their link, so that they pass over another one."""
+        is_of_host = self.words in ("copies from host memory", "copies to host memory")
+        return is_of_host and self.bytes_per_s > self.link_bytes_per_s
+
+    @property
+    def other_link_text(self) -> str:
+        """The statement that the copies pass over another link."""
+        return (
+            f"{self.words} reach {self.bytes_per_s / 1e9:.3g} GB/s (median), more than the "
+            f"{self.link_bytes_per_s / 1e9:.3g} GB/s of {self.link}: they pass over another link, such as NVLink to "
+            "the processor (POWER9), with which no public machine is compared"
+        )
+
     def __str__(self) -> str:
         ends = [f"{share * self.link_bytes_per_s / 1e9:.3g}" for share in (self.share.lowest, self.share.highest)]
         reach = " to ".join(dict.fromkeys(ends))

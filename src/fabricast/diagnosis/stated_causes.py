@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 
 from fabricast.core.facts import Fact, Facts, Quantity
 from fabricast.core.findings import Finding
+from fabricast.core.short_text import listed
 from fabricast.diagnosis.nccl_hosts import is_of_one_host
 from fabricast.diagnosis.weights import ACCESS, FIRST, LINK, MINOR, SYMPTOM
 from fabricast.nccl.records import NcclTestsTable
 from fabricast.sources.pytorch_watchdog import REPORTING_RANKS_WAIT
 
+_MOST_RANKS = 4
 _CHECK_DIRECT_COPIES = (
     "test with NCCL_P2P_DISABLE=1, between hosts with NCCL_NET_GDR_LEVEL=0; then check IOMMU, ACS, driver, GPUs of "
     "several models, and 'nvidia-smi -q' (errors, retired pages)"
@@ -255,3 +258,18 @@ def wrong_results(facts: Facts) -> Iterator[Finding]:
         if fact.place.path not in known:
             remedy = _CHECK_DATA if fact.program in ("OSU", "IMB") else _CHECK_DIRECT_COPIES
             yield Finding("wrong_results", fact.value, remedy, FIRST, origin=str(fact.place))
+
+
+def shared_gpus(facts: Facts) -> Iterator[Finding]:
+    """Yield tables of one host with two ranks on the same GPU, which are not instances of it (MIG)."""
+    for fact in facts.of(Quantity.COLLECTIVE):
+        table: NcclTestsTable = fact.value
+        shared = [one for one, count in Counter(table.bus_ids).items() if one and count > 1]
+        if table.hosts == 1 and shared and not any("MIG" in name for name in table.gpus):
+            ranks = [str(rank) for rank, one in enumerate(table.bus_ids) if one == shared[0]]
+            text = (
+                f"ranks {listed(ranks, _MOST_RANKS)} use the same GPU ({shared[0]}): the table shows copies within it "
+                "or over TCP, not those between GPUs"
+            )
+            remedy = "one GPU for each rank: check CUDA_VISIBLE_DEVICES, and that each process sets its device"
+            yield Finding("shared_gpu", text, remedy, ACCESS + 1, origin=f"{fact.place.path}:{table.line}")

@@ -28,6 +28,10 @@ from fabricast.sources.text import Format, Reading, Text
 _PROGRAM = "nvbandwidth"
 _VERSION = re.compile(r"(?:nvbandwidth Version:|\"git_version\" ?:) ?\"?v?([\d.]{1,20})")
 _DEVICE = re.compile(r"^Device (\d{1,3}): ([^(\n]{1,80}?)(?: \(([0-9a-fA-F:.]+)\))?\s*$")
+#: GPU of a process of several hosts, which has the number of its process.
+_OF_PROCESS = re.compile(
+    r"^Process (\d{1,5}) \([\w.-]{1,100}\): device \d{1,3}: ([^(\n]{1,80}?)(?: \([0-9a-fA-F:.]+\))?\s*$"
+)
 _RUNNING = re.compile(r"Running (\S+?)\.\s*$")
 #: Bidirectional tests of newer versions print three matrices: one for each copy and one for their total.
 _TITLE = re.compile(r"memcpy .*?(?:\b(Read1|Read2|Write1|Write2|Total) )?bandwidth\b")
@@ -113,6 +117,8 @@ def _devices(text: Text) -> Iterator[Fact]:
             yield text.fact(Quantity.GPU_MODEL, match[2].strip(), line_number, _PROGRAM, subject=(match[1],))
             if match[3] is not None:
                 yield text.fact(Quantity.GPU_ADDRESS, match[3], line_number, _PROGRAM, subject=(match[1],))
+        elif (match := _OF_PROCESS.match(line)) is not None:
+            yield text.fact(Quantity.GPU_MODEL, match[2].strip(), line_number, _PROGRAM, subject=(match[1],))
 
 
 def _of_text(lines: Sequence[str]) -> Iterator[list[Cell] | InputError]:

@@ -220,7 +220,8 @@ def test_further_slow_runs_of_a_slow_host_are_not_listed(first):
     ]
     found = first(*(pair_log(*pair) for pair in pairs))
     causes = [one.cause for one in found.findings]
-    assert causes[0] == "slow_host" and causes.count("slower_than_public_machines") == 1
+    # Fewer cards than those of public machines would explain the other runs.
+    assert causes[0] == "slow_host" and "slower_than_public_machines" not in causes
     assert sum("NCCL 2.21.5" in one for one in found.statements) == 1
 
 

@@ -138,3 +138,69 @@ def test_paths_over_pcie_that_a_program_does_not_print_are_not_stated(answer):
     title = "========================== Link Type between two GPUs ==========================\n"
     found = [str(one) for one in answer(title + table).statements]
     assert any("2 GPUs, whose copies pass over PCIe" in one for one in found) and "SYS" not in " ".join(found)
+
+
+HOST_COPIES = (
+    " Device 0: {gpu}\n Quick Mode\n\n Host to Device Bandwidth, 1 Device(s)\n PINNED Memory Transfers\n"
+    "   Transfer Size (Bytes)\tBandwidth(GB/s)\n   32000000\t\t\t{rate}\n\nResult = PASS\n"
+)
+
+
+@pytest.mark.parametrize(("rate", "is_other"), [("67.1", True), ("12.4", False)])
+def test_copies_faster_than_their_link_pass_over_another_one(answer, rate, is_other):
+    found = answer(HOST_COPIES.format(gpu="Tesla V100-SXM2-16GB", rate=rate))
+    assert ("they pass over another link" in words(found)) is is_other
+    assert (found.verdict.kind == "within the expected range") is not is_other
+
+
+RANKS = (
+    "# nThread 1 nGpus 1 minBytes 134217728 maxBytes 134217728 step: 2(factor) warmup iters: 10 iters: 50\n"
+    "#  Rank  0 Group  0 Pid 2994447 on        lab device  0 [0000:02:00] NVIDIA GeForce RTX 5090{mig}\n"
+    "#  Rank  1 Group  0 Pid 2994448 on        lab device  {device} [0000:0{bus}:00] NVIDIA GeForce RTX 5090{mig}\n"
+    "#       size         count      type   redop    root     time   algbw   busbw  #wrong\n"
+    "   134217728      33554432     float     sum      -1  58479.5    2.30    2.30       0\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("device", "bus", "mig", "is_shared"), [(0, 2, "", True), (1, 3, "", False), (0, 2, " MIG", False)]
+)
+def test_two_ranks_on_one_gpu_are_named_first(answer, device, bus, mig, is_shared):
+    found = answer("# nccl-tests all_reduce_perf\n" + RANKS.format(device=device, bus=bus, mig=mig))
+    assert ("ranks 0, 1 use the same GPU (0000:02:00)" in words(found)) is is_shared
+
+
+MATRICES = (
+    "Unidirectional P2P=Disabled Bandwidth Matrix (GB/s)\n   D\\D     0      1      2      3\n"
+    "     0 737.33   9.80  11.03  11.02\n     1   9.83 746.45  11.02  11.02\n     2  11.09  11.04 743.78   9.84\n"
+    "     3  11.10  11.07   9.85 746.49\nUnidirectional P2P=Enabled Bandwidth (P2P Writes) Matrix (GB/s)\n"
+    "   D\\D     0      1      2      3\n     0 734.95  {a}  {a}   9.79\n     1  {a} 746.14   9.79  {a}\n"
+    "     2  {a}   9.67 746.09  {a}\n     3   9.44  {a}  {a} 748.73\n"
+)
+
+
+@pytest.mark.parametrize(("fast", "is_slow"), [("48.30", False), ("19.30", True)])
+def test_pairs_beside_links_that_are_much_faster_are_not_slow(answer, fast, is_slow):
+    assert any(one.cause == "slow_pair" for one in answer(MATRICES.format(a=fast)).findings) is is_slow
+
+
+def test_gpus_of_a_table_are_the_model_of_copies_in_another_file(tmp_path):
+    (tmp_path / "copies.txt").write_text(
+        "Unidirectional P2P=Disabled Bandwidth Matrix (GB/s)\n   D\\D     0      1\n     0 909.26  19.50\n"
+        "     1  19.60 922.11\n"
+    )
+    table = RANKS.format(device=1, bus=3, mig="").replace("5090", "4090")
+    table = table.replace("58479.5    2.30    2.30", " 9320.7   14.40   14.40")
+    (tmp_path / "nccl.log").write_text("# nccl-tests all_reduce_perf\n" + table)
+    assert "name no known model" in words(fc.diagnose(tmp_path / "copies.txt"))
+    assert "GeForce RTX 4090" in words(fc.diagnose(tmp_path / "copies.txt", tmp_path / "nccl.log"))
+
+
+def test_processes_of_several_hosts_name_the_gpus_of_nvbandwidth(answer):
+    text = (
+        "nvbandwidth Version: v0.7\n\nProcess 0 (worker-0): device 0: HGX GB200 (00000008:01:00)\n"
+        "Process 1 (worker-1): device 0: HGX GB200 (00000008:01:00)\n\n"
+        "Running multinode_device_to_device_memcpy_read_ce.\nmemcpy CE GPU(row) -> GPU(column) bandwidth (GB/s)\n"
+        "           0         1\n 0       N/A    798.02\n 1    798.10       N/A\n"
+    )
+    assert "no known model" not in words(answer(text))
