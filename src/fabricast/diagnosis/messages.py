@@ -85,6 +85,8 @@ _CHECK_ALGORITHM = (
 )
 _UNKNOWN_PROCESSES = "; the tables state no number of processes, on which the times depend"
 #: Remedy, before the size of a threshold.
+#: Size in bytes below which a change of protocol gains fractions of a microsecond.
+_SMALLEST_OF_LATE = 256
 #: What small messages between GPUs pass that large ones do not.
 _SMALL_ON_GPU = (
     "compare the path of small messages between GPUs (GPUDirect RDMA, GDRCopy) with it switched off: "
@@ -607,7 +609,7 @@ def _late_rendezvous(of_file: Mapping[float, Fact]) -> Finding | None:
     found = _late_switch(size, time_s)
     if found is None:
         return None
-    if not _are_several_late(size, time_s, found.to_bytes):
+    if found.to_bytes < _SMALLEST_OF_LATE or not _are_several_late(size, time_s, found.to_bytes):
         return None
     text = (
         f"messages of {size_text(found.from_bytes)} to {size_text(found.to_bytes)} would be faster with the protocol "

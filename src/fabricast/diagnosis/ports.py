@@ -47,6 +47,9 @@ _FOR_GPU_BUFFERS = (
     "'ucx_info -d' must list cuda_copy, cuda_ipc and gdr_copy (module gdrdrv); load nvidia-peermem; bind each process "
     "to the processor of its GPU; compare the same test with buffers in host memory (H H)"
 )
+#: Devices of Linux for RDMA without a network card that supports it (soft RoCE, soft iWARP).
+_IN_SOFTWARE = re.compile(r"(?:rxe|siw)_?\w{0,16}$")
+_WITH_A_CARD = "use the device of a card with InfiniBand or RoCE (-d; 'ibv_devinfo' and 'rdma link' list them)"
 #: Program whose messages always pass through a network card.
 _OVER_CARDS = "perftest"
 _BYTES_PER_GBIT = 1.25e8
@@ -243,6 +246,9 @@ def _late_messages(fact: Fact, cards: str, *, is_fast: bool = False) -> Finding:
     text = (
         f"messages of {fact.value.path} of {size_text(fact.value.size_bytes)} last {duration_text(fact.value.time_s)}, "
     )
+    if _IN_SOFTWARE.match(fact.value.device) is not None:
+        text += f"network cards {cards} need 1 to 3 us: {fact.value.device} is RDMA in software over Ethernet"
+        return Finding("late_small_messages", text, _WITH_A_CARD, MINOR, origin=str(fact.place))
     if is_fast or fact.program == _OVER_CARDS:
         text += f"network cards {cards} need 1 to 3 us"
         return Finding("late_small_messages", text, _LATE_CARD, MINOR, origin=str(fact.place))

@@ -51,7 +51,7 @@ def _read(text: Text) -> Iterator[Reading]:
     for number, line in text.lines():
         if not line.strip() and scale:
             # A blank line ends a table; the next one has a title.
-            ends, scale = None, 0.0
+            ends = None
         elif _START.match(line):
             devices, ends = [], None
         elif (match := _DEVICE.match(line)) is not None:
@@ -61,7 +61,8 @@ def _read(text: Text) -> Iterator[Reading]:
             # Rates of several devices are totals, and of no single one.
             device = devices[0][0] if len(devices) == 1 else ""
             ways = {"Host to Device": (HOST, device), "Device to Host": (device, HOST)} if device else {}
-            ends, scale = ways.get(match[1]), 0.0
+            # Pages shorten further tables to their rows, whose unit is that of the first.
+            ends = ways.get(match[1])
         elif (match := _IN_RANGE.match(line)) is not None:
             within += match[1] == "D2D"
             device = devices[0][0] if devices else "0"

@@ -37,7 +37,7 @@ _KIND = re.compile(r"^\s*(?:CA type:\s+MT|vendor_part_id:\s+)(\d{3,6})\b")
 _NODE_GUID = re.compile(r"^\s*node_guid:\s+(\S{1,20})")
 _NO_GUID, _NO_LID = "0000:0000:0000:0000", "65535"
 #: Ports of 'ibdev2netdev'.
-_NETDEV = re.compile(r"^\s*([a-z][\w.-]{1,40}) port (\d{1,3}) ==> (\S{1,40}) \((Up|Down)\)")
+_NETDEV = re.compile(r"^\s*([a-z][\w.-]{1,40})\s+port\s+(\d{1,3})\s+==>\s+(\S{1,40})\s+\((Up|Down)\)")
 _MOST_LISTED = 8
 _STATES = {"ACTIVE": "Active", "DOWN": "Down", "INIT": "Initializing", "ARMED": "Armed"}
 _PHYSICAL = {"LINK_UP": "LinkUp", "DISABLED": "Disabled", "POLLING": "Polling", "SLEEP": "Sleep"}

@@ -13,17 +13,19 @@ from fabricast.sources.text import Format, Reading, Text
 
 #: Tests of two processes or several pairs; others are read as operations.
 BETWEEN_PROCESSES = ("pingpong", "uniband", "biband")
-_BETWEEN_PROCESSES = re.compile(rf"# Benchmarking (?:{'|'.join(BETWEEN_PROCESSES)})\b", re.IGNORECASE)
+_BETWEEN_PROCESSES = re.compile(
+    rf"(?:^|# )Benchmarking (?:{'|'.join(BETWEEN_PROCESSES)})\b", re.IGNORECASE | re.MULTILINE
+)
 
 
 def _times(lines: Sequence[str]) -> Iterator[MessageTime]:
     """Parse IMB output: one-way PingPong in us, total Uniband and Biband in MB/s."""
     benchmark, ranks = "", 2
     for number, line in enumerate(lines, start=1):
-        match = re.search(r"# Benchmarking (\w+)", line)
+        match = re.search(r"(?:^|# )Benchmarking (\w+)", line)
         if match:
             benchmark, ranks = match[1].lower(), 2
-        match = re.search(r"#processes = (\d+)", line)
+        match = re.search(r"(?:^|#) ?processes = (\d+)", line)
         if match:
             ranks = count_of(match[1], "#processes", number)
         values = numbers_of(line, number)

@@ -39,7 +39,7 @@ _MANY_REPLAYS = 100
 #: Length of lines of a report, in characters.
 _LONGEST_LINE = 200
 #: Error about a GPU that does not answer.
-_LOST = re.compile(rf"Unable to determine the device handle for (?:gpu|GPU) ?{_ADDRESS}")
+_LOST = re.compile(rf"Unable to determine the device handle for (?:gpu|GPU) ?(?:\d{{1,3}}: ?)?{_ADDRESS}")
 #: Driver that cannot be used: state by the words of nvidia-smi.
 _UNUSABLE = {
     "No devices were found": "the driver finds no GPU",

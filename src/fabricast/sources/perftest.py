@@ -29,6 +29,7 @@ _CYCLES = re.compile(r"\bib_\w+_lat\b[^\n]*\s(?:-(?!c)\w*C\w*|--report[-_]cycles
 #: Address that a test prints before its first row, and such a row.
 _ADDRESS = re.compile(r"local address:\s+LID \w{1,8}\s+QPN \w{1,12}")
 _ROW = re.compile(r"^\s*\d{1,12}\s+\d{1,12}\s+[\d.]{1,12}\s+[\d.]{1,12}")
+_WITHOUT_BLANK = re.compile(r"(?<=\.\d\d)(?=\d{1,12}\.\d\d(?:\s|$))")
 _FREQUENCY = re.compile(r"Conflicting CPU frequency values detected: (\d[\d.]{0,18}\d) != (\d[\d.]{0,18}\d)")
 _UNITS = {"MB/sec": _MIB, "MiB/sec": _MIB, "Gb/sec": 1.25e8}
 
@@ -49,7 +50,9 @@ def _times(lines: Sequence[str]) -> Iterator[MessageTime | InputError]:
                     f"test is '{test}', expected ib_write or ib_send: a read has messages in both directions",
                     line=number,
                 )
-        values = numbers_of(line, number) if columns and line[:1].isspace() else None
+        # Large values fill their columns, so that no blank is between them.
+        row = _WITHOUT_BLANK.sub(" ", line)
+        values = numbers_of(row, number) if columns and line[:1].isspace() else None
         if not values or len(values) < _FEWEST_COLUMNS:
             continue
         expected = len(_NAME.findall(columns))

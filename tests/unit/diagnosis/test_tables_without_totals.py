@@ -204,3 +204,36 @@ def test_processes_of_several_hosts_name_the_gpus_of_nvbandwidth(answer):
         "           0         1\n 0       N/A    798.02\n 1    798.10       N/A\n"
     )
     assert "no known model" not in words(answer(text))
+
+
+def test_gpu_without_a_handle_is_lost_also_with_its_number(answer):
+    found = answer("Unable to determine the device handle for GPU3: 0000:04:00.0: Unknown Error\n")
+    assert found.findings[0].text.startswith("0000:04:00.0: cannot be reached by the driver")
+
+
+def test_columns_of_perftest_without_a_blank_are_read(answer):
+    table = (
+        " Dual-port       : OFF          Device: {}\n Send Latency Test\n"
+        " #bytes #iterations    t_min[usec]    t_max[usec]  t_typical[usec]    t_avg[usec]    t_stdev[usec]   "
+        "99% percentile[usec]   99.9% percentile[usec]\n"
+        " 2       1000          453.06         37330.73     692.41            928.05           2465.901216.65   37330.73\n"
+    )
+    assert "rxe0 is RDMA in software over Ethernet" in words(answer(table.format("rxe0")))
+    assert "in software" not in words(answer(table.format("mlx5_0")))
+
+
+def test_gains_of_single_bytes_are_no_late_protocol(answer):
+    rows = "".join(f" {2**n} 1000 {2.04 if n < 5 else 1.57 + 2**n * 3e-4:.2f} {2**n / 2:.2f}\n" for n in range(15))
+    found = answer(f"Benchmarking PingPong\nprocesses = 2\n #bytes #repetitions t[usec] Mbytes/sec\n{rows}")
+    assert not found.findings and "nothing to be compared with" in words(found)
+
+
+def test_further_tables_of_a_shortened_page_have_the_unit_of_the_first(answer):
+    further = " Host to Device Bandwidth, 1 Device(s)\n   32000000\t\t\t31.9\n\nResult = PASS\n"
+    found = answer(HOST_COPIES.format(gpu="NVIDIA H100 80GB HBM3", rate="54.2") + further)
+    assert "31.9 GB/s in one run and 54.2 GB/s in another one" in words(found)
+
+
+def test_interfaces_that_are_down_are_no_fault_of_infiniband(answer):
+    found = answer("mlx5_0   port  1  ==>  ibp26s0        (Down)\nmlx5_1   port  1  ==>  enp27s0f0np0   (Up)\n")
+    assert not found.findings and "interfaces that are down: ibp26s0 of mlx5_0 port 1" in words(found)
