@@ -56,7 +56,7 @@ from fabricast.diagnosis.ports import (
 )
 from fabricast.diagnosis.programs_of_amd import is_of_amd, is_program_of_amd, with_programs_of_amd
 from fabricast.diagnosis.ranking import ranked
-from fabricast.diagnosis.runs import slightly_slower_runs, slow_runs
+from fabricast.diagnosis.runs import slightly_slower_runs, slow_runs, uneven_rows
 from fabricast.diagnosis.settings import switched_off_links
 from fabricast.diagnosis.source_texts import is_used, source_texts
 from fabricast.diagnosis.stated_causes import shared_gpus, stated_causes, wrong_results
@@ -253,7 +253,12 @@ def diagnose_facts(facts: Facts, options: MachineOptions) -> Diagnosis:
     answers.within += [*agreement(facts), *alike_operations(facts)]
     answers.notes += [*equal_topologies(facts), *short_files(facts), *incomparable_tables(facts)]
     answers.notes += falling_rates(facts)
-    answers.notes += [*different_paths(facts), *messages_within_hosts(facts), *slightly_slower_runs(facts)]
+    answers.notes += [
+        *different_paths(facts),
+        *messages_within_hosts(facts),
+        *slightly_slower_runs(facts),
+        *uneven_rows(facts),
+    ]
     answers.findings += messages_over_tcp(facts)
     answers.findings += slow_gpu_buffers(facts)
     answers.findings += unequal_tcp_rates(facts)

@@ -34,6 +34,8 @@ _OLDEST = 2
 _NEAR = 1.05
 #: Number of machines from which their lowest rate is a limit, and the factor of it below that number.
 _MANY, _TOLERANCE = 10, 0.9
+#: Share of the link below which copies of host memory may be encrypted, and PCIe generation of GPUs that can do so.
+_ENCRYPTED, _CONFIDENTIAL = 0.15, 5
 #: Ratio to the highest rate of public machines up to which a rate is not above it.
 _ROUNDED = 1.01
 
@@ -165,6 +167,9 @@ def below_public_machines(compared: ComparedRate, *, knows_links: bool = False) 
     if not compared.is_below:
         return None
     text, remedy = str(compared), "check 'lspci -vv' (LnkSta, ACSCtl) while the GPUs copy, and the IOMMU"
+    is_encrypted = compared.bytes_per_s < _ENCRYPTED * compared.link_bytes_per_s
+    if is_encrypted and compared.words.endswith("host memory") and (compared.generation or 0) >= _CONFIDENTIAL:
+        remedy += "; GPUs in confidential computing ('nvidia-smi conf-compute -f') copy through encrypted buffers"
     if compared.words.startswith("copies over"):
         remedy = "check 'nvidia-smi nvlink -s' and '-e', and whether peer access is on ('nvidia-smi topo -p2p r')"
     if "through host memory" in compared.words:

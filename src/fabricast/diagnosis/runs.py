@@ -29,6 +29,11 @@ _RING_NODES, _MOST_HOSTS = 4, 4
 _LARGE = 2.0**24
 
 
+#: Size in bytes from which results in place and out of place are compared, their number, and the ratios of equal and
+#: of very different ones.
+_LARGE_ROW, _FEWEST_ROWS, _EVEN, _UNEVEN = 1 << 20, 4, 0.1, 1.25
+
+
 def slow_runs(facts: Facts) -> Iterator[Finding]:
     """Yield the host that all slow pairs of hosts have in common, and runs that another run of the same hosts beats."""
     groups: dict[tuple[object, ...], list[Fact]] = {}
@@ -198,6 +203,27 @@ def slightly_slower_runs(facts: Facts) -> Iterator[str]:
                     f"{rate / 1e9:.3g} GB/s of bus bandwidth, {100 * (1 - rate / best.rate):.0f} % less than on the "
                     f"same hosts in {best.path}"
                 )
+
+
+def uneven_rows(facts: Facts) -> Iterator[str]:
+    """Yield the large size of a table whose two results, out of place and in place, differ as no other size's do."""
+    for fact in facts.of(Quantity.COLLECTIVE):
+        rows = [one for one in fact.value.rows if one.in_place_s and one.size_bytes >= _LARGE_ROW]
+        ratios = [one.in_place_s / one.time_s for one in rows]
+        far = [place for place, ratio in enumerate(ratios) if not 1 / _UNEVEN < ratio < _UNEVEN]
+        if (
+            len(far) == 1
+            and len(rows) >= _FEWEST_ROWS
+            and all(abs(ratio - 1) < _EVEN for place, ratio in enumerate(ratios) if place != far[0])
+        ):
+            row, ratio = rows[far[0]], ratios[far[0]]
+            in_place = row.bus_bytes_per_s / ratio / 1e9
+            yield (
+                f"{fact.value.operation or 'the operation'} of {size_text(row.size_bytes)} has "
+                f"{row.bus_bytes_per_s / 1e9:.3g} GB/s of bus bandwidth out of place and {in_place:.3g} GB/s in place, "
+                f"which agree at all other large sizes: something disturbed one of them; repeat it ({fact.place.path}:"
+                f"{row.line})"
+            )
 
 
 def _fastest(runs: Sequence[Fact]) -> Fact:

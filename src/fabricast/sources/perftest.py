@@ -15,6 +15,8 @@ _MIB = float(1 << 20)
 _TITLE = re.compile(r"\s*(RDMA_Write|RDMA_Read|Send|Atomic\S*)\s+(?:Post List\s+)?(Bidirectional\s+)?(BW|Latency)\s")
 # Pages take the "#" for a heading and leave it out.
 _HEADER = re.compile(r"\s*#?bytes\s+#?iterations\s+(.*)")
+#: Size in bytes from which the best rate is compared with the average, and ratio above which the rate changes.
+_LARGE, _CHANGING = 32768, 1.5
 #: Bytes, iterations, three rates or at least three times.
 _FEWEST_COLUMNS = 5
 #: Names of columns such as '#bytes' and 't_avg[usec]'.
@@ -94,7 +96,7 @@ def _read(text: Text) -> Iterator[Reading]:
         reading = Reading([text.fact(Quantity.NOTE, words, start, "perftest")])
     else:
         reading = message_reading(text, "perftest", _times(text.clean_lines))
-    reading.facts += [*_small_packets(text), *_changing_clock(text)]
+    reading.facts += [*_small_packets(text), *_changing_clock(text), *_changing_rate(text)]
     yield reading
 
 
@@ -119,6 +121,24 @@ def _changing_clock(text: Text) -> Iterator[Fact]:
             )
             yield text.fact(Quantity.NOTE, words, number, "perftest")
             return
+
+
+def _changing_rate(text: Text) -> Iterator[Fact]:
+    """Yield that the best rate of large messages is far above the average, so that something disturbs the test."""
+    columns = ""
+    for number, line in text.lines():
+        if (header := _HEADER.match(line)) is not None:
+            columns = header[1]
+        elif columns.lstrip().startswith("BW peak") and _ROW.match(line) is not None:
+            size, _, peak, average = map(float, line.split()[:4])
+            if size >= _LARGE and peak > _CHANGING * average > 0:
+                unit = columns.partition("[")[2].partition("]")[0].replace("Gb/sec", "Gbit/s")
+                words = (
+                    f"perftest reaches {peak:.3g} {unit} for a part of the messages of {size:,.0f} bytes and "
+                    f"{average:.3g} {unit} on average, as with other traffic, lost packets or a busy processor"
+                )
+                yield text.fact(Quantity.NOTE, words, number, "perftest")
+                return
 
 
 def _small_packets(text: Text) -> Iterator[Fact]:

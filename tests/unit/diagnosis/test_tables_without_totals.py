@@ -237,3 +237,33 @@ def test_further_tables_of_a_shortened_page_have_the_unit_of_the_first(answer):
 def test_interfaces_that_are_down_are_no_fault_of_infiniband(answer):
     found = answer("mlx5_0   port  1  ==>  ibp26s0        (Down)\nmlx5_1   port  1  ==>  enp27s0f0np0   (Up)\n")
     assert not found.findings and "interfaces that are down: ibp26s0 of mlx5_0 port 1" in words(found)
+
+
+@pytest.mark.parametrize(("peak", "is_noted"), [("47.22", True), ("19.10", False)])
+def test_rates_of_perftest_that_change_are_noted(answer, peak, is_noted):
+    found = answer(
+        " RDMA_Write BW Test\n Dual-port       : OFF        Device         : mlx5_0\n"
+        " #bytes     #iterations    BW peak[Gb/sec]    BW average[Gb/sec]   MsgRate[Mpps]\n"
+        f" 65536      5000             {peak}              18.58             0.035434\n"
+    )
+    assert ("18.6 Gbit/s on average, as with other traffic" in words(found)) is is_noted
+
+
+@pytest.mark.parametrize(("time", "rate", "is_noted"), [("39252", "164.13", True), ("27690", "232.66", False)])
+def test_one_result_in_place_that_differs_is_a_disturbance(answer, time, rate, is_noted):
+    rows = [(1, "7163.5", "224.84", "7161.8", "224.89"), (2, "13989", "230.27", "13997", "230.13")]
+    rows += [(4, "27672", "232.81", time, rate), (8, "54894", "234.72", "54890", "234.74")]
+    lines = "".join(
+        f"  {size << 30}  {size << 28}  float  sum  -1  {out}  {size * 1073.741824e6 / float(out) / 1e6 * 1e3:.2f}  {bus}  0"
+        f"  {within}  {size * 1073.741824e6 / float(within) / 1e6 * 1e3:.2f}  {other}  0\n"
+        for size, out, bus, within, other in rows
+    )
+    head = "#       size         count      type   redop    root     time   algbw   busbw #wrong     time   algbw   busbw #wrong\n"
+    found = answer(f"./build/all_reduce_perf -b 1G -e 8G -f 2 -g 4\n{head}{lines}")
+    assert ("something disturbed one of them" in words(found)) is is_noted
+
+
+@pytest.mark.parametrize(("gpu", "is_named"), [("NVIDIA H100 NVL", True), ("Tesla V100-PCIE-16GB", False)])
+def test_slow_copies_of_gpus_that_can_encrypt_them_name_confidential_computing(answer, gpu, is_named):
+    found = answer(HOST_COPIES.format(gpu=gpu, rate="1.4"))
+    assert found.findings and ("confidential computing" in words(found)) is is_named
