@@ -31,7 +31,7 @@ _LARGE = 2.0**24
 
 #: Size in bytes from which results in place and out of place are compared, their number, and the ratios of equal and
 #: of very different ones.
-_LARGE_ROW, _FEWEST_ROWS, _EVEN, _UNEVEN = 1 << 20, 4, 0.1, 1.25
+_LARGE_ROW, _FEWEST_ROWS, _EVEN, _UNEVEN = 1 << 26, 4, 0.1, 1.25
 
 
 def slow_runs(facts: Facts) -> Iterator[Finding]:
