@@ -14,7 +14,7 @@ from fabricast.machine.build import MACHINE_CONTENTS, check_usable, load_facts, 
 from fabricast.machine.machine import Machine
 from fabricast.machine.options import MachineOptions
 from fabricast.pcie.topology.tree import PcieTree
-from fabricast.sources.reading import read
+from fabricast.sources.reading import read, with_stated_models
 from fabricast.sources.tables import COPIES, GRAPHS
 
 Files = str | Path | Sequence[str | Path]
@@ -36,7 +36,7 @@ def machine_of(
     if isinstance(machine, Machine):
         if not more and options in (None, machine.options):
             return machine
-        facts = Facts((*machine.facts.files, *_facts(more).files)).with_stated_models()
+        facts = with_stated_models(Facts((*machine.facts.files, *_facts(more).files)))
         return machine_of_tree(machine.tree, facts, options or machine.options)
     if isinstance(machine, PcieTree):
         return machine_of_tree(machine, _facts(more), options)

@@ -304,23 +304,6 @@ class Facts:
         """Return the values of a quantity, in the order of the files."""
         return [fact.value for fact in self.of(quantity)]
 
-    def with_stated_models(self) -> Facts:
-        """Return facts without models of GPUs by their PCI device, if a file states models by their names."""
-        models = list(self.of(Quantity.GPU_MODEL))
-        of_tables = (name for fact in self.of(Quantity.COLLECTIVE) for name in fact.value.gpus)
-        if all(one.kind is Kind.STATED for one in models) or not (
-            any(one.kind is Kind.STATED for one in models) or any(of_tables)
-        ):
-            return self
-
-        def stated(block: Block) -> Block:
-            kept = (
-                one for one in block.facts if one.quantity is not Quantity.GPU_MODEL or one.kind is not Kind.DATA_SHEET
-            )
-            return replace(block, facts=tuple(kept))
-
-        return Facts(tuple(replace(file, blocks=tuple(map(stated, file.blocks))) for file in self.files))
-
     def without(self, *contents: Content) -> Facts:
         """Return facts without the blocks of some contents."""
         return self.where(block for block in self.blocks if block.content not in contents)

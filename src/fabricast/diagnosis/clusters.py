@@ -127,7 +127,8 @@ def compare_with_public(fact: Fact, facts: Facts) -> ComparedTable:
         and (len(found.machines) < FEW_MACHINES or is_half)
     ):
         # Few public machines prove nothing, and with half of their cards a cluster has half of their rate.
-        text += ", whose cards may differ: add a log with NCCL_DEBUG=INFO, or 'ibstat' of a host"
+        text += ", whose cards may differ"
+        text += ": add a log with NCCL_DEBUG=INFO, or 'ibstat' of a host" if log is None else ""
         return ComparedTable(text, findings=tuple(late), notes=notes, is_doubtful=True)
     return ComparedTable(text, bool(slow or nvls), found.is_neighbour, tuple(findings), notes)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
@@ -16,6 +17,7 @@ from fabricast.nccl.records import NcclTestsTable
 from fabricast.sources.pytorch_watchdog import REPORTING_RANKS_WAIT
 
 _MOST_RANKS = 4
+_WHOLE_ADDRESS = re.compile(r"(?:0x)?[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}")
 _CHECK_DIRECT_COPIES = (
     "test with NCCL_P2P_DISABLE=1, between hosts with NCCL_NET_GDR_LEVEL=0; then check IOMMU, ACS, driver, GPUs of "
     "several models, and 'nvidia-smi -q' (errors, retired pages)"
@@ -264,7 +266,9 @@ def shared_gpus(facts: Facts) -> Iterator[Finding]:
     """Yield tables of one host with two ranks on the same GPU, which are not instances of it (MIG)."""
     for fact in facts.of(Quantity.COLLECTIVE):
         table: NcclTestsTable = fact.value
-        shared = [one for one, count in Counter(table.bus_ids).items() if one and count > 1]
+        # Older versions print the bus without its domain, which several GPUs of a host have.
+        places = Counter(zip(table.bus_ids, table.devices, strict=False))
+        shared = [bus for (bus, _), count in places.items() if count > 1 and _WHOLE_ADDRESS.match(bus) is not None]
         if table.hosts == 1 and shared and not any("MIG" in name for name in table.gpus):
             ranks = [str(rank) for rank, one in enumerate(table.bus_ids) if one == shared[0]]
             text = (

@@ -13,7 +13,7 @@ _TENSORFLOW, _MXNET, _TENSORRT = "TensorFlow", "MXNet", "TensorRT-LLM"
 _ROW = re.compile(r"gpu\w{0,20}\.cc:\d{1,5}\] (\d{1,3}):((?:\s+[YN]){1,64})\s*$")
 _PAIR = re.compile(
     r"(?:cannot enable peer access from device ordinal (?=\d{1,3} to )|\[TensorRT-LLM\]\[WARNING\] Device )(\d{1,3}) "
-    r"(?:to device ordinal|peer access Device) (\d{1,3})"
+    r"(?:to device ordinal|peer access Device) (\d{1,3})\b"
     r"(?! (?:is|was) (?!not\b))"
 )
 #: Rows of MXNet, "comm.h:752: .vv."; the line before them counts the pairs.

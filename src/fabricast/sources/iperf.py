@@ -68,7 +68,7 @@ def _runs(text: Text) -> Iterator[tuple[str, list[tuple[int, re.Match[str]]]]]:
         direction = found[1] if (found := _DIRECTION.search(line)) is not None else ""
         title = named[1] if (named := _TITLE.match(line)) is not None else ""
         rows = runs.setdefault((title, direction), [])
-        if rows and _begins(match) == 0.0 and float(match[3]) < float(rows[-1][1][3]):
+        if rows and _begins(match) == 0.0 and float(match[3]) < _SUMMARY * float(rows[-1][1][3]):
             yield direction, rows
             rows = runs[title, direction] = []
         rows.append((number, match))

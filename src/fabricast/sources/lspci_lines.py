@@ -94,7 +94,7 @@ def _links(text: Text) -> Iterator[Fact]:
                 words = f"a link uses x{used} of x{lanes}: the slot or a riser limits it"
                 yield text.fact(Quantity.CAUSE, words, number, _PROGRAM, subject=("narrow_link",))
         elif used == 0:
-            yield text.fact(Quantity.NOTE, "a port has no link (width x0): its slot is empty", number, _PROGRAM)
+            yield text.fact(Quantity.NOTE, "a link is down (width x0), as that of an empty slot", number, _PROGRAM)
         elif speed < highest:
             words = f"a link runs at {speed:g} of {highest:g} GT/s, which is normal while its device is idle"
             yield text.fact(Quantity.NOTE, words, number, _PROGRAM)

@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import IO
 
 from fabricast.core.errors import InputError
-from fabricast.core.facts import Block, Content, Fact, Facts, Place, Quantity, SourceFile
+from fabricast.core.facts import Block, Content, Fact, Facts, Kind, Place, Quantity, SourceFile
 from fabricast.inputs.files import LARGEST_TEXT_BYTES, MOST_LINES, decoded
+from fabricast.inputs.gpus import is_known_gpu
 from fabricast.pcie.topology.builtin import is_builtin, load_tree
 from fabricast.sources.formats import all_formats, names_of
 from fabricast.sources.nearest_program import next_step, resembled_format, unused_output
@@ -39,7 +40,22 @@ def read(paths: Iterable[Path | str], *, table: Format = COPIES) -> Facts:
     >>> [fact.value.name for fact in read(["storm8"]).of(Quantity.TOPOLOGY)]
     ['storm8']
     """
-    return Facts(tuple(_file(path, table) for path in dict.fromkeys(map(str, paths)))).with_stated_models()
+    return with_stated_models(Facts(tuple(_file(path, table) for path in dict.fromkeys(map(str, paths)))))
+
+
+def with_stated_models(facts: Facts) -> Facts:
+    """Return facts without models of GPUs by their PCI device, if a file names known models."""
+    models = list(facts.of(Quantity.GPU_MODEL))
+    names = [one.value for one in models if one.kind is Kind.STATED]
+    names += [name for table in facts.values(Quantity.COLLECTIVE) for name in table.gpus]
+    if len(models) == sum(one.kind is Kind.STATED for one in models) or not any(map(is_known_gpu, names)):
+        return facts
+
+    def stated(block: Block) -> Block:
+        is_by_device = [one.quantity is Quantity.GPU_MODEL and one.kind is Kind.DATA_SHEET for one in block.facts]
+        return replace(block, facts=tuple(one for one, skip in zip(block.facts, is_by_device, strict=True) if not skip))
+
+    return Facts(tuple(replace(file, blocks=tuple(map(stated, file.blocks))) for file in facts.files))
 
 
 def facts_of_text(text: str, path: str = "text") -> Facts:

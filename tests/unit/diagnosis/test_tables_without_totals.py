@@ -75,7 +75,7 @@ def test_port_without_a_link_is_an_empty_slot(answer):
             "LnkSta: Speed 2.5GT/s, Width x0, TrErr- Train- SlotClk+ DLActive- BWMgmt- ABWMgmt-\n"
         )
     )
-    assert "its slot is empty" in found and "idle" not in found
+    assert "as that of an empty slot" in found and "idle" not in found
 
 
 def test_service_for_states_and_missing_virtual_memory_are_no_causes(answer):
@@ -117,10 +117,35 @@ def test_dump_of_a_processor_belongs_to_the_gpu_with_its_error(answer):
     assert "a GPU: " in answer(dump).findings[0].text
 
 
+@pytest.mark.parametrize("device", [1, 12])
 @pytest.mark.parametrize("ending", ["is available.", "is enabled.", "was enabled already"])
-def test_peer_access_that_is_granted_is_not_refused(answer, ending):
+def test_peer_access_that_is_granted_is_not_refused(answer, device, ending):
     with pytest.raises(fc.InputError):
-        answer(f"[TensorRT-LLM][WARNING] Device 0 peer access Device 1 {ending}\n")
+        answer(f"[TensorRT-LLM][WARNING] Device 0 peer access Device {device} {ending}\n")
+
+
+@pytest.mark.parametrize(
+    ("reason", "meaning"),
+    [("Invalid argument", "does not fit the driver"), ("Operation not permitted", "cannot be loaded")],
+)
+def test_module_for_memory_of_gpus_is_refused_for_several_reasons(answer, reason, meaning):
+    found = answer(f"modprobe: ERROR: could not insert 'nvidia_peermem': {reason}\n")
+    assert f"the module nvidia-peermem {meaning}" in found.findings[0].text
+
+
+def test_error_of_cuda_that_a_program_catches_is_no_failure(answer):
+    with pytest.raises(fc.InputError):
+        answer("WARNING: caught RuntimeError: CUDA error: out of memory, retrying with batch 8\ntraining finished\n")
+
+
+def test_streams_of_iperf_are_no_tests_beside_their_sum(answer):
+    rows = "".join(
+        f"[  {stream}]   0.00-2.0{end}   sec  {size} GBytes  {rate} Gbits/sec    {again}\n"
+        for stream, size, rate in ((5, "11.5", "49.4"), (7, "11.5", "49.4"), ("SUM", "23.0", "98.8"))
+        for end, again in ((0, "3             sender"), (4, "              receiver"))
+    ).replace("[  SUM]", "[SUM]")
+    found = answer(f"Connecting to host 10.0.0.2, port 5201\n{rows}")
+    assert not found.findings and "98.8 Gbit/s" in words(found)
 
 
 def test_card_that_psm3_cannot_open_does_not_end_a_run_with_results(answer):
@@ -163,7 +188,8 @@ RANKS = (
 
 
 @pytest.mark.parametrize(
-    ("device", "bus", "mig", "is_shared"), [(0, 2, "", True), (1, 3, "", False), (0, 2, " MIG", False)]
+    ("device", "bus", "mig", "is_shared"),
+    [(0, 2, "", True), (1, 3, "", False), (1, 2, "", False), (0, 2, " MIG", False)],
 )
 def test_two_ranks_on_one_gpu_are_named_first(answer, device, bus, mig, is_shared):
     found = answer("# nccl-tests all_reduce_perf\n" + RANKS.format(device=device, bus=bus, mig=mig))

@@ -93,7 +93,6 @@ def interpolation_error_text(cluster: Cluster, sizes: Sequence[float]) -> str:
     return f"expected error of the interpolation, each public machine left out (median): {', '.join(parts)}"
 
 
-@cache
 class MedianError(NamedTuple):
     """Error of the median of public machines of a class of nodes in a band of sizes, each left out."""
 
