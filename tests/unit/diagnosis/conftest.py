@@ -46,3 +46,15 @@ def causes_of_text(first):
             return []
 
     return names
+
+
+@pytest.fixture
+def answer(tmp_path):
+    """Return a function that returns the diagnosis of a report of a user, a page of Markdown."""
+
+    def of(text):
+        path = tmp_path / "report.md"
+        path.write_text(text)
+        return fc.diagnose(path)
+
+    return of

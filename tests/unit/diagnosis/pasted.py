@@ -67,3 +67,9 @@ def debug_log(ranks, order, *, direct=True, channels=2, speed=24.0, kind="PHB", 
     if env:
         lines.append(f"n:1:2 [0] NCCL INFO {env}")
     return "\n".join(lines) + "\n"
+
+
+def words(diagnosis):
+    """Return all texts of a diagnosis."""
+    found = [f"{one.text} {one.remedy}" for one in diagnosis.findings]
+    return " ".join([str(diagnosis.verdict), *map(str, diagnosis.statements), *map(str, diagnosis.notes), *found])

@@ -2,23 +2,7 @@
 
 import pytest
 
-import fabricast as fc
-
-
-@pytest.fixture
-def answer(tmp_path):
-    def of(text):
-        path = tmp_path / "report.md"
-        path.write_text(text)
-        return fc.diagnose(path)
-
-    return of
-
-
-def words(diagnosis):
-    found = [f"{one.text} {one.remedy}" for one in diagnosis.findings]
-    return " ".join([str(diagnosis.verdict), *map(str, diagnosis.statements), *map(str, diagnosis.notes), *found])
-
+from tests.unit.diagnosis.pasted import words
 
 LATENCY = (
     " #bytes #iterations    t_min[usec]    t_max[usec]  t_typical[usec]    t_avg[usec]    t_stdev[usec]\n"
