@@ -68,7 +68,7 @@ def _runs(text: Text) -> Iterator[tuple[str, list[tuple[int, re.Match[str]]]]]:
         direction = found[1] if (found := _DIRECTION.search(line)) is not None else ""
         title = named[1] if (named := _TITLE.match(line)) is not None else ""
         rows = runs.setdefault((title, direction), [])
-        if rows and _begins(match) == 0.0 and float(match[3]) < _SUMMARY * float(rows[-1][1][3]):
+        if rows and _begins(match) == 0.0 and _is_shorter(match, rows[-1][1]):
             yield direction, rows
             rows = runs[title, direction] = []
         rows.append((number, match))
@@ -77,6 +77,12 @@ def _runs(text: Text) -> Iterator[tuple[str, list[tuple[int, re.Match[str]]]]]:
 
 def _begins(match: re.Match[str]) -> float:
     return float(match[2])
+
+
+def _is_shorter(match: re.Match[str], before: re.Match[str]) -> bool:
+    """Return whether a row ends before another one; those of the streams of one run end at about the same time."""
+    is_same = match[1] == before[1]
+    return float(match[3]) < (1.0 if is_same else _SUMMARY) * float(before[3])
 
 
 def _seconds(match: re.Match[str]) -> float:
