@@ -33,6 +33,13 @@ def test_fabtests_table_without_a_command_is_a_rate_where_nothing_is_answered(tm
     assert f"messages of {name} of 95 MiB" in found.findings[0].text and "-I 1000" not in words(found)
 
 
+def test_two_outputs_of_nearly_one_length_are_two_tests(answer):
+    rows = [("10.0083", "92.5", "87.2"), ("10.0012", "72.1", "61.9")]
+    lines = [f"[SUM] 0.0000-{end} sec  {size} GBytes  {rate} Gbits/sec\n" for end, size, rate in rows]
+    found = words(answer("Expected\n".join(["", *lines])))
+    assert "87.2 Gbit/s for 10.0083 s" in found and "61.9 Gbit/s for 10.0012 s" in found
+
+
 TABLE = (
     "# Datatype: MPI_CHAR.\n# Size       Avg Latency(us)\n1                      21.80\n2      21.94\n4      22.01\n"
 )
