@@ -10,6 +10,7 @@ from fabricast.core.facts import Content, Fact, Kind, Quantity
 from fabricast.core.units import PROTOCOL_EFFICIENCY, pcie_bytes_per_s, pcie_generation
 from fabricast.core.warnings import CodedWarning, WarningCode
 from fabricast.inputs.gpus import gpu_of_device
+from fabricast.nccl.system import Cpu
 from fabricast.pcie.topology.devices import (
     BRIDGE_CLASS,
     NETWORK_CLASSES,
@@ -24,6 +25,8 @@ from fabricast.sources.xml_elements import Element, parse_xml, xml_root
 
 #: Commands that write XML with other root elements.
 _OTHER_ROOTS = {"graphs": "NCCL_GRAPH_DUMP_FILE", "nvidia_smi_log": "nvidia-smi -q -x"}
+#: First model number of Intel's families, from which NCCL counts a processor as one of them.
+_INTEL = ((0xCF, Cpu.INTEL_EMERALD_RAPIDS), (0x8F, Cpu.INTEL_SAPPHIRE_RAPIDS), (0x55, Cpu.INTEL_SKYLAKE))
 #: Note about links whose speed the machine hides.
 VIRTUAL = (
     "the links of GPUs have no speed, as in virtual machines, which hide switches and sockets from NCCL: "
@@ -222,8 +225,27 @@ def _read(text: Text) -> Iterator[Reading]:
             text.fact(Quantity.TOPOLOGY, forest, root.line, forest.program),
             *_capabilities(root, text),
             *_models(root, text),
+            *_processors(root, text),
         ]
     )
+
+
+def _processors(root: Element, text: Text) -> Iterator[Fact]:
+    """Yield the family of the processors if all are of one, by the rule of NCCL for their vendor and model."""
+    cpus = [element for element in root.children if element.tag == "cpu"]
+    families = {_family(cpu) for cpu in cpus}
+    if len(families) == 1 and (family := families.pop()) is not None:
+        yield text.fact(Quantity.PROCESSOR, family.value, cpus[0].line, "NCCL topology XML")
+
+
+def _family(cpu: Element) -> Cpu | None:
+    """Return the family of a processor; None if NCCL distinguishes none, or the file lacks its model."""
+    vendor, family, model = (cpu.attributes.get(name, "") for name in ("vendor", "familyid", "modelid"))
+    if vendor == "AuthenticAMD":
+        return Cpu.AMD
+    if vendor != "GenuineIntel" or family != "6" or not re.fullmatch("[0-9]{1,3}", model):
+        return None
+    return next((one for first, one in _INTEL if int(model) >= first), Cpu.INTEL_BROADWELL)
 
 
 def _capabilities(root: Element, text: Text) -> Iterator[Fact]:
