@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -59,7 +60,7 @@ class Communicator:
     @cached_property
     def has_bridges(self) -> bool:
         """Whether bridges join some of the GPUs."""
-        return any(_is_linked(self.tree, pair) for pair in permutations(self.ranks, 2))
+        return bool(_linked_pairs(self.tree, self.ranks))
 
     def is_bridged(self, source: int, target: int) -> bool:
         """Return whether a bridge joins two ranks, and no setting keeps NCCL from it."""
@@ -144,13 +145,14 @@ def communicator(
     """Return the ranks of a machine; by default all GPUs."""
     tree = machine.tree
     names = _ranks(tree, ranks)
+    linked = _linked_pairs(tree, names)
     if not rings_pass_pcie(tree, names):
-        source, target = next(pair for pair in permutations(names, 2) if _is_linked(tree, pair))
+        source, target = linked[0]
         raise PeerLinkError(
             f"GPUs {source} and {target} of '{tree.name}' are connected by {tree.peer_link(source, target)}: forecasts "
             "of collective operations are for GPUs that are connected only by PCIe"
         )
-    if any(_is_linked(tree, pair) for pair in permutations(names, 2)):
+    if linked:
         text = (
             "rings of more than two GPUs also pass PCIe, which limits them: rings are those that NCCL "
             "finds without bridges"
@@ -175,8 +177,13 @@ def rings_pass_pcie(tree: PcieTree, names: Sequence[str]) -> bool:
     >>> rings_pass_pcie(load_tree("storm8"), "0123"), rings_pass_pcie(load_tree("hgx_h100"), "0123")
     (True, False)
     """
-    partners = [sum(_is_linked(tree, (name, other)) for other in names) for name in names]
-    return max(partners, default=0) < (1 if len(names) == 2 else 2)
+    partners = Counter(source for source, _ in _linked_pairs(tree, names))
+    return max(partners.values(), default=0) < (1 if len(names) == 2 else 2)
+
+
+def _linked_pairs(tree: PcieTree, names: Sequence[str]) -> list[tuple[str, str]]:
+    """Return the pairs of GPUs with a direct link, in both directions."""
+    return [pair for pair in permutations(names, 2) if _is_linked(tree, pair)]
 
 
 def _is_linked(tree: PcieTree, pair: tuple[str, str]) -> bool:

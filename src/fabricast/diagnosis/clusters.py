@@ -118,15 +118,9 @@ def compare_with_public(fact: Fact, facts: Facts) -> ComparedTable:
         return ComparedTable(below, findings=tuple(late), notes=notes, is_doubtful=True)
     is_far = is_rate and reached < least / _FAR
     is_half = is_rate and reached > least / _HALF
-    if (
-        slow
-        and not nvls
-        and nodes > 1
-        and cards is None
-        and not is_far
-        and (len(found.machines) < FEW_MACHINES or is_half)
-    ):
-        # Few public machines prove nothing, and with half of their cards a cluster has half of their rate.
+    # Few public machines prove nothing, and with half of their cards a cluster has half of their rate.
+    is_doubtful = not is_far and (is_half or len(found.machines) < FEW_MACHINES)
+    if slow and not nvls and nodes > 1 and cards is None and is_doubtful:
         text += ", whose cards may differ"
         text += ": add a log with NCCL_DEBUG=INFO, or 'ibstat' of a host" if log is None else ""
         return ComparedTable(text, findings=tuple(late), notes=notes, is_doubtful=True)

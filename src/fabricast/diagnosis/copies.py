@@ -26,7 +26,7 @@ from fabricast.diagnosis.matrices import (
     states_direct_links,
     unused_nvlinks,
 )
-from fabricast.diagnosis.measured import below_public_machines, compared_rates
+from fabricast.diagnosis.measured import ComparedRate, below_public_machines, compared_rates
 from fabricast.diagnosis.topology import REMEDIES
 from fabricast.diagnosis.weights import CONTRADICTION
 from fabricast.machine.machine import Machine
@@ -77,15 +77,22 @@ def compare_matrices(facts: Facts, options: MachineOptions, answers: Answers) ->
         one for one in rates_without_topology(facts, options) if board is None or not one.words.startswith("direct")
     ]
     for compared in rates:
-        below = below_public_machines(compared)
-        if compared.exceeds_link:
-            answers.uncompared.append(compared.other_link_text)
-        elif below is None:
-            answers.within.append(str(compared))
-        elif not slow:
+        below = _judged(compared, answers)
+        if below is not None and not slow:
             answers.findings.append(below)
     if slow or rates:
         answers.compared += len(paths_of(facts, Content.COPIES))
+
+
+def _judged(compared: ComparedRate, answers: Answers, *, knows_links: bool = False) -> Finding | None:
+    """Return the finding about a rate below those of public machines; add other rates to the answers."""
+    if compared.exceeds_link:
+        answers.uncompared.append(compared.other_link_text)
+        return None
+    below = below_public_machines(compared, knows_links=knows_links)
+    if below is None:
+        answers.within.append(str(compared))
+    return below
 
 
 def _with_gpu_address(finding: Finding, facts: Facts) -> Finding:
@@ -137,12 +144,8 @@ def compare_copies(machine: Machine, facts: Facts, answers: Answers) -> None:
     # A slow GPU or direction, or a slow link, explains other slow copies.
     is_explained = any(one.cause in _SPECIFIC for one in found)
     for compared in rates:
-        below = below_public_machines(compared, knows_links=knows_links)
-        if compared.exceeds_link:
-            answers.uncompared.append(compared.other_link_text)
-        elif below is None:
-            answers.within.append(str(compared))
-        elif not is_explained:
+        below = _judged(compared, answers, knows_links=knows_links)
+        if below is not None and not is_explained:
             found.append(below)
             is_explained = True
     by_file = list(slow_copies_by_file(facts))

@@ -99,16 +99,17 @@ def slow_copies_without_topology(facts: Facts) -> Iterator[Finding]:
     if model is None and not are_linked and _have_some_links(direct, staged):
         # Pairs without these links are slower by their nature.
         direct = both_ways = {}
-    found = (
-        (are_linked and _slow_copies("direct copies", direct, are_linked=True))
-        or (not are_linked and _slow_direct_copies("direct copies", direct, model, directions=1))
-        or (
-            not are_linked and _slow_direct_copies("direct copies, both ways together,", both_ways, model, directions=2)
+    if are_linked:
+        of_direct = _slow_copies("direct copies", direct, are_linked=True)
+    else:
+        of_direct = _slow_direct_copies("direct copies", direct, model, directions=1) or _slow_direct_copies(
+            "direct copies, both ways together,", both_ways, model, directions=2
         )
+    yield from (
+        of_direct
         or _slow_copies("copies through host memory", staged)
         or _slow_copies("copies through host memory, both ways together,", staged_both_ways)
     )
-    yield from found
 
 
 def _slow_copies(

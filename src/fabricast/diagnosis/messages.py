@@ -84,7 +84,6 @@ _CHECK_ALGORITHM = (
     "(I_MPI_ADJUST_*, MPICH's *_INTRA_ALGORITHM, coll_tuned_*_algorithm of Open MPI)"
 )
 _UNKNOWN_PROCESSES = "; the tables state no number of processes, on which the times depend"
-#: Remedy, before the size of a threshold.
 #: Size in bytes below which a change of protocol gains fractions of a microsecond.
 _SMALLEST_OF_LATE = 256
 #: What small messages between GPUs pass that large ones do not.
@@ -92,6 +91,7 @@ _SMALL_ON_GPU = (
     "compare the path of small messages between GPUs (GPUDirect RDMA, GDRCopy) with it switched off: "
     "UCX_IB_GPU_DIRECT_RDMA=n, with openib --mca btl_openib_want_cuda_gdr 0"
 )
+#: Remedy, before the size of a threshold.
 LATE_SWITCH_REMEDY = "lower the threshold of the protocol (UCX_RNDV_THRESH, I_MPI_EAGER_THRESHOLD) to"
 #: Words of the names of files that may be hosts, and least number of files whose names are compared.
 _WORD, _FEWEST_NAMES = re.compile(r"[A-Za-z]+-?\d+"), 2

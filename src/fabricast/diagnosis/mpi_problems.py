@@ -36,16 +36,12 @@ def mpi_problems(facts: Facts) -> Iterator[Finding]:
     for number, (problem, fact) in enumerate(ordered, start=1):
         is_failure = fact.place.path in aborted and (problem is None or problem.is_failure)
         is_later = bool(explanations) and (problem is None or problem.is_consequence)
-        is_later |= has_others and problem is not None and problem.is_general
-        is_failure = is_failure and not (are_warnings and is_later and problem is not None)
         is_general = problem is not None and problem.is_general
-        weight = (
-            FIRST - number / 100 - 0.5 * is_later - 0.3 * is_general
-            if is_failure
-            else MINOR
-            if problem is None
-            else ACCESS
-        )
+        is_later |= has_others and is_general
+        is_failure = is_failure and not (are_warnings and is_later and problem is not None)
+        weight = MINOR if problem is None else ACCESS
+        if is_failure:
+            weight = FIRST - number / 100 - 0.5 * is_later - 0.3 * is_general
         meaning = "an error whose meaning is not known here" if problem is None else problem.meaning
         host = f" ({fact.subject[0]})" if fact.subject else ""
         remedy = (

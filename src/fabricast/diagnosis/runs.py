@@ -27,8 +27,6 @@ _FEWEST_HOSTS, _ALIKE = 3, 0.93
 _RING_NODES, _MOST_HOSTS = 4, 4
 #: Size in bytes from which rates of links decide.
 _LARGE = 2.0**24
-
-
 #: Size in bytes from which results in place and out of place are compared, their number, and the ratios of equal and
 #: of very different ones.
 _LARGE_ROW, _FEWEST_ROWS, _EVEN, _UNEVEN = 1 << 26, 4, 0.1, 1.25

@@ -53,8 +53,8 @@ def _times(lines: Sequence[str]) -> Iterator[MessageTime | InputError]:
                     line=number,
                 )
         # Large values fill their columns, so that no blank is between them.
-        row = _WITHOUT_BLANK.sub(" ", line)
-        values = numbers_of(row, number) if columns and line[:1].isspace() else None
+        is_row = bool(columns) and line[:1].isspace()
+        values = numbers_of(_WITHOUT_BLANK.sub(" ", line), number) if is_row else None
         if not values or len(values) < _FEWEST_COLUMNS:
             continue
         expected = len(_NAME.findall(columns))

@@ -48,12 +48,14 @@ def with_stated_models(facts: Facts) -> Facts:
     models = list(facts.of(Quantity.GPU_MODEL))
     names = [one.value for one in models if one.kind is Kind.STATED]
     names += [name for table in facts.values(Quantity.COLLECTIVE) for name in table.gpus]
-    if len(models) == sum(one.kind is Kind.STATED for one in models) or not any(map(is_known_gpu, names)):
+    if all(one.kind is Kind.STATED for one in models) or not any(map(is_known_gpu, names)):
         return facts
 
+    def is_kept(fact: Fact) -> bool:
+        return fact.quantity is not Quantity.GPU_MODEL or fact.kind is not Kind.DATA_SHEET
+
     def stated(block: Block) -> Block:
-        is_by_device = [one.quantity is Quantity.GPU_MODEL and one.kind is Kind.DATA_SHEET for one in block.facts]
-        return replace(block, facts=tuple(one for one, skip in zip(block.facts, is_by_device, strict=True) if not skip))
+        return replace(block, facts=tuple(filter(is_kept, block.facts)))
 
     return Facts(tuple(replace(file, blocks=tuple(map(stated, file.blocks))) for file in facts.files))
 

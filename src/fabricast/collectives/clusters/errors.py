@@ -101,20 +101,21 @@ class MedianError(NamedTuple):
     machines: int
 
 
+@cache
+def _median_errors() -> tuple[MedianError, ...]:
+    columns = ("band", "machines", "rows", "median", "worst")
+    rows = read_csv(published() / "collectives" / "class_errors.csv", columns)
+    return tuple(MedianError(row["band"], row.number("median"), int(row.number("machines"))) for row in rows)
+
+
 def median_errors(sizes: Sequence[float]) -> list[MedianError]:
     """Return the errors of medians in the bands of some sizes.
 
     >>> [one.band for one in median_errors([2.0**23, 2.0**30, 2.0**33])]
     ['4 to 32 MiB', 'from 512 MiB']
     """
-    columns = ("band", "machines", "rows", "median", "worst")
-    rows = read_csv(published() / "collectives" / "class_errors.csv", columns)
     bands = [band for band, (low, high) in MEDIAN_BANDS.items() if any(low <= size < high for size in sizes)]
-    return [
-        MedianError(row["band"], row.number("median"), int(row.number("machines")))
-        for row in rows
-        if row["band"] in bands
-    ]
+    return [one for one in _median_errors() if one.band in bands]
 
 
 def cluster_error(cluster: Cluster, operation: Operation, size_bytes: float) -> ClusterError | None:

@@ -42,9 +42,9 @@ _MOST_GPUS, _MOST_OF_HOST = 8, 16
 _BEYOND, _REACHED = 1.5, 0.05
 #: Size in bytes of large rows, and their median error above which a calibrated forecast misses them.
 _LARGE, _MISSES = 1 << 20, 0.1
-#: Operations whose small sizes are not fitted, and smallest fitted size in bytes.
 #: Oldest version of NCCL of the public machines, but for a few.
 _USUAL_VERSION = (2, 18, 0)
+#: Operations whose small sizes are not fitted, and smallest fitted size in bytes.
 _SENDS, _SMALLEST_SEND = (Operation.ALLTOALL, Operation.SENDRECV), 1 << 20
 #: Rows from which the own table of a machine determines an interpolation.
 _FEW_ROWS = 4

@@ -13,9 +13,9 @@ from fabricast.nccl.system import PathType
 from fabricast.pcie.topology.builtin import are_dies, node_named
 from fabricast.pcie.topology.tree import PcieTree
 
-#: Path classes of a GPU and its network card; NODE is a path over host bridges of one NUMA node.
 #: Built-in node of eight dies.
 _DIES = "mi250x"
+#: Path classes of a GPU and its network card; NODE is a path over host bridges of one NUMA node.
 _ATTACH = {"PIX": PathType.PIX, "PXB": PathType.PXB, "PHB": PathType.PHB, "NODE": PathType.PHB, "SYS": PathType.SYS}
 
 
