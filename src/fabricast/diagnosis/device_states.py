@@ -73,6 +73,9 @@ _AFTER = {
     "of its PCIe link": "reseat the card, riser or cable: the PCIe link repeats packets",
     "error of its driver:": "reset the GPU or reboot; update its driver and firmware if the error returns",
     "by its driver": "check power cables, slot and riser, and driver against model; 'nvidia-smi -r' or a power cycle",
+    "recovery action": "stop its jobs and reset the GPU ('nvidia-smi -r'); reboot the host if the action is Reboot",
+    "Repair Pending": "reset the GPU ('nvidia-smi -r') or reboot: the repair then happens",
+    "SRAM Threshold Exceeded": "the vendor replaces the GPU: its memory on the chip had too many errors",
     "needs a reset": "reset the GPUs ('nvidia-smi -r') or reboot",
     "fallen off the bus": "check power supply and cables, riser and temperature; the GPU is gone until a reboot",
     "power limit": "raise it ('nvidia-smi -i NUMBER -pl WATTS'): a job waits for its slowest GPU",
@@ -90,6 +93,7 @@ _AFTER = {
     "Gflop/s": "compare temperature, clocks and power limit of the GPUs ('nvidia-smi -q -d PERFORMANCE') under load",
     "NVSwitch": "stop all jobs, reset all GPUs together ('nvidia-smi -r') or reboot, restart the fabric manager; if "
     "the error returns, the vendor replaces the board",
+    "fabric health": "check the fabric manager, its log and the NVSwitches; reset the GPUs together or reboot",
     "fabric state": "check the fabric manager ('systemctl status nvidia-fabricmanager') and its version",
     "xGMI": "reset the GPUs together ('rocm-smi --gpureset') or reboot; then check 'sudo dmesg' and reseat the module",
     "NVLink": "check 'nvidia-smi nvlink -e', the fabric manager and 'dmesg | grep Xid'; reset or reseat the GPU",

@@ -24,7 +24,7 @@ from fabricast.sources.text import Format, Reading, Text
 from fabricast.sources.xml_elements import Element, parse_xml, xml_root
 
 #: Commands that write XML with other root elements.
-_OTHER_ROOTS = {"graphs": "NCCL_GRAPH_DUMP_FILE", "nvidia_smi_log": "nvidia-smi -q -x"}
+_OTHER_ROOTS = {"graphs": "NCCL_GRAPH_DUMP_FILE"}
 #: First model number of Intel's families, from which NCCL counts a processor as one of them.
 _INTEL = ((0xCF, Cpu.INTEL_EMERALD_RAPIDS), (0x8F, Cpu.INTEL_SAPPHIRE_RAPIDS), (0x55, Cpu.INTEL_SKYLAKE))
 #: Note about links whose speed the machine hides.
@@ -273,7 +273,7 @@ FORMAT = Format(
     Content.TOPOLOGY,
     "NCCL_TOPO_DUMP_FILE=machine.xml all_reduce_perf -g 8",
     '<pci busid="0000:16:00.0" class="0x030200" link_speed="16.0 GT/s PCIe" link_width="16">',
-    lambda text: xml_root(text) == "system" or (text.path.lower().endswith(".xml") and xml_root(text) != "topology"),
+    lambda text: xml_root(text) == "system" or (text.path.lower().endswith(".xml") and not xml_root(text)),
     _read,
     "nccl.xml",
     versions="NCCL 2.4 to 2.30",

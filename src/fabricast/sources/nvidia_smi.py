@@ -14,7 +14,7 @@ from fabricast.core.units import PCIE_WIDTHS
 from fabricast.sources.text import Format, Reading, Text
 
 _ADDRESS = r"([0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-7])"
-_QUERY = "==NVSMI LOG=="
+QUERY = "==NVSMI LOG=="
 #: Parts of a query that users quote, without its beginning.
 _FRAGMENT = re.compile(
     r"^[ \t]*(?:Fabric[ \t]*\r?\n[ \t]*State|BAR1 Memory Usage[ \t]*\r?\n[ \t]*Total)[ \t]*:", re.MULTILINE
@@ -56,6 +56,17 @@ _FABRIC_STATUS = re.compile(r"^\s*Status\s+: (\S.{0,60}?)\s*$")
 _FABRIC = ("Success", "N/A")
 #: Throttle reasons that are no normal state of a GPU at work.
 _THROTTLES = ("HW Slowdown", "HW Thermal Slowdown", "HW Power Brake Slowdown", "SW Thermal Slowdown")
+#: Recovery actions of a GPU that needs none.
+_NO_ACTION = ("None", "N/A", "")
+#: Lines about the health of the fabric that are no normal ones.
+_UNHEALTHY = (
+    ("Bandwidth", "Degraded"),
+    ("Route Recovery In Progress", "True"),
+    ("Route Unhealthy", "True"),
+    ("Access Timeout Recovery", "True"),
+)
+#: Flags of a memory or a part of the chip that is worn out or waits for its repair.
+_WORN = ("SRAM Threshold Exceeded", "Channel Repair Pending", "TPC Repair Pending")
 #: Throttle reason, and note about it, which is usual under full load.
 _POWER_CAP = re.compile(r"\s+SW Power Cap\s+: Active\s*$")
 CAPPED = "the power limit reduces the clocks (SW Power Cap)"
@@ -81,7 +92,7 @@ _WIDTHS = (Quantity.LINK_WIDTH, Quantity.CURRENT_WIDTH)
 
 
 def _is_report(text: Text) -> bool:
-    if _QUERY in text.raw or "| NVIDIA-SMI " in text.raw:
+    if QUERY in text.raw or "| NVIDIA-SMI " in text.raw:
         return True
     if "GPU models and configuration: GPU 0: " in text.raw or _FRAGMENT.search(text.raw) is not None:
         return True
@@ -91,16 +102,32 @@ def _is_report(text: Text) -> bool:
 
 
 def _read(text: Text) -> Iterator[Reading]:
-    is_query = _QUERY in text.raw
-    facts = list(_of_query(text) if is_query else _of_lines(text))
-    facts += [*_lost(text), *_unusable(text), *_nvlink_errors(text), *_driver(text)]
-    if not is_query:
-        facts += [*_unready_fabric(text), *_small_windows(text)]
+    if QUERY in text.raw:
+        yield read_query(text)
+        return
+    facts = [*_of_lines(text), *_of_any(text), *_unready_fabric(text), *_small_windows(text)]
+    yield Reading(_not_empty(facts, text), program="nvidia-smi")
+
+
+def read_query(text: Text) -> Reading:
+    """Return what ``nvidia-smi -q`` states."""
+    facts = _not_empty([*_of_query(text), *_of_any(text)], text)
+    return Reading([*facts, *_left_out(text)], list(_cut(text)), program="nvidia-smi -q")
+
+
+def _of_any(text: Text) -> Iterator[Fact]:
+    """Yield what each form of the output can state."""
+    yield from _lost(text)
+    yield from _unusable(text)
+    yield from _nvlink_errors(text)
+    yield from _driver(text)
+
+
+def _not_empty(facts: list[Fact], text: Text) -> list[Fact]:
+    """Return facts, of which there must be one."""
     if not facts:
         raise text.error("has no GPU, expected output of 'nvidia-smi -q', 'nvidia-smi' or 'nvidia-smi -L'")
-    problems = list(_cut(text)) if is_query else []
-    facts += _left_out(text) if is_query else []
-    yield Reading(facts, problems, program="nvidia-smi -q" if is_query else "nvidia-smi")
+    return facts
 
 
 _ALL_INACTIVE = "all links are inActive"
@@ -284,7 +311,7 @@ def _small_windows(text: Text) -> Iterator[Fact]:
     """
     section, sizes = "", dict[int, list[int]]()
     # A part of a query that names no model is quoted for this size.
-    is_part = _QUERY not in text.raw
+    is_part = QUERY not in text.raw
     is_geforce = is_part
     for number, line in text.lines(lambda line: "BAR1" in line or "Total" in line or "Product Name" in line):
         if "Product Name" in line:
@@ -346,10 +373,16 @@ def _state(sections: list[str], name: str, value: str, watts: dict[str, float]) 
         return f"{count} uncorrectable ECC errors since the start of the driver ({name})"
     if name.startswith("Replays Since Reset") and count >= _MANY_REPLAYS:
         return f"{count} PCIe replays since the last reset"
+    if name == "GPU Recovery Action" and value not in _NO_ACTION:
+        return f"its driver asks for the recovery action '{value}'"
+    if name in _WORN and value == "Yes":
+        return f"{name} is Yes"
     if sections and sections[-1] == "Fabric" and name == "State" and value == "In Progress":
         return "fabric state is In Progress: NVLink is not ready"
     if sections and sections[-1] == "Fabric" and name == "Status" and value not in _FABRIC:
         return f"fabric state is {value}: NVLink is not ready"
+    if "Fabric" in sections and (name, value) in _UNHEALTHY:
+        return f"fabric health: {name} is {value}, NVLink is slow or not ready"
     if value == "Yes" and ("Remapped Rows" in above or "Retired Pages" in above):
         return f"{sections[-1]}: {name}"
     power = _WATTS.fullmatch(value)

@@ -1,4 +1,4 @@
-"""XML parser of the readers of hwloc and NCCL XML."""
+"""XML parser of the readers of hwloc, NCCL and nvidia-smi XML."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from defusedxml.common import DefusedXmlException
 from fabricast.core.errors import InputError
 from fabricast.sources.text import Text
 
-_XML = re.compile(r"^[ \t]*(?:<\?xml\b|<!DOCTYPE topology\b|<topology\b|<system\b)", re.MULTILINE)
-_FIRST_WORDS = ("<?xml", "<!DOCTYPE topology", "<topology", "<system")
-_END = re.compile(r"</(?:topology|system)>")
+_XML = re.compile(r"^[ \t]*(?:<\?xml\b|<!DOCTYPE topology\b|<topology\b|<system\b|<nvidia_smi_log\b)", re.MULTILINE)
+_FIRST_WORDS = ("<?xml", "<!DOCTYPE topology", "<topology", "<system", "<nvidia_smi_log")
+_END = re.compile(r"</(?:topology|system|nvidia_smi_log)>")
 _MOST_ELEMENTS = 300_000
 _DEEPEST = 200
 
@@ -70,7 +70,7 @@ class _Reader(xml.sax.ContentHandler):
         self._stack.append(element)
 
     def characters(self, content: str) -> None:
-        if self._stack and self._stack[-1].tag in ("indexes", "u64values"):
+        if self._stack:
             self._stack[-1].text += content
 
     def endElement(self, name: str) -> None:
@@ -78,7 +78,7 @@ class _Reader(xml.sax.ContentHandler):
 
 
 def _xml_range(text: str) -> tuple[int, int] | None:
-    r"""Return where XML of hwloc or NCCL begins and ends in a text, such as a pasted terminal; None if there is none.
+    r"""Return where XML begins and ends in a text, such as a pasted terminal; None if there is none.
 
     >>> _xml_range("$ cat topo.xml\n<system>\n</system>\n$ exit"), _xml_range("GPU0 GPU1")
     ((15, 33), None)
@@ -91,11 +91,11 @@ def _xml_range(text: str) -> tuple[int, int] | None:
     return begin.start(), ends[-1] if ends else len(text)
 
 
-_ROOT = re.compile(r"<(topology|system)\b")
+_ROOT = re.compile(r"<(topology|system|nvidia_smi_log)\b")
 
 
 def xml_root(text: Text) -> str:
-    """Return the root element of the XML in a text: topology (hwloc) or system (NCCL); empty if there is none."""
+    """Return the root element of the XML in a text, one of those of `_ROOT`; empty if there is none."""
     span = _xml_range(text.raw)
     match = None if span is None else _ROOT.search(text.raw, *span)
     return "" if match is None else match[1]
@@ -103,7 +103,8 @@ def xml_root(text: Text) -> str:
 
 def parse_xml(text: Text) -> Element:
     """Parse the XML in a text with limits for untrusted input; other lines before and after it are ignored."""
-    content, path = text.content, text.path
+    # A part of a file, such as the lines of a host, has no content.
+    content, path = text.content or text.raw.encode(), text.path
     # Latin-1 has one character per byte.
     begin, end = _xml_range(content.decode("latin-1")) or (0, len(content))
     lines_before = content.count(b"\n", 0, begin)
@@ -116,9 +117,7 @@ def parse_xml(text: Text) -> Element:
         parser.setContentHandler(reader)
         parser.parse(io.BytesIO(content[begin:end].lstrip(b" \t")))
     except DefusedXmlException as error:
-        raise InputError(
-            "declares XML entities, expected hwloc or NCCL XML without entities", path=path, line=1
-        ) from error
+        raise InputError("declares XML entities, expected XML without entities", path=path, line=1) from error
     except xml.sax.SAXParseException as error:
         line = (error.getLineNumber() or 1) + lines_before
         raise InputError(f"is not XML: {error.getMessage()}", path=path, line=line) from error
@@ -126,5 +125,5 @@ def parse_xml(text: Text) -> Element:
         # Unknown encodings, or encodings that expat does not support.
         raise InputError(f"is not XML: {error}", path=path, line=1) from error
     if reader.root is None:
-        raise InputError("is empty, expected hwloc or NCCL XML", path=path)
+        raise InputError("is empty, expected XML of hwloc, NCCL or nvidia-smi", path=path)
     return reader.root

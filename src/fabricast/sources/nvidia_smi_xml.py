@@ -1,0 +1,83 @@
+"""Reader of ``nvidia-smi -q -x``, whose elements become the lines of ``nvidia-smi -q``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from fabricast.core.facts import Content
+from fabricast.sources import nvidia_smi
+from fabricast.sources.text import Format, Reading, Text
+from fabricast.sources.xml_elements import Element, parse_xml, xml_root
+
+_ROOT = "nvidia_smi_log"
+#: Parts whose length differs between GPUs, and lists of clocks.
+_LEFT_OUT = ("processes", "accounted_processes", "supported_clocks", "vgpu_processes")
+#: Titles of sections and fields in the text whose words are not those of the element.
+_TITLES = {
+    "attached_gpus": "Attached GPUs",
+    "pcie_gen": "PCIe Generation",
+    "link_widths": "Link Width",
+    "max_link_gen": "Max",
+    "current_link_gen": "Current",
+    "max_device_link_gen": "Device Max",
+    "max_link_width": "Max",
+    "current_link_width": "Current",
+    "replay_counter": "Replays Since Reset",
+    "bar1_memory_usage": "BAR1 Memory Usage",
+    "ecc_errors": "ECC Errors",
+    "gpu_util": "Gpu",
+    "mig_mode": "MIG Mode",
+    "current_mig": "Current",
+    "remapped_row_unc": "Uncorrectable Error",
+    "remapped_row_pending": "Pending",
+    "remapped_row_failure": "Remapping Failure Occurred",
+    "pending_blacklist": "Pending Page Blacklist",
+    "pending_retirement": "Pending Page Blacklist",
+}
+#: Beginnings of the reasons for reduced clocks of old and new drivers, and what the text has for them.
+_REASONS = ("clocks_event_reason_", "clocks_throttle_reason_")
+_ACRONYMS = {word: word.upper() for word in ("hw", "sw", "gpu", "sram", "dram", "tpc")}
+
+
+def _title(tag: str) -> str:
+    """Return the words that the text has for an element."""
+    if tag in _TITLES:
+        return _TITLES[tag]
+    for beginning in _REASONS:
+        tag = tag.removeprefix(beginning)
+    return " ".join(_ACRONYMS.get(word, word.capitalize()) for word in tag.split("_"))
+
+
+def _lines(element: Element, depth: int) -> Iterator[tuple[int, str]]:
+    """Yield the number and text of the lines below an element."""
+    for child in element.children:
+        if child.tag in _LEFT_OUT:
+            continue
+        if child.tag == "gpu" and depth == 0:
+            yield child.line, f"GPU {child.attributes.get('id', '')}"
+        elif child.children:
+            yield child.line, f"{'    ' * depth}{_title(child.tag)}"
+        else:
+            yield child.line, f"{'    ' * depth}{_title(child.tag)} : {' '.join(child.text.split())}"
+        yield from _lines(child, depth + 1)
+
+
+def _read(text: Text) -> Iterator[Reading]:
+    root = parse_xml(text)
+    lines = [(root.line, nvidia_smi.QUERY), *_lines(root, 0)]
+    numbers = tuple(text.place(number).line for number, _ in lines)
+    query = "\n".join(line for _, line in lines)
+    yield nvidia_smi.read_query(Text(text.path, query, numbers=numbers, host=text.host))
+
+
+FORMAT = Format(
+    "nvidia-smi -q -x",
+    Content.GPUS,
+    "nvidia-smi -q -x > gpus.xml",
+    "<current_link_gen>4</current_link_gen>",
+    lambda text: xml_root(text) == _ROOT,
+    _read,
+    "nvidia_smi_q.xml",
+    versions="the fields that are read of `nvidia-smi -q`",
+    is_per_host=True,
+)
