@@ -95,7 +95,7 @@ def _memories(transfers: list[_Transfer]) -> dict[str, str]:
 
 
 def _graphs(transfers: list[_Transfer], names: dict[str, str]) -> Iterator[MeasuredGraph]:
-    """Yield the copies of each transfer that was alone; a later one of an action repeats the measurement."""
+    """Yield the copies of each transfer of one pair at a time; a later one of an action repeats the measurement."""
     last = {(one.action, one.ends, one.ways): one for one in transfers if _AT_ONCE not in one.action and any(one.ways)}
     for one in last.values():
         forth = names[one.ends[0]], names[one.ends[1]]

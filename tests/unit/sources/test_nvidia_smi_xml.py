@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+
 from fabricast.core.facts import Quantity
 from fabricast.sources.reading import facts_of_text
 
