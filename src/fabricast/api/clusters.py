@@ -9,6 +9,7 @@ from typing import Any
 
 import pandas as pd
 
+from fabricast.api.collectives import collective, rings_pass_pcie
 from fabricast.api.machine_inputs import Files, paths_of
 from fabricast.clusters.machine import ClusterMachine
 from fabricast.collectives.calibration import is_calibration
@@ -213,8 +214,7 @@ def _read(
     if isinstance(node, ClusterMachine):
         return kinds_of(node.statement, options, gpu), load_facts(logs, *MACHINE_CONTENTS) if logs else Facts()
     if isinstance(node, Machine):
-        one = cluster_of_machine(node, _named_gpu(node.facts))
-        return [(_with_stated_cards(one, node.facts), options, 1)], node.facts
+        return [(_node_of_machine(node, node.facts, options), options, 1)], node.facts
     if node is None or (isinstance(node, str) and is_builtin_node(node)):
         facts = load_facts(logs, *MACHINE_CONTENTS) if logs else Facts()
         described = [block.place.path for block in facts.blocks_of(Content.TOPOLOGY)]
@@ -231,7 +231,18 @@ def _read(
     if _is_log_of_linked_gpus(facts):
         return [(_with_stated_cards(node_of_tables(facts.values(Quantity.COLLECTIVE)), facts), options, 1)], facts
     machine = machine_from(facts, MachineOptions(gpu=gpu, network_cards=True))
-    return [(_with_stated_cards(cluster_of_machine(machine, _named_gpu(facts)), facts), options, 1)], facts
+    return [(_node_of_machine(machine, facts, options), options, 1)], facts
+
+
+def _node_of_machine(machine: Machine, facts: Facts, options: ClusterOptions) -> Cluster:
+    """Return one node of a cluster as a machine describes it; rings of several nodes over PCIe have a forecast."""
+    is_one_of_several = (options.nodes or 1) > 1
+    node = cluster_of_machine(machine, _named_gpu(facts), is_one_of_several=is_one_of_several)
+    gpus = machine.tree.accelerator_names[: options.gpus]
+    if is_one_of_several and len(gpus) > 1 and rings_pass_pcie(machine.tree, gpus):
+        forecast = collective(machine, "all_reduce", sizes=[CLUSTER_SIZES[-1]], ranks=gpus)
+        node = replace(node, pcie_ring_bytes_per_s=float(forecast.table["bus_gb_per_s"].iloc[-1]) * 1e9)
+    return _with_stated_cards(node, facts)
 
 
 def _with_stated_cards(node: Cluster, facts: Facts) -> Cluster:

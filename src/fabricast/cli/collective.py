@@ -180,15 +180,16 @@ def collective(
     chosen = None if ranks is None else ranks.replace(",", " ").split()
     if chosen is None and gpus is not None:
         chosen = list(names[:gpus])
+    is_cluster = (nodes or 1) > 1
     is_over_pcie = rings_pass_pcie(machine.tree, [name for name in chosen or names if name in names])
-    if machine.tree.peer_links and (nodes or nic or not is_over_pcie):
-        refuse_options(of_pcie, "GPUs with direct links; --gpus N uses the first N")
+    if is_cluster or (machine.tree.peer_links and (nodes or nic or not is_over_pcie)):
+        refuse_options(of_pcie, "a cluster" if is_cluster else "GPUs with direct links; --gpus N uses the first N")
         _print_cluster(machine, [], on_nodes, output, shown, verbose)
         return
     of_nodes: dict[str, object] = {"--nodes": nodes, "--nic": nic, "--network": network}
     of_nodes["--oversubscription"], of_nodes["--gpus-per-process"] = oversubscription, gpus_per_process
     of_nodes["--gpudirect" if gpudirect else "--no-gpudirect"] = gpudirect
-    refuse_options(of_nodes, "GPUs that only PCIe connects; add --node")
+    refuse_options(of_nodes, "one node whose GPUs only PCIe connects; add --nodes")
     if gpus is not None and not 2 <= gpus <= len(names):
         raise InputError(f"is {gpus}, expected 2 to {len(names)} of {machine.tree.name}", argument="gpus")
     forecast = forecast_collective(
@@ -268,6 +269,10 @@ def _cluster_lines(forecast: ClusterForecast) -> list[str]:
         columns["bus GB/s"] = ["-" if rate != rate else f"{rate:.3g}" for rate in table["bus_gb_per_s"]]
     if "node" in table:
         columns["slowest nodes"] = table["node"].tolist()
+    if forecast.is_bound_only:
+        columns["ring us, at least"] = [_time_text(time) for time in table["ring_earliest_us"]]
+        columns["bus GB/s, at most"] = [f"{rate:.3g}" for rate in table["ring_most_gb_per_s"]]
+        columns["limited by"] = table["limit"].tolist()
     if "algorithm" in table:
         columns["NCCL's choice"] = [f"{row.algorithm} {row.protocol}, {row.channels} ch" for row in table.itertuples()]
         columns["limited by"] = table["limit"].tolist()
@@ -275,7 +280,7 @@ def _cluster_lines(forecast: ClusterForecast) -> list[str]:
         columns["measured us"] = [_time_text(time) for time in table["measured_us"]]
     if "measured_over_forecast" in table:
         columns["measured/forecast"] = [f"{ratio:.2f}" for ratio in table["measured_over_forecast"]]
-    if "earliest_us" in table:
+    if "latest_us" in table:
         ranges = zip(table["earliest_us"], table["latest_us"], strict=True)
         columns["range us"] = [
             "-" if low != low else f"{_time_text(low)} to {_time_text(high)}" for low, high in ranges

@@ -24,6 +24,8 @@ _CARDS = re.compile(r"(\d{1,3})\s*x\s*(\d{1,4}(?:\.\d+)?)")
 _MOST_CARDS = 128
 #: Direct links of pairs of cards with a bridge.
 BRIDGES = "bridges"
+#: GPUs without direct links.
+PCIE = "PCIe"
 #: Rates of cards in Gbit/s that a description may have.
 _SLOWEST, _FASTEST = 1.0, 1600.0
 #: Most GPUs, and largest ratio of the rate of cards to that of the network above them.
@@ -40,7 +42,7 @@ class Cluster:
     gpu: str  # Product name of the GPUs
     #: GPUs of each node that are used, and number of nodes.
     gpus: int
-    #: Direct links: by switches, equal between all pairs, or not: 'NVSwitch', 'mesh', 'cube mesh', 'bridges', 'xGMI'
+    #: Links: by switches, equal between all pairs, or not: 'NVSwitch', 'mesh', 'cube mesh', 'bridges', 'xGMI'; 'PCIe'
     fabric: str
     links: int  # Direct links of a GPU
     nodes: int = 1
@@ -54,6 +56,7 @@ class Cluster:
     process_gpus: int = 1  # GPUs of each process
     has_gpudirect: bool = True  # Whether cards read and write the memory of GPUs
     has_nvls: bool = True  # Whether the multicasts of NVSwitch are available
+    pcie_ring_bytes_per_s: float = 0.0  # Rate of a ring within a node that passes PCIe; 0 if none does
     is_network_assumed: bool = False  # Whether no input states the kind of network
     is_node_assumed: bool = False  # Whether the node is the built-in one with the GPUs that a log names
     settings: NcclSettings = field(default_factory=NcclSettings)  # Version and settings of NCCL
@@ -72,6 +75,11 @@ class Cluster:
     def nvlink_bytes_per_s(self) -> float:
         """Rate of all direct links of a GPU in one direction by its data sheet."""
         return self.links * (gpu_model(self.gpu).nvlink_bytes_per_s or 0.0)
+
+    @property
+    def inner_bytes_per_s(self) -> float:
+        """Rate within a node in one direction: that of its direct links, or of a ring over PCIe."""
+        return self.pcie_ring_bytes_per_s or self.nvlink_bytes_per_s
 
     @property
     def card_bytes_per_s(self) -> float:
@@ -123,6 +131,9 @@ class Cluster:
     def _node_words(self) -> str:
         """Description of a node without its cards."""
         links = f"{self.fabric}, " if self.gpus > 1 else ""
+        if self.gpus > 1 and self.pcie_ring_bytes_per_s:
+            ring = f"{self.pcie_ring_bytes_per_s / 1e9:.3g} GB/s"
+            return f"{self.gpus} x {self.gpu} ({PCIE}, forecast of a ring within a node: {ring})"
         return f"{self.gpus} x {self.gpu} ({links}{self.nvlink_bytes_per_s / 1e9:.4g} GB/s in each direction)"
 
     def words_of(self, count: int) -> str:

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from fabricast.collectives.clusters.bounds import LEAST_BYTES, SENDS, bounds, has_bounds, least_s
 from fabricast.collectives.clusters.cluster import EFA, SLINGSHOT, Cluster
 from fabricast.collectives.clusters.errors import (
     UNMEASURED,
@@ -44,8 +45,8 @@ _BEYOND, _REACHED = 1.5, 0.05
 _LARGE, _MISSES = 1 << 20, 0.1
 #: Oldest version of NCCL of the public machines, but for a few.
 _USUAL_VERSION = (2, 18, 0)
-#: Operations whose small sizes are not fitted, and smallest fitted size in bytes.
-_SENDS, _SMALLEST_SEND = (Operation.ALLTOALL, Operation.SENDRECV), 1 << 20
+#: Smallest size in bytes of which sends and receives are fitted.
+_SMALLEST_SEND = 1 << 20
 #: Rows from which the own table of a machine determines an interpolation.
 _FEW_ROWS = 4
 #: Factor of measured rates below which a machine is slower than all public ones.
@@ -63,8 +64,9 @@ class ClusterForecast:
     table : pandas.DataFrame
         One row per size: size_bytes, time_us, algorithm_gb_per_s, bus_gb_per_s, algorithm, protocol, channels, limit,
         limit_share, best_algorithm, best_protocol, best_time_us, gain, nccl_time_us; earliest_us and latest_us if the
-        error is known; measured_us and measured_over_forecast with a log; public_us, public_machines if public
-        machines of the class have the size. An interpolation has no choices, channels and limits.
+        error is known; ring_earliest_us and ring_most_gb_per_s where only bounds are known; measured_us and
+        measured_over_forecast with a log; public_us, public_machines if public machines of the class have the size. An
+        interpolation has no choices, channels and limits.
     operation : Operation
         Operation.
     cluster : Cluster
@@ -100,8 +102,13 @@ class ClusterForecast:
 
     @property
     def is_range_only(self) -> bool:
-        """Whether only the range of the times is a statement: above 64 nodes, without public runs of the class."""
-        return self.cluster.nodes > MANY_NODES and "earliest_us" in self.table
+        """Whether only bounds are a statement: above 64 nodes, without public runs of the class, or of a new kind."""
+        return "earliest_us" in self.table and (self.cluster.nodes > MANY_NODES or self.is_bound_only)
+
+    @property
+    def is_bound_only(self) -> bool:
+        """Whether only the least time of a ring is known, since no public cluster is like this one."""
+        return "ring_earliest_us" in self.table
 
     def __repr__(self) -> str:
         return f"{self.operation}, {self.words}\n{short_table(self.table)}"
@@ -258,7 +265,7 @@ def _emulated(
         }
     )
     ratio = np.full(size.size, np.nan)
-    if public is not None and _is_usual(cluster) and own is None and not known_pairs and operation not in _SENDS:
+    if public is not None and _is_usual(cluster) and own is None and not known_pairs and operation not in SENDS:
         ratio = class_medians_s(public) / time_s
     is_median = np.isfinite(ratio)
     table = _scaled(table, np.where(is_median, ratio, 1.0))
@@ -280,7 +287,7 @@ def _emulated(
             low, high = (public.table[f"{end}_us"].to_numpy() for end in ("shortest", "longest"))
             table["earliest_us"] = table["earliest_us"].where(~(low < table["earliest_us"]), low)
             table["latest_us"] = table["latest_us"].where(~(high > table["latest_us"]), high)
-    if operation in _SENDS and calibration is None:
+    if operation in SENDS and calibration is None:
         # Only large sends and receives are fitted.
         table = _without_small(table)
     version = ".".join(map(str, cluster.settings.version))
@@ -302,23 +309,9 @@ def _emulated(
 
 
 def _wire_s(cluster: Cluster, operation: Operation, chosen: Sequence[Pair] | None, size: _Array) -> _Array:
-    """Return the time in which the raw rate of the links can move the bytes of each choice; 0 for sends.
-
-    Without choices, it is that of the algorithm that moves the fewest bytes.
-    """
-    if operation in _SENDS:
-        return np.zeros(size.shape)
-    cards = cluster.cards * cluster.card_gbit_s * 1e9 / 8 / cluster.oversubscription if cluster.nodes > 1 else np.inf
-    links = cluster.nvlink_bytes_per_s if cluster.gpus > 1 else np.inf
-    # Rings move what the bus bandwidth counts. The GPUs of a node can reduce first: the cards of n nodes then move
-    # that of n ranks, and links each byte once.
-    of_ring = bus_factor(operation, cluster.ranks)
-    of_nodes = bus_factor(operation, cluster.nodes) if cluster.nodes > 1 else 0.0
+    """Return the least time of each choice; without choices, of the algorithm that moves the fewest bytes."""
     is_ring = np.array([chosen is not None and chosen[place][0] is Algorithm.RING for place in range(size.size)])
-    least_s: _Array = size * np.maximum(
-        np.where(is_ring, of_ring, of_nodes) / cards, np.where(is_ring, of_ring, min(of_ring, 1.0)) / links
-    )
-    return least_s
+    return least_s(cluster, operation, is_ring, size)
 
 
 def _without_small(table: pd.DataFrame) -> pd.DataFrame:
@@ -472,7 +465,7 @@ def _notes(
     if cluster.oversubscription > 1:
         text = "no public machine has an oversubscribed network: the rate of its cards is divided by the factor"
         notes.append(CodedWarning(WarningCode.NOT_VALIDATED, text))
-    if model.operation in _SENDS and calibration is None:
+    if model.operation in SENDS and calibration is None:
         text = f"{model.operation} below 1 MiB has no forecast without measured rows of the machine"
         notes.append(CodedWarning(WarningCode.NOT_VALIDATED, text))
     if cluster.gpus > _MOST_GPUS:
@@ -595,6 +588,8 @@ def _interpolated(
             f"{refusal}, and public machines have no limits of algorithms, protocols and channels: leave out these "
             f"settings, or specify a log of {operation} of this machine with them, whose rows are interpolated"
         )
+    elif own is None and has_bounds(cluster, operation) and size.max(initial=0) >= LEAST_BYTES:
+        return _bounded(cluster, operation, size, refusal)
     else:
         raise InputError(
             f"{refusal}, and no public machine is {cluster.words}: specify a log of {operation} of this machine, whose "
@@ -611,3 +606,14 @@ def _interpolated(
         CodedWarning(WarningCode.EXPECTED_ERROR, error),
     ]
     return ClusterForecast(table, operation, cluster, f"interpolation between {source}", None, public, tuple(notes))
+
+
+def _bounded(cluster: Cluster, operation: Operation, size: _Array, refusal: str) -> ClusterForecast:
+    """Return the least times of a cluster of which nothing else is known."""
+    text = (
+        f"no time is forecast: {refusal}, and no public cluster is like this one; the rates are those of a ring at the "
+        "full rate of its links, which a machine does not exceed unless NCCL chooses a tree"
+    )
+    warning = CodedWarning(WarningCode.NOT_VALIDATED, text)
+    source = "bounds by the rates of the links, without latencies"
+    return ClusterForecast(bounds(cluster, operation, size), operation, cluster, source, None, None, (warning,))

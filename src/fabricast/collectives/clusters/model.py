@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fabricast.collectives.clusters.cluster import BRIDGES, EFA, ETHERNET, Cluster
+from fabricast.collectives.clusters.cluster import BRIDGES, EFA, ETHERNET, PCIE, Cluster
 from fabricast.collectives.clusters.constants import known_constants
 from fabricast.collectives.clusters.times import PCIE_FACTOR, ClusterTimes, Pair
 from fabricast.core.errors import InputError
@@ -88,6 +88,8 @@ def refusal_of(cluster: Cluster) -> str:
             "bridges connect pairs of GPUs only, so that PCIe limits a ring: one node without --nodes and --nic, and "
             "fabricast.collective, are forecast over PCIe"
         )
+    if cluster.fabric == PCIE and cluster.gpus > 1:
+        return "NCCL between nodes whose GPUs only PCIe connects is not emulated"
     if cluster.fabric not in ("NVSwitch", "mesh") and cluster.gpus > 1:
         return f"unequal direct links ({cluster.fabric}) are not emulated"
     if cluster.nodes > 1 and cluster.network == ETHERNET:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from fabricast.collectives.clusters.cluster import BRIDGES, Cluster
+from fabricast.collectives.clusters.cluster import BRIDGES, PCIE, Cluster
 from fabricast.core.errors import InputError
 from fabricast.inputs.gpus import gpu_model
 from fabricast.machine.direct_links import links_without_switch
@@ -19,15 +19,20 @@ _DIES = "mi250x"
 _ATTACH = {"PIX": PathType.PIX, "PXB": PathType.PXB, "PHB": PathType.PHB, "NODE": PathType.PHB, "SYS": PathType.SYS}
 
 
-def cluster_of_machine(machine: Machine, gpu: str | None = None) -> Cluster:
-    """Return one node as a machine describes it, with its network cards but without their rate."""
+def cluster_of_machine(machine: Machine, gpu: str | None = None, *, is_one_of_several: bool = False) -> Cluster:
+    """Return one node as a machine describes it, with its network cards but without their rate.
+
+    One of several nodes may have no direct links.
+    """
     tree, gpu = machine.tree, machine.gpu or gpu
-    if not tree.peer_links:
+    if not (tree.peer_links or is_one_of_several):
         raise InputError(f"'{tree.name}' has no direct links between its GPUs: expected NVLink, NVSwitch or xGMI")
     if gpu is None:
         raise InputError(f"'{tree.name}' does not name the model of its GPUs; specify gpu (--gpu)")
-    fabric, links = _fabric(tree, gpu)
-    _check_links(gpu, fabric, links)
+    fabric, links = PCIE, 0
+    if tree.peer_links:
+        fabric, links = _fabric(tree, gpu)
+        _check_links(gpu, fabric, links)
     cards = [name for name in tree.endpoint_names if tree.vertex(name).network_card]
     attach, per_switch = _attach(tree, cards)
     return Cluster(
