@@ -568,7 +568,7 @@ def test_options_without_effect_are_refused(options):
 @pytest.mark.parametrize("options", [["--network", "EFA"], ["--nic", "1x100"], ["--oversubscription", "2"]])
 def test_options_of_nodes_are_refused_on_pcie_machines(options):
     result = CliRunner().invoke(app, ["collective", "storm8", *options])
-    assert "has no effect on GPUs that only PCIe connects" in str(result.exception)
+    assert "has no effect on one node whose GPUs only PCIe connects" in str(result.exception)
 
 
 def test_the_number_of_gpus_is_one_that_the_machine_has():
