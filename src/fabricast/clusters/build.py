@@ -21,6 +21,7 @@ from fabricast.collectives.clusters.cluster import (
     with_cards,
 )
 from fabricast.collectives.clusters.constants import known_constants
+from fabricast.collectives.clusters.stated_cards import merged_cards
 from fabricast.collectives.reference import network_of
 from fabricast.core.errors import InputError, unknown_name
 from fabricast.core.warnings import CodedWarning, WarningCode
@@ -94,13 +95,14 @@ def _node(
 ) -> NodeMachine:
     """Return one kind of nodes with its network cards."""
     if is_builtin_node(kind.node):
-        node = node_of(kind.node) if kind.nic is None else with_cards(node_of(kind.node), kind.nic)
+        node = node_of(kind.node)
+        node = node if kind.nic is None else with_cards(node, merged_cards(kind.nic, node.gpus))
         machine, gbit_s = _of_builtin(node, files, options), node.card_gbit_s
     else:
         options = replace(options, network_cards=True, gpu=options.gpu or statement.gpu)
         machine, gbit_s = machine_from(load_facts([kind.node, *files], *MACHINE_CONTENTS), options), 0.0
         if kind.nic is not None:
-            count, gbit_s = cards_of(kind.nic)
+            count, gbit_s = cards_of(merged_cards(kind.nic, len(machine.tree.accelerator_names)))
             machine = replace(machine, tree=with_cards_placed(machine.tree, count))
     if needs_cards and not (card_names(machine.tree) and gbit_s):
         found = len(card_names(machine.tree))

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import NamedTuple
 
-from fabricast.collectives.clusters.cluster import Cluster
+from fabricast.collectives.clusters.cluster import SLINGSHOT, Cluster
 from fabricast.collectives.clusters.evidence import (
     ERROR_COLUMNS,
     LARGEST_BYTES,
@@ -119,8 +119,12 @@ def median_errors(sizes: Sequence[float]) -> list[MedianError]:
 
 
 def cluster_error(cluster: Cluster, operation: Operation, size_bytes: float) -> ClusterError | None:
-    """Return the error of a class; None if no public machine has it, as none uses fewer GPUs than cards."""
-    if cluster.has_more_cards_than_gpus or (cluster.nodes > 1 and operation in UNMEASURED):
+    """Return the error of a class; None if no public machine has it.
+
+    None uses fewer GPUs than cards, and those over Slingshot have a card for each GPU.
+    """
+    shares_cards = cluster.nodes > 1 and cluster.network == SLINGSHOT and cluster.cards < cluster.gpus
+    if cluster.has_more_cards_than_gpus or shares_cards or (cluster.nodes > 1 and operation in UNMEASURED):
         return None
     names = cluster_class(cluster), operation_class(operation)
     error = _errors().get((*names, size_class(size_bytes)))

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from fabricast.collectives.clusters.cluster import BRIDGES, ETHERNET, NETWORKS, VERBS, Cluster, with_cards
+from fabricast.collectives.clusters.stated_cards import merged_cards
 from fabricast.collectives.reference import network_of
 from fabricast.core.errors import InputError, unknown_name
 from fabricast.core.facts import Fact
@@ -51,7 +52,7 @@ def cluster_of(node: Cluster, options: ClusterOptions, table: Fact | None, run: 
         process_gpus=1 if options.gpus_per_process is None else options.gpus_per_process,
     )
     if options.nic is not None:
-        cluster = with_cards(cluster, options.nic)
+        cluster = with_cards(cluster, merged_cards(options.nic, node.gpus))
     elif run is not None and run.usual_cards is not None and count > 1:
         # Hosts list cards of storage, too: more of them than the node has say nothing.
         cluster = replace(cluster, cards=min(cluster.cards, run.usual_cards))
@@ -133,7 +134,11 @@ def _with_gpus(cluster: Cluster, gpus: int) -> Cluster:
     cards = max(1, cluster.cards * gpus // cluster.gpus) if cluster.cards else 0
     # Two GPUs of bridged pairs are those of one bridge.
     fabric = "mesh" if cluster.fabric == BRIDGES and gpus == 2 else cluster.fabric
-    return replace(cluster, gpus=gpus, cards=cards, fabric=fabric)
+    links = cluster.links
+    if cluster.fabric == "mesh" and gpus > 1:
+        # Links to GPUs that are not used carry nothing.
+        links = links * (gpus - 1) // (cluster.gpus - 1)
+    return replace(cluster, gpus=gpus, cards=cards, fabric=fabric, links=links)
 
 
 def _network(text: str) -> str:

@@ -82,10 +82,19 @@ def notes_of_cards(facts: Facts, nodes: int) -> Iterator[str]:
 def cards_of_gpus(nic: str, gpus: int, listed: int | None) -> str:
     """Return the cards of a node that serve its GPUs: at most those that a log lists, and one for each GPU.
 
-    Several cards of a GPU count as one of their rate; other ports, of the same rate, are for storage.
+    Other ports, of the same rate, are for storage.
     """
     count, rate = cards_of(nic)
-    count = count if listed is None else min(count, listed)
-    if count <= gpus or not gpus:
-        return f"{count}x{rate:g}"
-    return f"{gpus}x{rate * (count // gpus if count % gpus == 0 else 1):g}"
+    nic = merged_cards(f"{count if listed is None else min(count, listed)}x{rate:g}", gpus)
+    count, rate = cards_of(nic)
+    return nic if count <= gpus or not gpus else f"{gpus}x{rate:g}"
+
+
+def merged_cards(nic: str, gpus: int) -> str:
+    """Return the cards of a node with several cards of each GPU as one of their rate, as NCCL and its plugins use them.
+
+    >>> merged_cards("16x200", 8), merged_cards("12x400", 8)
+    ('8x400', '12x400')
+    """
+    count, rate = cards_of(nic)
+    return f"{gpus}x{rate * (count // gpus):g}" if gpus and count > gpus and count % gpus == 0 else nic

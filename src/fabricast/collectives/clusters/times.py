@@ -246,6 +246,10 @@ class ClusterTimes:
         filling = (cluster.gpus - 1) * (latency.near + first / near)
         filling = filling + self._depth * (latency.far + of_hop + part * first / far)
         stream = np.minimum(near / 2, far / times_of_card)
+        if protocol is Protocol.SIMPLE and cluster.nodes > 1 and self._hosts.generation >= 10:
+            # With NCCL_ALGO=Tree, B200 reach 335 GB/s on two nodes and 192 GB/s on four and eight, on two public
+            # clusters (github togethercomputer/together-nccl-tests): the rate of the channels, not that of the cards.
+            stream = np.minimum(stream, channels * known["network_channel"] * _GB / times_of_card)
         if protocol is Protocol.LL128:
             limit = known["tree_ll128_share"] * ll128_limits(self._hosts).tree * _GB
             stream = np.minimum(stream, limit * channels / 4)
@@ -270,7 +274,12 @@ class ClusterTimes:
         is_blackwell = self._hosts.generation >= 10
         rate = known["nvls_share"] * cluster.nvlink_bytes_per_s * share * (_NVLS_BLACKWELL if is_blackwell else 1.0)
         if is_tree:
-            rate = known["nvls_tree_share"] * min(rate, self.cards_bytes_per_s / (1 if cluster.nodes == 2 else 2))
+            # B200 reach the rate of their cards: 720 GB/s on two nodes, 389 GB/s on four to 64 (a public cluster with
+            # tuned cards, github togethercomputer/together-nccl-tests).
+            share = 1.0 if is_blackwell else known["nvls_tree_share"]
+            rate = min(
+                known["nvls_tree_share"] * rate, share * self.cards_bytes_per_s / (1 if cluster.nodes == 2 else 2)
+            )
         stages = _NVLS_STAGES_BLACKWELL if is_blackwell and cluster.nodes == 1 else _NVLS_STAGES
         loops = np.maximum(1.0, size / group) + stages
         far = self._latency(Protocol.SIMPLE).far

@@ -34,10 +34,12 @@ def rate(times):
 def test_superchips_copy_host_memory_over_c2c(tmp_path):
     topology = tmp_path / "topo.txt"
     topology.write_text("\tGPU0\tCPU Affinity\tNUMA Affinity\nGPU0\t X \t0-71\t0\n")
-    expected = 450e9 * host_link_share().median
-    for machine in ("gh200x4", "gb200_nvl72", fc.load_machine(topology, gpu="GH200")):
+    # Two GPUs of GB200 share the link of one Grace.
+    share = host_link_share().median
+    machines = ("gh200x4", 450e9), ("gb200_nvl72", 225e9), (fc.load_machine(topology, gpu="GH200"), 450e9)
+    for machine, link in machines:
         times = fc.predict(machine, [("H", 0)])
-        assert rate(times) == pytest.approx([expected])
+        assert rate(times) == pytest.approx([link * share])
         assert (times["earliest_s"] < times["latest_s"]).all()
         assert any(
             "over NVLink-C2C with the nearest host memory: median" in one.text for one in times.attrs["warnings"]
