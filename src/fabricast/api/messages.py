@@ -55,6 +55,10 @@ def message_facts(files: Files) -> Facts:
     if not any(block.facts for block in facts.blocks_of(Content.MESSAGES)):
         block = next(block for block in facts.blocks if block.facts)
         raise InputError(f"has {block.content} ({block.program}), expected {Content.MESSAGES}", path=block.place.path)
+    has_times = any(facts.of(Quantity.MESSAGE_TIME)) or any(facts.of(Quantity.FILE))
+    note = None if has_times or facts.problems else next(facts.of(Quantity.NOTE), None)
+    if note is not None:
+        raise InputError(f"has no times of messages that can be used: {note.value}", path=note.place.path)
     return facts
 
 

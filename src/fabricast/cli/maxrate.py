@@ -75,7 +75,7 @@ def fit(
     check_seed(seed)
     cells = () if forecast is None else _cells_of(forecast)
     if cells and (output is not None or format_ == "json"):
-        raise InputError("is printed as text only, expected neither --output nor --format json", argument="--forecast")
+        raise InputError("is printed as text only, expected neither --output nor --format json", argument="forecast")
     options = FitOptions(model, counts or processes, node_pairs, smallest, largest, draws, seed, cells)
     if output is not None or format_ == "json":
         table = fit_table(paths, options)
@@ -97,7 +97,10 @@ def _cells_of(text: str) -> tuple[tuple[int, float], ...]:
     for word in text.replace(",", " ").split():
         match = re.fullmatch(r"(\d{1,7})x(\S{1,40})", word)
         if match is None:
-            raise InputError(f"has '{word}', expected processes and size such as 16x64KiB", argument="--forecast")
+            raise InputError(
+                f"has '{word}', expected processes and size such as 16x64KiB (16 processes, 64 KiB each)",
+                argument="forecast",
+            )
         check_processes(int(match[1]))
         cells.append((int(match[1]), to_bytes(match[2], "--forecast")))
     return tuple(cells)
@@ -113,7 +116,7 @@ def _counted(files: list[str], processes: int | None) -> tuple[list[str], dict[s
         match = re.fullmatch(r"([0-9]{1,7})=(.+)", text)
         is_counted = match is not None and not exists(text)
         if not is_counted and text != "-" and not exists(text):
-            raise InputError("is no file; a size with a blank needs quotes", path=text)
+            raise InputError("is no file", path=text)
         paths.append(match[2] if match is not None and is_counted else text)
         if match is not None and is_counted:
             check_processes(int(match[1]))

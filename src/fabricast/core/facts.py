@@ -254,6 +254,8 @@ class SourceFile:
         Whether the file is whole output of a program that states nothing of use here.
     failure : str
         Sentence in which the author states a failure; empty if there is none.
+    stated_gpu : str
+        Model of the GPUs that the sentences of an author name; empty if there is none, or several.
     sha256 : str
         Digest of the content; empty if it was not read whole.
     """
@@ -267,6 +269,7 @@ class SourceFile:
     is_unused: bool = False
     sha256: str = ""
     failure: str = ""
+    stated_gpu: str = ""
 
 
 @dataclass(frozen=True)

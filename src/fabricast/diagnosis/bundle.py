@@ -235,6 +235,10 @@ def diagnose_facts(facts: Facts, options: MachineOptions) -> Diagnosis:
         # A misspelt model would be no expectation, without a word.
         gpu_model(options.gpu)
     answers, hosts = Answers(), with_hosts_of_files(facts)
+    stated_gpu = _gpu_of_sentences(facts, options)
+    if stated_gpu:
+        options = replace(options, gpu=stated_gpu)
+        answers.notes.append(f"no output names the GPUs: {stated_gpu.upper()} of the text is used")
     answers.findings += [*nccl_problems(facts), *wrong_results(facts), *gpu_states(facts), *card_states(hosts)]
     answers.findings += [
         *stated_causes(facts),
@@ -425,9 +429,7 @@ def _missing(facts: Facts, options: MachineOptions, error: InputError) -> str:
         add = f"add the same test between other hosts{ports}"
         return f"{which}{words}: {add}; 'fabricast fit' prints the parameters of each"
     if facts.blocks_of(Content.MESSAGES):
-        if any(block.problems for block in facts.blocks_of(Content.MESSAGES)):
-            return "the tests of messages have no times that can be compared: the lines below list why"
-        return "a table of message times has no expectation: 'fabricast fit' prints its parameters"
+        return "the tests of messages have no times that can be compared: the lines below list why"
     if facts.blocks_of(Content.NETWORK):
         return (
             "no port or cable of the network is slower than most others: 'fabricast map --network' finds the hot links "
@@ -491,6 +493,15 @@ def _missing(facts: Facts, options: MachineOptions, error: InputError) -> str:
             "IO_PAGE_FAULT in 'dmesg'"
         )
     return str(error)
+
+
+def _gpu_of_sentences(facts: Facts, options: MachineOptions) -> str:
+    """Return the model of GPUs of measured copies that only sentences name; empty if an output or option names one."""
+    is_named = any(facts.of(Quantity.GPU_MODEL)) or any(table.gpus for table in facts.values(Quantity.COLLECTIVE))
+    if options.gpu is not None or is_named or not facts.blocks_of(Content.COPIES):
+        return ""
+    names = {file.stated_gpu for file in facts.files if file.stated_gpu}
+    return names.pop() if len(names) == 1 else ""
 
 
 def _stated_failure(facts: Facts) -> str:

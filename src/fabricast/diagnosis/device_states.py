@@ -27,6 +27,10 @@ _AFTER_CARDS = {
         "read the counters again after an hour: errors of CRC and symbols are of cable or module, discards are of "
         "congestion (slow hosts behind this port; on Ethernet, flow control by PFC and ECN)",
     ),
+    "with an error (QP)": (
+        "usually an error of a program: a local length error is a message that is longer than the buffer of its "
+        "receiver, an access error a wrong address or key; compare the versions of the program on both sides"
+    ),
     "lost packets": (
         "on RoCE, PFC or ECN must be set alike on cards and switches, and the MTU; on InfiniBand, cables ('mlxlink'); "
         "adaptive routing changes the order without a loss; read the counters before and after a run"
@@ -76,6 +80,7 @@ _AFTER = {
     "recovery action": "stop its jobs and reset the GPU ('nvidia-smi -r'); reboot the host if the action is Reboot",
     "Repair Pending": "reset the GPU ('nvidia-smi -r') or reboot: the repair then happens",
     "SRAM Threshold Exceeded": "the vendor replaces the GPU: its memory on the chip had too many errors",
+    "infoROM": "the GPU may work, but its counters are lost: the vendor restores it by a tool, or replaces the board",
     "needs a reset": "reset the GPUs ('nvidia-smi -r') or reboot",
     "fallen off the bus": "check power supply and cables, riser and temperature; the GPU is gone until a reboot",
     "power limit": "raise it ('nvidia-smi -i NUMBER -pl WATTS'): a job waits for its slowest GPU",

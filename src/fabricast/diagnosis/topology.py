@@ -277,6 +277,8 @@ def links_of_gpus(tree: PcieTree, *, has_paths: bool = True) -> str:
     every = gpus * (gpus - 1) // 2
     if gpus == 1:
         return "1 GPU"
+    if not pairs and any(one.code is WarningCode.PEER_LINKS_UNKNOWN for one in tree.warnings):
+        return f"{gpus} GPUs, whose direct links (NVLink) the program does not print"
     if not pairs and not has_paths:
         return f"{gpus} GPUs, whose copies pass over PCIe"
     if not pairs:

@@ -26,6 +26,11 @@ _NVLINKS = {6: 4, 7: 6, 8: 12, 9: 18, 10: 18}
 #: Series of GeForce cards, which some write together with their number.
 _SERIES = re.compile(r"\b(rtx|gtx)(?=\d)")
 _WORD = re.compile(r"[a-z0-9]+")
+_SERIES_NAME = re.compile(
+    r"\b(?:RTX|GTX|GeForce|Quadro|Radeon|RX)\b|\b(?:RTX|GTX)\d|\d0(?:90|80|70|60)(?:s| ?Ti)\b", re.IGNORECASE
+)
+#: Plural of a name whose letter s is no part of it, as that of L40S is.
+_PLURAL = re.compile(r"(?<=[0-9]00)s\b|(?<=0[6-9]0)s\b")
 
 
 class GpuModel(NamedTuple):
@@ -92,9 +97,38 @@ def is_known_gpu(name: str) -> bool:
     return _model_of(name) is not None
 
 
+def gpus_named_in(sentence: str) -> set[str]:
+    """Return the models that a sentence names, in letters as products are written; numbers need the name of a series.
+
+    >>> sorted(gpus_named_in("two A6000 and an H100 PCIe")), gpus_named_in("port 5090 of gateway a10")
+    (['a6000', 'h100 pcie'], set())
+    >>> gpus_named_in("4x RTX 5090s")
+    {'5090'}
+    """
+    words = f" {_words(_PLURAL.sub('', sentence))} "
+    has_series = _SERIES_NAME.search(sentence) is not None
+    found = set()
+    for model in _models():
+        name = model.words
+        if f" {name} " not in words:
+            continue
+        # A longer name has the words of a shorter one.
+        words = words.replace(f" {name} ", "  ")
+        first = name.split()[0]
+        is_written = has_series if first.isdigit() else re.search(rf"\b{first.upper()}(?:S|s)?\b", sentence)
+        if is_written or not any(letter.isdigit() for letter in first):
+            found.add(name)
+    return found
+
+
 def _model_of(name: str) -> GpuModel | None:
-    words = " ".join(_WORD.findall(_SERIES.sub(r"\1 ", name.lower())))
-    return next((model for model in _models() if f" {model.words} " in f" {words} "), None)
+    words = f" {_words(name)} "
+    return next((model for model in _models() if f" {model.words} " in words), None)
+
+
+def _words(name: str) -> str:
+    """Return the words of a name or sentence in small letters, with series and number as two words."""
+    return " ".join(_WORD.findall(_SERIES.sub(r"\1 ", name.lower())))
 
 
 def is_gpu_in_short(name: str, product: str) -> bool:

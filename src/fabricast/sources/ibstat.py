@@ -59,7 +59,8 @@ class _Port:
     @property
     def rate(self) -> float:
         lanes = re.fullmatch(r"(\d{1,2})X", self.fields.get("active_width", "1X"))
-        text = self.fields.get("active_speed") or self.fields.get("Rate", "")
+        # A name of the speed may follow, as in "10 (FDR10)".
+        text = (self.fields.get("active_speed") or self.fields.get("Rate", "")).partition(" (")[0]
         is_known = lanes is not None and text.replace(".", "", 1).isdigit()
         return int(lanes[1]) * float(text) if lanes is not None and is_known else 0.0
 

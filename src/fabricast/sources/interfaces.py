@@ -15,6 +15,8 @@ _PROGRAM = "ip link"
 _IP = re.compile(r"^\s*(?:\d{1,5}: )?([\w.-]{1,40})(?:@[\w.-]{1,40})?: <([A-Z0-9_,-]{2,200})> mtu (\d{2,5})\b")
 _IFCONFIG = re.compile(r"^\s*([a-z][\w.-]{0,40}): flags=\d{1,6}<([A-Z0-9_,-]{0,200})>\s+mtu (\d{2,5})\b")
 _ETHTOOL = re.compile(r"^\s*Settings for ([\w.-]{1,40}):")
+#: Command for the counters of an interface, whose heading a filter leaves out.
+_FILTERED = re.compile(r"\bethtool[ _]-S[ _]([\w.-]{1,40}?)[`'\"]?\s*(?:\||$)")
 _ADDRESS = re.compile(r"^\s*(?:link/)?(?:ether|infiniband) ([0-9a-f]{2}(?::[0-9a-f]{2}){5,19})\b")
 _SPEED = re.compile(r"^\s*Speed: (\d{1,7})Mb/s")
 _SUPPORTED = re.compile(r"^\s*(Supported link modes|Advertised link modes|Link partner advertised link modes):(.*)")
@@ -70,7 +72,7 @@ class _Interface:
 
 
 def _is_report(text: Text) -> bool:
-    if _STATISTICS in text.raw:
+    if _STATISTICS in text.raw or any(_FILTERED.search(line) for _, line in text.lines(lambda line: "ethtool" in line)):
         return True
     if not any(word in text.raw for word in ("mtu ", "Settings for ", "RX-ERR")):
         return False
@@ -82,7 +84,10 @@ def _interfaces(text: Text) -> tuple[list[_Interface], list[tuple[int, str, str]
     found, counters = list[_Interface](), list[tuple[int, str, str]]()
     modes, is_counted, lacks_port = "", False, False
     for number, line in text.lines():
-        is_counted = _STATISTICS in line or (is_counted and ":" in line)
+        is_filtered = (command := _FILTERED.search(line)) is not None
+        if command is not None and not any(one.name == command[1] for one in found):
+            found.append(_Interface(command[1], number))
+        is_counted = is_filtered or _STATISTICS in line or (is_counted and (":" in line or line.startswith("```")))
         if (match := _IP.match(line) or _IFCONFIG.match(line)) is not None:
             found.append(_Interface(match[1], number, int(match[3]), frozenset(match[2].split(","))))
         elif (match := _ETHTOOL.match(line)) is not None:

@@ -25,7 +25,7 @@ _STARTS = re.compile(
 )
 #: Headers of a test over UDP, and the share of datagrams that were lost.
 _UDP = re.compile(r"Total Datagrams|bits/sec\s+[\d.]{1,12} ms\s+\d{1,12}/")
-_LOST = re.compile(r"\d/\s{0,12}\d{1,12} \(([\d.]{1,8})%\)")
+_LOST = re.compile(r"\b(\d{1,12})/\s{0,12}(\d{1,12}) \(([\d.]{1,8})%\)")
 _BINARY = {"": 1.0, "K": 2.0**10, "M": 2.0**20, "G": 2.0**30, "T": 2.0**40}
 _DECIMAL = {"": 1.0, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
 #: Payload in bytes of a segment with the usual packets of 1,500 bytes; larger packets make fewer segments.
@@ -97,10 +97,28 @@ def _read(text: Text) -> Iterator[Reading]:
     yield Reading([fact for run in _runs(text) for fact in _facts(text, *run)])
 
 
-def _rank(row: tuple[int, re.Match[str]]) -> tuple[bool, float, bool, bool]:
-    """Return the rank of a row as the result of its run: longer ones, all streams and counted ones come first."""
+def _rank(row: tuple[int, re.Match[str]]) -> tuple[bool, bool, float, bool, bool]:
+    """Return the rank of a row as the result of its run: longer ones, all streams and counted ones come first.
+
+    The receiver's reports of single streams over UDP may last longer than the sum of the sender.
+    """
     match = row[1]
-    return float(match[6]) > 0.0, _seconds(match), match[1] == "SUM", match[8] is not None
+    is_sum = match[1] == "SUM"
+    is_of_udp = _LOST.search(match[0]) is not None
+    return float(match[6]) > 0.0, is_sum or not is_of_udp, _seconds(match), is_sum, match[8] is not None
+
+
+def _lost(rows: list[tuple[int, re.Match[str]]]) -> str:
+    """Return the share of datagrams that the longest row of each stream counts as lost."""
+    last: dict[str, tuple[float, int, int, str]] = {}
+    for _, row in rows:
+        if (match := _LOST.search(row[0])) is not None and _seconds(row) >= last.get(row[1], (0.0,))[0]:
+            last[row[1]] = _seconds(row), int(match[1]), int(match[2]), match[3]
+    counts = [last["SUM"]] if "SUM" in last else list(last.values())
+    sent = sum(count for _, _, count, _ in counts)
+    if len(counts) <= 1 or not sent:
+        return f"{counts[0][3] if counts else '0'} %"
+    return f"{100 * sum(count for _, count, _, _ in counts) / sent:.2g} %"
 
 
 def _facts(text: Text, direction: str, rows: list[tuple[int, re.Match[str]]]) -> Iterator[Fact]:
@@ -126,8 +144,7 @@ def _facts(text: Text, direction: str, rows: list[tuple[int, re.Match[str]]]) ->
     again = sum(int(row[8]) for row in summaries[-1:] or counted)
     if _UDP.search(text.raw) is not None:
         # The sender of UDP chooses the rate.
-        lost = max((float(one) for _, row in rows for one in _LOST.findall(row[0])), default=0.0)
-        words = f"iperf over UDP: {gbit_s:.3g} Gbit/s for {seconds:g} s, {lost:g} % of the datagrams lost"
+        words = f"iperf over UDP: {gbit_s:.3g} Gbit/s for {seconds:g} s, {_lost(rows)} of the datagrams lost"
         yield text.fact(Quantity.NOTE, words, number, _PROGRAM)
         return
     intervals = [row for _, row in rows if _seconds(row) < _SUMMARY * _seconds(match)] or [row for _, row in rows]

@@ -21,6 +21,7 @@ WORDS = (
     ": async reg mr failed",
     ": Failed to allocate pd",
     ": Failed to process command",
+    ": QP ",
 )
 #: Errors of network cards of NVIDIA that stop them.
 _CARD_HEALTH = re.compile(
@@ -42,6 +43,8 @@ _REGISTRATION = re.compile(
     r"infiniband (\w{1,20}): (?:\w{1,40}:\d{1,6}:\(pid \d{1,9}\): )?"
     r"(Failed to (?:register mr|allocate pd|process command).{0,60}|async reg mr failed\. status -?\d{1,6})"
 )
+#: Connections (QP) that a card ended, by the driver of mlx5.
+_CONNECTION = re.compile(r"\b((?:mlx5|rocep|ibp|bond)\w{0,20})/(\d{1,2}): QP \d{1,9} error: ([\w ]{3,60}?) \(0x")
 #: Cables that are not plugged in.
 _CABLE = re.compile(rf"mlx\w{{1,20}} {DEVICE}(?: \w{{1,20}})?: .{{0,60}}Cable (un)?plugged")
 #: Windows 7 to 12 are those of virtual functions.
@@ -63,6 +66,19 @@ def card_facts(text: Text, lines: Lines) -> Iterator[Fact]:
     yield from _of_cards(text, lines)
     yield from _ports(text, lines)
     yield from _virtual_functions(text, lines)
+    yield from _connections(text, lines)
+
+
+def _connections(text: Text, lines: Lines) -> Iterator[Fact]:
+    """Yield the connections of each port that ended with an error, whose reason is usually in a program."""
+    found: dict[tuple[str, str], list[int]] = {}
+    for number, line in lines:
+        if (match := _CONNECTION.search(line)) is not None:
+            found.setdefault((f"{match[1]} port {match[2]}", match[3]), []).append(number)
+    for (port, error), numbers in found.items():
+        count = "a connection" if len(numbers) == 1 else f"{len(numbers)} connections"
+        state = f"ended {count} with an error (QP): {error}"
+        yield text.fact(Quantity.CARD_STATE, state, numbers[0], PROGRAM, subject=(port,))
 
 
 def _of_cards(text: Text, lines: Lines) -> Iterator[Fact]:

@@ -21,6 +21,9 @@ WORDS = (
     "nouveau 0000:",
     "amdgpu 0",
     "amdgpu_job_timedout",
+    "amdgpu: probe of",
+    "i915: probe of",
+    "xe: probe of",
     "BAR ",
     "bridge window",
     "kfd kfd: ",
@@ -68,6 +71,11 @@ _OTHER_GPU = re.compile(
     r"|MES failed to respond|GPU HANG|Engine reset|Timedout job)"
 )
 _LOST = "device lost from bus"
+#: GPUs that the drivers of AMD and Intel refuse, with the number of the error.
+_REFUSED = re.compile(
+    rf"\b(?:amdgpu|i915|xe): probe of {DEVICE} failed with error (-\d{{1,3}})"
+    rf"|\b(?:amdgpu|i915|xe) {DEVICE}: probe with driver \w{{2,6}} failed with error (-\d{{1,3}})"
+)
 _AMD_DEVICE = re.compile(rf"\bamdgpu {DEVICE}:")
 #: The same of drivers that do not print the device.
 _AMD_TIMEOUT = re.compile(r"amdgpu_job_timedout\b[^\n]{0,40}?\bring (\S{1,40}) timeout")
@@ -165,6 +173,9 @@ def gpu_facts(text: Text, lines: Lines) -> Iterator[Fact]:
             is_lost = match[2] == _LOST
             state = "has fallen off the bus" if is_lost else f"error of its driver: {match[2]}"
             found.setdefault((match[1], "driver"), gpu_state(text, match[1], state, number))
+        elif (match := _REFUSED.search(line)) is not None:
+            state = f"is refused by its driver (probe failed with error {match[2] or match[4]})"
+            found.setdefault((match[1] or match[3], "driver"), gpu_state(text, match[1] or match[3], state, number))
         elif (match := _ATOMICS.search(line)) is not None:
             device = match[1] or f"a GPU ({match[2]})"
             found.setdefault((device, "atomics"), gpu_state(text, device, _NO_ATOMICS, number))
@@ -218,7 +229,8 @@ def _unplaced_memory(text: Text, lines: Lines) -> Iterator[Fact]:
         elif size >= _LARGE_WINDOW:
             yield text.fact(Quantity.NOTE, f"{device}: {state}; an empty slot needs none", number, PROGRAM)
     for (device, bar), (size, number) in found.items():
-        if size >= _MIB:
+        # BAR 5 of AMD has the registers, that of NVIDIA ports; BAR 6 is a ROM, which no program needs.
+        if size >= _MIB or bar == "5":
             state = f"BAR {bar} of {size_text(size)} cannot be assigned: no space for the addresses of its memory"
             yield gpu_state(text, device, state, number)
 

@@ -32,6 +32,9 @@ _NAMED_GPU = re.compile(
     r"NVIDIA Corporation (?:[A-Z]{2}[0-9]{2,3}[A-Z]{0,3}\b|Device (?!22a3|1af1)[0-9a-f]{4}$)|"
     r"Advanced Micro Devices.*Instinct"
 )
+_NVSWITCH = re.compile(
+    r"NVIDIA Corporation (?:Device (?:22a3|1af1|1ac2)\b|.{0,20}NVSwitch)|\b10de:(?:22a3|1af1|1ac2)\b"
+)
 #: Devices of a processor, and its family as NCCL names it; chipsets of Intel serve several families.
 _PROCESSORS = (
     (re.compile(r"Advanced Micro Devices.*(?:Root Complex|PCIe Dummy Host Bridge|Data Fabric)"), "amd"),
@@ -601,9 +604,18 @@ def _processor(text: Text, program: str) -> Iterator[Fact]:
                 return
 
 
+def _switched_links(devices: Sequence[_PciDevice]) -> Iterator[CodedWarning]:
+    """Yield that NVSwitches connect the GPUs, whose links the program does not print."""
+    count = sum(_NVSWITCH.search(device.text) is not None for top in devices for device in top.walk())
+    if count:
+        switches = "an NVSwitch connects" if count == 1 else f"{count} NVSwitches connect"
+        text = f"{switches} the GPUs by NVLink, which lspci does not print: add 'nvidia-smi topo -m'"
+        yield CodedWarning(WarningCode.PEER_LINKS_UNKNOWN, text)
+
+
 def _reading(text: Text, devices: Sequence[_PciDevice], program: str, notes: Sequence[CodedWarning] = ()) -> Reading:
     forest = _forest(devices, program)
-    forest.warnings += notes
+    forest.warnings += [*notes, *_switched_links(devices)]
     tree = text.fact(Quantity.TOPOLOGY, forest, devices[0].line, program)
     facts = [tree, *_gpu_facts(text, devices, program)]
     for device in (one for top in devices for one in top.walk()):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 from itertools import zip_longest
 
 from fabricast.core.facts import Content, Fact, Quantity
@@ -12,6 +13,11 @@ from fabricast.sources.text import Format, Reading, Text
 _PROGRAM = "lspci -vv | grep"
 _ACCESS = re.compile(r"(?:^|[\s(`\"])ACSCtl:\s*(?:0x[0-9a-f]{4}\s*[=:(]?\s*)?SrcValid[+-].*?ReqRedir([+-])")
 _LINK = re.compile(r"^\s*Lnk(Cap|Sta):.{0,40}?Speed ([\d.]{1,5})GT/s(?:[^,]{0,20}), Width x(\d{1,2})")
+#: Device that a heading or a command names; its port has a word for it.
+_DEVICE = re.compile(
+    r"^\s*(?:[#$>]\s*)*(?:\S*lspci\b.{0,40}?-s\s+)?((?:[0-9a-f]{4}:)?[0-9a-f]{2}:[0-9a-f]{2}\.[0-7])\b(?!\s*Lnk)(.{0,200})"
+)
+_PORT = re.compile(r"\b(?:upstream|bridge|root port)\b", re.IGNORECASE)
 #: GPU or card that answers no access, as lspci prints it.
 _GONE = re.compile(
     r"^\s*((?:[0-9a-f]{4}:)?[0-9a-f]{2}:[0-9a-f]{2}\.0)\s(?:VGA compatible|3D|Display|Ethernet|Infiniband|Network|"
@@ -68,7 +74,14 @@ def _without_capability(text: Text) -> Iterator[tuple[int, str]]:
 
 def _access(text: Text) -> Iterator[Fact]:
     """Yield whether ports redirect requests; ports without names may be root ports, where this changes nothing."""
-    states = [(number, match[1]) for number, line in text.lines() if (match := _ACCESS.search(line)) is not None]
+    states: list[tuple[int, str]] = []
+    device = ""
+    for number, line in text.lines():
+        if (heading := _DEVICE.match(line)) is not None:
+            device = heading[1]
+        # Requests pass the processor through a root port, which is on bus 0, anyway.
+        elif (match := _ACCESS.search(line)) is not None:
+            states.append((number, "-" if device.split(":")[-2:-1] == ["00"] else match[1]))
     redirecting = [number for number, state in states if state == "+"]
     if redirecting:
         words = (
@@ -84,33 +97,56 @@ def _access(text: Text) -> Iterator[Fact]:
 def _links(text: Text) -> Iterator[Fact]:
     """Yield links that are narrower or slower than the line of capabilities before them."""
     states = list(_states(text))
-    for (number, (highest, lanes), (speed, used)), following in zip_longest(states, states[1:]):
+    for one, following in zip_longest(states, states[1:]):
+        number, (highest, lanes), (speed, used) = one.line, one.possible, one.used
         if 0 < used < lanes:
-            # A narrow device in a wide port is listed after it, with all of its lanes in use.
-            if following is not None and used == following[1][1] == following[2][1]:
+            # A narrow device in a wide port has all of its lanes in use, and is listed after it; a port that a heading
+            # names as such is listed after its device.
+            is_narrow = following is not None and used == following.possible[1] == following.used[1]
+            if is_narrow and following is not None and not following.is_port:
                 words = f"a port of x{lanes} has a device of x{used}"
                 yield text.fact(Quantity.NOTE, words, number, _PROGRAM)
             else:
-                words = f"a link uses x{used} of x{lanes}: the slot or a riser limits it"
+                where = "its port has no more lanes" if is_narrow else "the slot or a riser limits it"
+                words = f"{one.link} uses x{used} of x{lanes}: {where}"
                 yield text.fact(Quantity.CAUSE, words, number, _PROGRAM, subject=("narrow_link",))
         elif used == 0:
-            yield text.fact(Quantity.NOTE, "a link is down (width x0), as that of an empty slot", number, _PROGRAM)
+            yield text.fact(Quantity.NOTE, f"{one.link} is down (width x0), as that of an empty slot", number, _PROGRAM)
         elif speed < highest:
-            words = f"a link runs at {speed:g} of {highest:g} GT/s, which is normal while its device is idle"
+            words = f"{one.link} runs at {speed:g} of {highest:g} GT/s, which is normal while its device is idle"
             yield text.fact(Quantity.NOTE, words, number, _PROGRAM)
 
 
-def _states(text: Text) -> Iterator[tuple[int, tuple[float, int], tuple[float, int]]]:
-    """Yield the line of each state of a link, with the possible speed and width and those in use."""
+@dataclass(frozen=True)
+class _State:
+    """State of a link."""
+
+    line: int
+    possible: tuple[float, int]  # Speed in GT/s and lanes
+    used: tuple[float, int]
+    device: str  # Address; empty if no line names it
+    is_port: bool  # Whether a heading names a port above another device
+
+    @property
+    def link(self) -> str:
+        """Name of the link."""
+        return f"the link of {self.device}" if self.device else "a link"
+
+
+def _states(text: Text) -> Iterator[_State]:
+    """Yield the states of links, with the device of the heading above them."""
     possible: tuple[float, int] | None = None
+    device, is_port = "", False
     for number, line in text.lines():
+        if (heading := _DEVICE.match(line)) is not None:
+            device, is_port = heading[1], _PORT.search(heading[2]) is not None
         if (match := _LINK.match(line)) is None:
             continue
         link = float(match[2]), int(match[3])
         if match[1] == "Cap":
             possible = link
         elif possible is not None:
-            yield number, possible, link
+            yield _State(number, possible, link, device, is_port)
             possible = None
 
 

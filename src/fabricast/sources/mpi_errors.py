@@ -198,7 +198,8 @@ def _errors(text: Text, lines: list[tuple[int, str]]) -> Iterator[tuple[str, int
         elif box and (match := _DETAIL.match(line)) is not None:
             details.append(match[1].strip())
         elif (message := _message(line)) is not None:
-            named = _HOST.search(line)
+            # HCCL prints the parts of its program in brackets.
+            named = None if "HCCL(" in line else _HOST.search(line)
             if message.endswith("exited on"):
                 # Open MPI breaks this line before the signal.
                 message += f" {after.get(number + 1, '').strip()}"

@@ -230,7 +230,9 @@ def _without_effect(text: Text) -> Iterator[Fact]:
         if program is None:
             continue
         for one in _COMMAND.finditer(line, program.end()):
-            if _SETS.fullmatch(line[: one.start(1)]) is None:
+            # Another quoted command may follow.
+            is_of_program = "`" not in line[program.end() : one.start(1)]
+            if is_of_program and _SETS.fullmatch(line[: one.start(1)]) is None:
                 words = f"{one[1]}={one[2]} follows the program, where it has no effect: variables precede it"
                 yield text.fact(Quantity.NOTE, words, number, "NCCL")
 

@@ -40,11 +40,14 @@ _MANY_REPLAYS = 100
 _LONGEST_LINE = 200
 #: Error about a GPU that does not answer.
 _LOST = re.compile(rf"Unable to determine the device handle for (?:gpu|GPU) ?(?:\d{{1,3}}: ?)?{_ADDRESS}")
+#: Warning below the table.
+_INFOROM = re.compile(rf"infoROM is corrupted at gpu {_ADDRESS}", re.IGNORECASE)
 #: Driver that cannot be used: state by the words of nvidia-smi.
 _UNUSABLE = {
     "No devices were found": "the driver finds no GPU",
     "Driver/library version mismatch": "the driver in the kernel and its libraries have different versions",
     "couldn't communicate with the NVIDIA driver": "the driver is not loaded",
+    "Failed to initialize NVML: Unknown Error": "the container has lost its access to the GPUs (unknown error of NVML)",
 }
 #: Values that the driver cannot read.
 _UNREADABLE = re.compile(r"(?:^\||\s)ERR!")
@@ -168,9 +171,12 @@ def _left_out(text: Text) -> Iterator[Fact]:
 
 
 def _lost(text: Text) -> Iterator[Fact]:
-    """Yield GPUs that the driver cannot reach."""
+    """Yield GPUs that the driver cannot reach, or whose configuration it cannot read."""
     for number, line in text.lines():
-        if (match := _LOST.search(line)) is not None:
+        if (match := _INFOROM.search(line)) is not None:
+            state = "its infoROM is corrupted"
+            yield text.fact(Quantity.GPU_STATE, state, number, "nvidia-smi", subject=(short_address(match[1]),))
+        elif (match := _LOST.search(line)) is not None:
             state = "cannot be reached by the driver (fallen off the bus)"
             yield text.fact(Quantity.GPU_STATE, state, number, "nvidia-smi", subject=(short_address(match[1]),))
 

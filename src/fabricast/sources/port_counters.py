@@ -31,6 +31,9 @@ _MOST_COUNTS = {
     "port_xmit_discards": 1000,
     "local_link_integrity_errors": 1,
     "excessive_buffer_overrun_errors": 1,
+    # Each ends a connection, as does a program that is killed.
+    "req_transport_retries_exceeded": 10,
+    "req_rnr_retries_exceeded": 10,
 }
 #: Counters of packets that were lost, with the count from which they are no accident.
 _LOSSES = {
@@ -66,6 +69,8 @@ _PRINT_ALL = "diagnose the whole output of ibqueryerrors"
 _SYSFS = re.compile(r"/infiniband/([\w.-]{1,40})/ports/(\d{1,3})/(?:hw_)?counters/(\w{4,40}):(\d{1,20})\s*$")
 _RDMA_STATISTIC = re.compile(r"^link ([\w.-]{1,40})/(\d{1,3}) ((?:\w{4,40} \d{1,20} ?){4,})")
 _NAME_AND_COUNT = re.compile(r"(\w{4,40}) (\d{1,20})")
+#: Line to which a terminal wraps the counters of a port.
+_WRAPPED = re.compile(r"^\s*((?:\w{4,40} \d{1,20}(?: |$)){1,20})\s*$")
 #: Counters of the time in which a port waited for room at the next one, and the count from which it is named.
 _WAITS, _MANY_WAITS = ("PortXmitWait", "port_xmit_wait"), 1_000_000
 #: Largest value of a counter of 32 bits.
@@ -222,12 +227,21 @@ def _growth(before: int, after: int) -> int:
 
 def _kernel_counts(text: Text) -> Iterator[tuple[int, tuple[str, str], str, int]]:
     """Yield line, port, name and value of each counter of the kernel."""
-    for number, line in text.lines(lambda line: "counters/" in line or "link " in line):
+    if "counters/" not in text.raw and "link " not in text.raw:
+        return
+    port: tuple[str, str] | None = None
+    for number, line in text.lines():
+        counts = ""
         if (match := _SYSFS.search(line)) is not None:
             yield number, (match[1], match[2]), match[3], int(match[4])
         elif (match := _RDMA_STATISTIC.match(line)) is not None:
-            for name, count in _NAME_AND_COUNT.findall(match[3]):
-                yield number, (match[1], match[2]), name, int(count)
+            port, counts = (match[1], match[2]), match[3]
+        elif port is not None and (match := _WRAPPED.match(line)) is not None:
+            counts = match[1]
+        else:
+            port = None
+        if port is not None:
+            yield from ((number, port, name, int(count)) for name, count in _NAME_AND_COUNT.findall(counts))
 
 
 def _counted(

@@ -17,7 +17,7 @@ from fabricast.inputs.gpus import is_known_gpu
 from fabricast.pcie.topology.builtin import is_builtin, load_tree
 from fabricast.sources.formats import all_formats, names_of
 from fabricast.sources.nearest_program import next_step, resembled_format, unused_output
-from fabricast.sources.report_sentences import stated_failure
+from fabricast.sources.report_sentences import stated_failure, stated_gpu
 from fabricast.sources.tables import COPIES, columns_of, of_parquet, table_format
 from fabricast.sources.text import Format, Text
 
@@ -158,8 +158,9 @@ def _of_text(text: Text, table: Format) -> SourceFile:
         return SourceFile(text.path, problem=InputError(reason, path=text.path, line=line), is_unused=is_unused)
     near = resembled_format(text, all_formats()) if not blocks else None
     hint = "" if blocks else next_step(text.raw) if near is None else str(near)
-    failure = stated_failure(text) if blocks else ""
-    return SourceFile(text.path, blocks, hint=hint, reader=near.reader if near else "", failure=failure)
+    reader = near.reader if near else ""
+    failure, gpu = (stated_failure(text), stated_gpu(text)) if blocks else ("", "")
+    return SourceFile(text.path, blocks, hint=hint, reader=reader, failure=failure, stated_gpu=gpu)
 
 
 def _parts(text: Text, formats: Sequence[Format]) -> Iterator[tuple[Format, Text]]:

@@ -8,6 +8,7 @@ from itertools import islice
 
 from fabricast.core.facts import Content, Quantity
 from fabricast.core.short_text import shortened
+from fabricast.inputs.gpus import gpus_named_in
 from fabricast.sources.text import Format, Reading, Text
 
 _PROGRAM = "sentences of a report"
@@ -66,6 +67,14 @@ _FIRST_LINES, _FEWEST_WORDS = 6, 4
 #: Ends of sentences: not the point of "2.18" or "e.g.".
 _ENDS = re.compile(r"(?<=[.!?;])\s+(?=[A-Z`\"'(*])")
 _MOST_QUOTED = 160
+#: Words of a sentence about another machine.
+_OF_OTHERS = re.compile(
+    r"\b(?:compar\w+|versus|vs|than|instead|previous\w*|another|other|friend\w*|upgrad\w+|replac\w+|old|older"
+    r"|earlier|unlike|similar|buy\w*|plan\w*)\b",
+    re.IGNORECASE,
+)
+#: Lines that are searched for the model of the GPUs, and the longest of them in characters.
+_MOST_SENTENCES, _LONGEST_SENTENCE = 2000, 600
 
 
 def _cures(text: Text) -> Iterator[tuple[int, list[str], str]]:
@@ -110,6 +119,18 @@ def stated_failure(text: Text) -> str:
         if is_sentence and _TOLD.search(words) is not None and _NOT_TOLD.search(words) is None:
             return shortened(words, _MOST_QUOTED)
     return ""
+
+
+def stated_gpu(text: Text) -> str:
+    """Return the only model of GPUs that the sentences of a text name; empty if they name none or several."""
+    named: set[str] = set()
+    for line in text.raw.splitlines()[:_MOST_SENTENCES]:
+        is_sentence = len(line) <= _LONGEST_SENTENCE and len(_WORD.findall(line)) >= _FEWEST_WORDS
+        models = gpus_named_in(line) if is_sentence and _OUTPUT.search(line) is None else set()
+        if models and _OF_OTHERS.search(line) is not None:
+            return ""
+        named |= models
+    return named.pop() if len(named) == 1 else ""
 
 
 def _is_report(text: Text) -> bool:

@@ -152,12 +152,14 @@ def test_a_link_that_ends_at_its_own_gpu_and_the_compute_capability_of_xml(tmp_p
 
 
 # Kind 4: names of GPUs.
-@pytest.mark.parametrize("gpu", ["GH200", "NVIDIA GH200 480GB", "GB200", "GB300"])
-def test_superchips_are_not_connected_with_pcie(tmp_path, gpu):
+@pytest.mark.parametrize(
+    ("gpu", "link"), [("GH200", 450e9), ("NVIDIA GH200 480GB", 450e9), ("GB200", 225e9), ("GB300", 225e9)]
+)
+def test_superchips_are_not_connected_with_pcie(tmp_path, gpu, link):
     (tmp_path / "topo.txt").write_text(unequal("X"))
     times = fc.predict(tmp_path / "topo.txt", fc.host_copies(fc.load_topology(tmp_path / "topo.txt")), gpu=gpu)
     rate = times["size_bytes"].iloc[0] / times["elapsed_s"].min()
-    assert 250e9 < rate < 450e9
+    assert 0.55 * link < rate < link
     assert any("NVLink-C2C" in one.text for one in times.attrs["warnings"])
 
 
@@ -287,7 +289,7 @@ def test_old_versions_are_named(diagnosed):
         ("Cuda failure 802 'system not yet initialized'", "fabric manager"),
         ("Cuda failure 'unknown error'", "a CUDA call failed"),
         ("NET/IB : Got completion from peer 10.0.0.2<1> with status=12 opcode=0 len=0 vendor err 129", "lost messages"),
-        ("NET/IB : Got completion with error 4, opcode 1, len 0, vendor err 81", "access control"),
+        ("NET/IB : Got completion with error 4, opcode 1, len 0, vendor err 81", "cannot reach the memory of the GPU"),
         ("Call to ibv_reg_mr failed with error Cannot allocate memory", "cannot be locked"),
         ("Watchdog caught collective operation timeout: WorkNCCL(SeqNum=3, OpType=ALLREDUCE)", "did not end in time"),
         (
