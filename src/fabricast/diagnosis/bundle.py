@@ -238,7 +238,7 @@ def diagnose_facts(facts: Facts, options: MachineOptions) -> Diagnosis:
     stated_gpu = _gpu_of_sentences(facts, options)
     if stated_gpu:
         options = replace(options, gpu=stated_gpu)
-        answers.notes.append(f"no output names the GPUs: {stated_gpu.upper()} of the text is used")
+        answers.notes.append(f"no output names the GPUs: {stated_gpu} of the text is used")
     answers.findings += [*nccl_problems(facts), *wrong_results(facts), *gpu_states(facts), *card_states(hosts)]
     answers.findings += [
         *stated_causes(facts),

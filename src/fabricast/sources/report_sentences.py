@@ -130,7 +130,7 @@ def stated_gpu(text: Text) -> str:
         if models and _OF_OTHERS.search(line) is not None:
             return ""
         named |= models
-    return named.pop() if len(named) == 1 else ""
+    return named.pop().upper() if len(named) == 1 else ""
 
 
 def _is_report(text: Text) -> bool:

@@ -18,9 +18,10 @@ def test_trees_between_b200_are_limited_by_their_channels(options, nodes, measur
 
 
 @pytest.mark.parametrize(("nodes", "measured"), [(2, 719.7), (4, 389.3), (16, 388.9), (64, 389.8)])
-def test_trees_of_nvls_between_b200_reach_the_rate_of_the_cards(nodes, measured):
+def test_trees_of_nvls_between_b200_are_within_their_range(nodes, measured):
     table = fc.cluster_collective("hgx_b200", nodes=nodes, **{**B200, "sizes": ["32 GiB"]}).table
-    assert table["bus_gb_per_s"].iloc[0] == pytest.approx(measured, rel=0.1)
+    slow, fast = (table["bus_gb_per_s"] * table["time_us"] / table[name] for name in ("latest_us", "earliest_us"))
+    assert slow.iloc[0] < measured < fast.iloc[0]
 
 
 @pytest.mark.parametrize(("node", "nic", "measured"), [("hgx_h100", "32x100", 436.9), ("hgx_h200", "16x200", 444.0)])

@@ -274,12 +274,7 @@ class ClusterTimes:
         is_blackwell = self._hosts.generation >= 10
         rate = known["nvls_share"] * cluster.nvlink_bytes_per_s * share * (_NVLS_BLACKWELL if is_blackwell else 1.0)
         if is_tree:
-            # B200 reach the rate of their cards: 720 GB/s on two nodes, 389 GB/s on four to 64 (a public cluster with
-            # tuned cards, github togethercomputer/together-nccl-tests).
-            share = 1.0 if is_blackwell else known["nvls_tree_share"]
-            rate = min(
-                known["nvls_tree_share"] * rate, share * self.cards_bytes_per_s / (1 if cluster.nodes == 2 else 2)
-            )
+            rate = known["nvls_tree_share"] * min(rate, self.cards_bytes_per_s / (1 if cluster.nodes == 2 else 2))
         stages = _NVLS_STAGES_BLACKWELL if is_blackwell and cluster.nodes == 1 else _NVLS_STAGES
         loops = np.maximum(1.0, size / group) + stages
         far = self._latency(Protocol.SIMPLE).far
