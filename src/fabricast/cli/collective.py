@@ -50,7 +50,10 @@ LOG = typer.Option(
     "--log", help="Log of nccl-tests, with or without lines of NCCL_DEBUG=INFO, to compare; may be repeated."
 )
 SIZES = typer.Option(
-    help="Sizes such as '64KiB 1MiB'; by default 256 B to 256 MiB, of clusters to 8 GiB.", show_default=False
+    "--sizes",
+    "--size",
+    help="Sizes such as '64KiB 1MiB' or 1MiB:1GiB; by default 256 B to 256 MiB, of clusters to 8 GiB.",
+    show_default=False,
 )
 RANKS = typer.Option(help="GPU of each rank, such as '0 1 2 3'; by default all.", show_default=False)
 CPU = typer.Option(help="Processor, such as 'AMD EPYC' or intel_skylake.", show_default=False)
@@ -445,6 +448,8 @@ def diagnose(
 
 def _print_diagnosis(diagnosis: Diagnosis, *, verbose: bool) -> None:
     print_wrapped(str(diagnosis.verdict))
+    for remedy in diagnosis.remedies():
+        print_wrapped(remedy)
     for source in diagnosis.sources:
         print_wrapped(source)
     for statement in diagnosis.statements:

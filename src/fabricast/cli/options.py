@@ -19,6 +19,8 @@ from fabricast.core.warnings import CodedWarning, WarningCode
 #: Warnings that are named without -v, and the length in characters to which each is cut.
 _NAMED, _SHORTEST, _LONGEST = 2, 30, 110
 #: Blank between a number and its unit.
+#: Smallest and largest size of a range.
+_RANGE = re.compile(r"(\d[\w.]*)(?::|\.\.|-)(\d[\w.]*)")
 _UNIT = re.compile(r"(?<=[0-9]) +(?=[KMGT]?i?B\b)", re.IGNORECASE)
 #: Columns below which lines are not wrapped.
 _NARROWEST = 40
@@ -51,12 +53,23 @@ FILES_WITH_GRAPHS = typer.Argument(
 
 
 def listed_sizes(text: str) -> list[str]:
-    """Return the sizes of an option, which blanks or commas separate.
+    """Return the sizes of an option, which blanks or commas separate; a range has the sizes of nccl-tests with -f 2.
 
-    >>> listed_sizes("8 B, 64 MiB 1GiB")
-    ['8B', '64MiB', '1GiB']
+    >>> listed_sizes("8 B, 64 MiB 1GiB"), listed_sizes("1MiB:4MiB")
+    (['8B', '64MiB', '1GiB'], ['1048576', '2097152', '4194304'])
     """
-    return _UNIT.sub("", text).replace(",", " ").split()
+    from fabricast.core.units import parse_bytes
+
+    sizes: list[str] = []
+    for word in _UNIT.sub("", text).replace(",", " ").split():
+        if (match := _RANGE.fullmatch(word)) is None:
+            sizes.append(word)
+            continue
+        size, last = (parse_bytes(end) for end in match.groups())
+        while size <= last:
+            sizes.append(f"{size:.0f}")
+            size *= 2
+    return sizes
 
 
 def of_several_nodes(*names: str, **options: Any) -> Any:
@@ -248,9 +261,9 @@ def print_warnings(warnings: Iterable[CodedWarning], *, verbose: bool = False) -
 
 
 def _is_grave(warning: CodedWarning) -> bool:
-    """Return whether measurements or files contradict a result, or another one is as probable."""
+    """Return whether measurements or files contradict a result, or another one is as probable, or no model has it."""
     code = warning.code
-    is_either = code in (WarningCode.MEASUREMENT_CONTRADICTED, WarningCode.NEAR_TIE)
+    is_either = code in (WarningCode.MEASUREMENT_CONTRADICTED, WarningCode.NEAR_TIE, WarningCode.SMALL_COPIES)
     return is_either or code.is_contradiction or code.is_about_files
 
 

@@ -51,12 +51,11 @@ class Finding:
         """Ratio of the time now to the time after the change, if a model forecasts it; else NaN."""
         return self.rank if MINOR_WEIGHT < self.rank < LEAST_WEIGHT else math.nan
 
-    def lines(self, number: int, *, named: str = "") -> list[str]:
-        """Return its numbered lines: cause, evidence and remedy; a cause that `named` has in full is not repeated."""
-        is_named = self.text in named and self.origin in named
-        evidence = [f"   evidence: {self.origin}"] if self.origin and not is_named else []
-        return [
-            f"{number}. {'the cause above' if is_named else self.text} [{self.cause}]",
-            *evidence,
-            f"   try: {self.remedy}",
-        ]
+    def is_in(self, answer: str) -> bool:
+        """Return whether an answer names the cause in full, with its place."""
+        return self.text in answer and self.origin in answer
+
+    def lines(self, number: int) -> list[str]:
+        """Return its numbered lines: cause, evidence and remedy."""
+        evidence = [f"   evidence: {self.origin}"] if self.origin else []
+        return [f"{number}. {self.text} [{self.cause}]", *evidence, f"   try: {self.remedy}"]

@@ -155,15 +155,25 @@ class Diagnosis:
     tree: PcieTree | None = None
 
     def __repr__(self) -> str:
-        return "\n".join([str(self.verdict), *(line for lines in self.causes() for line in lines)])
+        lines = (line for lines in self.causes() for line in lines)
+        return "\n".join([str(self.verdict), *self.remedies(), *lines])
 
     def _repr_html_(self) -> str:
         causes = "".join(f"<li>{'<br>'.join(map(escape, lines))}</li>" for lines in self.causes())
-        return f"<p><strong>{escape(str(self.verdict))}</strong></p><ul style='list-style: none'>{causes}</ul>"
+        answer = "<br>".join(map(escape, [str(self.verdict), *self.remedies()]))
+        return f"<p><strong>{answer}</strong></p><ul style='list-style: none'>{causes}</ul>"
+
+    def remedies(self) -> list[str]:
+        """Return a line with the remedy of each cause that the verdict names."""
+        answer = str(self.verdict)
+        return [f"try: {one.remedy} [{one.cause}]" for one in self.findings if one.is_in(answer)]
 
     def causes(self) -> list[list[str]]:
-        """Return the lines of each cause: text, evidence and remedy; what the verdict names is not repeated."""
-        return [one.lines(number, named=str(self.verdict)) for number, one in enumerate(self.findings, start=1)]
+        """Return the lines of each further cause: text, evidence and remedy; the verdict names those before them."""
+        answer = str(self.verdict)
+        further = [one for one in self.findings if not one.is_in(answer)]
+        first = len(self.findings) - len(further) + 1
+        return [one.lines(number) for number, one in enumerate(further, start=first)]
 
     @property
     def table(self) -> pd.DataFrame:

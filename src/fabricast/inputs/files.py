@@ -24,6 +24,15 @@ MOST_LINES = 5_000_000
 LARGEST_YAML_BYTES = 1_000_000
 _BLOCK_BYTES = 1 << 20
 #: Byte-order marks of UTF-16; that of UTF-32 begins alike and contains NUL bytes.
+#: First bytes of files that hold no text, and what such a file is.
+_BINARY = {
+    b"\x89PNG": "a picture (PNG)",
+    b"\xff\xd8\xff": "a picture (JPEG)",
+    b"%PDF": "a PDF document",
+    b"PK\x03\x04": "an archive or office document (ZIP)",
+    b"\x7fELF": "a program",
+    b"SQLite format 3": "a database (SQLite)",
+}
 _UTF_16_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 _COMMENT = re.compile(rb"^#[^\n]*", re.MULTILINE)
 
@@ -80,6 +89,9 @@ def decoded(content: bytes, path: Path | str, *, strict: bool, lines_before: int
     if not lines_before and content.startswith(_UTF_16_MARKS):
         # Redirected output of Windows shells.
         content = content.decode("utf-16", errors="replace").encode("utf-8")
+    kind = next((kind for start, kind in _BINARY.items() if content.startswith(start)), "")
+    if kind:
+        raise InputError(f"is {kind}, expected text: copy the text of the terminal into a file", path=path)
     nul = content.find(b"\0")
     if nul >= 0:
         line = content.count(b"\n", 0, nul) + 1 + lines_before

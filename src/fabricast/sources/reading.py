@@ -106,6 +106,8 @@ def _content(path: str) -> bytes | Block:
         kind = Path(path).stat().st_mode
         if stat.S_ISCHR(kind) or stat.S_ISBLK(kind) or stat.S_ISSOCK(kind):
             raise InputError("is a device, expected a file", path=path)
+        if stat.S_ISDIR(kind):
+            raise InputError(f"is a directory, expected files: {path.rstrip('/')}/*", path=path)
         with Path(path).open("rb") as file:
             head = file.read(_HEAD_BYTES)
             if head.startswith(_GZIP):

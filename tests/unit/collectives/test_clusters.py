@@ -279,7 +279,7 @@ def test_one_node_has_the_median_of_several_public_machines():
     assert (found["earliest_us"] <= public["shortest_us"]).all() and (found["latest_us"] >= public["longest_us"]).all()
     assert found["time_us"].tolist() == pytest.approx((found["best_time_us"] * found["gain"]).tolist())
     (error, *_) = [one for one in found.attrs["warnings"] if one.startswith("expected error")]
-    assert "2 sizes are medians of public machines of this class, each left out: 5.6 % 4 to 32 MiB (7 mach" in error
+    assert "2 sizes are medians of public machines of this class, each left out: 5.6 % at 4 to 32 MiB (7 mach" in error
     assert "0.43 % from 512 MiB (11 machines)" in error
 
 

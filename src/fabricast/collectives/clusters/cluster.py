@@ -19,7 +19,14 @@ from fabricast.pcie.topology.builtin import builtin_names, is_node, node_named
 #: Kinds of networks between nodes; '' for one node, or if it is unknown.
 VERBS, SLINGSHOT, EFA, ETHERNET = "InfiniBand or RoCE", "Slingshot", "EFA", "Ethernet"
 NETWORKS = (VERBS, SLINGSHOT, EFA, ETHERNET)
-_CARDS = re.compile(r"(\d{1,3})\s*x\s*(\d{1,4}(?:\.\d+)?)")
+_CARDS = re.compile(r"(\d{1,3})\s*[x*\u00d7]\s*(?:(\d{1,4}(?:\.\d+)?)\s*([A-Za-z/]*)|([A-Za-z]{3}\d{0,3}))")
+#: Units of the rate of a card by their factor to Gbit/s; bytes have a capital B.
+_UNITS = {
+    **dict.fromkeys(("", "g", "G", "Gb", "Gb/s", "Gbps", "Gbit", "Gbit/s", "gb/s", "gbps", "gbit/s", "GbE"), 1.0),
+    **dict.fromkeys(("GB/s", "GBps", "GB"), 8.0),
+}
+#: Rates in Gbit/s by the name of a generation of InfiniBand.
+_NAMED_RATES = {"QDR": 40, "FDR": 56, "EDR": 100, "HDR100": 100, "HDR": 200, "NDR200": 200, "NDR": 400, "XDR": 800}
 #: More cards of a node are a rate, as in 400x8.
 _MOST_CARDS = 128
 #: Direct links of pairs of cards with a bridge.
@@ -217,14 +224,23 @@ def with_cards(cluster: Cluster, text: str) -> Cluster:
 def cards_of(text: str) -> tuple[int, float]:
     """Return the number of network cards of a node and Gbit/s of each.
 
-    >>> cards_of("8x400")
-    (8, 400.0)
+    >>> cards_of("8x400"), cards_of("8xNDR"), cards_of("4 x 25 GB/s")
+    ((8, 400.0), (8, 400.0), (4, 200.0))
     """
-    found = _CARDS.fullmatch(text.strip().lower())
-    if found is None or not 0 < int(found[1]) <= _MOST_CARDS or float(found[2]) == 0:
+    if exists(text):
         raise InputError(
-            f"is '{text}', expected cards of a node and Gbit/s of each, such as 8x400 (a file of ports, as of ibstat, "
-            "is one of the files)",
-            argument="nic",
+            f"is the file '{text}', expected cards such as 8x400; a file is named without this option", argument="nic"
         )
-    return int(found[1]), float(found[2])
+    found = _CARDS.fullmatch(text.strip())
+    count = 0 if found is None else int(found[1])
+    rate = 0.0
+    if found is not None:
+        named = _NAMED_RATES.get((found[4] or "").upper(), 0)
+        rate = float(found[2]) * _UNITS.get(found[3], 0.0) if found[2] else float(named)
+    if not (0 < count <= _MOST_CARDS and rate > 0):
+        alone = _NAMED_RATES.get(text.strip().upper()) or (text.strip() if text.strip().isdigit() else "")
+        hint = f"; with eight cards, 8x{alone}" if alone else ""
+        raise InputError(
+            f"is '{text}', expected cards of a node and Gbit/s of each, such as 8x400{hint}", argument="nic"
+        )
+    return count, rate

@@ -46,7 +46,16 @@ class ClusterError:
         """Return the error in words."""
         error = self.with_two_rows if is_calibrated else self.median
         count = "1 machine" if self.machines == 1 else f"{self.machines} machines"
-        return f"{100 * error:.2g} % {self.size_class} ({count})"
+        return f"{100 * error:.2g} % {at_sizes(self.size_class)} ({count})"
+
+
+def at_sizes(band: str) -> str:
+    """Return a band of sizes as part of a sentence.
+
+    >>> at_sizes("64 to 512 KiB"), at_sizes("from 1 MiB")
+    ('at 64 to 512 KiB', 'from 1 MiB')
+    """
+    return f"at {band}" if band[:1].isdigit() else band
 
 
 @cache

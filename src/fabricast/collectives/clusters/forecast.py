@@ -14,6 +14,7 @@ from fabricast.collectives.clusters.cluster import EFA, SLINGSHOT, Cluster
 from fabricast.collectives.clusters.errors import (
     UNMEASURED,
     ClusterError,
+    at_sizes,
     cluster_error,
     interpolation_error_text,
     many_nodes_range,
@@ -380,7 +381,7 @@ def _scaled(table: pd.DataFrame, ratio: _Array) -> pd.DataFrame:
 def _median_words(medians: _Array) -> str:
     """Return the statement about sizes whose time is the median of public machines of the class, with its errors."""
     known = median_errors(medians.tolist())
-    errors = ", ".join(f"{100 * one.median:.2g} % {one.band} ({one.machines} machines)" for one in known)
+    errors = ", ".join(f"{100 * one.median:.2g} % {at_sizes(one.band)} ({one.machines} machines)" for one in known)
     sizes = f"{medians.size} sizes are medians" if medians.size > 1 else "1 size is the median"
     return f"{sizes} of public machines of this class, each left out: {errors}"
 
