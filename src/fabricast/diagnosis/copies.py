@@ -9,6 +9,7 @@ from dataclasses import replace
 from fabricast.core.errors import InputError
 from fabricast.core.facts import Content, Facts, Quantity
 from fabricast.core.findings import Finding
+from fabricast.core.short_text import listed
 from fabricast.core.warnings import CodedWarning, CopyWarning, WarningCode
 from fabricast.diagnosis.answers import Answers, paths_of
 from fabricast.diagnosis.matrices import (
@@ -49,11 +50,18 @@ _SLOW_GPU = re.compile(r"GPU (\d{1,3})(?= (?:reaches|sends|receives) )")
 #: Share of the rate through host memory below which direct copies are slower.
 _AS_FAST = 0.95
 _REPEAT = "check 'lspci -vv' (LnkSta, ACSCtl) while the GPUs copy, and measure again"
+_OF_ONE_GPU = (
+    "compare LnkSta with LnkCap of this GPU in 'sudo lspci -vv' while it copies: fewer lanes or an older generation "
+    "are of its slot, a riser or the BIOS; reseat it or exchange it with another one, and measure again"
+)
+#: Most files of one statement.
+_MOST_FILES = 4
 _MEMORY_REMEDY = (
     "check that each NUMA node has memory ('numactl --hardware') in all its channels, the binding of processes, and "
     "the NUMA setting (NPS) of the BIOS"
 )
 _COPY_REMEDIES = {
+    WarningCode.SLOW_ENDPOINT: _OF_ONE_GPU,
     WarningCode.SLOWER_THAN_STAGED: CHECK_ACCESS,
     WarningCode.SLOW_BELOW_SWITCH: "disable ACS of the switch (BIOS, or 'setpci' on ACSCtl) and the IOMMU",
     WarningCode.SLOW_BETWEEN_SOCKETS: "compare with NCCL_P2P_LEVEL=NODE; check the NUMA setting (NPS) of the BIOS",
@@ -86,7 +94,8 @@ def compare_matrices(facts: Facts, options: MachineOptions, answers: Answers) ->
 
 def _judged(compared: ComparedRate, answers: Answers, *, knows_links: bool = False) -> Finding | None:
     """Return the finding about a rate below those of public machines; add other rates to the answers."""
-    if compared.exceeds_link:
+    # A file that states a link too narrow for its copies is named as such.
+    if compared.exceeds_link and not (knows_links and compared.is_between_gpus):
         answers.uncompared.append(compared.other_link_text)
         return None
     below = below_public_machines(compared, knows_links=knows_links)
@@ -149,6 +158,13 @@ def compare_copies(machine: Machine, facts: Facts, answers: Answers) -> None:
             found.append(below)
             is_explained = True
     by_file = list(slow_copies_by_file(facts))
+    known = {match[1] for one in found if (match := _SLOW_GPU.match(one.text)) is not None}
+    again = [one for one in by_file if (match := _SLOW_GPU.match(one.text)) is not None and match[1] in known]
+    if again:
+        # Each file shows what all show together.
+        by_file = [one for one in by_file if one not in again]
+        places = listed(sorted({one.origin.rpartition(":")[0] for one in again}), _MOST_FILES)
+        answers.notes.append(f"the slow copies of GPU {', '.join(sorted(known))} are in {places}")
     if by_file:
         # Files that differ contradict their common calibration.
         found = [one for one in found if one.cause != WarningCode.CALIBRATION_CONTRADICTED]
@@ -199,7 +215,8 @@ def _of_copies(machine: Machine) -> Iterator[Finding]:
         staged = machine.measured.staged.items()
         exact = [one for pair, one in staged if pair == slow.ends]
         fact = (exact or [one for pair, one in staged if set(slow.ends) & set(pair)])[0]
-        remedy = _MEMORY_REMEDY if slow.code is WarningCode.SLOW_BETWEEN_SOCKETS else _REPEAT
+        is_between = slow.code is WarningCode.SLOW_BETWEEN_SOCKETS
+        remedy = _MEMORY_REMEDY if is_between else _COPY_REMEDIES.get(slow.code, _REPEAT)
         yield Finding(slow.code, slow.text, remedy, CONTRADICTION, origin=str(fact.place))
     if not machine.is_measured:
         return

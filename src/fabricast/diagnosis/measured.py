@@ -60,18 +60,29 @@ class ComparedRate:
         return self.bytes_per_s < self.share.lowest * self.link_bytes_per_s * tolerance
 
     @property
+    def is_between_gpus(self) -> bool:
+        """Whether the copies are between GPUs, not with host memory."""
+        return self.words not in ("copies from host memory", "copies to host memory")
+
+    @property
     def exceeds_link(self) -> bool:
-        """Whether copies of host memory are faster than their link, so that they pass over another one."""
-        is_of_host = self.words in ("copies from host memory", "copies to host memory")
-        return is_of_host and self.bytes_per_s > self.link_bytes_per_s
+        """Whether copies are faster than their link of PCIe, so that it is another one, or they pass over another."""
+        ways = 2 if "both ways" in self.words else 1
+        return self.link.startswith("PCIe") and self.bytes_per_s > ways * self.link_bytes_per_s
 
     @property
     def other_link_text(self) -> str:
         """The statement that the copies pass over another link."""
+        if not self.is_between_gpus:
+            reason = (
+                "they pass over another link, such as NVLink to the processor (POWER9), with which no public machine "
+                "is compared"
+            )
+        else:
+            reason = "the link of the GPUs is faster than stated ('lspci -vv', LnkSta; --link), or they use NVLink"
         return (
             f"{self.words} reach {self.bytes_per_s / 1e9:.3g} GB/s (median), more than the "
-            f"{self.link_bytes_per_s / 1e9:.3g} GB/s of {self.link}: they pass over another link, such as NVLink to "
-            "the processor (POWER9), with which no public machine is compared"
+            f"{self.link_bytes_per_s / 1e9:.3g} GB/s of {self.link}: {reason}"
         )
 
     def __str__(self) -> str:
