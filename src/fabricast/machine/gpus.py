@@ -70,7 +70,8 @@ def with_gpus(
     warnings: list[CodedWarning] = []
     of_reports: list[tuple[Block, dict[str, str]]] = []
     for block in reports:
-        names = _names_in_report(tree, block, described[0].origin, warnings)
+        names = _names_of_part(tree, block, facts)
+        names = names or _names_in_report(tree, block, described[0].origin, warnings)
         if names:
             tree = _with_addresses(tree, block, names)
             of_reports.append((block, names))
@@ -85,12 +86,33 @@ def _numbers(block: Block) -> list[str]:
     return list(dict.fromkeys(fact.subject[0] for fact in block.facts if len(fact.subject) == 1))
 
 
+def _names_of_part(tree: PcieTree, block: Block, facts: Facts) -> dict[str, str]:
+    """Return the endpoint of each GPU of a report of some GPUs, by the addresses of the topology or of the copies.
+
+    Empty if the report has all GPUs, or one whose address is not known.
+    """
+    names = tree.accelerator_names
+    if not 0 < len(block.addresses) == len(_numbers(block)) < len(names):
+        return {}
+    known = {name: tree.vertex(name).label for name in names if pci_address(tree.vertex(name).label)}
+    for copies in facts.blocks_of(Content.COPIES):
+        if len(copies.addresses) == len(names) and not known:
+            known = {names[int(number)]: one for number, one in copies.addresses.items() if int(number) < len(names)}
+    found = {
+        number: next((name for name, one in known.items() if same_address(one, address)), "")
+        for number, address in block.addresses.items()
+    }
+    return found if all(found.values()) else {}
+
+
 def _names_in_report(tree: PcieTree, block: Block, origin: str, warnings: list[CodedWarning]) -> dict[str, str]:
     """Return the endpoint of each GPU of a report: by address, then by order; none if the number of GPUs differs."""
     numbers, names = _numbers(block), tree.accelerator_names
     if len(numbers) != len(names):
         text = f"{block.place.path} has {len(numbers)} GPUs, expected {len(names)} as in {origin}"
-        warnings.append(CodedWarning(WarningCode.FILES_CONTRADICT, f"{text}: it is not used"))
+        warnings.append(CodedWarning(WarningCode.FILES_CONTRADICT, f"{text}: the forecast does not use it"))
+        # Its GPUs have these links whichever they are.
+        warnings.extend(downgraded_links(block))
         return {}
     foreign = _foreign_address(tree, block)
     if foreign is not None:

@@ -37,3 +37,38 @@ def test_the_remedy_follows_the_answer(first):
     lines = repr(first(TOPOLOGY, matrix(5.7))).splitlines()
     assert lines[0].startswith("slower than expected: GPU 3") and lines[1].startswith("try: compare LnkSta")
     assert len(lines) == 2
+
+
+def report(*gpus):
+    """Return output of nvidia-smi -q about GPUs, by bus and width."""
+    lines = ["==============NVSMI LOG==============", ""]
+    for bus, width in gpus:
+        lines += [
+            f"GPU 00000000:{bus}:00.0",
+            "    Product Name : NVIDIA GeForce RTX 4090",
+            "    PCI",
+            "        GPU Link Info",
+        ]
+        lines += ["            PCIe Generation", "                Max : 4", "            Link Width"]
+        lines += ["                Max : 16x", f"                Current : {width}x"]
+    return "\n".join([*lines, ""])
+
+
+DEVICES = "".join(
+    f"Device: {number}, NVIDIA GeForce RTX 4090, pciBusID: {bus}, pciDeviceID: 0, pciDomainID:0\n"
+    for number, bus in enumerate(("1", "41", "81", "c1"))
+)
+
+
+def test_report_of_some_gpus_belongs_to_those_with_its_addresses(first):
+    found = first(
+        TOPOLOGY, f"[P2P (Peer-to-Peer) GPU Bandwidth Latency Test]\n{DEVICES}{matrix(5.7)}", report(("C1", 4))
+    )
+    assert found.findings[0].text.startswith("the link of GPU 3 (0000:c1:00.0) uses x4 of x16")
+    assert not any("it is not used" in str(one) or "does not use it" in one.text for one in found.findings)
+
+
+def test_narrow_link_of_a_report_of_other_gpus_is_still_stated(first):
+    found = first(TOPOLOGY, report(("01", 16), ("C1", 4)))
+    assert found.findings[0].text.startswith("the link of 0000:c1:00.0 uses x4 of x16")
+    assert any("the forecast does not use it" in one.text for one in found.findings)
