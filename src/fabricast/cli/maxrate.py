@@ -116,7 +116,8 @@ def _counted(files: list[str], processes: int | None) -> tuple[list[str], dict[s
         match = re.fullmatch(r"([0-9]{1,7})=(.+)", text)
         is_counted = match is not None and not exists(text)
         if not is_counted and text != "-" and not exists(text):
-            raise InputError("is no file", path=text)
+            unit = "; a size with a blank needs quotes" if re.fullmatch("[KMGT]?i?B", text) else ""
+            raise InputError(f"is no file{unit}", path=text)
         paths.append(match[2] if match is not None and is_counted else text)
         if match is not None and is_counted:
             check_processes(int(match[1]))

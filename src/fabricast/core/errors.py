@@ -90,7 +90,10 @@ def near_names(name: str, known: Iterable[str]) -> str:
     " (did you mean 'max_min'?)"
     """
     by_letters = {one.lower(): one for one in known}
-    found = difflib.get_close_matches(str(name)[:_LONGEST_WORD].lower(), list(by_letters), n=3, cutoff=0.6)
+    typed = str(name)[:_LONGEST_WORD].lower()
+    found = difflib.get_close_matches(typed, list(by_letters), n=3, cutoff=0.6)
+    # The letter O in place of a zero.
+    found = found or difflib.get_close_matches(typed.replace("o", "0"), list(by_letters), n=3, cutoff=0.8)
     near = [by_letters[one] for one in found]
     return f" (did you mean {' or '.join(map(repr, near))}?)" if near else ""
 
@@ -105,5 +108,8 @@ def unknown_name(kind: str, name: str, known: Iterable[str], *, otherwise: str =
     near = near_names(name, names)
     if near and len(names) > _MOST_NAMES:
         return InputError(f"{kind} '{name}' is unknown{near}", **place)
-    expected = f"{', '.join(names)}{otherwise}"
+    shown = (
+        names if len(names) <= _MOST_NAMES else [*names[:_MOST_NAMES], f"or one of {len(names) - _MOST_NAMES} others"]
+    )
+    expected = f"{', '.join(shown)}{otherwise}"
     return InputError(f"{kind} '{name}' is unknown{near}, expected one of {expected}", **place)

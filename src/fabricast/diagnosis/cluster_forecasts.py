@@ -330,14 +330,9 @@ def _asked(forecast: ClusterForecast, assumed: str, *, has_log: bool) -> tuple[s
     if cluster.nodes == 1:
         return ()
     cards = f"{cluster.cards}x{cluster.card_gbit_s:g}"
-    lines = f"'cluster: mine', 'node: {cluster.name}', 'nodes: {cluster.nodes}' and 'nic: {cards}'"
-    missing = (
-        [f"--nic {cards} (your cards), 'ibstat' of a node, or a file cluster.yaml with the lines {lines}"]
-        if assumed
-        else []
-    )
+    missing = [f"--nic {cards} if these are your cards, or the output of 'ibstat' of a node"] if assumed else []
     missing += [] if has_log else ["a log of all hosts with NCCL_DEBUG=INFO"]
-    return (f"to decide: add {', '.join([*missing, 'runs of pairs of hosts'])}",)
+    return (f"what decides: {'; '.join([*missing, 'runs of pairs of hosts'])}",)
 
 
 def _text(forecast: ClusterForecast, place: int) -> str:

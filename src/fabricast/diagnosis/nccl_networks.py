@@ -273,11 +273,13 @@ def _users_of_cards(log: NcclLog) -> dict[tuple[int, str], set[int]]:
 
 
 def _shared_cards(log: NcclLog) -> tuple[str, list[int], int | None] | None:
-    """Return the card that several ranks of a node use while others are used by one, and the line of one of them."""
+    """Return the card that several ranks of a node use while others of it are used by fewer, and a line of them."""
     users = _users_of_cards(log)
     counts = {key: len(ranks) for key, ranks in users.items()}
-    if not counts or max(counts.values()) == min(counts.values()):
+    fewest = {node: min(count for key, count in counts.items() if key[0] == node) for node, _ in counts}
+    uneven = {key: count for key, count in counts.items() if count > fewest[key[0]]}
+    if not uneven:
         return None
-    most = max(counts, key=lambda key: counts[key])
+    most = max(uneven, key=lambda key: uneven[key])
     lines = [line for (source, _), line in log.sends.items() if source in users[most]]
     return f"IB/{most[1]}", sorted(users[most]), min(lines, default=None)

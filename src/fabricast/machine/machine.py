@@ -134,9 +134,10 @@ class Machine:
 
     def __repr__(self) -> str:
         models = ", ".join(dict.fromkeys(self.models.values())) or "GPUs"
+        measured = len(self.graphs) + len(self.measured.staged)
         return (
-            f"Machine '{self.tree.name}': {len(self.tree.accelerator_names)} x {models}, {len(self.graphs)} measured "
-            f"graphs, {len(self.warnings)} warnings"
+            f"Machine '{self.tree.name}': {len(self.tree.accelerator_names)} x {models}, {measured} measured copies, "
+            f"{len(self.warnings)} warnings"
         )
 
     @cached_property

@@ -70,7 +70,7 @@ def _statements_of_block(block: list[str]) -> list[str]:
 def open_run(database: Path | str) -> Iterator[duckdb.DuckDBPyConnection]:
     """Open the database of a finished run for reading."""
     if not Path(database).is_file():
-        raise InputError("does not exist as a file; run 'snakemake' first", path=database)
+        raise InputError("does not exist as a file; 'make' in a clone of the repository writes it", path=database)
     try:
         with duckdb.connect(str(database), read_only=True) as connection:
             # Databases without the column schema_digest are older and have another schema.

@@ -204,6 +204,10 @@ def _guarded(found: Format, name: str) -> Format:
     return replace(found, recognises=recognises, read=read)
 
 
+#: Most programs of a list in words; the documentation lists all.
+_MOST_NAMED = 12
+
+
 def names_of(*contents: Content) -> str:
     """Return the names of the formats with some contents, as a list in words.
 
@@ -211,4 +215,6 @@ def names_of(*contents: Content) -> str:
     'nccl-tests or NCCL_DEBUG=INFO'
     """
     names = list(dict.fromkeys(one.program for one in FORMATS if one.content in contents))
+    if len(names) > _MOST_NAMED:
+        names = [*names[:_MOST_NAMED], f"one of {len(names) - _MOST_NAMED} other programs"]
     return f"{', '.join(names[:-1])} or {names[-1]}" if len(names) > 1 else names[0]

@@ -110,7 +110,7 @@ def test_large_sizes_far_from_the_forecast_are_doubtful(tmp_path):
     assert "large sizes last 1.45 times as long as the forecast" in str(diagnosis.verdict)
     assert not diagnosis.has_causes
     assert any(
-        text.startswith("to decide: add --nic 8x400 (your cards), 'ibstat' of a node, or a file cluster.yaml with the ")
+        text.startswith("what decides: --nic 8x400 if these are your cards, or the output of 'ibstat' of a node; ")
         for text in diagnosis.notes
     )
 

@@ -53,7 +53,7 @@ def test_bandwidth_matrices_calibrate_a_machine(tmp_path):
     (tmp_path / "other.txt").write_text("p2pmark 1.0")
     with pytest.raises(
         InputError,
-        match="no known program, expected output of rocm_bandwidth_test, TransferBench, p2pmark, nvbandwidth, p2p",
+        match="no known program, expected output of rocm_bandwidth_test, rvs, TransferBench, p2pmark, nvbandwidth, p2p",
     ):
         read_copies(tmp_path / "other.txt")
 

@@ -408,7 +408,7 @@ def test_p2pmark_output_without_its_first_line_is_read(tmp_path):
         (
             "=== Sequential P2P bandwidth",
             "=== Sequential",
-            "no known program, expected output of rocm_bandwidth_test, TransferBench",
+            "no known program, expected output of rocm_bandwidth_test, rvs, TransferBench",
         ),
         ("56.10 ", "0.00  ", "0 GB/s, expected a rate above 0"),
     ],
