@@ -150,7 +150,8 @@ def cluster_collective(
         for one_node, stated, _ in kinds
     ]
     found = slowest_forecast(forecasts, [count for _, _, count in kinds])
-    of_cards = [CodedWarning(WarningCode.FILES_CONTRADICT, text) for text in notes_of_cards(facts, found.cluster.nodes)]
+    cards = notes_of_cards(facts, found.cluster.nodes, found.cluster.gpus)
+    of_cards = [CodedWarning(WarningCode.FILES_CONTRADICT, text) for text in cards]
     found = replace(found, warnings=(*of_cards, *found.warnings))
     ignored = [key for statement in facts.values(Quantity.CLUSTER) for key in ignored_keys(statement)]
     if not ignored:

@@ -13,15 +13,20 @@ app = typer.Typer()
 
 #: Width of tables that are not printed to a terminal, in characters.
 _PIPE_WIDTH = 150
+#: Width of a terminal from which claims are a table.
+_TABLE_WIDTH = 120
 
 
 @app.command(epilog="Example: fabricast claims --strict")
 def claims(
+    of_study: Annotated[
+        str | None, typer.Argument(metavar="STUDY", help="Print only claims of this study.", show_default=False)
+    ] = None,
     database: Annotated[Path, typer.Option(help="Database of a finished run.")] = Path("results/fabricast.duckdb"),
     strict: Annotated[
         bool, typer.Option("--strict", help="Exit with code 1 if a claim of the baseline has lost its verdict.")
     ] = False,
-    study: Annotated[str | None, typer.Option(help="Print only claims of this study.")] = None,
+    study: Annotated[str | None, typer.Option(help="The same as an option.", show_default=False)] = None,
     verdict: Annotated[
         str | None, typer.Option(help="Print only claims with this verdict, such as 'model differs'.")
     ] = None,
@@ -53,6 +58,7 @@ def claims(
 
     if format_ not in ("table", "csv"):
         raise unknown_name("--format", format_, ("table", "csv"))
+    study = study or of_study
     baseline = published() / "claims_baseline.csv"
     is_terminal = sys.stdout.isatty()
     console = Console(width=None if is_terminal else _PIPE_WIDTH)
@@ -66,7 +72,9 @@ def claims(
         rows = claim_rows(database, study=study, verdict=verdict, name=claim)
         rows.to_csv(sys.stdout, index=False, lineterminator="\n")
     else:
-        console.print(claim_text(database, study=study, verdict=verdict, name=claim, folds_names=is_terminal))
+        is_narrow = console.width < _TABLE_WIDTH
+        options = {"study": study, "verdict": verdict, "name": claim}
+        console.print(claim_text(database, **options, folds_names=is_terminal, is_narrow=is_narrow))
     if record:
         typer.echo(f"{write_baseline(database, baseline)} claims that hold were recorded in {baseline}")
     if strict:
@@ -90,6 +98,9 @@ def figures(
     names = studies_with_figures()
     if study is not None and study not in names:
         raise unknown_name("--study", study, names)
+    # The rules that draw them are in a clone of the repository, not in an installed package.
+    if not Path("Snakefile").is_file():
+        typer.echo("# in a clone of the repository, after 'make':")
     for name in names if study is None else [study]:
         for entry in entries_of(name):
             typer.echo(f"snakemake reports/figures/{name}.{entry.name}.svg  # {entry.title}")

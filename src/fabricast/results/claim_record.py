@@ -245,8 +245,9 @@ def claim_text(
     verdict: str | None = None,
     name: str | None = None,
     folds_names: bool = True,
+    is_narrow: bool = False,
 ) -> Group:
-    """Format the claims of a finished run for the terminal."""
+    """Format the claims of a finished run for the terminal: as a table, or if it is narrow as lines."""
     frame = claim_rows(database, study=study, verdict=verdict, name=name)
     rows = frame.astype(object).where(frame.notna(), None).to_dict("records")
     # The table fits 100 columns; evidence and notes are in the CSV output.
@@ -275,7 +276,8 @@ def claim_text(
             f"[{style}]{VERDICT_WORDS[row['verdict']]}[/{style}]\n{row['evidence'].replace('_', ' ')}",
             holds_text(row["readings"], row["holds_in"], row["share_of_draws"]),
         )
-    parts: list[Table | str] = [table, *(_details(row) for row in rows if len(rows) <= _MOST_DETAILED)]
+    shown = [_claim_lines(row) for row in rows] if is_narrow else [table]
+    parts: list[Table | str] = [*shown, *(_details(row) for row in rows if len(rows) <= _MOST_DETAILED)]
     parts.append(_verdict_table([(row["study"], row["verdict"]) for row in rows]))
     parts.append(headline(((row["verdict"], row["evidence"]) for row in rows), study or ""))
     if verdict is None and name is None:
@@ -286,6 +288,18 @@ def claim_text(
         missed = [name for name, _, met, _ in targets if met is False]
         parts.append(targets_text(row[2:] for row in targets) + (f"; missed: {', '.join(missed)}" if missed else ""))
     return Group(*parts)
+
+
+def _claim_lines(row: Mapping[Any, Any]) -> str:
+    """Return a claim as lines: name and verdict, statement, published and observed value."""
+    style = _STYLES.get(row["verdict"], "dim")
+    verdict = f"[{style}]{VERDICT_WORDS[row['verdict']]}[/{style}] ({row['evidence'].replace('_', ' ')})"
+    values = [f"published {bound_text(row['relation'], row['low'], row['high'], row['unit'])}"]
+    if row["observed"] is not None:
+        values.append(f"observed {escape(observed_text(row['observed'], row['unit']))}")
+    holds = holds_text(row["readings"], row["holds_in"], row["share_of_draws"])
+    values += [f"holds in {holds}"] if holds else []
+    return f"[bold]{escape(row['claim'])}[/bold]: {verdict}\n  {escape(row['statement'])}\n  {', '.join(values)}"
 
 
 def _details(row: Mapping[Any, Any]) -> str:

@@ -127,3 +127,19 @@ def test_the_largest_sizes_have_a_narrower_range():
     table = fc.cluster_collective("hgx_h100", nodes=4, nic="8x400", sizes=["64 MiB", "8 GiB"]).table
     spread = (table["latest_us"] / table["time_us"]).tolist()
     assert spread[1] < 1.5 < spread[0]
+
+
+def port(number, rate, state):
+    lines = [f"CA 'mlx5_{number}'", "\tCA type: MT4129", "\tNumber of ports: 1", "\tPort 1:", f"\t\tState: {state}"]
+    return "\n".join([*lines, f"\t\tRate: {rate}", "\t\tLink layer: InfiniBand", ""])
+
+
+def test_ports_that_are_slow_or_down_are_named(tmp_path):
+    good = [port(number, 400, "Active") for number in range(8)]
+    for name, ports in (("good", good), ("bad", [*good[:6], port(6, 200, "Active"), port(7, 10, "Down")])):
+        path = tmp_path / f"{name}.txt"
+        path.write_text("".join(ports))
+        words = ["collective", "--node", "hgx_h100", "--nodes", "4", "--sizes", "1GiB", str(path)]
+        result = CliRunner().invoke(app, words)
+        assert ("6 of 8 ports of a host are active with 400 Gbit/s" in result.stderr) == (name == "bad")
+        assert ("--nic 8x400 states a node" in result.stderr) == (name == "bad")

@@ -60,8 +60,11 @@ def _rates(facts: Facts) -> dict[tuple[str, str], Counter[float]]:
     return of_host
 
 
-def notes_of_cards(facts: Facts, nodes: int) -> Iterator[str]:
-    """Yield what the ports of files say about a forecast of equal nodes: more hosts, and hosts with fewer ports."""
+def notes_of_cards(facts: Facts, nodes: int, gpus: int) -> Iterator[str]:
+    """Yield what the ports of files say about a forecast of equal nodes: more hosts, and hosts with fewer ports.
+
+    A node with fewer fast ports than GPUs that has more ports may have slow ones, or some that are down.
+    """
     nic, of_host = stated_cards(facts), _rates(facts)
     if nic is None:
         return
@@ -69,6 +72,12 @@ def notes_of_cards(facts: Facts, nodes: int) -> Iterator[str]:
     if nodes == 1 and len(of_host) > 1:
         hosts = len(of_host)
         yield f"the files have the ports of {hosts} hosts, and the forecast is of one node: add nodes {hosts}"
+    ports = max(Counter((fact.place.path, fact.host) for fact in facts.of(Quantity.PORT)).values(), default=0)
+    if nodes > 1 and count < gpus <= ports:
+        yield (
+            f"{count} of {ports} ports of a host are active with {rate:g} Gbit/s, others are slower or down: the forecast is "
+            f"that of {count} cards; --nic {gpus}x{rate:g} states a node whose ports all work"
+        )
     fewer = {host or path: rates[rate] for (path, host), rates in of_host.items() if rates[rate] < count}
     if fewer:
         host, have = min(fewer.items(), key=lambda item: item[1])
