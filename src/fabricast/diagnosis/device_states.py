@@ -81,6 +81,10 @@ _AFTER = {
     "Repair Pending": "reset the GPU ('nvidia-smi -r') or reboot: the repair then happens",
     "SRAM Threshold Exceeded": "the vendor replaces the GPU: its memory on the chip had too many errors",
     "infoROM": "the GPU may work, but its counters are lost: the vendor restores it by a tool, or replaces the board",
+    "D3cold": (
+        "a power cycle of the host brings it back; then without runtime power saving: disable_idle_d3=1 of vfio-pci, "
+        "d3cold_allowed of the device and its port (0), pcie_port_pm=off"
+    ),
     "needs a reset": "reset the GPUs ('nvidia-smi -r') or reboot",
     "fallen off the bus": "check power supply and cables, riser and temperature; the GPU is gone until a reboot",
     "power limit": "raise it ('nvidia-smi -i NUMBER -pl WATTS'): a job waits for its slowest GPU",

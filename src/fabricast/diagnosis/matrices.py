@@ -291,11 +291,12 @@ def slow_copies_by_file(facts: Facts) -> Iterator[Finding]:
 
 
 def slow_host_copies(facts: Facts) -> Iterator[Finding]:
-    """Yield the GPUs whose copies from or to host memory are much slower than those of the others."""
+    """Yield the GPUs whose copies from or to host memory, or both at once, are much slower than those of the others."""
     host = _of_host(facts)
     for words, of_gpu in (
         ("from", {pair[1]: one for pair, one in host.items() if pair[0][:1] == HOST}),
         ("to", {pair[0]: one for pair, one in host.items() if pair[1][:1] == HOST}),
+        ("from and to", {pair[1]: one for pair, one in _both_ways(facts, of_host=True).items() if pair[0][:1] == HOST}),
     ):
         usual = float(np.median([one.bytes_per_s for one in of_gpu.values()])) if len(of_gpu) > 1 else 0.0
         best = max((one.bytes_per_s for one in of_gpu.values()), default=0.0)
@@ -512,12 +513,12 @@ def _of_first_file(rates: Iterable[tuple[Fact, tuple[str, str], float]]) -> _Rat
     return found
 
 
-def _both_ways(facts: Facts) -> _Rates:
-    """Return the total rates of both directions of pairs of GPUs."""
+def _both_ways(facts: Facts, *, of_host: bool = False) -> _Rates:
+    """Return the total rates of both directions of pairs of GPUs, or of GPUs with host memory."""
     return _of_first_file(
         (fact, flows[0], fact.value.total_bytes_per_s)
         for fact in facts.of(Quantity.RATE)
-        if len(flows := fact.value.flows) == 2 and flows[0] == flows[1][::-1] and not any(map(_is_of_host, flows[0]))
+        if fact.value.is_both_ways and any(map(_is_of_host, (flows := fact.value.flows)[0])) == of_host
     )
 
 

@@ -19,6 +19,10 @@ _BOUNDS = {"bytes/s": (1e3, 1e15), "s": (1e-12, 1e3)}
 _END = re.compile(r"SUM |MIN |MAX |AVG |Running |memcpy |.*Matrix \(|\s*P2P=")
 
 
+#: Cells of copies that were not measured; authors of pages write dashes on the diagonal.
+_NOT_MEASURED = ("N/A", "-", "\u2013", "\u2014")
+
+
 class Cell(NamedTuple):
     """Cell of a matrix with the line of its row; the unit is bytes/s or s."""
 
@@ -33,9 +37,12 @@ class Cell(NamedTuple):
 
 def number_of(text: str) -> float:
     """Return the number of a cell; NaN for a pair that was not measured."""
-    if text.upper() == "N/A":
+    if text.upper() in _NOT_MEASURED:
         return math.nan
-    number = float(text)
+    try:
+        number = float(text)
+    except ValueError:
+        raise InputError(f"a cell is '{text[:20]}', expected a rate, or N/A for a copy without measurement") from None
     if not (math.isfinite(number) and number >= 0):
         raise InputError(
             f"a cell is '{text[:20]}', expected a rate of at least 0, or N/A for a copy without measurement"
@@ -81,8 +88,9 @@ def _values(words: list[str], columns: list[str], known: set[str]) -> list[float
 
 def check_unit(title: str, known: tuple[str, ...] = ("GB/s", "us", "ns")) -> None:
     """Raise an error if the unit in the title of a matrix is not a known unit."""
-    # The unit is the last word in brackets; other words such as (row) precede it.
-    unit = (re.findall(r"\(([^()]*)\)", title) or ["no unit"])[-1]
+    # The unit is one of the words in brackets; others such as (row) are not.
+    words = re.findall(r"\(([^()]*)\)", title) or ["no unit"]
+    unit = next((word for word in words if word in known), words[-1])
     if unit not in known:
         raise InputError(f"'{title.strip()[:80]}' has '{unit}', expected {' or '.join(known)}")
 

@@ -12,8 +12,9 @@ _TENSORFLOW, _MXNET, _TENSORRT = "TensorFlow", "MXNet", "TensorRT-LLM"
 #: Rows of TensorFlow, "gpu_init.cc:136] 0:   Y N", and its lines about pairs.
 _ROW = re.compile(r"gpu\w{0,20}\.cc:\d{1,5}\] (\d{1,3}):((?:\s+[YN]){1,64})\s*$")
 _PAIR = re.compile(
-    r"(?:cannot enable peer access from device ordinal (?=\d{1,3} to )|\[TensorRT-LLM\]\[WARNING\] Device )(\d{1,3}) "
-    r"(?:to device ordinal|peer access Device) (\d{1,3})\b"
+    r"(?:cannot enable peer access from device ordinal (?=\d{1,3} to )|\[TensorRT-LLM\]\[WARNING\] Device "
+    r"|cudaDeviceCanAccessPeer failed for device: )(\d{1,3}) "
+    r"(?:to device ordinal|peer access Device|peerDevice:) (\d{1,3})\b"
     r"(?! (?:is|was) (?!not\b))"
 )
 #: Rows of MXNet, "comm.h:752: .vv."; the line before them counts the pairs.
@@ -25,6 +26,7 @@ _REFUSED = "the driver refuses it"
 def _is_log(text: Text) -> bool:
     words = (
         "peer access Device",
+        "cudaDeviceCanAccessPeer failed",
         "peer access from device ordinal",
         "DMA:",
         "pairs are enabled direct access",

@@ -22,6 +22,7 @@ WORDS = (
     "amdgpu 0",
     "amdgpu_job_timedout",
     "amdgpu: probe of",
+    "Unable to change power state from D3cold",
     "i915: probe of",
     "xe: probe of",
     "BAR ",
@@ -64,6 +65,10 @@ _INITIALISED = re.compile(r"Initialized nvidia-drm .{0,80}for ([0-9a-fA-F]{4}:[0
 _LINES_BELOW = 6
 #: Name of a GPU whose address a message leaves out.
 _SOME_GPU = "a GPU"
+#: Devices that stay switched off.
+_ASLEEP = re.compile(
+    rf"(?:vfio-pci|nvidia|amdgpu) {DEVICE}: Unable to change power state from D3cold to D0, device inaccessible"
+)
 #: Errors of the drivers of AMD and Intel.
 _OTHER_GPU = re.compile(
     rf"(?:amdgpu|i915|xe) {DEVICE}: .{{0,60}}?"
@@ -176,6 +181,9 @@ def gpu_facts(text: Text, lines: Lines) -> Iterator[Fact]:
         elif (match := _REFUSED.search(line)) is not None:
             state = f"is refused by its driver (probe failed with error {match[2] or match[4]})"
             found.setdefault((match[1] or match[3], "driver"), gpu_state(text, match[1] or match[3], state, number))
+        elif (match := _ASLEEP.search(line)) is not None:
+            state = "does not return from power state D3cold, so that it cannot be reached"
+            found.setdefault((match[1], "driver"), gpu_state(text, match[1], state, number))
         elif (match := _ATOMICS.search(line)) is not None:
             device = match[1] or f"a GPU ({match[2]})"
             found.setdefault((device, "atomics"), gpu_state(text, device, _NO_ATOMICS, number))

@@ -25,6 +25,7 @@ WORDS_OF_HOST = (
     "module using GPL-only symbols",
     "AMD-Vi: Unknown option",
     "nvidia_p2p_get_pages",
+    "segfault at",
     "blocked for more than",
     "NETDEV WATCHDOG",
     "Firmware not responding",
@@ -57,6 +58,14 @@ class _Error(NamedTuple):
 
 
 _OF_HOST = (
+    _Error(
+        re.compile(
+            r"\S{1,40}: segfault at .{1,120}? in lib(?:nccl|rccl|cuda|mpi|ucp|uct|ucs|fabric|ibverbs|mlx5)\S{0,40}"
+        ),
+        "a program crashed in a library of communication",
+        "compare the versions of this library and of the driver on all hosts; NCCL_DEBUG=INFO or UCX_LOG_LEVEL=info "
+        "shows the operation, and 'coredumpctl gdb' the backtrace",
+    ),
     _Error(
         re.compile(r"EDAC .{0,20}?\b[1-9]\d{0,8} UE .{0,80}"),
         "an uncorrected error of memory",

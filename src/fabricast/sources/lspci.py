@@ -120,7 +120,9 @@ class _PciDevice:
 
 
 def _is_verbose(text: Text) -> bool:
-    return _BUS.search(text.raw) is not None or (_LINK.search(text.raw) is not None and "Capabilities:" in text.raw)
+    if _BUS.search(text.raw) is None and (_LINK.search(text.raw) is None or "Capabilities:" not in text.raw):
+        return False
+    return any(map(_DEVICE.match, text.clean_lines))
 
 
 def _is_tree(text: Text) -> bool:

@@ -13,6 +13,8 @@ from fabricast.sources.text import Format, Reading, Text
 _PROGRAM = "lspci -vv | grep"
 _ACCESS = re.compile(r"(?:^|[\s(`\"])ACSCtl:\s*(?:0x[0-9a-f]{4}\s*[=:(]?\s*)?SrcValid[+-].*?ReqRedir([+-])")
 _LINK = re.compile(r"^\s*Lnk(Cap|Sta):.{0,40}?Speed ([\d.]{1,5})GT/s(?:[^,]{0,20}), Width x(\d{1,2})")
+#: Mark of lspci at a width.
+_MARKED = re.compile(r"Width x\d{1,2} \(downgraded\)")
 #: Device that a heading or a command names; its port has a word for it.
 _DEVICE = re.compile(
     r"^\s*(?:[#$>]\s*)*(?:\S*lspci\b.{0,40}?-s\s+)?((?:[0-9a-f]{4}:)?[0-9a-f]{2}:[0-9a-f]{2}\.[0-7])\b(?!\s*Lnk)(.{0,200})"
@@ -25,6 +27,8 @@ _GONE = re.compile(
 )
 #: GPUs of laptops, which the driver switches off while they are idle.
 _OF_LAPTOPS = re.compile(r"Mobile|Max-Q|Laptop|\b[A-Z]{2}\d{3}[A-Z]*M\b")
+#: First line of a device, which a part of its report lacks.
+_LISTED = re.compile(r"(?:[0-9a-f]{4,8}:)?[0-9a-f]{2}:[0-9a-f]{2}\.[0-7] ")
 #: Lines of a complete report, which the readers of lspci read.
 _COMPLETE = ("Bus: primary=", "Capabilities: ")
 
@@ -34,13 +38,14 @@ def _is_lines(text: Text) -> bool:
         return True
     if "ACSCtl:" not in text.raw and "LnkSta:" not in text.raw:
         return False
-    if any(words in text.raw for words in _COMPLETE):
+    if any(words in text.raw for words in _COMPLETE) and any(map(_LISTED.match, text.clean_lines)):
         return False
     return any(_ACCESS.search(line) or _LINK.match(line) for _, line in text.lines())
 
 
 def _read(text: Text) -> Iterator[Reading]:
     facts = [*_gone(text), *_access(text), *_links(text)]
+    facts = facts or list(_marked_links(text))
     if not facts:
         facts = [text.fact(Quantity.NOTE, words, number, _PROGRAM) for number, words in _without_capability(text)]
     yield Reading(facts)
@@ -57,6 +62,16 @@ def _gone(text: Text) -> Iterator[Fact]:
                 continue
             state = "does not answer (rev ff): it has fallen off the bus, or is switched off"
             yield text.fact(Quantity.GPU_STATE, state, number, _PROGRAM, subject=(address,))
+
+
+def _marked_links(text: Text) -> Iterator[Fact]:
+    """Yield links that lspci marks as narrower than possible, where the line with what is possible is missing."""
+    for number, line in text.lines():
+        if "LnkCap:" not in text.raw and (match := _LINK.match(line)) is not None and _MARKED.search(line) is not None:
+            words = (
+                f"a link uses x{match[3]}, fewer lanes than its device has (downgraded): the slot or a riser limits it"
+            )
+            yield text.fact(Quantity.CAUSE, words, number, _PROGRAM, subject=("narrow_link",))
 
 
 def _without_capability(text: Text) -> Iterator[tuple[int, str]]:

@@ -33,9 +33,26 @@ def _read(text: Text) -> Iterator[Reading]:
     version = _VERSION.search(text.clean)
     program = "rocm_bandwidth_test" if version is None else f"rocm_bandwidth_test {version[1]}"
     rates = list(rate_facts(text, program, _graphs(text.clean_lines)))
-    if not rates:
+    wrong = list(_wrong_data(text, program))
+    if not (rates or wrong):
         raise text.error("contains no copies of rocm_bandwidth_test between GPUs or of pinned host memory")
-    yield Reading([*_devices(text, program), *_access(text, program), *rates], program=program)
+    yield Reading([*_devices(text, program), *_access(text, program), *rates, *wrong], program=program)
+
+
+def _wrong_data(text: Text, program: str) -> Iterator[Fact]:
+    """Yield that copies of a validation (-v) arrive with wrong data."""
+    ends = _ends(text.clean_lines)
+    columns: list[str] = []
+    for number, line in enumerate(text.clean_lines, start=1):
+        words = line.split()
+        if words[:1] == ["D/D"]:
+            columns = words[1:]
+        elif len(words) > 1 and words[0] in ends and "FAIL" in words[1:]:
+            column = columns[words.index("FAIL") - 1] if len(columns) == len(words) - 1 else ""
+            pair = f"{ends[words[0]]}>{ends[column]}" if column in ends else f"of device {words[0]}"
+            text_of = f"copies {pair} of {program} arrive with wrong data (validation FAIL)"
+            yield text.fact(Quantity.WRONG_RESULTS, text_of, number, program)
+            return
 
 
 def _access(text: Text, program: str) -> Iterator[Fact]:

@@ -11,10 +11,15 @@ from fabricast.sources.copies import check_end, rate_facts
 from fabricast.sources.text import Format, Reading, Text
 
 _PROGRAM = "simpleP2P"
-_ACCESS = re.compile(r"^(?:> )?Peer access from (.{1,60}?) \(GPU(\d{1,3})\) -> .{1,60}? \(GPU(\d{1,3})\) : (Yes|No)\b")
-_RATE = re.compile(r"cudaMemcpyPeer / cudaMemcpy between GPU(\d{1,3}) and GPU(\d{1,3}): (\d{1,6}(?:\.\d{1,4})?)GB/s")
+#: HIP prints no name of the GPUs.
+_ACCESS = re.compile(
+    r"^(?:> )?Peer access from (.{0,60}?) ?\(GPU(\d{1,3})\) -> .{0,60}? ?\(GPU(\d{1,3})\) : (Yes|No)\b"
+)
+_RATE = re.compile(
+    r"(?:cuda|hip)MemcpyPeer / (?:cuda|hip)Memcpy between GPU(\d{1,3}) and GPU(\d{1,3}): (\d{1,6}(?:\.\d{1,4})?)GB/s"
+)
 _NO_PAIR = "Two or more GPUs with Peer-to-Peer access capability are required"
-_COUNT = re.compile(r"CUDA-capable device count: (\d{1,3})")
+_COUNT = re.compile(r"(?:CUDA|HIP)-capable device count: (\d{1,3})")
 _WRONG = "Verification error @ element"
 
 
@@ -22,6 +27,7 @@ def _is_output(text: Text) -> bool:
     return (
         "Peer access from " in text.raw
         or "cudaMemcpyPeer / cudaMemcpy" in text.raw
+        or "hipMemcpyPeer / hipMemcpy" in text.raw
         or _WRONG in text.raw
         or _NO_PAIR in text.raw
     )
@@ -55,7 +61,7 @@ def _read(text: Text) -> Iterator[Reading]:
             facts.append(text.fact(Quantity.WRONG_RESULTS, words, number, _PROGRAM))
     if _NO_PAIR in text.raw:
         facts.append(_no_pair(text))
-    for gpu, name in models.items():
+    for gpu, name in models.items() if any(models.values()) else ():
         facts.append(text.fact(Quantity.GPU_MODEL, name, 0, _PROGRAM, subject=(gpu,)))
     if not facts:
         raise text.error("has no line about peer access, expected output of 'simpleP2P'")

@@ -170,7 +170,7 @@ PEERS = peer_test([[0, 13.0], [13.0, 0]])
 DAMAGED = {
     "topology": (matrix(groups((2, "PHB"))).replace("GPU1\tPHB", "GPU1\tP"), "cell GPU1 GPU0 is 'P'"),
     "cut topology": ("\n".join(matrix(groups((2, "PHB"))).splitlines()[:2]), "has no row of GPU1, expected one row"),
-    "copies": (PEERS.replace("13.00", "abc", 1), "could not convert string to float: 'abc'"),
+    "copies": (PEERS.replace("13.00", "abc", 1), "a cell is 'abc', expected a rate"),
     "cut copies": (PEERS[: PEERS.rindex("13.00") + 2], "row 1 has 1 values, expected 2"),
     "collectives": (
         nccl_tests("all_reduce", 2, {8388608: 900, 16777216: 1800}).replace(" 16777216", "  1777216"),

@@ -131,3 +131,56 @@ def test_switches_of_nvlink_are_no_pcie_machine(answer):
     switch = "83:00.0 Bridge: NVIDIA Corporation Device 22a3 (rev a1)\n\tNUMA node: 0\n"
     found = words(answer(path.read_text() + switch))
     assert "pass over PCIe" not in found and "direct links (NVLink)" in found
+
+
+def test_gpu_that_is_slow_only_both_ways_is_named(answer):
+    text = (
+        "Host/Device Bandwidth Matrix (GB/s), memory=Pinned\n   Dir\\D       0      1      2      3\n"
+        "   D2H     56.83  57.12  57.14  55.37\n   H2D     56.17  56.21  56.21  56.17\n   BiDir  101.26 101.38 101.40   7.25\n"
+    )
+    assert "GPU 3 copies 7.25 GB/s from and to host memory, other GPUs 101 GB/s" in words(answer(text))
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (
+            "LnkSta:\tSpeed 5GT/s (downgraded), Width x1 (downgraded)\n\tCapabilities: [100] AER\n",
+            "a link uses x1, fewer",
+        ),
+        (
+            (
+                "[./a.out] - Starting...\n> Peer access from  (GPU0) ->  (GPU1) : Yes\n"
+                "hipMemcpyPeer / hipMemcpy between GPU0 and GPU1: 28.13GB/s\n"
+            ),
+            "measured copies of simpleP2P",
+        ),
+        (
+            (
+                "    RocmBandwidthTest Version: 1.0.0\n    Device: 0,  Intel(R) Xeon(R) CPU\n"
+                "    Device: 1,  Vega 10 XTX [Radeon Vega]\n    Data Path Validation\n    D/D       0           1\n"
+                "    0         N/A         FAIL\n    1         FAIL        PASS\n"
+            ),
+            "arrive with wrong data (validation FAIL)",
+        ),
+        (
+            (
+                "Unidirectional P2P=Enabled Bandwidth Matrix (GB/s) (ACS disabled)\n   D\\D     0      1\n"
+                "     0  —  56.57\n     1   56.57 —\n"
+            ),
+            "measured copies of p2pBandwidthLatencyTest",
+        ),
+        ("cudaDeviceCanAccessPeer failed for device: 1 peerDevice: 0\n", "one pair of GPUs has no peer access"),
+        (
+            "[12.1] vfio-pci 0000:01:00.0: Unable to change power state from D3cold to D0, device inaccessible\n",
+            "D3cold",
+        ),
+        (
+            "[12.1] python[25]: segfault at 7f797fe0 ip 00007f7c sp 00007f7c error 4 in libnccl.so.2[7f7c7a+d3d3000]\n",
+            "crashed in a library of communication",
+        ),
+    ],
+)
+def test_forms_of_other_versions_are_read(answer, text, said):
+    found = answer(text)
+    assert said in f"{words(found)} {' '.join(found.sources)}"

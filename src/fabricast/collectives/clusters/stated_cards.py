@@ -75,8 +75,8 @@ def notes_of_cards(facts: Facts, nodes: int, gpus: int) -> Iterator[str]:
     ports = max(Counter((fact.place.path, fact.host) for fact in facts.of(Quantity.PORT)).values(), default=0)
     if nodes > 1 and count < gpus <= ports:
         yield (
-            f"{count} of {ports} ports of a host are active with {rate:g} Gbit/s, others are slower or down: the forecast is "
-            f"that of {count} cards; --nic {gpus}x{rate:g} states a node whose ports all work"
+            f"{count} of {ports} ports of a host are active with {rate:g} Gbit/s, others are slower or down: the "
+            f"forecast is that of {count} cards; --nic {gpus}x{rate:g} states a node whose ports all work"
         )
     fewer = {host or path: rates[rate] for (path, host), rates in of_host.items() if rates[rate] < count}
     if fewer:
