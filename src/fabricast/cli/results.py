@@ -61,7 +61,7 @@ def claims(
     study = study or of_study
     baseline = published() / "claims_baseline.csv"
     is_terminal = sys.stdout.isatty()
-    console = Console(width=None if is_terminal else _PIPE_WIDTH)
+    console = Console(width=None if is_terminal else _PIPE_WIDTH, highlight=False)
     if against is not None:
         changed = changed_claims(database, against, study=study)
         if format_ == "csv":
