@@ -27,6 +27,10 @@ _AFTER_CARDS = {
         "read the counters again after an hour: errors of CRC and symbols are of cable or module, discards are of "
         "congestion (slow hosts behind this port; on Ethernet, flow control by PFC and ECN)",
     ),
+    "Disabled": (
+        "software switched it off ('ibportstate LID PORT enable', 'ip link set NAME up'; of virtual functions, the "
+        "link state that the host or the subnet manager sets), or its cable is missing"
+    ),
     "with an error (QP)": (
         "usually an error of a program: a local length error is a message that is longer than the buffer of its "
         "receiver, an access error a wrong address or key; compare the versions of the program on both sides"

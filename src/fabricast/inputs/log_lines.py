@@ -14,7 +14,8 @@ _PREFIX = re.compile(
     r"|\[[^\s\]]{1,80}@\d+,\d+\]<std(?:out|err|diag)>: ?"
     r"|\[\d+,\d+\]:| {0,5}\d{1,6}: |\[\d{4}-\d\d-\d\d[ T][\d:.,]+Z?\] ?"
     r"|\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d[\d.,]*Z? |(?!GPU\d|NIC\d)[A-Za-z][\w.-]{0,60} *\| "
-    r"|\([A-Za-z][\w.:-]{0,80} pid=\d+[^)]{0,80}\) | {0,8}> ?|\u2502 )"
+    # Added lines of a difference, of tables.
+    r"|\([A-Za-z][\w.:-]{0,80} pid=\d+[^)]{0,80}\) | {0,8}> ?|\+(?=#| {2,}\d)|\u2502 )"
 )
 #: Right border of a window of a terminal.
 _BORDER = re.compile(r"\s{4,}\u2502$")

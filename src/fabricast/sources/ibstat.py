@@ -113,7 +113,7 @@ def _ports(text: Text) -> list[_Port]:
         elif match is not None and last is not None and not last.has_rate:
             _add_devinfo(last, match[1], match[2])
         elif last is not None and (match := _STATUS_FIELD.match(line)) is not None:
-            last.fields.setdefault(_NAMES[match[1]], match[2].capitalize())
+            last.fields.setdefault(_NAMES[match[1]], match[2].capitalize() if match[2].isupper() else match[2])
         elif last is not None and (match := _FIELD.match(line)) is not None:
             last.fields.setdefault(match[1], match[2])
     for name, number in listed:

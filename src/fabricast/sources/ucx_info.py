@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from fabricast.core.facts import Content, Quantity
+from fabricast.core.facts import Content, Fact, Quantity
 from fabricast.core.short_text import listed
 from fabricast.sources.text import Format, Reading, Text
 
-_PROGRAM = "ucx_info -d"
+_PROGRAM, _BUILD = "ucx_info -d", "ucx_info -v"
+_BUILT = "install or build UCX --with-verbs (rdma-core), with Spack ucx+verbs+rc+ud+dc; 'ucx_info -d' then lists rc"
 _TRANSPORT = re.compile(r"^#\s+Transport: (\w{2,20})\s*$")
 _DEVICE = re.compile(r"^#\s+Device: (\S{1,60})\s*$")
 #: Transports of network cards, and those of the memory of GPUs; cma copies memory within a host.
@@ -42,8 +43,24 @@ def _transports(text: Text) -> tuple[dict[str, list[str]], dict[str, int]]:
     return devices, lines
 
 
+def _of_build(text: Text) -> Iterator[Fact]:
+    """Yield that UCX was built without network cards, and without GPUs."""
+    for number, line in text.lines(lambda line: "onfigured with" in line):
+        if "--without-verbs" in line:
+            words = "UCX was built without network cards (--without-verbs): it sends between hosts over TCP"
+            yield text.fact(Quantity.CAUSE, words, number, _BUILD, subject=("no_card_transport", _BUILT))
+        if "--without-cuda" in line and "--without-rocm" in line:
+            note = "UCX was built without the memory of GPUs (--without-cuda, --without-rocm)"
+            yield text.fact(Quantity.NOTE, note, number, _BUILD)
+
+
 def _read(text: Text) -> Iterator[Reading]:
+    of_build = list(_of_build(text))
+    if of_build:
+        yield Reading(of_build, program=_BUILD)
     devices, lines = _transports(text)
+    if not devices:
+        return
     first = min(lines.values())
     of_cards = {name: found for name, found in devices.items() if _OF_CARDS.fullmatch(name) and found}
     closed = [name for name, found in devices.items() if _OF_CARDS.fullmatch(name) and not found]
@@ -79,7 +96,9 @@ FORMAT = Format(
     Content.STATES,
     "ucx_info -d > ucx.txt",
     "#      Transport: rc_mlx5",
-    lambda text: "Transport: " in text.raw and any(_TRANSPORT.match(line) for _, line in text.lines()),
+    lambda text: (
+        ("Transport: " in text.raw and any(_TRANSPORT.match(line) for _, line in text.lines())) or any(_of_build(text))
+    ),
     _read,
     "ucx_info.txt",
     versions="transports of UCX: whether it uses network cards or only TCP, and the memory of GPUs",

@@ -184,3 +184,42 @@ def test_gpu_that_is_slow_only_both_ways_is_named(answer):
 def test_forms_of_other_versions_are_read(answer, text, said):
     found = answer(text)
     assert said in f"{words(found)} {' '.join(found.sources)}"
+
+
+@pytest.mark.parametrize("layer", ["InfiniBand", "Ethernet"])
+def test_link_layer_of_ibstatus_selects_the_remedy(answer, layer):
+    port = "Infiniband device 'mlx5_0' port 1 status:\n\tstate:\t 4: ACTIVE\n\tphys state:\t 5: LinkUp\n"
+    text = f"{port}\trate:\t 400 Gb/sec (4X NDR)\n\tlink_layer:\t {layer}\n\nstatus: 101 ibv_modify_qp failed\n"
+    remedy = answer(text).findings[0].remedy
+    assert ("subnet manager" in remedy) == (layer == "InfiniBand")
+    assert ("RoCE v2" in remedy) == (layer == "Ethernet")
+
+
+def test_table_in_a_difference_of_files_is_read(answer):
+    rows = [
+        "#       size         count      type   redop    root     time   algbw   busbw #wrong",
+        *(
+            f"{size:12d} {size // 4:12d}     float     sum      -1  {size / 1e5:.1f}  100.0  175.0      0"
+            for size in (2**26, 2**28)
+        ),
+    ]
+    found = answer("\n".join(f"+{row}" for row in rows))
+    assert "nccl-tests" in " ".join(found.sources) and "2 sizes" in " ".join(found.sources)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("# Configured with: --enable-mt --without-verbs --with-cuda=/usr\n", "built without network cards"),
+        ("tcp_bw:\n    bw   =  3.05 GB/sec\n", "qperf tcp_bw: 24.4 Gbit/s"),
+        (
+            (
+                "Size   Size    Size     Time     Throughput\nbytes  bytes   bytes    secs.    10^6bits/sec\n\n"
+                "131072  16384  16384    5.01     2745.06\n"
+            ),
+            "netperf tcp_stream: 2.75 Gbit/s",
+        ),
+    ],
+)
+def test_programs_of_the_network_are_read(answer, text, said):
+    assert said in words(answer(text))
