@@ -57,7 +57,7 @@ from fabricast.diagnosis.ports import (
 from fabricast.diagnosis.programs_of_amd import is_of_amd, is_program_of_amd, with_programs_of_amd
 from fabricast.diagnosis.ranking import ranked
 from fabricast.diagnosis.runs import slightly_slower_runs, slow_runs, uneven_rows
-from fabricast.diagnosis.settings import switched_off_links
+from fabricast.diagnosis.settings import switched_off_links, with_settings_in_use
 from fabricast.diagnosis.source_texts import is_used, source_texts
 from fabricast.diagnosis.stated_causes import shared_gpus, stated_causes, wrong_results
 from fabricast.diagnosis.statements import stated
@@ -322,7 +322,7 @@ def diagnose_facts(facts: Facts, options: MachineOptions) -> Diagnosis:
     all_tables = len(tables) + sum(fact.value for fact in facts.of(Quantity.UNREAD_TABLES))
     messages = count_of_files(facts)
     measured = len(paths_of(facts, Content.COPIES)) + all_tables + messages
-    findings = ranked(answers.findings)
+    findings = with_settings_in_use(ranked(answers.findings), facts)
     if machine is not None and not measured and not findings:
         # Programs of AMD print no ports and switches: paths over PCIe are assumed.
         has_paths = not all(is_program_of_amd(fact.program) for fact in facts.of(Quantity.TOPOLOGY))

@@ -149,6 +149,9 @@ def _gpu_state(block: Block, value: str, same: list[Fact]) -> Finding:
     remedy = next((text for word, text in _AFTER.items() if word in value), remedy)
     # Errors, then throttling, then repeated packets; none of them is a measured rate.
     weight = LINK - 0.2 if "replays" in value or "Pending" in value else LINK if is_error else LINK - 0.1
+    if "of PCIe, limited by" in value:
+        # A slot may have no more lanes; what a driver refuses has another cause.
+        weight = LINK - 0.15
     if "fallen off the bus" in value:
         weight = FIRST - 1.5
     elif "under load" in value:

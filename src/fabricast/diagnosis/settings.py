@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 
@@ -16,6 +17,8 @@ from fabricast.diagnosis.weights import ACCESS, FIRST, SYMPTOM
 from fabricast.inputs.gpus import gpu_model, is_known_gpu
 from fabricast.nccl.records import NcclLog
 
+#: Setting that a remedy proposes.
+_PROPOSED = re.compile(r"\b(NCCL_\w{2,40})=(\w{1,20})\b")
 #: Identifier of a cause.
 COSTLY_SETTINGS = "costly_settings"
 #: Variables whose cost a forecast states, and others that may slow an operation.
@@ -133,6 +136,17 @@ def settings_without_forecast(run: Fact | None) -> Iterator[Finding]:
 def _line(path: str, log: NcclLog, name: str) -> str:
     line = log.lines.get(name)
     return f"{path}:{line}" if line else path
+
+
+def with_settings_in_use(findings: list[Finding], facts: Facts) -> list[Finding]:
+    """Return findings whose remedies state which of their settings the logs have already."""
+    used = {name: value for run in facts.values(Quantity.NCCL_RUN) for name, value in run.environment.items()}
+    found = []
+    for one in findings:
+        already = [f"{name}={value}" for name, value in _PROPOSED.findall(one.remedy) if used.get(name) == value]
+        words = f"{one.remedy} ({' and '.join(already)} {'are' if len(already) > 1 else 'is'} set already)"
+        found.append(replace(one, remedy=words) if already else one)
+    return found
 
 
 def switched_off_links(facts: Facts) -> Iterator[Finding]:

@@ -40,6 +40,8 @@ _NARROW = re.compile(
     rf"(\w{{1,20}}) {DEVICE}: ([\d.]{{1,12}}) Gb/s available PCIe bandwidth, limited by ([\d.]+) GT/s PCIe x(\d+) link"
     r".{0,60}capable of ([\d.]+) Gb/s with ([\d.]+) GT/s PCIe x(\d+)"
 )
+#: Device behind a tunnel.
+_TUNNEL = re.compile(r"thunderbolt \d-\d{1,4}: new device found|\beGPU\b.{0,80}\b(?:Thunderbolt|USB4)\b", re.IGNORECASE)
 _IOMMU = re.compile(
     r"(?:(?P<one>[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]): AMD-Vi: .{0,80})?IO_PAGE_FAULT"
     r"(?: device=\[?(?P<other>(?:[0-9a-f]{4}:)?[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]))?"
@@ -180,6 +182,9 @@ def _narrow_link(text: Text, match: re.Match[str], line: int, *, is_gpu: bool) -
 
     Devices of a chipset have more lanes than the link above it.
     """
+    if match[4] == "2.5" and _TUNNEL.search(text.raw) is not None:
+        words = "ports of Thunderbolt and USB4 state 2.5 GT/s whatever their rate: measured copies show it"
+        return text.fact(Quantity.NOTE, f"{match[2]}: {words}", line, PROGRAM)
     now, possible = (f"{speed} GT/s x{width}" for speed, width in ((match[4], match[5]), (match[7], match[8])))
     state = f"has {match[3]} of {match[6]} Gbit/s of PCIe, limited by a link of {now} where {possible} is possible"
     if _CARD_DRIVER.fullmatch(match[1]):

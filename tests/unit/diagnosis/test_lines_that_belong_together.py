@@ -223,3 +223,32 @@ def test_table_in_a_difference_of_files_is_read(answer):
 )
 def test_programs_of_the_network_are_read(answer, text, said):
     assert said in words(answer(text))
+
+
+NARROW = (
+    "[    2.8] pci 0000:2e:00.0: [10de:2204] type 00 class 0x030000\n[    2.9] pci 0000:2e:00.0: 8.000 Gb/s available PCIe "
+    "bandwidth, limited by 2.5 GT/s PCIe x4 link at 0000:00:07.2 (capable of 504.112 Gb/s with 32.0 GT/s PCIe x16 link)\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("tunnel", "is_fault"), [("", True), ("[ 3.1] thunderbolt 1-1: new device found, vendor=0xed\n", False)]
+)
+def test_ports_of_thunderbolt_state_no_rate(answer, tunnel, is_fault):
+    found = words(answer(NARROW + tunnel))
+    assert ("limited by a link of 2.5 GT/s x4" in found) == is_fault
+    assert ("whatever their rate" in found) == (not is_fault)
+
+
+def test_memory_without_addresses_is_named_before_a_narrow_slot(answer):
+    text = NARROW + "[    3.2] pci 0000:2e:00.0: BAR 1 [mem size 0x10000000 64bit pref]: failed to assign\n"
+    assert "BAR 1 of 256 MiB cannot be assigned" in answer(text).findings[0].text
+
+
+@pytest.mark.parametrize("value", ["0", "1"])
+def test_remedy_states_which_setting_is_in_use(answer, value):
+    log = f"node:12:34 [0] NCCL INFO NCCL_P2P_DISABLE set by environment to {value}.\n"
+    rows = "#       size         count      type   redop    root     time   algbw   busbw #wrong\n"
+    text = f"{log}{rows}     1048576        262144     float     sum      -1   100.0   10.5   10.5     12\n"
+    remedy = next(one.remedy for one in answer(text).findings if one.cause == "wrong_results")
+    assert ("NCCL_P2P_DISABLE=1 is set already" in remedy) == (value == "1")
