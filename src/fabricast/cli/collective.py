@@ -55,6 +55,10 @@ SIZES = typer.Option(
     help="Sizes such as '64KiB 1MiB' or 1MiB:1GiB; by default 256 B to 256 MiB, of clusters to 8 GiB.",
     show_default=False,
 )
+GRADIENTS = typer.Option(
+    help="Bytes of the gradients of a training step, such as 14GB: its time in buckets of --sizes, by default 25MiB.",
+    show_default=False,
+)
 RANKS = typer.Option(help="GPU of each rank, such as '0 1 2 3'; by default all.", show_default=False)
 CPU = typer.Option(help="Processor, such as 'AMD EPYC' or intel_skylake.", show_default=False)
 GPU = typer.Option(help="GPU, such as 'RTX 4090'; by default that of the log.", show_default=False)
@@ -98,6 +102,7 @@ def collective(
     operation: Annotated[str | None, OPERATION] = None,
     log: Annotated[list[str] | None, LOG] = None,
     sizes: Annotated[str | None, SIZES] = None,
+    gradients: Annotated[str | None, GRADIENTS] = None,
     ranks: Annotated[str | None, RANKS] = None,
     cpu: Annotated[str | None, CPU] = None,
     gpu: Annotated[str | None, GPU] = None,
@@ -122,10 +127,16 @@ def collective(
     from fabricast.api.collectives import collective as forecast_collective
     from fabricast.api.collectives import diagnose_collective, graph_file_text, rings_pass_pcie, tuner_file_text
     from fabricast.cli.output import printed_format, write_elapsed
+    from fabricast.collectives.gradients import BUCKET, step_text
     from fabricast.core.errors import InputError
     from fabricast.core.facts import Facts
+    from fabricast.core.quantities import to_bytes
     from fabricast.inputs.files import atomic_write
 
+    gradient_bytes = None if gradients is None else to_bytes(gradients, "--gradients")
+    sizes = sizes if gradient_bytes is None else sizes or BUCKET
+    if gradient_bytes is not None and len(listed_sizes(sizes or "")) != 1:
+        raise InputError(f"is '{sizes}', expected the size of one bucket with --gradients", argument="sizes")
     every = [*(files or []), *(measurements or []), *(log or [])]
     _check_no_operation(files or [])
     inputs = (*every, nccl_graph)
@@ -159,7 +170,7 @@ def collective(
         node, *every = every
     if node is not None:
         refuse_options({**of_pcie, "--gpu": gpu, "--cpu": cpu, "--link": link, "--system": system}, "built-in nodes")
-        _print_cluster(node, every, on_nodes, output, shown, verbose)
+        _print_cluster(node, every, on_nodes, output, shown, verbose, gradient_bytes)
         return
     if not every:
         raise InputError("expected files of a machine, or --node with the name of a node that is built in")
@@ -175,7 +186,7 @@ def collective(
     if isinstance(machine, Facts):
         of_files = {"--cpu": cpu, "--link": link, "--system": system, "--include-display": include_display or None}
         refuse_options({**of_pcie, **of_files}, "a cluster")
-        _print_cluster(machine, [], {**on_nodes, "gpu": gpu}, output, shown, verbose)
+        _print_cluster(machine, [], {**on_nodes, "gpu": gpu}, output, shown, verbose, gradient_bytes)
         return
     if ranks is not None and gpus is not None:
         raise InputError("is specified with --gpus, expected one of them", argument="ranks")
@@ -187,7 +198,7 @@ def collective(
     is_over_pcie = rings_pass_pcie(machine.tree, [name for name in chosen or names if name in names])
     if is_cluster or (machine.tree.peer_links and (nodes or nic or not is_over_pcie)):
         refuse_options(of_pcie, "a cluster" if is_cluster else "GPUs with direct links; --gpus N uses the first N")
-        _print_cluster(machine, [], on_nodes, output, shown, verbose)
+        _print_cluster(machine, [], on_nodes, output, shown, verbose, gradient_bytes)
         return
     of_nodes: dict[str, object] = {"--nodes": nodes, "--nic": nic, "--network": network}
     of_nodes["--oversubscription"], of_nodes["--gpus-per-process"] = oversubscription, gpus_per_process
@@ -221,6 +232,8 @@ def collective(
             write_elapsed(forecast.table, output)
     if output is None:
         typer.echo(_shown_text(forecast, findings, shown), nl=False)
+    if gradient_bytes is not None:
+        typer.echo(step_text(forecast.table, forecast.operation, gradient_bytes), err=shown != "table")
     print_warnings(forecast.warnings, verbose=verbose)
 
 
@@ -231,10 +244,12 @@ def _print_cluster(
     output: Path | None,
     shown: str,
     verbose: bool,
+    gradient_bytes: float | None,
 ) -> None:
     """Print or write the forecast of an operation on NVLink nodes or a cluster."""
     from fabricast.api.clusters import cluster_collective
     from fabricast.cli.output import write_elapsed
+    from fabricast.collectives.gradients import step_text
 
     forecast = cluster_collective(node, log=logs or None, **options)
     if output is not None:
@@ -245,6 +260,8 @@ def _print_cluster(
         typer.echo(json.dumps(_cluster_document(forecast), indent=1, ensure_ascii=False, allow_nan=False))
     else:
         typer.echo("\n".join(_cluster_lines(forecast)))
+    if gradient_bytes is not None:
+        typer.echo(step_text(forecast.table, forecast.operation, gradient_bytes), err=shown != "table")
     print_warnings(forecast.warnings, verbose=verbose)
 
 
