@@ -79,7 +79,12 @@ _AFTER = {
     "uncorrected errors": "check slot, riser and power; after a completion timeout (CmpltTO) the device itself",
     "IO_PAGE_FAULT": "switch the IOMMU to pass-through (iommu=pt) or off for copies between GPUs",
     "of its PCIe link": "reseat the card, riser or cable: the PCIe link repeats packets",
+    "(SR-IOV)": "start the driver of the GPU on the host, which serves its virtual functions; then this machine again",
     "error of its driver:": "reset the GPU or reboot; update its driver and firmware if the error returns",
+    "error -12": (
+        "the kernel finds no addresses or memory for it: 'Above 4G Decoding' and Resizable BAR in the BIOS, or boot "
+        "with pci=realloc"
+    ),
     "by its driver": "check power cables, slot and riser, and driver against model; 'nvidia-smi -r' or a power cycle",
     "recovery action": "stop its jobs and reset the GPU ('nvidia-smi -r'); reboot the host if the action is Reboot",
     "Repair Pending": "reset the GPU ('nvidia-smi -r') or reboot: the repair then happens",

@@ -401,6 +401,17 @@ def names_model(facts: Facts, options: MachineOptions) -> bool:
     return _model(facts, options)[0] is not None
 
 
+def _is_split(access: Mapping[tuple[str, ...], bool]) -> bool:
+    """Return whether GPUs are in groups of at least two, with access within each group and none between them."""
+    gpus = {gpu for pair in access for gpu in pair}
+    partners = {
+        gpu: frozenset({gpu} | {pair[1] for pair, has in access.items() if has and pair[0] == gpu}) for gpu in gpus
+    }
+    groups = set(partners.values())
+    is_partition = sum(map(len, groups)) == len(gpus)
+    return is_partition and len(groups) > 1 and all(len(group) > 1 for group in groups)
+
+
 def pairs_without_access(facts: Facts, options: MachineOptions) -> Iterator[Finding]:
     """Yield pairs of GPUs without access to each other, unless their driver never permits it or they may be GeForce."""
     of_pair = {fact.subject: fact for fact in facts.of(Quantity.PEER_ACCESS)}
@@ -408,6 +419,9 @@ def pairs_without_access(facts: Facts, options: MachineOptions) -> Iterator[Find
     model, _ = _model(facts, options)
     is_amd = _are_stated_by_amd(refused) or any(is_gpu_of_amd(str(name)) for name in facts.values(Quantity.GPU_MODEL))
     if not refused or not (is_amd or (model is not None and model.has_stock_peer_access)):
+        return
+    if _is_split({pair: not fact.value for pair, fact in of_pair.items()}):
+        # The GPUs of each processor have access to each other.
         return
     first = refused[0]
     text = (
@@ -442,7 +456,8 @@ def refused_access(facts: Facts) -> Iterator[str]:
         names = set(map(str, facts.values(Quantity.GPU_MODEL)))
         is_geforce = not names or any("GeForce" in name or "RTX" in name for name in names)
         normal = "" if _are_stated_by_amd(refused) else ", which is normal for GeForce cards with NVIDIA's driver"
-        if not is_geforce:
+        is_split = _is_split({fact.subject: not fact.value for fact in facts.of(Quantity.PEER_ACCESS)})
+        if not is_geforce or is_split:
             normal = ", as between sockets: 'nvidia-smi topo -m' shows them" if count < every else ""
         yield f"{pairs} no peer access ({reasons}): their copies pass through host memory{normal} ({refused[0].place})"
 

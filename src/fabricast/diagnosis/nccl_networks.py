@@ -154,6 +154,8 @@ def gpudirect_remedy(log: NcclLog, *, is_loaded: bool) -> str:
     if log.version is not None and log.version < _FINDS_PEERMEM:
         update = f"update NCCL: versions before {'.'.join(map(str, _FINDS_PEERMEM))} may miss it"
         of_module += f"nvidia-peermem is loaded: {update}; " if is_loaded else f"if it is loaded, {update}; "
+    elif is_loaded and log.version is None:
+        of_module = "update NCCL, whose old versions miss nvidia-peermem, or use DMA-BUF (open kernel modules); "
     more = "" if level in ("SYS", "5") else "; NCCL_NET_GDR_LEVEL=SYS permits it for distant cards"
     return f"{of_module}check ACS between GPU and card{more}"
 

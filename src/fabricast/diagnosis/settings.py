@@ -17,8 +17,8 @@ from fabricast.diagnosis.weights import ACCESS, FIRST, SYMPTOM
 from fabricast.inputs.gpus import gpu_model, is_known_gpu
 from fabricast.nccl.records import NcclLog
 
-#: Setting that a remedy proposes.
-_PROPOSED = re.compile(r"\b(NCCL_\w{2,40})=(\w{1,20})\b")
+#: Setting that a remedy proposes, not one that it removes.
+_PROPOSED = re.compile(r"(?<!remove )(?<!unset )\b(NCCL_\w{2,40})=(\w{1,20})\b")
 #: Identifier of a cause.
 COSTLY_SETTINGS = "costly_settings"
 #: Variables whose cost a forecast states, and others that may slow an operation.

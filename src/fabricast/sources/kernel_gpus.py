@@ -22,6 +22,8 @@ WORDS = (
     "amdgpu 0",
     "amdgpu_job_timedout",
     "amdgpu: probe of",
+    "[amdgpu]] *ERROR*",
+    "READY_TO_ACCESS_GPU",
     "Unable to change power state from D3cold",
     "i915: probe of",
     "xe: probe of",
@@ -82,8 +84,17 @@ _REFUSED = re.compile(
     rf"|\b(?:amdgpu|i915|xe) {DEVICE}: probe with driver \w{{2,6}} failed with error (-\d{{1,3}})"
 )
 _AMD_DEVICE = re.compile(rf"\bamdgpu {DEVICE}:")
+#: Errors of parts of the driver that a GPU needs to compute, and of a virtual function whose host does not answer.
+_AMD_ERROR = re.compile(
+    r"\[drm:(?:psp|gfx|sdma|smu|gmc|amdgpu_(?:ring|device|ib|fill))\w{0,40} \[amdgpu\]\] \*ERROR\* "
+    r"(.{0,80}?(?:[Ff]ail|[Tt]ime|hang|turned off)[^!\n]{0,40})"
+    r"|(?P<pf>Doesn't get READY_TO_ACCESS_GPU from pf)"
+)
 #: The same of drivers that do not print the device.
 _AMD_TIMEOUT = re.compile(r"amdgpu_job_timedout\b[^\n]{0,40}?\bring (\S{1,40}) timeout")
+#: Beginning of a failure that the refusal of the driver explains.
+_INIT = "Fatal error during GPU init"
+_NO_HOST = "the host of this virtual function (SR-IOV) does not answer"
 #: GPUs of AMD below a port that passes no atomic operations of PCIe, by the driver or by ROCm's part of it.
 _ATOMICS = re.compile(
     rf"amdgpu {DEVICE}: .{{0,20}}?PCIE atomic ops is not supported"
@@ -110,11 +121,16 @@ _NO_SPACE = re.compile(
     r"| \[mem size (0x[0-9a-f]{1,16})[^\]]*\]: (?:can't assign; no space|failed to assign))"
 )
 #: Windows of bridges to the memory of devices below them.
+#: Old kernels number them as BAR 14 and 15.
 _NO_WINDOW = re.compile(
-    rf"\bpci {DEVICE}: bridge window \[mem size (0x[0-9a-f]{{1,16}})[^\]]*\]: "
+    rf"\b(?:pci|pcieport) {DEVICE}: (?:bridge window \[mem size (0x[0-9a-f]{{1,16}})[^\]]*\]: "
     r"(?:can't assign; no space|failed to assign)"
+    r"|BAR 1[45]: (?:no space for|failed to assign) \[mem size (0x[0-9a-f]{1,16}))"
 )
-_WINDOW = re.compile(rf"\bpci {DEVICE}: bridge window \[mem 0x[0-9a-f]+-0x[0-9a-f]+[^\]]*\]: assigned")
+_WINDOW = re.compile(
+    rf"\b(?:pci|pcieport) {DEVICE}: (?:bridge window \[mem 0x[0-9a-f]+-0x[0-9a-f]+[^\]]*\]: assigned"
+    r"|BAR 1[45]: assigned \[mem 0x[0-9a-f]+-0x)"
+)
 _PLACED = re.compile(rf"{DEVICE}: BAR (\d)(?:: assigned)? \[mem 0x[0-9a-f]+-0x[0-9a-f]+[^\]]*\](?:: assigned)?")
 #: Smallest windows of a bridge that may be, and that is, one for the memory of a GPU: slots for hot plug get smaller
 #: ones.
@@ -128,13 +144,14 @@ _MANY_CORRECTED = 100
 _OFF_THE_BUS = 79
 _RECOVERY = 154
 #: Errors of programs, which say nothing about the machine.
-_OF_PROGRAMS = (13, 31, 32, 43, 68, 69, 137)
+_OF_PROGRAMS = (13, 31, 43, 68, 69, 137)
 #: Number of the end of the programs of a GPU, after an earlier error or by the user.
 _ENDED = 45
 _LONGEST_NOTE = 100
 #: Errors of GPUs and NVLinks. NVIDIA, "Xid Errors".
 _XIDS = {
     8: "the GPU stopped processing",
+    32: "corrupted commands arrive over PCIe",
     38: "error of the firmware of its driver",
     54: "auxiliary power is not connected",
     57: "error of its memory interface",
@@ -174,6 +191,11 @@ def gpu_facts(text: Text, lines: Lines) -> Iterator[Fact]:
             device = next(iter(amd)) if len(amd) == 1 else _SOME_GPU
             state = f"error of its driver: ring {match[1]} timeout"
             found.setdefault((device, "driver"), gpu_state(text, device, state, number))
+        elif (match := _AMD_ERROR.search(line)) is not None:
+            device = next(iter(amd)) if len(amd) == 1 else _SOME_GPU
+            found.setdefault(
+                (device, "driver"), gpu_state(text, device, f"error of its driver: {match[1] or _NO_HOST}", number)
+            )
         elif (match := _OTHER_GPU.search(line)) is not None:
             is_lost = match[2] == _LOST
             state = "has fallen off the bus" if is_lost else f"error of its driver: {match[2]}"
@@ -191,7 +213,9 @@ def gpu_facts(text: Text, lines: Lines) -> Iterator[Fact]:
             device, code = f"{match[1].lower()}.0", int(match[2])
             found.setdefault((device, code), _switch_error(text, device, match, number))
     yield from found.values()
-    yield from _of_amd(text, lines)
+    # What fails at the start of a GPU has its number in the refusal of the driver.
+    refused = {device for (device, _), fact in found.items() if "refused by its driver" in fact.value}
+    yield from (fact for fact in _of_amd(text, lines) if not (_INIT in fact.value and fact.subject[0] in refused))
     # A reset follows the error of the GPU.
     lost = {device for device, kind in found if kind == _OFF_THE_BUS}
     yield from _unusable_gpus(text, lines, lost, has_gsp_errors=any(kind in _OF_GSP for _, kind in found))
@@ -229,7 +253,7 @@ def _unplaced_memory(text: Text, lines: Lines) -> Iterator[Fact]:
         if (match := _WINDOW.search(line)) is not None:
             windows.pop(match[1], None)
         elif (match := _NO_WINDOW.search(line)) is not None:
-            windows[match[1]] = int(match[2], 16), number
+            windows[match[1]] = int(match[2] or match[3], 16), number
     for device, (size, number) in windows.items():
         state = f"a window of {size_text(size)} cannot be assigned: no space for the addresses of the memory below it"
         if size >= _LARGE_WINDOW and (found or size >= _WINDOW_OF_GPU):

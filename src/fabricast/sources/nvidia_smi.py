@@ -39,7 +39,7 @@ _MANY_REPLAYS = 100
 #: Length of lines of a report, in characters.
 _LONGEST_LINE = 200
 #: Error about a GPU that does not answer.
-_LOST = re.compile(rf"Unable to determine the device handle for (?:gpu|GPU) ?(?:\d{{1,3}}: ?)?{_ADDRESS}")
+_LOST = re.compile(rf"Unable to de(?:termine|tect) the device handle for (?:gpu|GPU) ?(?:\d{{1,3}}: ?)?{_ADDRESS}")
 #: Warning below the table.
 _INFOROM = re.compile(rf"infoROM is corrupted at gpu {_ADDRESS}", re.IGNORECASE)
 #: Driver that cannot be used: state by the words of nvidia-smi.

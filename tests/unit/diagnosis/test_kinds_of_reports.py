@@ -69,7 +69,8 @@ def test_a_topology_of_a_page_with_vertical_lines_is_read(first):
         ('Missing "ROCM_X=1" from environment', "environment variable"),
         ("Net : Socket creation failed : Address family not supported by protocol", "family (IPv4 or IPv6)"),
         ("store->get('1') got error: Socket Timeout", "rank 0 does not answer"),
-        ('Missing "amd_iommu=on" from kernel command line', "parameter of the kernel"),
+        ('Missing "iommu=pt" from kernel command line', "iommu=pt"),
+        ('Missing "pci=bfsort" from kernel command line', "parameter of the kernel"),
     ],
 )
 def test_messages_have_the_meaning_of_their_error(text, meaning):
