@@ -18,9 +18,9 @@ from fabricast.core.warnings import CodedWarning, WarningCode
 
 #: Warnings that are named without -v, and the length in characters to which each is cut.
 _NAMED, _SHORTEST, _LONGEST = 2, 30, 110
-#: Blank between a number and its unit.
 #: Smallest and largest size of a range.
 _RANGE = re.compile(r"(\d[\w.]*)(?::|\.\.|-)(\d[\w.]*)")
+#: Blank between a number and its unit.
 _UNIT = re.compile(r"(?<=[0-9]) +(?=[KMGT]?i?B\b)", re.IGNORECASE)
 #: Columns below which lines are not wrapped.
 _NARROWEST = 40
@@ -66,6 +66,9 @@ def listed_sizes(text: str) -> list[str]:
             sizes.append(word)
             continue
         size, last = (parse_bytes(end) for end in match.groups())
+        if not 1 <= size <= last:
+            text = f"is '{word}', expected a range from the smaller size of at least 1 byte to the larger"
+            raise InputError(text, argument="sizes")
         while size <= last:
             sizes.append(f"{size:.0f}")
             size *= 2

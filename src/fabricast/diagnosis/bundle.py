@@ -510,7 +510,10 @@ def _gpu_of_sentences(facts: Facts, options: MachineOptions) -> str:
     is_named = any(facts.of(Quantity.GPU_MODEL)) or any(table.gpus for table in facts.values(Quantity.COLLECTIVE))
     if options.gpu is not None or is_named or not facts.blocks_of(Content.COPIES):
         return ""
-    names = {file.stated_gpu for file in facts.files if file.stated_gpu}
+    # Copies of several files may be of several machines: each file then names the model itself.
+    of_copies = [file for file in facts.files if any(block.content is Content.COPIES for block in file.blocks)]
+    files = of_copies if len(of_copies) > 1 else facts.files
+    names = {file.stated_gpu for file in files if file.stated_gpu or len(of_copies) > 1}
     return names.pop() if len(names) == 1 else ""
 
 

@@ -23,7 +23,6 @@ LARGEST_JSON_BYTES = 16_000_000
 MOST_LINES = 5_000_000
 LARGEST_YAML_BYTES = 1_000_000
 _BLOCK_BYTES = 1 << 20
-#: Byte-order marks of UTF-16; that of UTF-32 begins alike and contains NUL bytes.
 #: First bytes of files that hold no text, and what such a file is.
 _BINARY = {
     b"\x89PNG": "a picture (PNG)",
@@ -33,6 +32,7 @@ _BINARY = {
     b"\x7fELF": "a program",
     b"SQLite format 3": "a database (SQLite)",
 }
+#: Byte-order marks of UTF-16; that of UTF-32 begins alike and contains NUL bytes.
 _UTF_16_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 _COMMENT = re.compile(rb"^#[^\n]*", re.MULTILINE)
 

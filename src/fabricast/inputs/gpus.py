@@ -26,11 +26,15 @@ _NVLINKS = {6: 4, 7: 6, 8: 12, 9: 18, 10: 18}
 #: Series of GeForce cards, which some write together with their number.
 _SERIES = re.compile(r"\b(rtx|gtx)(?=\d)")
 _WORD = re.compile(r"[a-z0-9]+")
-_SERIES_NAME = re.compile(
-    r"\b(?:RTX|GTX|GeForce|Quadro|Radeon|RX)\b|\b(?:RTX|GTX)\d|\d0(?:90|80|70|60)(?:s| ?Ti)\b", re.IGNORECASE
+#: Pattern of the word of a series before a number, and that of words next to a short name such as L4.
+_OF_SERIES = (
+    r"(?i:\b(?:RTX|GTX|GeForce|Quadro|Radeon|RX)[ -]{{0,2}}(?:RTX |GTX )?{0}(?:s|[ -]?Ti)?\b)|\b{0}(?:s|[ -]?Ti)\b"
 )
+_OF_GPUS = r"\b(?:NVIDIA|Tesla|AMD|Instinct|GPUs?:?|\d{{1,2}} ?[x×*]) ?{0}s?\b|\b{0}s? GPUs?\b|\b{0}s\b"
+#: Letters up to which a name may be a word of another trade.
+_SHORT = 2
 #: Plural of a name whose letter s is no part of it, as that of L40S is.
-_PLURAL = re.compile(r"(?<=[0-9]00)s\b|(?<=0[6-9]0)s\b")
+_PLURAL = re.compile(r"(?<=[0-9]00)s\b|(?<=0[6-9]0)s\b|(?<=MI[0-9]0)s\b|(?<=L40S)s\b|(?<=\b[ALT][24])s\b")
 
 
 class GpuModel(NamedTuple):
@@ -98,15 +102,16 @@ def is_known_gpu(name: str) -> bool:
 
 
 def gpus_named_in(sentence: str) -> set[str]:
-    """Return the models that a sentence names, in letters as products are written; numbers need the name of a series.
+    """Return the models that a sentence names, as products are written; numbers need a series, short names a GPU.
 
     >>> sorted(gpus_named_in("two A6000 and an H100 PCIe")), gpus_named_in("port 5090 of gateway a10")
     (['a6000', 'h100 pcie'], set())
     >>> gpus_named_in("4x RTX 5090s")
     {'5090'}
+    >>> gpus_named_in("the L2 cache, in rack L4, as 4090 packets of GeForce NOW"), gpus_named_in("4x L4")
+    (set(), {'l4'})
     """
     words = f" {_words(_PLURAL.sub('', sentence))} "
-    has_series = _SERIES_NAME.search(sentence) is not None
     found = set()
     for model in _models():
         name = model.words
@@ -115,7 +120,8 @@ def gpus_named_in(sentence: str) -> set[str]:
         # A longer name has the words of a shorter one.
         words = words.replace(f" {name} ", "  ")
         first = name.split()[0]
-        is_written = has_series if first.isdigit() else re.search(rf"\b{first.upper()}(?:S|s)?\b", sentence)
+        pattern = _OF_SERIES if first.isdigit() else _OF_GPUS if len(first) <= _SHORT else r"\b{0}(?:S|s)?\b"
+        is_written = re.search(pattern.format(first.upper()), sentence)
         if is_written or not any(letter.isdigit() for letter in first):
             found.add(name)
     return found

@@ -14,7 +14,7 @@ from fabricast.sources.text import Format, Reading, Text
 _PROGRAM = "busGrind"
 #: Title of the copies of one device at a time from pinned memory; others are of all devices, or of pageable memory.
 _TITLE = re.compile(r"^\s*(?:(Concurrent) )?Host/Device Bandwidth Matrix \(GB/s\), memory=(\w+)")
-_ROW = re.compile(r"^\s*(D2H|H2D|BiDir)\s+((?:\d{1,5}\.\d{1,3}\s*){1,64})$")
+_ROW = re.compile(r"^\s*(D2H|H2D|BiDir)((?:\s+\d{1,5}\.\d{1,3}){1,64})\s*$")
 
 
 def _graphs(text: Text) -> Iterator[MeasuredGraph]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 from fabricast.core.facts import Content, Fact, Quantity
 from fabricast.core.short_text import listed
@@ -16,7 +17,11 @@ _IP = re.compile(r"^\s*(?:\d{1,5}: )?([\w.-]{1,40})(?:@[\w.-]{1,40})?: <([A-Z0-9
 _IFCONFIG = re.compile(r"^\s*([a-z][\w.-]{0,40}): flags=\d{1,6}<([A-Z0-9_,-]{0,200})>\s+mtu (\d{2,5})\b")
 _ETHTOOL = re.compile(r"^\s*Settings for ([\w.-]{1,40}):")
 #: Command for the counters of an interface, whose heading a filter leaves out.
-_FILTERED = re.compile(r"\bethtool[ _]-S[ _]([\w.-]{1,40}?)[`'\"]?\s*(?:\||$)")
+_FILTERED = re.compile(
+    r"^(?:.{0,80}[#$>%]|\W{0,4})\s*(?:sudo |grep \S{1,40} )?(?:\S{0,80}/)?ethtool[ _]-S[ _]([\w.-]{1,40}?)"
+    r"[`'\"]?\s*(?:\|.*)?$"
+)
+_COUNTED = re.compile(r"^\s+[\w\[\]. -]{1,60}: \d+\s*$")
 _ADDRESS = re.compile(r"^\s*(?:link/)?(?:ether|infiniband) ([0-9a-f]{2}(?::[0-9a-f]{2}){5,19})\b")
 _SPEED = re.compile(r"^\s*Speed: (\d{1,7})Mb/s")
 _SUPPORTED = re.compile(r"^\s*(Supported link modes|Advertised link modes|Link partner advertised link modes):(.*)")
@@ -71,8 +76,18 @@ class _Interface:
         return "UP" in self.flags and bool({"LOWER_UP", "RUNNING"} & self.flags)
 
 
+def _filtered(text: Text) -> Iterator[tuple[int, str]]:
+    """Yield the line and the interface of commands that print some counters, which follow them directly."""
+    if "ethtool" not in text.raw:
+        return
+    lines = [(number, line) for number, line in text.lines() if line.strip("` \t")]
+    for (number, line), (_, following) in pairwise(lines):
+        if (match := _FILTERED.match(line)) is not None and _COUNTED.match(following) is not None:
+            yield number, match[1]
+
+
 def _is_report(text: Text) -> bool:
-    if _STATISTICS in text.raw or any(_FILTERED.search(line) for _, line in text.lines(lambda line: "ethtool" in line)):
+    if _STATISTICS in text.raw or any(_filtered(text)):
         return True
     if not any(word in text.raw for word in ("mtu ", "Settings for ", "RX-ERR")):
         return False
@@ -83,10 +98,11 @@ def _interfaces(text: Text) -> tuple[list[_Interface], list[tuple[int, str, str]
     """Return the interfaces, and number, name and value of the counters."""
     found, counters = list[_Interface](), list[tuple[int, str, str]]()
     modes, is_counted, lacks_port = "", False, False
+    filtered = dict(_filtered(text))
     for number, line in text.lines():
-        is_filtered = (command := _FILTERED.search(line)) is not None
-        if command is not None and not any(one.name == command[1] for one in found):
-            found.append(_Interface(command[1], number))
+        is_filtered = number in filtered
+        if is_filtered and not any(one.name == filtered[number] for one in found):
+            found.append(_Interface(filtered[number], number))
         is_counted = is_filtered or _STATISTICS in line or (is_counted and (":" in line or line.startswith("```")))
         if (match := _IP.match(line) or _IFCONFIG.match(line)) is not None:
             found.append(_Interface(match[1], number, int(match[3]), frozenset(match[2].split(","))))

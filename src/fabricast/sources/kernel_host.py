@@ -60,7 +60,8 @@ class _Error(NamedTuple):
 _OF_HOST = (
     _Error(
         re.compile(
-            r"\S{1,40}: segfault at .{1,120}? in lib(?:nccl|rccl|cuda|mpi|ucp|uct|ucs|fabric|ibverbs|mlx5)\S{0,40}"
+            r"\S{1,40}: segfault at .{1,120}? in lib(?:nccl|rccl|mpi|ucp|uct|ucs|fabric|ibverbs|mlx5)"
+            r"(?:-\w{1,20})?(?:\.so|\[)\S{0,40}"
         ),
         "a program crashed in a library of communication",
         "compare the versions of this library and of the driver on all hosts; NCCL_DEBUG=INFO or UCX_LOG_LEVEL=info "

@@ -17,7 +17,7 @@ Lines = list[tuple[int, str]]
 #: Drivers of GPUs with the device that they use.
 _GPU_DRIVER = re.compile(rf"\b(?:nvidia|nouveau|amdgpu) {DEVICE}:")
 #: GPU of NVIDIA or AMD by vendor and class, as the kernel states them when it finds the device.
-_GPU_CLASS = re.compile(rf"\bpci {DEVICE}: \[(?:10de|1002):[0-9a-f]{{4}}\] type 00 class 0x(?:030[028]|1200)")
+_GPU_CLASS = re.compile(rf"\bpci {DEVICE}: \[(?:10de|1002):[0-9a-f]{{4}}\] type 00 class 0x(?:030[02]|0380|1200)")
 
 
 def gpus_of(lines: Lines) -> set[str]:

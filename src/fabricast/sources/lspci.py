@@ -29,7 +29,7 @@ _ACCELERATOR = re.compile(
 _DISPLAY = re.compile(r"(VGA compatible controller|\[0300\]|^0300:).*(NVIDIA|AMD/ATI|\b(10de|1002):)")
 #: GPU of lspci -tv, which prints no classes: a chip of NVIDIA or an Instinct, but no audio, USB or NVSwitch function.
 _NAMED_GPU = re.compile(
-    r"NVIDIA Corporation (?:[A-Z]{2}[0-9]{2,3}[A-Z]{0,3}\b|Device (?!22a3|1af1)[0-9a-f]{4}$)|"
+    r"NVIDIA Corporation (?:[A-Z]{2}[0-9]{2,3}[A-Z]{0,3}\b|Device (?!22a3|1af1|1ac2)[0-9a-f]{4}$)|"
     r"Advanced Micro Devices.*Instinct"
 )
 _NVSWITCH = re.compile(

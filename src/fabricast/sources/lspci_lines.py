@@ -17,7 +17,7 @@ _LINK = re.compile(r"^\s*Lnk(Cap|Sta):.{0,40}?Speed ([\d.]{1,5})GT/s(?:[^,]{0,20
 _MARKED = re.compile(r"Width x\d{1,2} \(downgraded\)")
 #: Device that a heading or a command names; its port has a word for it.
 _DEVICE = re.compile(
-    r"^\s*(?:[#$>]\s*)*(?:\S*lspci\b.{0,40}?-s\s+)?((?:[0-9a-f]{4}:)?[0-9a-f]{2}:[0-9a-f]{2}\.[0-7])\b(?!\s*Lnk)(.{0,200})"
+    r"^\s*(?:[#$>]\s*)*(?:sudo\s+)?(?:\S*lspci\b.{0,40}?-s\s+)?((?:[0-9a-f]{4}:)?[0-9a-f]{2}:[0-9a-f]{2}\.[0-7])\b(?!\s*Lnk)(.{0,200})"
 )
 _PORT = re.compile(r"\b(?:upstream|bridge|root port)\b", re.IGNORECASE)
 #: GPU or card that answers no access, as lspci prints it.
@@ -66,20 +66,27 @@ def _gone(text: Text) -> Iterator[Fact]:
 
 def _marked_links(text: Text) -> Iterator[Fact]:
     """Yield links that lspci marks as narrower than possible, where the line with what is possible is missing."""
-    for number, line in text.lines():
-        if "LnkCap:" not in text.raw and (match := _LINK.match(line)) is not None and _MARKED.search(line) is not None:
-            words = (
-                f"a link uses x{match[3]}, fewer lanes than its device has (downgraded): the slot or a riser limits it"
-            )
+    if "LnkCap:" in text.raw:
+        return
+    states = [(number, line, match[3]) for number, line in text.lines() if (match := _LINK.match(line)) is not None]
+    for (number, line, lanes), following in zip_longest(states, states[1:]):
+        # An empty slot has no lanes; a narrow device in a wide port uses all of its own, and is listed after it.
+        if lanes == "0" or _MARKED.search(line) is None:
+            continue
+        if following is not None and following[2] == lanes and _MARKED.search(following[1]) is None:
+            yield text.fact(Quantity.NOTE, f"a port has a device of x{lanes}", number, _PROGRAM)
+        else:
+            words = f"a link uses x{lanes}, fewer lanes than its device has (downgraded): the slot or a riser limits it"
             yield text.fact(Quantity.CAUSE, words, number, _PROGRAM, subject=("narrow_link",))
 
 
 def _without_capability(text: Text) -> Iterator[tuple[int, str]]:
     """Yield states of links without what is possible."""
+    is_complete = "LnkCap:" in text.raw
     for number, line in text.lines():
         if (match := _LINK.match(line)) is not None and match[1] == "Sta":
             words = f"a link runs at {match[2]} GT/s with x{match[3]}"
-            if "LnkCap:" in text.raw:
+            if is_complete:
                 words += ", all that its device can use; cards with an internal switch (AMD Navi) print the link to "
                 words += "it, and the port above it that of the slot"
             else:
@@ -115,10 +122,10 @@ def _links(text: Text) -> Iterator[Fact]:
     for one, following in zip_longest(states, states[1:]):
         number, (highest, lanes), (speed, used) = one.line, one.possible, one.used
         if 0 < used < lanes:
-            # A narrow device in a wide port has all of its lanes in use, and is listed after it; a port that a heading
-            # names as such is listed after its device.
+            # A narrow device in a wide port has all of its lanes in use, and is listed after it; a port may be
+            # listed after its device.
             is_narrow = following is not None and used == following.possible[1] == following.used[1]
-            if is_narrow and following is not None and not following.is_port:
+            if is_narrow and following is not None and not _is_port_of(following, one):
                 words = f"a port of x{lanes} has a device of x{used}"
                 yield text.fact(Quantity.NOTE, words, number, _PROGRAM)
             else:
@@ -130,6 +137,11 @@ def _links(text: Text) -> Iterator[Fact]:
         elif speed < highest:
             words = f"{one.link} runs at {speed:g} of {highest:g} GT/s, which is normal while its device is idle"
             yield text.fact(Quantity.NOTE, words, number, _PROGRAM)
+
+
+def _is_port_of(port: _State, device: _State) -> bool:
+    """Return whether a heading names a port, or its bus is lower than that of another device."""
+    return port.is_port or bool(port.device and device.device and port.device < device.device)
 
 
 @dataclass(frozen=True)

@@ -59,14 +59,15 @@ _FABRIC_STATUS = re.compile(r"^\s*Status\s+: (\S.{0,60}?)\s*$")
 _FABRIC = ("Success", "N/A")
 #: Throttle reasons that are no normal state of a GPU at work.
 _THROTTLES = ("HW Slowdown", "HW Thermal Slowdown", "HW Power Brake Slowdown", "SW Thermal Slowdown")
-#: Recovery actions of a GPU that needs none.
-_NO_ACTION = ("None", "N/A", "")
-#: Lines about the health of the fabric that are no normal ones.
+#: Recovery actions of a GPU that needs one.
+_ACTIONS = ("Reset", "Reboot", "Drain P2P", "Drain and Reset")
+#: Lines about the health of the fabric that are no normal ones, in small letters.
 _UNHEALTHY = (
-    ("Bandwidth", "Degraded"),
-    ("Route Recovery In Progress", "True"),
-    ("Route Unhealthy", "True"),
-    ("Access Timeout Recovery", "True"),
+    ("bandwidth", "degraded"),
+    ("route recovery in progress", "true"),
+    ("route unhealthy", "true"),
+    ("access timeout recovery", "true"),
+    ("summary", "unhealthy"),
 )
 #: Flags of a memory or a part of the chip that is worn out or waits for its repair.
 _WORN = ("SRAM Threshold Exceeded", "Channel Repair Pending", "TPC Repair Pending")
@@ -379,7 +380,7 @@ def _state(sections: list[str], name: str, value: str, watts: dict[str, float]) 
         return f"{count} uncorrectable ECC errors since the start of the driver ({name})"
     if name.startswith("Replays Since Reset") and count >= _MANY_REPLAYS:
         return f"{count} PCIe replays since the last reset"
-    if name == "GPU Recovery Action" and value not in _NO_ACTION:
+    if name == "GPU Recovery Action" and value in _ACTIONS:
         return f"its driver asks for the recovery action '{value}'"
     if name in _WORN and value == "Yes":
         return f"{name} is Yes"
@@ -387,7 +388,7 @@ def _state(sections: list[str], name: str, value: str, watts: dict[str, float]) 
         return "fabric state is In Progress: NVLink is not ready"
     if sections and sections[-1] == "Fabric" and name == "Status" and value not in _FABRIC:
         return f"fabric state is {value}: NVLink is not ready"
-    if "Fabric" in sections and (name, value) in _UNHEALTHY:
+    if "Fabric" in sections and (name.lower(), value.lower()) in _UNHEALTHY:
         return f"fabric health: {name} is {value}, NVLink is slow or not ready"
     if value == "Yes" and ("Remapped Rows" in above or "Retired Pages" in above):
         return f"{sections[-1]}: {name}"

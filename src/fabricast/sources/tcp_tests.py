@@ -11,12 +11,14 @@ from fabricast.sources.text import Format, Reading, Text
 _QPERF, _NETPERF = "qperf", "netperf"
 #: Test of qperf, and its rows: bw, latency, or several of them.
 _TEST = re.compile(r"^\s*((?:tcp|udp|sctp|rc|uc|ud|rds|sdp)_\w{2,20}):\s*$")
-_BANDWIDTH = re.compile(r"^\s*(?:send_bw|bw)\s+=\s+([\d.]{1,12}) ([KMGT]?)(B|b)(?:ytes|its)?/sec")
-_LATENCY = re.compile(r"^\s*latency\s+=\s+([\d.]{1,12}) (ns|us|ms|sec)\s*$")
+_BANDWIDTH = re.compile(r"^\s*(?:send_bw|bw)\s+=\s+(\d{1,9}(?:\.\d{1,9})?) ([KMGT]?)(B|b)(?:ytes|its)?/sec")
+_LATENCY = re.compile(r"^\s*latency\s+=\s+(\d{1,9}(?:\.\d{1,9})?) (ns|us|ms|sec)\s*$")
 _SCALES = {"": 1e-9, "K": 1e-6, "M": 1e-3, "G": 1.0, "T": 1e3}
 #: Heading of the rates of netperf, which are in Mbit/s, and a row of them: sizes, seconds, and rate.
-_HEADING = re.compile(r"10\^6bits/s(?:ec)?\b")
-_ROW = re.compile(r"^\s*\d{1,9}\s+\d{1,9}\s+\d{1,9}\s+([\d.]{1,8})\s+(\d{1,9}\.\d{1,3})\b")
+#: Those of UDP have counts of messages (#).
+_HEADING = re.compile(r"^[^#]*\b10\^6bits/s(?:ec)?\b")
+_TITLE = re.compile(r"\b(?:TEST|REQUEST/RESPONSE) from\b")
+_ROW = re.compile(r"^\s*\d{1,9}\s+\d{1,9}\s+\d{1,9}\s+\d{1,6}\.\d{1,3}\s+(\d{1,9}\.\d{1,3})\b")
 
 
 def _of_qperf(text: Text) -> Iterator[Fact]:
@@ -38,10 +40,10 @@ def _of_netperf(text: Text) -> Iterator[Fact]:
     """Yield the rate of each test of netperf."""
     is_table = False
     for number, line in text.lines():
-        if _HEADING.search(line) is not None:
-            is_table = True
+        if _HEADING.search(line) is not None or _TITLE.search(line) is not None:
+            is_table = _TITLE.search(line) is None
         elif is_table and (match := _ROW.match(line)) is not None:
-            yield from _rate(text, number, _NETPERF, "tcp_stream", float(match[2]) / 1e3)
+            yield from _rate(text, number, _NETPERF, "tcp_stream", float(match[1]) / 1e3)
             is_table = False
 
 

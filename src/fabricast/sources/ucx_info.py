@@ -12,6 +12,11 @@ from fabricast.sources.text import Format, Reading, Text
 _PROGRAM, _BUILD = "ucx_info -d", "ucx_info -v"
 _BUILT = "install or build UCX --with-verbs (rdma-core), with Spack ucx+verbs+rc+ud+dc; 'ucx_info -d' then lists rc"
 _TRANSPORT = re.compile(r"^#\s+Transport: (\w{2,20})\s*$")
+#: Options with which UCX was built; without its sign (#), they need options that no other program has.
+_CONFIGURED = re.compile(
+    r"^\s*(?:#\s*[Cc]onfigured with:|[Cc]onfigured with:.{1,2000}--with(?:out)?-(?:ib-hw-tm|mlx5-dv)\b)"
+)
+_WITHOUT_VERBS = re.compile(r"--without-verbs(?![-\w])")
 _DEVICE = re.compile(r"^#\s+Device: (\S{1,60})\s*$")
 #: Transports of network cards, and those of the memory of GPUs; cma copies memory within a host.
 _OF_CARDS = re.compile(r"(?:rc|dc|ud|srd|ugni|gaudi)(?:_\w+)?|cm")
@@ -46,7 +51,9 @@ def _transports(text: Text) -> tuple[dict[str, list[str]], dict[str, int]]:
 def _of_build(text: Text) -> Iterator[Fact]:
     """Yield that UCX was built without network cards, and without GPUs."""
     for number, line in text.lines(lambda line: "onfigured with" in line):
-        if "--without-verbs" in line:
+        if _CONFIGURED.match(line) is None:
+            continue
+        if _WITHOUT_VERBS.search(line) is not None:
             words = "UCX was built without network cards (--without-verbs): it sends between hosts over TCP"
             yield text.fact(Quantity.CAUSE, words, number, _BUILD, subject=("no_card_transport", _BUILT))
         if "--without-cuda" in line and "--without-rocm" in line:

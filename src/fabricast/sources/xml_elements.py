@@ -46,6 +46,8 @@ class _Reader(xml.sax.ContentHandler):
         self._lines_before = lines_before
         self.root: Element | None = None
         self._stack: list[Element] = []
+        # Parts of the text of each open element; the text of elements with others below them is of no use.
+        self._parts: list[list[str]] = []
         self._count = 0
         self._locator: xml.sax.xmlreader.Locator | None = None
 
@@ -68,13 +70,16 @@ class _Reader(xml.sax.ContentHandler):
         else:
             self.root = element
         self._stack.append(element)
+        self._parts.append([])
 
     def characters(self, content: str) -> None:
-        if self._stack:
-            self._stack[-1].text += content
+        if self._parts:
+            self._parts[-1].append(content)
 
     def endElement(self, name: str) -> None:
-        self._stack.pop()
+        element, parts = self._stack.pop(), self._parts.pop()
+        if not element.children:
+            element.text = "".join(parts)
 
 
 def _xml_range(text: str) -> tuple[int, int] | None:

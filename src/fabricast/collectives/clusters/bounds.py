@@ -37,7 +37,9 @@ def link_rate(cluster: Cluster) -> float:
 
 
 def least_s(cluster: Cluster, operation: Operation, is_ring: NDArray[np.bool_], size: _Array) -> _Array:
-    """Return the time in which the raw rate of the links can move the bytes of rings or of other algorithms.
+    """Return the time in which the links can move the bytes of rings or of other algorithms.
+
+    Links have their raw rate, and rings over PCIe the fast end of the range of their forecast.
 
     Rings move what the bus bandwidth counts. The GPUs of a node can reduce first: the cards of n nodes then move that
     of n ranks, and links each byte once. Sends have no bound: 0.

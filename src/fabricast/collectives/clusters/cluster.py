@@ -19,10 +19,10 @@ from fabricast.pcie.topology.builtin import builtin_names, is_node, node_named
 #: Kinds of networks between nodes; '' for one node, or if it is unknown.
 VERBS, SLINGSHOT, EFA, ETHERNET = "InfiniBand or RoCE", "Slingshot", "EFA", "Ethernet"
 NETWORKS = (VERBS, SLINGSHOT, EFA, ETHERNET)
-_CARDS = re.compile(r"(\d{1,3})\s*[x*\u00d7]\s*(?:(\d{1,4}(?:\.\d+)?)\s*([A-Za-z/]*)|([A-Za-z]{3}\d{0,3}))")
+_CARDS = re.compile(r"(\d{1,3})\s*[xX*\u00d7]\s*(?:(\d{1,4}(?:\.\d+)?)\s*([A-Za-z/]*)|([A-Za-z]{3}\d{0,3}))")
 #: Units of the rate of a card by their factor to Gbit/s; bytes have a capital B.
 _UNITS = {
-    **dict.fromkeys(("", "g", "G", "Gb", "Gb/s", "Gbps", "Gbit", "Gbit/s", "gb/s", "gbps", "gbit/s", "GbE"), 1.0),
+    **dict.fromkeys(("", "g", "G", "Gb", "Gb/s", "Gbps", "Gbit", "Gbit/s", "gb", "gb/s", "gbps", "gbit/s", "GbE"), 1.0),
     **dict.fromkeys(("GB/s", "GBps", "GB"), 8.0),
 }
 #: Rates in Gbit/s by the name of a generation of InfiniBand.

@@ -613,7 +613,8 @@ def _bounded(cluster: Cluster, operation: Operation, size: _Array, refusal: str)
     """Return the least times of a cluster of which nothing else is known."""
     text = (
         f"no time is forecast: {refusal}, and no public cluster is like this one; the rates are those of a ring at the "
-        "full rate of its links, which a machine does not exceed unless NCCL chooses a tree"
+        "full rate of its links or the fast end of its forecast over PCIe: a machine is slower, unless NCCL chooses a "
+        "tree"
     )
     warning = CodedWarning(WarningCode.NOT_VALIDATED, text)
     source = "bounds by the rates of the links, without latencies"
