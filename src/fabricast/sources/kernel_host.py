@@ -40,7 +40,7 @@ WORDS_OF_HOST = (
 )
 #: Words of the lines that are read here.
 WORDS = ("BOOT_IMAGE=", "GRUB_CMDLINE_LINUX", "Default domain type", *WORDS_OF_HOST)
-_OF_SYSLOG = re.compile(r"(\S{1,200}) kernel:")
+_OF_SYSLOG = re.compile(r"(?<!\S)(\S{1,200}) kernel:")
 #: Words of a crash: the place where it happened stands below warnings, too, after which the kernel goes on.
 _CRASH = re.compile(r"\bBUG: |\bOops: |general protection fault|[Kk]ernel panic|invalid opcode")
 
@@ -60,7 +60,7 @@ class _Error(NamedTuple):
 _OF_HOST = (
     _Error(
         re.compile(
-            r"\S{1,40}: segfault at .{1,120}? in lib(?:nccl|rccl|mpi|ucp|uct|ucs|fabric|ibverbs|mlx5)"
+            r"(?<!\S)\S{1,40}: segfault at .{1,120}? in lib(?:nccl|rccl|mpi|ucp|uct|ucs|fabric|ibverbs|mlx5)"
             r"(?:-\w{1,20})?(?:\.so|\[)\S{0,40}"
         ),
         "a program crashed in a library of communication",

@@ -38,8 +38,8 @@ _HARMLESS = re.compile(
     r"|QUERY_|[Nn]o error|errors? (?:count|0)\b|error (?:handler|recovery|reporting)"
     r"|failed to (?:read|get) .{0,20}(?:VPD|vpd)"
 )
-#: Characters of a quoted line.
-_LONGEST = 120
+#: Characters of a quoted line, and those up to which a line may be one of the kernel.
+_LONGEST, _LONGEST_LINE = 120, 10_000
 
 
 def _is_log(text: Text) -> bool:
@@ -50,7 +50,8 @@ def _is_log(text: Text) -> bool:
         return True
     # Without lines of a kernel log, an error that is known.
     is_listed = any(_KERNEL.match(line) for line in text.raw.splitlines() if any(word in line for word in found))
-    return is_listed or bool(_facts_of(text, _lines(text)))
+    lines = _lines(text)
+    return is_listed or (bool(lines) and bool(_facts_of(text, lines)))
 
 
 def _read(text: Text) -> Iterator[Reading]:
@@ -71,7 +72,7 @@ def _is_failure(line: str) -> bool:
 
 
 def _lines(text: Text) -> Lines:
-    return list(text.lines(lambda line: any(word in line for word in _WORDS)))
+    return list(text.lines(lambda line: len(line) <= _LONGEST_LINE and any(word in line for word in _WORDS)))
 
 
 def _facts_of(text: Text, lines: Lines) -> list[Fact]:

@@ -13,9 +13,12 @@ _QPERF, _NETPERF = "qperf", "netperf"
 _TEST = re.compile(r"^\s*((?:tcp|udp|sctp|rc|uc|ud|rds|sdp)_\w{2,20}):\s*$")
 _BANDWIDTH = re.compile(r"^\s*(?:send_bw|bw)\s+=\s+(\d{1,9}(?:\.\d{1,9})?) ([KMGT]?)(B|b)(?:ytes|its)?/sec")
 _LATENCY = re.compile(r"^\s*latency\s+=\s+(\d{1,9}(?:\.\d{1,9})?) (ns|us|ms|sec)\s*$")
+#: Words without which a text has no rows.
+_ROWS = ("bw ", "latency ")
 _SCALES = {"": 1e-9, "K": 1e-6, "M": 1e-3, "G": 1.0, "T": 1e3}
-#: Heading of the rates of netperf, which are in Mbit/s, and a row of them: sizes, seconds, and rate.
-#: Those of UDP have counts of messages (#).
+#: Unit of netperf.
+_UNIT = "10^6bits/s"
+#: Heading of the rates of netperf, without counts of messages over UDP (#), title, and row: sizes, seconds, and rate.
 _HEADING = re.compile(r"^[^#]*\b10\^6bits/s(?:ec)?\b")
 _TITLE = re.compile(r"\b(?:TEST|REQUEST/RESPONSE) from\b")
 _ROW = re.compile(r"^\s*\d{1,9}\s+\d{1,9}\s+\d{1,9}\s+\d{1,6}\.\d{1,3}\s+(\d{1,9}\.\d{1,3})\b")
@@ -24,6 +27,8 @@ _ROW = re.compile(r"^\s*\d{1,9}\s+\d{1,9}\s+\d{1,9}\s+\d{1,6}\.\d{1,3}\s+(\d{1,9
 def _of_qperf(text: Text) -> Iterator[Fact]:
     """Yield the rate or the latency of each test of qperf."""
     test = ""
+    if not any(word in text.raw for word in _ROWS):
+        return
     for number, line in text.lines():
         if (match := _TEST.match(line)) is not None:
             test = match[1]
@@ -39,6 +44,8 @@ def _of_qperf(text: Text) -> Iterator[Fact]:
 def _of_netperf(text: Text) -> Iterator[Fact]:
     """Yield the rate of each test of netperf."""
     is_table = False
+    if _UNIT not in text.raw:
+        return
     for number, line in text.lines():
         if _HEADING.search(line) is not None or _TITLE.search(line) is not None:
             is_table = _TITLE.search(line) is None
