@@ -127,7 +127,7 @@ def collective(
     from fabricast.api.collectives import collective as forecast_collective
     from fabricast.api.collectives import diagnose_collective, graph_file_text, rings_pass_pcie, tuner_file_text
     from fabricast.cli.output import printed_format, write_elapsed
-    from fabricast.collectives.gradients import BUCKET, step_text
+    from fabricast.collectives.gradients import BUCKET
     from fabricast.core.errors import InputError
     from fabricast.core.facts import Facts
     from fabricast.core.quantities import to_bytes
@@ -232,9 +232,16 @@ def collective(
             write_elapsed(forecast.table, output)
     if output is None:
         typer.echo(_shown_text(forecast, findings, shown), nl=False)
+    _print_step(forecast, gradient_bytes, shown)
+    print_warnings(forecast.warnings, verbose=verbose)
+
+
+def _print_step(forecast: CollectiveForecast | ClusterForecast, gradient_bytes: float | None, shown: str) -> None:
+    """Print the time of a training step: below a table, and for other formats on standard error."""
+    from fabricast.collectives.gradients import step_text
+
     if gradient_bytes is not None:
         typer.echo(step_text(forecast.table, forecast.operation, gradient_bytes), err=shown != "table")
-    print_warnings(forecast.warnings, verbose=verbose)
 
 
 def _print_cluster(
@@ -249,7 +256,6 @@ def _print_cluster(
     """Print or write the forecast of an operation on NVLink nodes or a cluster."""
     from fabricast.api.clusters import cluster_collective
     from fabricast.cli.output import write_elapsed
-    from fabricast.collectives.gradients import step_text
 
     forecast = cluster_collective(node, log=logs or None, **options)
     if output is not None:
@@ -260,8 +266,7 @@ def _print_cluster(
         typer.echo(json.dumps(_cluster_document(forecast), indent=1, ensure_ascii=False, allow_nan=False))
     else:
         typer.echo("\n".join(_cluster_lines(forecast)))
-    if gradient_bytes is not None:
-        typer.echo(step_text(forecast.table, forecast.operation, gradient_bytes), err=shown != "table")
+    _print_step(forecast, gradient_bytes, shown)
     print_warnings(forecast.warnings, verbose=verbose)
 
 

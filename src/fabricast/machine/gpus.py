@@ -95,14 +95,20 @@ def _names_of_part(tree: PcieTree, block: Block, facts: Facts) -> dict[str, str]
     if not 0 < len(block.addresses) == len(_numbers(block)) < len(names):
         return {}
     known = {name: tree.vertex(name).label for name in names if pci_address(tree.vertex(name).label)}
-    for copies in facts.blocks_of(Content.COPIES):
-        if len(copies.addresses) == len(names) and not known:
-            known = {names[int(number)]: one for number, one in copies.addresses.items() if int(number) < len(names)}
+    known = known or _addresses_of_copies(names, facts)
     found = {
         number: next((name for name, one in known.items() if same_address(one, address)), "")
         for number, address in block.addresses.items()
     }
     return found if all(found.values()) else {}
+
+
+def _addresses_of_copies(names: Sequence[str], facts: Facts) -> dict[str, str]:
+    """Return the address of each GPU by the first measured copies that list all GPUs; empty if none does."""
+    for copies in facts.blocks_of(Content.COPIES):
+        if len(copies.addresses) == len(names):
+            return {names[int(number)]: one for number, one in copies.addresses.items() if int(number) < len(names)}
+    return {}
 
 
 def _names_in_report(tree: PcieTree, block: Block, origin: str, warnings: list[CodedWarning]) -> dict[str, str]:

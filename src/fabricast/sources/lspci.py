@@ -27,14 +27,14 @@ _ACCELERATOR = re.compile(
     r"^(0302|1200|0b40|0380):"
 )
 _DISPLAY = re.compile(r"(VGA compatible controller|\[0300\]|^0300:).*(NVIDIA|AMD/ATI|\b(10de|1002):)")
+#: Device numbers of NVSwitches.
+_SWITCHES = "22a3|1af1|1ac2"
 #: GPU of lspci -tv, which prints no classes: a chip of NVIDIA or an Instinct, but no audio, USB or NVSwitch function.
 _NAMED_GPU = re.compile(
-    r"NVIDIA Corporation (?:[A-Z]{2}[0-9]{2,3}[A-Z]{0,3}\b|Device (?!22a3|1af1|1ac2)[0-9a-f]{4}$)|"
+    rf"NVIDIA Corporation (?:[A-Z]{{2}}[0-9]{{2,3}}[A-Z]{{0,3}}\b|Device (?!{_SWITCHES})[0-9a-f]{{4}}$)|"
     r"Advanced Micro Devices.*Instinct"
 )
-_NVSWITCH = re.compile(
-    r"NVIDIA Corporation (?:Device (?:22a3|1af1|1ac2)\b|.{0,20}NVSwitch)|\b10de:(?:22a3|1af1|1ac2)\b"
-)
+_NVSWITCH = re.compile(rf"NVIDIA Corporation (?:Device (?:{_SWITCHES})\b|.{{0,20}}NVSwitch)|\b10de:(?:{_SWITCHES})\b")
 #: Devices of a processor, and its family as NCCL names it; chipsets of Intel serve several families.
 _PROCESSORS = (
     (re.compile(r"Advanced Micro Devices.*(?:Root Complex|PCIe Dummy Host Bridge|Data Fabric)"), "amd"),

@@ -128,7 +128,7 @@ def _of_any(text: Text) -> Iterator[Fact]:
 
 
 def _not_empty(facts: list[Fact], text: Text) -> list[Fact]:
-    """Return facts, of which there must be one."""
+    """Return facts; no facts are an error."""
     if not facts:
         raise text.error("has no GPU, expected output of 'nvidia-smi -q', 'nvidia-smi' or 'nvidia-smi -L'")
     return facts

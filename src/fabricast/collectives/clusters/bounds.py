@@ -10,7 +10,7 @@ from fabricast.collectives.clusters.cluster import ETHERNET, PCIE, Cluster
 from fabricast.nccl.costs import Operation, bus_factor
 
 _Array = NDArray[np.float64]
-#: Smallest size in bytes of which the rates of links, and not latencies, decide.
+#: Smallest size in bytes whose time depends on the rates of links, and hardly on latencies.
 LEAST_BYTES = 1 << 20
 #: Operations that are composed of sends and receives, whose paths the bounds do not follow.
 SENDS = (Operation.ALLTOALL, Operation.SENDRECV)

@@ -46,7 +46,7 @@ _BEYOND, _REACHED = 1.5, 0.05
 _LARGE, _MISSES = 1 << 20, 0.1
 #: Oldest version of NCCL of the public machines, but for a few.
 _USUAL_VERSION = (2, 18, 0)
-#: Smallest size in bytes of which sends and receives are fitted.
+#: Smallest fitted size in bytes of sends and receives.
 _SMALLEST_SEND = 1 << 20
 #: Rows from which the own table of a machine determines an interpolation.
 _FEW_ROWS = 4
@@ -610,7 +610,7 @@ def _interpolated(
 
 
 def _bounded(cluster: Cluster, operation: Operation, size: _Array, refusal: str) -> ClusterForecast:
-    """Return the least times of a cluster of which nothing else is known."""
+    """Return the least times of a cluster that no model or public machine describes."""
     text = (
         f"no time is forecast: {refusal}, and no public cluster is like this one; the rates are those of a ring at the "
         "full rate of its links or the fast end of its forecast over PCIe: a machine is slower, unless NCCL chooses a "

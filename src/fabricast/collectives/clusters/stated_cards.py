@@ -94,9 +94,8 @@ def cards_of_gpus(nic: str, gpus: int, listed: int | None) -> str:
     Other ports, of the same rate, are for storage.
     """
     count, rate = cards_of(nic)
-    nic = merged_cards(f"{count if listed is None else min(count, listed)}x{rate:g}", gpus)
-    count, rate = cards_of(nic)
-    return nic if count <= gpus or not gpus else f"{gpus}x{rate:g}"
+    count, rate = _merged(count if listed is None else min(count, listed), rate, gpus)
+    return f"{min(count, gpus) if gpus else count}x{rate:g}"
 
 
 def merged_cards(nic: str, gpus: int) -> str:
@@ -105,5 +104,11 @@ def merged_cards(nic: str, gpus: int) -> str:
     >>> merged_cards("16x200", 8), merged_cards("12x400", 8)
     ('8x400', '12x400')
     """
-    count, rate = cards_of(nic)
-    return f"{gpus}x{rate * (count // gpus):g}" if gpus and count > gpus and count % gpus == 0 else nic
+    cards = cards_of(nic)
+    count, rate = _merged(*cards, gpus)
+    return nic if (count, rate) == cards else f"{count}x{rate:g}"
+
+
+def _merged(count: int, rate: float, gpus: int) -> tuple[int, float]:
+    """Return number and rate of cards with the cards of each GPU as one, if all GPUs have as many."""
+    return (gpus, rate * (count // gpus)) if gpus and count > gpus and count % gpus == 0 else (count, rate)
