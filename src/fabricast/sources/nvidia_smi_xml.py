@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from fabricast.core.errors import InputError
 from fabricast.core.facts import Content
 from fabricast.sources import nvidia_smi
 from fabricast.sources.text import Format, Reading, Text
-from fabricast.sources.xml_elements import Element, parse_xml, xml_root
+from fabricast.sources.xml_elements import Element, parse_part, xml_root
 
 _ROOT = "nvidia_smi_log"
 #: Parts whose length differs between GPUs, and lists of clocks.
@@ -62,12 +63,28 @@ def _lines(element: Element, depth: int) -> Iterator[tuple[int, str]]:
         yield from _lines(child, depth + 1)
 
 
+def _last_document(text: Text) -> Text:
+    """Return the last complete document of a text: ``--loop`` appends them; without one, the cut document."""
+    end = text.raw.rfind(f"</{_ROOT}>")
+    begin = text.raw.rfind(f"<{_ROOT}", 0, end) if end >= 0 else text.raw.find(f"<{_ROOT}")
+    raw = text.raw[begin : end + len(f"</{_ROOT}>") if end >= 0 else None]
+    first = text.raw.count("\n", 0, begin) + 1
+    numbers = tuple(text.place(first + line).line for line in range(raw.count("\n") + 1))
+    return Text(text.path, raw, numbers=numbers, host=text.host)
+
+
 def _read(text: Text) -> Iterator[Reading]:
-    root = parse_xml(text)
+    document = _last_document(text)
+    root, problem = parse_part(document)
     lines = [(root.line, nvidia_smi.QUERY), *_lines(root, 0)]
-    numbers = tuple(text.place(number).line for number, _ in lines)
+    numbers = tuple(document.place(number).line for number, _ in lines)
     query = "\n".join(line for _, line in lines)
-    yield nvidia_smi.read_query(Text(text.path, query, numbers=numbers, host=text.host))
+    reading = nvidia_smi.read_query(Text(text.path, query, numbers=numbers, host=text.host))
+    if problem is not None:
+        line = document.place(problem.line or 1).line
+        reason = f"{problem.reason}; only the elements before this line are read"
+        reading.problems.append(InputError(reason, path=text.path, line=line))
+    yield reading
 
 
 FORMAT = Format(

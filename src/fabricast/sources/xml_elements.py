@@ -108,6 +108,14 @@ def xml_root(text: Text) -> str:
 
 def parse_xml(text: Text) -> Element:
     """Parse the XML in a text with limits for untrusted input; other lines before and after it are ignored."""
+    root, problem = parse_part(text)
+    if problem is not None:
+        raise problem
+    return root
+
+
+def parse_part(text: Text) -> tuple[Element, InputError | None]:
+    """Parse the XML in a text up to its first error, for example its end; return the error as well."""
     # A part of a file, such as the lines of a host, has no content.
     content, path = text.content or text.raw.encode(), text.path
     # Latin-1 has one character per byte.
@@ -125,10 +133,13 @@ def parse_xml(text: Text) -> Element:
         raise InputError("declares XML entities, expected XML without entities", path=path, line=1) from error
     except xml.sax.SAXParseException as error:
         line = (error.getLineNumber() or 1) + lines_before
-        raise InputError(f"is not XML: {error.getMessage()}", path=path, line=line) from error
+        problem = InputError(f"is not XML: {error.getMessage()}", path=path, line=line)
+        if reader.root is None:
+            raise problem from error
+        return reader.root, problem
     except (ValueError, LookupError, AttributeError, TypeError) as error:
         # Unknown encodings, or encodings that expat does not support.
         raise InputError(f"is not XML: {error}", path=path, line=1) from error
     if reader.root is None:
         raise InputError("is empty, expected XML of hwloc, NCCL or nvidia-smi", path=path)
-    return reader.root
+    return reader.root, None

@@ -67,3 +67,20 @@ def test_two_hosts_are_told_apart(example):
     lines = [f"{host}: {line}" for host in ("node01", "node02") for line in example.splitlines()]
     facts = facts_of_text("\n".join(lines), "gpus.xml").of(Quantity.CURRENT_WIDTH)
     assert {(fact.host, fact.value) for fact in facts} == {(host, x) for host in ("node01", "node02") for x in (4, 16)}
+
+
+def test_the_last_report_of_a_loop_is_read(example):
+    """`nvidia-smi -q -x -l` appends documents; an unfinished last one is not used."""
+    later = example.replace("<gpu_recovery_action>None<", "<gpu_recovery_action>Reset<")
+    states = facts_of_text(example + later + later[:900]).of(Quantity.GPU_STATE)
+    place = next(fact.place.line for fact in states if "recovery action 'Reset'" in fact.value)
+    assert place > len(example.splitlines())
+
+
+def test_a_cut_document_states_what_stands_before_its_end(example):
+    lines = example.splitlines()
+    before = next(number for number, line in enumerate(lines) if "<ecc_errors>" in line)
+    facts = facts_of_text("\n".join(lines[:before]), "gpus.xml")
+    assert len(list(facts.of(Quantity.GPU_MODEL))) == 1
+    (problem,) = facts.files[0].blocks[0].problems
+    assert "only the elements before this line are read" in str(problem)
