@@ -17,11 +17,11 @@ from fabricast.collectives.clusters.cluster import (
     Cluster,
     cards_of,
     is_builtin_node,
+    merged,
     node_of,
     with_cards,
 )
 from fabricast.collectives.clusters.constants import known_constants
-from fabricast.collectives.clusters.stated_cards import merged_cards
 from fabricast.collectives.reference import network_of
 from fabricast.core.errors import InputError, unknown_name
 from fabricast.core.warnings import CodedWarning, WarningCode
@@ -96,13 +96,13 @@ def _node(
     """Return one kind of nodes with its network cards."""
     if is_builtin_node(kind.node):
         node = node_of(kind.node)
-        node = node if kind.nic is None else with_cards(node, merged_cards(kind.nic, node.gpus))
+        node = node if kind.nic is None else with_cards(node, kind.nic)
         machine, gbit_s = _of_builtin(node, files, options), node.card_gbit_s
     else:
         options = replace(options, network_cards=True, gpu=options.gpu or statement.gpu)
         machine, gbit_s = machine_from(load_facts([kind.node, *files], *MACHINE_CONTENTS), options), 0.0
         if kind.nic is not None:
-            count, gbit_s = cards_of(merged_cards(kind.nic, len(machine.tree.accelerator_names)))
+            count, gbit_s = merged(*cards_of(kind.nic), len(machine.tree.accelerator_names))
             machine = replace(machine, tree=with_cards_placed(machine.tree, count))
     if needs_cards and not (card_names(machine.tree) and gbit_s):
         found = len(card_names(machine.tree))

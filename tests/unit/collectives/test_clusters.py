@@ -247,6 +247,7 @@ def test_built_in_nodes_are_complete():
         ({"nodes": 2, "nic": "1x100", "network": "Ethernet"}, "TCP sockets limit NCCL there"),
         ({"nodes": 2, "nic": "8"}, "such as 8x400"),
         ({"nodes": 2, "nic": "8x4000"}, "Gbit/s .not GB/s."),
+        ({"nodes": 2, "nic": "16x1700"}, "has cards of 1700"),
         ({"node": "gb200_nvl72", "gpus": 73}, "expected 1 to 72"),
         ({"nodes": 2, "oversubscription": 0.5}, "expected 1 to 100"),
         ({"nodes": 2, "network": "pigeon"}, "InfiniBand or RoCE"),
@@ -521,6 +522,12 @@ def test_cards_are_words():
     assert with_cards(HGX, "4x200").cards == 4
     path = published() / "nodes.csv"
     assert path.is_file()
+
+
+def test_a_stated_rate_is_judged_before_cards_are_merged():
+    (rate,) = fc.cluster_collective("hgx_h100", nodes=2, nic="16x1200", sizes=["1 GiB"]).table["bus_gb_per_s"]
+    (usual,) = fc.cluster_collective("hgx_h100", nodes=2, nic="8x400", sizes=["1 GiB"]).table["bus_gb_per_s"]
+    assert rate >= usual
 
 
 def test_settings_and_logs_change_the_network():

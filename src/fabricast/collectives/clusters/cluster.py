@@ -162,11 +162,6 @@ class Cluster:
                 "example 8x400 ('ibstat' prints it)",
                 argument="nic",
             )
-        if self.nodes > 1 and not _SLOWEST <= self.card_gbit_s <= _FASTEST:
-            raise InputError(
-                f"has cards of {self.card_gbit_s:g}, expected {_SLOWEST:g} to {_FASTEST:g} Gbit/s (not GB/s)",
-                argument="nic",
-            )
         if not 1 <= self.oversubscription <= _MOST_OVERSUBSCRIBED:
             raise InputError(
                 f"is {self.oversubscription:g}, expected 1 to {_MOST_OVERSUBSCRIBED:g}", argument="oversubscription"
@@ -212,13 +207,22 @@ def is_builtin_node(name: str) -> bool:
 
 
 def with_cards(cluster: Cluster, text: str) -> Cluster:
-    """Return a cluster with network cards such as '8x400'.
+    """Return a cluster with network cards such as '8x400'; several cards of each GPU are one, see `merged`.
 
     >>> with_cards(node_of("hgx_h100"), "4 x 200").card_gbit_s
     200.0
     """
-    cards, gbit_s = cards_of(text)
+    cards, gbit_s = merged(*cards_of(text), cluster.gpus)
     return replace(cluster, cards=cards, card_gbit_s=gbit_s)
+
+
+def merged(cards: int, gbit_s: float, gpus: int) -> tuple[int, float]:
+    """Return the cards of a node with several cards of each GPU as one of their rate, as NCCL and its plugins use them.
+
+    >>> merged(16, 200.0, 8), merged(12, 400.0, 8)
+    ((8, 400.0), (12, 400.0))
+    """
+    return (gpus, gbit_s * (cards // gpus)) if gpus and cards > gpus and cards % gpus == 0 else (cards, gbit_s)
 
 
 def cards_of(text: str) -> tuple[int, float]:
@@ -227,11 +231,11 @@ def cards_of(text: str) -> tuple[int, float]:
     >>> cards_of("8x400"), cards_of("8xNDR"), cards_of("4 x 25 GB/s")
     ((8, 400.0), (8, 400.0), (4, 200.0))
     """
-    if exists(text):
+    found = _CARDS.fullmatch(text.strip())
+    if found is None and exists(text):
         raise InputError(
             f"is the file '{text}', expected cards such as 8x400; a file is named without this option", argument="nic"
         )
-    found = _CARDS.fullmatch(text.strip())
     count = 0 if found is None else int(found[1])
     rate = 0.0
     if found is not None:
@@ -242,5 +246,9 @@ def cards_of(text: str) -> tuple[int, float]:
         hint = f"; with eight cards, 8x{alone}" if alone else ""
         raise InputError(
             f"is '{text}', expected cards of a node and Gbit/s of each, such as 8x400{hint}", argument="nic"
+        )
+    if not _SLOWEST <= rate <= _FASTEST:
+        raise InputError(
+            f"has cards of {rate:g}, expected {_SLOWEST:g} to {_FASTEST:g} Gbit/s (not GB/s)", argument="nic"
         )
     return count, rate

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from fabricast.collectives.clusters.cluster import BRIDGES, ETHERNET, NETWORKS, VERBS, Cluster, with_cards
-from fabricast.collectives.clusters.stated_cards import merged_cards
 from fabricast.collectives.reference import network_of
 from fabricast.core.errors import InputError, unknown_name
 from fabricast.core.facts import Fact
@@ -52,7 +51,8 @@ def cluster_of(node: Cluster, options: ClusterOptions, table: Fact | None, run: 
         process_gpus=1 if options.gpus_per_process is None else options.gpus_per_process,
     )
     if options.nic is not None:
-        cluster = with_cards(cluster, merged_cards(options.nic, node.gpus))
+        of_node = with_cards(node, options.nic)
+        cluster = replace(cluster, cards=of_node.cards, card_gbit_s=of_node.card_gbit_s)
     elif run is not None and run.usual_cards is not None and count > 1:
         # Hosts list cards of storage, too: more of them than the node has say nothing.
         cluster = replace(cluster, cards=min(cluster.cards, run.usual_cards))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from fabricast.collectives.clusters.cluster import cards_of
+from fabricast.collectives.clusters.cluster import cards_of, merged
 from fabricast.core.facts import Fact, Facts, Kind, Quantity
 
 
@@ -94,21 +94,5 @@ def cards_of_gpus(nic: str, gpus: int, listed: int | None) -> str:
     Other ports, of the same rate, are for storage.
     """
     count, rate = cards_of(nic)
-    count, rate = _merged(count if listed is None else min(count, listed), rate, gpus)
+    count, rate = merged(count if listed is None else min(count, listed), rate, gpus)
     return f"{min(count, gpus) if gpus else count}x{rate:g}"
-
-
-def merged_cards(nic: str, gpus: int) -> str:
-    """Return the cards of a node with several cards of each GPU as one of their rate, as NCCL and its plugins use them.
-
-    >>> merged_cards("16x200", 8), merged_cards("12x400", 8)
-    ('8x400', '12x400')
-    """
-    cards = cards_of(nic)
-    count, rate = _merged(*cards, gpus)
-    return nic if (count, rate) == cards else f"{count}x{rate:g}"
-
-
-def _merged(count: int, rate: float, gpus: int) -> tuple[int, float]:
-    """Return number and rate of cards with the cards of each GPU as one, if all GPUs have as many."""
-    return (gpus, rate * (count // gpus)) if gpus and count > gpus and count % gpus == 0 else (count, rate)
