@@ -16,14 +16,36 @@ _NOT_FOUND = re.compile(
     r"([\w./+-]{1,80}): (?:command not found|not found$|No such file or directory$)"
     r"|(?:failed to run command|execv(?:p|pe)?\(\):?) ['\u2018`\"]?([\w./+-]{1,80})"
 )
-#: First words of programs whose output states nothing that is used.
+#: Reason why output is of no use here, with what is of use.
+_NOT_USED = "is not used"
+#: First words of programs whose output states nothing that is used, and the reason.
 _UNUSED = {
-    "lscpu": re.compile(r"^Architecture:\s+\S+$"),
-    "numactl -H": re.compile(r"^available: \d{1,4} nodes? \("),
-    "nvidia-smi pmon": re.compile(r"^# gpu\s+pid\s+type"),
-    "lsmod": re.compile(r"^Module\s+Size\s+Used by"),
-    "/proc/meminfo": re.compile(r"^MemTotal:\s+\d+ kB"),
-    "lspci": re.compile(r"^(?:[0-9a-f]{4}:)?[0-9a-f]{2}:[0-9a-f]{2}\.[0-7] [A-Z][\w /]{3,60}(?: \[\w{4}\])?: "),
+    "lscpu": (re.compile(r"^Architecture:\s+\S+$"), _NOT_USED),
+    "numactl -H": (re.compile(r"^available: \d{1,4} nodes? \("), _NOT_USED),
+    "nvidia-smi pmon": (re.compile(r"^# gpu\s+pid\s+type"), _NOT_USED),
+    "lsmod": (re.compile(r"^Module\s+Size\s+Used by"), _NOT_USED),
+    "/proc/meminfo": (re.compile(r"^MemTotal:\s+\d+ kB"), _NOT_USED),
+    "lspci": (
+        re.compile(r"^(?:[0-9a-f]{4}:)?[0-9a-f]{2}:[0-9a-f]{2}\.[0-7] [A-Z][\w /]{3,60}(?: \[\w{4}\])?: "),
+        "states no links: add 'sudo lspci -vv'",
+    ),
+    "lstopo": (
+        re.compile(r"^\s{0,8}Machine (?:L#0 )?\((?:P#\d{1,4} )?(?:total )?\d{1,9}[KMGT]i?B"),
+        "is read as XML only: 'lstopo --of xml machine.xml'",
+    ),
+    "rocm-smi": (
+        re.compile(r"^(?:GPU|Device)\s.{0,60}?Temp.{1,90}\bPerf\s+PwrCap\s+VRAM%\s+GPU%"),
+        "states no links: add 'rocm-smi --showtopo' and 'sudo dmesg'",
+    ),
+    "gdrcopy_copybw": (
+        re.compile(r"^(?:writing|reading) test, size=\d{1,12} "),
+        "is of loads and stores by a processor, whose reads are slow by design: nvbandwidth measures copies",
+    ),
+    "ibv_rc_pingpong": (
+        re.compile(r"^\d{1,12} bytes in [\d.]{1,12} seconds = [\d.]{1,12} Mbit/sec"),
+        "shows that the hosts connect; its rate is of one message at a time: ib_write_bw measures the bandwidth",
+    ),
+    "npu-smi": (re.compile(r"^\|\s?npu-smi [\d.]"), "is of NPUs, whose messages of HCCL are read"),
 }
 #: Similarity below which a line is of another kind.
 _LEAST = 0.55
@@ -50,10 +72,9 @@ def unused_output(text: Text) -> tuple[int, str, bool] | None:
     for number, line in islice(text.lines(), _MOST_LINES):
         if (match := _NOT_FOUND.search(line)) is not None:
             return number, f"has no output of {match[1] or match[2]}, which was not found", False
-        program = next((name for name, start in _UNUSED.items() if start.match(line)), "")
-        if program:
-            more = ", which states no links: add 'sudo lspci -vv'" if program == "lspci" else ", which is not used"
-            return number, f"is output of {program}{more}", True
+        unused = next((f"{name}, which {why}" for name, (start, why) in _UNUSED.items() if start.match(line)), "")
+        if unused:
+            return number, f"is output of {unused}", True
     return None
 
 

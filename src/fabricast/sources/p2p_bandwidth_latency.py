@@ -37,8 +37,8 @@ _PEER = "Access Peer Device="
 def _is_output(text: Text) -> bool:
     if "D\\D" in text.raw and ("P2P" in text.raw or _PEER in text.raw):
         return True
-    # Its tables are cut.
-    return text.raw.count(_PEER) > 1
+    # Only the matrices of latencies, or only the lines before the tables.
+    return "P2P=Enabled Latency" in text.raw or text.raw.count(_PEER) > 1
 
 
 def _read(text: Text) -> Iterator[Reading]:
