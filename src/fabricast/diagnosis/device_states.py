@@ -95,7 +95,7 @@ _AFTER = {
         "d3cold_allowed of the device and its port (0), pcie_port_pm=off"
     ),
     "needs a reset": "reset the GPUs ('nvidia-smi -r') or reboot",
-    "fallen off the bus": "check power supply and cables, riser and temperature; the GPU is gone until a reboot",
+    "fallen off the bus": "check power supply and cables, riser and temperature; it is gone until a reboot",
     "power limit": "raise it ('nvidia-smi -i NUMBER -pl WATTS'): a job waits for its slowest GPU",
     "(ERR!)": "read 'dmesg' (Xid) and reboot; if it returns, check power cables, riser and slot of this GPU",
     "test 'PCIe'": "check generation and width of its link under load ('nvidia-smi -q', LnkSta), IOMMU and ACS",

@@ -17,12 +17,12 @@ _LINK = re.compile(r"^\s*Lnk(Cap|Sta):.{0,40}?Speed ([\d.]{1,5})GT/s(?:[^,]{0,20
 _MARKED = re.compile(r"Width x\d{1,2} \(downgraded\)")
 #: Device that a heading or a command names; its port has a word for it.
 _DEVICE = re.compile(
-    r"^\s*(?:[#$>]\s*)*(?:sudo\s+)?(?:\S*lspci\b.{0,40}?-s\s+)?((?:[0-9a-f]{4}:)?[0-9a-f]{2}:[0-9a-f]{2}\.[0-7])\b(?!\s*Lnk)(.{0,200})"
+    r"^\s*(?:[#$>]\s*)*(?:sudo\s+)?(?:\S*lspci\b.{0,40}?-s\s+)?((?:[0-9a-f]{4,8}:)?[0-9a-f]{2}:[0-9a-f]{2}\.[0-7])\b(?!\s*Lnk)(.{0,200})"
 )
 _PORT = re.compile(r"\b(?:upstream|bridge|root port)\b", re.IGNORECASE)
 #: GPU or card that answers no access, as lspci prints it.
 _GONE = re.compile(
-    r"^\s*((?:[0-9a-f]{4}:)?[0-9a-f]{2}:[0-9a-f]{2}\.0)\s(?:VGA compatible|3D|Display|Ethernet|Infiniband|Network|"
+    r"^\s*((?:[0-9a-f]{4,8}:)?[0-9a-f]{2}:[0-9a-f]{2}\.0)\s(?:VGA compatible|3D|Display|Ethernet|Infiniband|Network|"
     r"Processing accelerators|Bridge: NVIDIA).{0,200}\(rev ff\)"
 )
 #: GPUs of laptops, which the driver switches off while they are idle.
