@@ -73,24 +73,30 @@ def _has_reverse(graphs: CongestionGraphs) -> NDArray[np.bool_]:
 
 def _with_earlier_copies(engines: EngineModel, graphs: CongestionGraphs, found: CopyTimes) -> CopyTimes:
     """Return times whose bottleneck names the earlier copy of the same GPU for which a copy waits."""
-    names, labels = engines.tree.endpoint_names, list(found.bottleneck)
-    is_memory = [engines.tree.vertex(name).host_memory for name in names]
-    sends = [f"endpoint {name} sends" for name in names]
-    offset, sources, targets = (one.tolist() for one in (graphs.offset, graphs.source, graphs.target))
-    for number in range(len(graphs)) if labels else ():
-        if engines.program_of(graphs, number).name != "listed_order":
-            continue
-        order = ", assumed order" if engines.assumes_program(graphs, number) else ""
-        previous: dict[int, int] = {}
-        for copy in range(offset[number], offset[number + 1]):
-            source = sources[copy]
-            if is_memory[source] or is_memory[targets[copy]]:
-                continue
-            if source in previous and labels[copy] == sends[source]:
-                before = f"{names[source]}>{names[targets[previous[source]]]}"
-                labels[copy] = f"waits for {before} of GPU {names[source]}{order}"
-            previous[source] = copy
-    return replace(found, bottleneck=tuple(labels))
+    if not found.bottleneck:
+        return found
+    names, labels = engines.tree.endpoint_names, np.array(found.bottleneck, dtype=object)
+    is_memory = np.array([engines.tree.vertex(name).host_memory for name in names], dtype=np.bool_)
+    sends = np.array([f"endpoint {name} sends" for name in names], dtype=object)
+    is_listed = engines.of_programs(graphs, lambda program: program.name == "listed_order")
+    of_graph, source, target = graphs.graph_of_communication, graphs.source, graphs.target
+    queued = np.flatnonzero(is_listed[of_graph] & ~is_memory[source] & ~is_memory[target])
+    # Each copy follows the earlier one of its GPU.
+    turns = queued[np.lexsort((source[queued], of_graph[queued]))]
+    before, after = turns[:-1], turns[1:]
+    is_queue = (of_graph[before] == of_graph[after]) & (source[before] == source[after])
+    waits = is_queue & (labels[after] == sends[source[after]])
+    before, after = before[waits], after[waits]
+    is_assumed = np.array([engines.assumes_program(graphs, number) for number in range(len(graphs))], dtype=np.bool_)
+    kinds, kind = np.unique(
+        np.stack([source[after], target[before], is_assumed[of_graph[after]]]), axis=1, return_inverse=True
+    )
+    texts = [
+        f"waits for {names[gpu]}>{names[end]} of GPU {names[gpu]}{', assumed order' if assumed else ''}"
+        for gpu, end, assumed in kinds.T.tolist()
+    ]
+    labels[after] = np.array(texts, dtype=object)[kind]
+    return replace(found, bottleneck=tuple(labels.tolist()))
 
 
 @dataclass(frozen=True)
@@ -188,10 +194,15 @@ class Predictor:
         self, graphs: CongestionGraphs, progress: Progress | None = None, known: Notes | None = None
     ) -> Predicted:
         """Return the times of one block of graphs; copies that `known` compared are not compared again."""
+        return self._of_part(graphs, self._threads, progress, Notes() if known is None else known)
+
+    def _of_part(
+        self, graphs: CongestionGraphs, threads: int, progress: Progress | None = None, known: Notes | None = None
+    ) -> Predicted:
         check_endpoints(self.tree, graphs)
         if self._engines is not None:
-            return self._of_engines(self._engines, graphs, progress, Notes() if known is None else known)
-        return self._of_model(graphs, self._threads)
+            return self._of_engines(self._engines, graphs, threads, progress, Notes() if known is None else known)
+        return self._of_model(graphs, threads)
 
     def elapsed_s(self, graphs: CongestionGraphs, progress: Progress | None = None) -> NDArray[np.float64]:
         """Return the elapsed time of each copy in s (models with engines)."""
@@ -205,26 +216,22 @@ class Predictor:
     def predict_parts(self, parts: Iterable[CongestionGraphs]) -> Iterator[Predicted]:
         """Yield the times of blocks of graphs, in their order.
 
-        Several threads evaluate one block each; models with engines distribute the graphs of a block over threads.
+        Several threads evaluate one block each. Blocks that are compared with measured rates follow one another, and
+        threads share the graphs of a block: each block knows what the blocks before it compared.
         """
-        if self._engines is not None:
-            # Each block knows what the blocks before it compared.
+        if self._measured is not None:
             known = Notes()
             for graphs in parts:
                 found = self.predict(graphs, known=known)
                 known += found.notes
                 yield found
             return
-        yield from prefetched_map(self._of_part, parts, threads=min(self._threads, _MOST_PARTS))
-
-    def _of_part(self, graphs: CongestionGraphs) -> Predicted:
-        check_endpoints(self.tree, graphs)
-        return self._of_model(graphs, 1)
+        yield from prefetched_map(partial(self._of_part, threads=1), parts, threads=min(self._threads, _MOST_PARTS))
 
     def _of_engines(
-        self, engines: EngineModel, graphs: CongestionGraphs, progress: Progress | None, known: Notes
+        self, engines: EngineModel, graphs: CongestionGraphs, threads: int, progress: Progress | None, known: Notes
     ) -> Predicted:
-        modelled, assumptions = engines.times(graphs, explain=self._explain, threads=self._threads)
+        modelled, assumptions = engines.times(graphs, explain=self._explain, threads=threads)
         found, isolated_s = modelled, engines.isolated_s(graphs)
         if self._measured is not None:
             programs = [engines.program_of(graphs, number).name for number in range(len(graphs))]
@@ -244,7 +251,7 @@ class Predictor:
         )
         notes = replace(
             self._common_notes(graphs),
-            assumptions=assumptions + self._divided(graphs.chosen(engines.writes(graphs))),
+            assumptions=assumptions + self._divided(engines.writes(graphs)),
             comparison=self._compared(engines, graphs, modelled, known.comparison),
         )
         return Predicted(table, notes)

@@ -222,17 +222,18 @@ class EngineModel:
 
     def isolated_s(self, graphs: CongestionGraphs) -> NDArray[np.float64]:
         """Return the isolated time of each copy in s."""
-        pairs = list(zip(graphs.source.tolist(), graphs.target.tolist(), strict=True))
+        codes, copies = np.unique(graphs.source * len(self.tree.endpoint_names) + graphs.target, return_inverse=True)
+        pairs = [divmod(code, len(self.tree.endpoint_names)) for code in codes.tolist()]
         for pair in set(pairs) - self._alone.keys():
             self._alone[pair] = isolated_rate(self.tree, pair, self.rates, over_peer_links=True)
         rate = np.array([self._alone[pair] for pair in pairs], dtype=np.float64)
-        alone: NDArray[np.float64] = graphs.size_bytes / rate
+        alone: NDArray[np.float64] = graphs.size_bytes / rate[copies]
         return alone
 
-    def writes(self, graphs: CongestionGraphs) -> NDArray[np.int64]:
-        """Return the numbers of the graphs whose copies are writes by their sources."""
-        are_writes = [self.program_of(graphs, number).executor != "target" for number in range(len(graphs))]
-        return np.flatnonzero(are_writes)
+    def writes(self, graphs: CongestionGraphs) -> CongestionGraphs:
+        """Return the graphs whose copies are writes by their sources."""
+        are_writes = self.of_programs(graphs, lambda program: program.executor != "target")
+        return graphs if are_writes.all() else graphs.chosen(np.flatnonzero(are_writes))
 
     def most_explained(self, graphs: CongestionGraphs) -> NDArray[np.int64]:
         """Return the number of copies of each graph up to which limiting copies are determined, shape (graphs,)."""
@@ -244,7 +245,13 @@ class EngineModel:
         return int(copies[self._are_random(graphs) & (copies <= MOST_OF_RANDOM)].sum())
 
     def _are_random(self, graphs: CongestionGraphs) -> NDArray[np.bool_]:
-        return np.array([self.program_of(graphs, number).is_random for number in range(len(graphs))], dtype=bool)
+        return self.of_programs(graphs, lambda program: program.is_random)
+
+    def of_programs(self, graphs: CongestionGraphs, holds: Callable[[CopyProgram], bool]) -> NDArray[np.bool_]:
+        """Return whether a property holds for the program of each graph, shape (graphs,)."""
+        if not graphs.programs:
+            return np.full(len(graphs), holds(self._program), dtype=np.bool_)
+        return np.array([holds(self.program_of(graphs, number)) for number in range(len(graphs))], dtype=np.bool_)
 
     def program_of(self, graphs: CongestionGraphs, number: int) -> CopyProgram:
         """Return the program of a graph."""
