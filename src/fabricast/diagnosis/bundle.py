@@ -81,6 +81,7 @@ from fabricast.machine.machine import Machine
 from fabricast.machine.options import MachineOptions
 from fabricast.pcie.topology.tree import PcieTree
 from fabricast.sources.kernel_log import DRIVER_FAILURES
+from fabricast.sources.nccl_log import SETTINGS
 
 _MOST_UNREAD = 3
 #: Maximum number of findings.
@@ -480,6 +481,14 @@ def _missing(facts: Facts, options: MachineOptions, error: InputError) -> str:
         if any("no verbs" in log.lines and log.network == "Socket" for log in begun):
             is_excluded = any(log.environment.get("NCCL_IB_DISABLE") == "1" for log in begun)
             change = "unset NCCL_IB_DISABLE=1" if is_excluded else "pass /dev/infiniband to the container"
+            hops = {via for log in begun for via in log.transports.values()}
+            if all(log.nodes == 1 for log in begun) and not any(via.startswith("NET") for via in hops):
+                return (
+                    "the log of NCCL states no fault, and no end of its initialisation ('Init COMPLETE'): add the "
+                    "output up to the error or hang; on one host, test with NCCL_P2P_DISABLE=1 and look for "
+                    "IO_PAGE_FAULT in 'dmesg' (IOMMU, access control); between hosts, it uses TCP, since it finds no "
+                    f"InfiniBand or RoCE card: {change} if they have one, and name the interface (NCCL_SOCKET_IFNAME)"
+                )
             return (
                 "the log of NCCL ends within its initialisation; it finds no InfiniBand or RoCE card and uses TCP: if "
                 f"the hosts have cards, {change}; NCCL_SOCKET_IFNAME names the interface"
@@ -492,6 +501,11 @@ def _missing(facts: Facts, options: MachineOptions, error: InputError) -> str:
     if logs and any(log.nodes > 1 or log.network for log in logs):
         return "the log of NCCL states no fault, and has no measured times: add the table of nccl-tests"
     if logs and not any(log.ranks or log.transports for log in logs):
+        if all(block.program == SETTINGS for block in facts.blocks_of(Content.NCCL_LOG)):
+            return (
+                "the text has settings of NCCL, and none of its messages: add its output (NCCL_DEBUG=INFO) up to the "
+                "error or hang, and a table of nccl-tests"
+            )
         return (
             "the log of NCCL has no error, no hop between GPUs and no times: add its output (NCCL_DEBUG=INFO) up to "
             "the error or hang, and a table of nccl-tests"

@@ -36,8 +36,6 @@ _NEAR = 1.05
 _MANY, _TOLERANCE = 10, 0.9
 #: Share of the link below which copies of host memory may be encrypted, and PCIe generation of GPUs that can do so.
 _ENCRYPTED, _CONFIDENTIAL = 0.15, 5
-#: Ratio to the highest rate of public machines up to which a rate is not above it.
-_ROUNDED = 1.01
 
 
 @dataclass(frozen=True)
@@ -91,8 +89,9 @@ class ComparedRate:
         lowest = self.share.lowest * self.link_bytes_per_s
         # Below the range of few machines, but within the tolerance for it.
         below = f"{100 * (1 - self.bytes_per_s / lowest):.0f} % below the " if self.bytes_per_s < lowest else ""
-        below = "above the " if self.bytes_per_s > self.share.highest * self.link_bytes_per_s * _ROUNDED else below
-        reached = f"{self.words} reach {self.bytes_per_s / 1e9:.3g} GB/s (median)"
+        rate = f"{self.bytes_per_s / 1e9:.3g}"
+        below = "above the " if float(rate) > float(ends[1]) else below
+        reached = f"{self.words} reach {rate} GB/s (median)"
         return f"{reached}, {below}{reach} GB/s expected from {self.share.words}, scaled to {self.link}"
 
 

@@ -40,11 +40,7 @@ def nccl_problems(facts: Facts) -> Iterator[Finding]:
         if problem is not None and _is_about_plugin(problem, fact) and fact.place.path in single:
             continue
         found.setdefault("" if problem is None else problem.meaning, (problem, fact))
-    found = {
-        meaning: one
-        for meaning, one in found.items()
-        if one[0] is None or not one[0].same_as or one[0].same_as not in found
-    }
+    found = {meaning: one for meaning, one in found.items() if one[0] is None or not set(one[0].same_as) & found.keys()}
     found = {meaning: (_as_warning(one, fact, facts), fact) for meaning, (one, fact) in found.items()}
     failures = [one for one, _ in found.values() if one is not None and one.is_failure]
     logs = facts.values(Quantity.NCCL_RUN)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from fabricast.core.facts import Block, Content, Quantity, SourceFile
+from fabricast.sources.nccl_log import ERRORS, SETTINGS
 
 #: Maximum number of tables that the text of a source lists.
 _MOST_LISTED = 8
@@ -68,7 +69,8 @@ def _parts(file: SourceFile) -> Iterator[str]:
             yield f"{content} of {blocks[0].program}, not used{blocks[0].hint}"
         else:
             programs = ", ".join(dict.fromkeys(block.program for block in blocks))
-            yield f"{content} of {programs}" if content is not Content.NCCL_LOG else str(content)
+            is_log = content is Content.NCCL_LOG and not {SETTINGS, ERRORS} & {block.program for block in blocks}
+            yield str(content) if is_log else programs if content is Content.NCCL_LOG else f"{content} of {programs}"
 
 
 def _tables(blocks: list[Block]) -> Iterator[str]:

@@ -153,6 +153,13 @@ CAUSES = {
         "find_unused_parameters=True of DistributedDataParallel, or use all parameters in each iteration",
     ),
     "old_kernel": (MINOR, "use Linux 5.5 or later"),
+    "waiting_worker": (
+        ACCESS,
+        (
+            "print the stacks of the workers ('py-spy dump --pid PID'); if they wait in NCCL, test with "
+            "NCCL_P2P_DISABLE=1, and add NCCL_DEBUG=INFO"
+        ),
+    ),
     "open_files": (FIRST - 0.9, "ulimit -n 65536 before the start, on all hosts"),
     "device_numbers": (
         FIRST - 0.45,

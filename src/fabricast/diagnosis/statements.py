@@ -14,7 +14,7 @@ from fabricast.diagnosis.nccl_runs import whole_runs
 from fabricast.diagnosis.settings import SWITCHED_OFF
 from fabricast.inputs.gpus import gpu_model, is_known_gpu
 from fabricast.nccl.records import NcclLog, NcclTestsTable
-from fabricast.sources.nvidia_smi import CAPPED
+from fabricast.sources.nvidia_smi import CAPPED, WITHOUT_COUNTERS, WITHOUT_REASONS
 
 
 def stated(facts: Facts) -> Iterator[str]:
@@ -42,10 +42,12 @@ def stated(facts: Facts) -> Iterator[str]:
     for block in facts.blocks:
         if block.program == "nvidia-smi -q" and block.facts and not block.of(Quantity.GPU_STATE) and not block.problems:
             count = len({fact.subject for fact in block.of(Quantity.GPU_ADDRESS)})
-            is_capped = any(CAPPED in fact.value for fact in block.of(Quantity.NOTE))
-            what = "errors" if is_capped else "errors or throttling"
+            notes = [fact.value for fact in block.of(Quantity.NOTE)]
+            states_clocks = WITHOUT_REASONS not in notes and not any(CAPPED in note for note in notes)
+            what = " or ".join(["errors"] * (WITHOUT_COUNTERS not in notes) + ["throttling"] * states_clocks)
             gpus = "1 GPU" if count == 1 else f"{count} GPUs"
-            of_hosts.setdefault(f"{gpus} without {what}", {}).setdefault(block.host, block.place.path)
+            if what:
+                of_hosts.setdefault(f"{gpus} without {what}", {}).setdefault(block.host, block.place.path)
     for fact in facts.of(Quantity.NOTE):
         of_hosts.setdefault(fact.value, {}).setdefault(fact.host, str(fact.place))
     every = len({block.host for block in facts.blocks if block.host})

@@ -35,7 +35,7 @@ class KnownProblem(Lines):
     is_consequence: bool = False  # Whether another message names the cause, if there is one
     is_general: bool = False  # Whether it says only that a call failed
     is_assembled: bool = False  # Whether the reader builds the message from several lines
-    same_as: str = ""  # Meaning of a message that states the same more exactly, if there is one
+    same_as: list[str] = []  # Meanings of messages that state the same more exactly
 
     @cached_property
     def expression(self) -> str:

@@ -145,6 +145,7 @@ def _read(text: Text) -> Iterator[Reading]:
         if "State" not in port.fields or lacks_rate:
             raise text.error(f"{port.name} lacks its state or rate: the file is cut", port.line)
     named: list[_Port] = []
+    changes: dict[str, list[str]] = {}
     for port in ports:
         # A port of several programs is one, with the rate that one of them prints.
         known = next((one for one in named if one.name == port.name and not _is_of_other_host(one, port)), None)
@@ -153,6 +154,8 @@ def _read(text: Text) -> Iterator[Reading]:
             continue
         # Of several readings of 'rdma link', the last one counts.
         is_again = not (known.has_rate or port.has_rate) and known.fields.keys() == port.fields.keys()
+        if is_again and port.fields["State"] != known.fields["State"]:
+            changes.setdefault(port.name, [known.fields["State"]]).append(port.fields["State"])
         known.fields = {**known.fields, **port.fields} if is_again else {**port.fields, **known.fields}
     ports = named
     rates = [
@@ -172,7 +175,11 @@ def _read(text: Text) -> Iterator[Reading]:
     problems = [text.error(f"{port.name} lacks its state: the file is cut", port.line) for port in cut]
     words = _words(ports) + (", of those before the cut" if cut else "")
     notes = [text.fact(Quantity.NOTE, words, ports[0].line, "ibstat"), *_small_packets(text, ports)]
-    yield Reading([*notes, *_states(text, ports), *rates], problems)
+    for name, states in changes.items():
+        words = f"{name} is {', then '.join(states)}: if nothing was changed in between, its link is unstable"
+        notes.append(text.fact(Quantity.NOTE, words, ports[0].line, "rdma link"))
+    program = "" if any(port.has_rate for port in ports) else "rdma link"
+    yield Reading([*notes, *_states(text, ports), *rates], problems, program)
 
 
 def _interfaces(text: Text) -> Iterator[Fact]:

@@ -38,6 +38,8 @@ _PATH_MTU = (
     "packets may be lost on the path: 'ping -M do -s 1472 HOST' tests an MTU of 1500 (-s 8972 one of 9000, which all "
     "hosts and switches need); then counters of errors ('ethtool -S'), cables and firewalls"
 )
+#: Rate that a command permits.
+_LIMITED = re.compile(r"\biperf3? .{0,200}?\s(?:-b|--bitrate|--bandwidth)[ =]?([1-9][\d.]{0,8}[kKmMgG]?)\b")
 #: Share of segments that are sent again above which the network loses packets, rather than that TCP fills a queue.
 _LOSSY = 0.01
 
@@ -158,7 +160,12 @@ def _facts(text: Text, direction: str, rows: list[tuple[int, re.Match[str]]]) ->
         return
     words = f"iperf: {gbit_s:.3g} Gbit/s for {seconds:g} s{_DIRECTIONS[direction]}"
     words += f", {again:,} segments of TCP sent again" if again else ""
+    limits = [found[1] for line in text.clean_lines[:number] if (found := _LIMITED.search(line)) is not None]
+    if limits:
+        words += f": the command permits no more (-b {limits[-1]})"
     yield text.fact(Quantity.NOTE, words, number, _PROGRAM)
+    if limits:
+        return
     if direction:
         # Of both directions at once, neither needs to reach the rate of an interface.
         return

@@ -13,6 +13,8 @@ from fabricast.sources.text import Text
 #: Words of the lines that are read here.
 WORDS = (
     "NVRM: ",
+    "nvidia-modeset: ERROR",
+    "SMU: I'm not done",
     BOOT,
     "Initialized nvidia-drm",
     "SXid (",
@@ -75,7 +77,11 @@ _ASLEEP = re.compile(
 _OTHER_GPU = re.compile(
     rf"(?:amdgpu|i915|xe) {DEVICE}: .{{0,60}}?"
     r"(device lost from bus|GPU reset begin|GPU reset\(\d+\) (?:succeeded|failed)|ring \S{1,40} timeout"
-    r"|MES failed to respond|GPU HANG|Engine reset|Timedout job)"
+    r"|MES failed to respond|SMU: I'm not done with your previous command|GPU HANG|Engine reset|Timedout job)"
+)
+#: Numbered GPU that does not answer the part of the driver for screens.
+_NO_SCREEN = re.compile(
+    r"nvidia-modeset: ERROR: GPU:(\d{1,3}): (Error while waiting for GPU progress|Failed to query display engine)"
 )
 _LOST = "device lost from bus"
 #: GPUs that the drivers of AMD and Intel refuse, with the number of the error.
@@ -103,13 +109,14 @@ _ATOMICS = re.compile(
 _NO_ATOMICS = "gets no atomic operations of PCIe through a port above it, which ROCm uses"
 #: Errors of NVSwitches; the driver states whether they are fatal.
 _SXID = re.compile(
-    r"SXid \(PCI:([0-9a-fA-F]{4}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2})(?:\.[0-7])?\): (\d{1,6}), (Fatal|Non-fatal),? *(.*)"
+    r"SXid \(PCI:([0-9a-fA-F]{4}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2})(?:\.[0-7])?\): (\d{1,6}), "
+    r"(Fatal|Non-fatal|(?=Data \{)),? *(.*)"
 )
 #: Earlier error that a later one names.
 _PREVIOUS = re.compile(r"caused by previous Xid (\d{1,4})")
 #: Errors of GPUs of AMD.
 _AMD = re.compile(
-    r"amdgpu (?P<gpu>[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]):.{0,60}?"
+    r"amdgpu (?P<gpu>[0-9a-f]{4,5}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]):.{0,60}?"
     r"(?P<words>Fatal error during GPU init|(?:GPU|VRAM) is lost.{0,40}"
     r"|uncorrectable hardware error ?\(.{1,40}?\) detected"
     r"|\d{1,9} (?:new )?(?P<kind>uncorrectable|correctable) hardware errors detected in (?!total).{1,40}? block)"
@@ -209,9 +216,14 @@ def gpu_facts(text: Text, lines: Lines) -> Iterator[Fact]:
         elif (match := _ATOMICS.search(line)) is not None:
             device = match[1] or f"a GPU ({match[2]})"
             found.setdefault((device, "atomics"), gpu_state(text, device, _NO_ATOMICS, number))
+        elif (match := _NO_SCREEN.search(line)) is not None:
+            state = f"does not answer the part of its driver for screens ({match[2]})"
+            found.setdefault((f"GPU {match[1]}", "screen"), gpu_state(text, match[1], state, number))
         elif (match := _SXID.search(line)) is not None:
             device, code = f"{match[1].lower()}.0", int(match[2])
-            found.setdefault((device, code), _switch_error(text, device, match, number))
+            if match[3] or (device, code) not in found:
+                # The line with the severity precedes that with data, also where it follows it.
+                found[device, code] = _switch_error(text, device, match, number)
     yield from found.values()
     # What fails at the start of a GPU has its number in the refusal of the driver.
     refused = {device for (device, _), fact in found.items() if "refused by its driver" in fact.value}
@@ -332,5 +344,6 @@ def _switch_error(text: Text, device: str, match: re.Match[str], line: int) -> F
     """Return a fatal error of an NVSwitch as its state, another one as a note."""
     if match[3] == "Fatal":
         return gpu_state(text, device, f"fatal error of an NVSwitch or its NVLinks (SXid {match[2]})", line)
-    note = f"{device}: SXid {match[2]} of an NVSwitch, not fatal: {match[4][:_LONGEST_NOTE]}"
+    severity = "not fatal" if match[3] else "another line states whether it is fatal"
+    note = f"{device}: SXid {match[2]} of an NVSwitch, {severity}: {match[4][:_LONGEST_NOTE]}"
     return text.fact(Quantity.NOTE, note, line, PROGRAM)

@@ -37,6 +37,11 @@ WORDS_OF_HOST = (
     "Device is NOT usable",
     "cpu clock throttled",
     "cpu clock is throttled",
+    "gdrdrv:",
+    "state:D",
+    "dxgk: ",
+    "invalid context, skipping",
+    "sq_intr: error",
 )
 #: Words of the lines that are read here.
 WORDS = ("BOOT_IMAGE=", "GRUB_CMDLINE_LINUX", "Default domain type", *WORDS_OF_HOST)
@@ -54,9 +59,11 @@ class _Error(NamedTuple):
     #: Whether a boot ends it; errors of memory and processors are often the reason of a boot.
     ends_with_boot: bool = False
     needs: re.Pattern[str] | None = None  # Words without which it is none
+    unless: re.Pattern[str] | None = None  # Words of the error from which it follows
     ends_with: re.Pattern[str] | None = None  # Words of a later line that end it
 
 
+_NOT_ALIGNED = re.compile(r"NVRM: Invalid argument in nv_p2p_get_pages.{0,60}")
 _OF_HOST = (
     _Error(
         re.compile(
@@ -113,9 +120,25 @@ _OF_HOST = (
         "iommu=pt (not amd_iommu=pt) on the kernel command line; 'cat /proc/cmdline' prints it",
     ),
     _Error(
-        re.compile(r"Error ret -\d{1,3} invoking nvidia_p2p_get_pages"),
+        re.compile(
+            r"Error ret -\d{1,3} invoking nvidia_p2p_get_pages|nvidia_p2p_get_pages\(.{1,80}?\) failed \[ret = -22\]"
+        ),
         "the driver refuses other devices access to the memory of a GPU (GPUDirect RDMA or Storage)",
-        "GeForce cards have none: use a card for data centres or workstations; on those, check BAR1 and the IOMMU",
+        "GeForce cards have none: use a card for data centres or workstations; on those, check BAR1, the IOMMU and the "
+        "version of the module that asks (gdrdrv, nvidia-fs)",
+        unless=_NOT_ALIGNED,
+    ),
+    _Error(
+        _NOT_ALIGNED,
+        "the driver refuses to pin memory of a GPU whose address is not aligned",
+        "gdrdrv (or another module that asks) does not fit this driver: install its newest version, or another driver",
+    ),
+    _Error(
+        re.compile(r"task:\S{1,60}\s{1,20}state:D"),
+        "a process waits in the kernel and cannot be ended (state D)",
+        "the lines below this message name the driver (nvidia, nvidia_uvm, mlx5): reboot, then update it",
+        ends_with_boot=True,
+        needs=re.compile(r"\[(?:nvidia\w{0,12}|amdgpu|mlx[45]_\w{2,8})\]"),
     ),
     _Error(
         re.compile(
@@ -176,6 +199,21 @@ _HAS_IOMMU = re.compile(
 _IOMMU_NOTE = (
     "the IOMMU translates the addresses of devices, which slows direct copies on some boards: iommu=pt avoids it"
 )
+#: Lines that are printed by machines that work, too, or are of a program, and what they mean.
+_NOTES = (
+    (
+        re.compile(r"dxgk: dxgk\w{1,40}:\s{1,8}Ioctl failed: -(?:2|22)\b"),
+        "the driver for GPUs of WSL (dxgk) does not know a request: machines print this whose GPUs work, too",
+    ),
+    (
+        re.compile(r"nvidia-peermem .{0,60}?invalid context, skipping"),
+        "nvidia-peermem skips memory of a program that has ended, which is harmless",
+    ),
+    (
+        re.compile(r"amdgpu.{0,40}?sq_intr: error"),
+        "a GPU reports an error of an instruction (sq_intr), usually of a program or its compiler",
+    ),
+)
 #: Options with which the kernel was started, and what they mean for copies between GPUs.
 _COMMAND_LINE = re.compile(r"(?:Command line: |^)(BOOT_IMAGE=.*)|^GRUB_CMDLINE_LINUX\w{0,20}=[\"'](.*)[\"']")
 _OPTIONS = (
@@ -191,6 +229,10 @@ def host_facts(text: Text, lines: Lines) -> Iterator[Fact]:
     """Yield errors of the host, and what the kernel states about the IOMMU."""
     yield from _of_host(text, lines)
     yield from _options(text, lines)
+    for pattern, words in _NOTES:
+        number = next((number for number, line in lines if pattern.search(line) is not None), None)
+        if number is not None:
+            yield text.fact(Quantity.NOTE, words, number, PROGRAM)
     translated = next((number for number, line in lines if _TRANSLATED in line), None)
     if translated is not None and _HAS_IOMMU.search(text.raw) is not None:
         yield text.fact(Quantity.NOTE, _IOMMU_NOTE, translated, PROGRAM)
@@ -203,6 +245,8 @@ def _of_host(text: Text, lines: Lines) -> Iterator[Fact]:
     boots = [(place, _host_of(line)) for place, (_, line) in enumerate(lines) if BOOT in line]
     for error in _OF_HOST:
         if error.needs is not None and error.needs.search(text.raw) is None:
+            continue
+        if error.unless is not None and error.unless.search(text.raw) is not None:
             continue
         for place, (number, line) in enumerate(lines):
             if (match := error.pattern.search(line)) is None:

@@ -10,8 +10,8 @@ from fabricast.sources.text import Text
 PROGRAM = "dmesg"
 #: Beginning of the first message of a boot.
 BOOT = "Linux version "
-#: Address of a device on PCIe.
-DEVICE = r"([0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7])"
+#: Address of a device on PCIe; domains of volume management devices (VMD) have five digits.
+DEVICE = r"(?<![0-9a-f])([0-9a-f]{4,5}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7])"
 #: Number and text of the lines of a log.
 Lines = list[tuple[int, str]]
 #: Drivers of GPUs with the device that they use.

@@ -15,7 +15,7 @@ from fabricast.sources.text import Format, Reading, Text
 _KERNEL = re.compile(
     r"^\W{0,8}(?:\[\s*\d+\.\d{1,6}\](?! \[(?:ERROR|WARN|INFO|DEBUG))"
     r"|\[?\w{3} \w{3}\s+\d+ [\d:]{8} \d{4}\]?(?!\[\d+,\d+\]<std)"
-    r"|\w{3}\s+\d+ [\d:]{8} \S+ kernel:|\S{1,80}: kern:\s{1,8}\w{2,8}: \[\d{4}-\d\d-\d\dT"
+    r"|\w{3}\s+\d+ [\d:]{8} \S+ kernel:|kern\s{1,4}:\w{2,8}\s{0,6}: |\S{1,80}: kern:\s{1,8}\w{2,8}: \[\d{4}-\d\d-\d\dT"
     r"|\d{4}-\d\d-\d\dT[\d:.+Z-]{8,30} (?:\S+ kernel:|(?:amdgpu|nvidia|pci\w*|mlx\w+) )"
     r"|(?:NVRM|nvidia|nouveau|amdgpu|pcieport|mlx\w{1,12}):? \S)"
 )

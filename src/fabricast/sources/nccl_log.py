@@ -12,6 +12,8 @@ from fabricast.nccl.system import PathType
 from fabricast.sources.pytorch_watchdog import stopped_ranks
 from fabricast.sources.text import Format, Reading, Text, is_source_code
 
+#: Names of texts without a line that NCCL prints.
+SETTINGS, ERRORS = "settings of NCCL", "errors of a run on GPUs"
 #: Before 2.4, lines do not name NCCL: "node1:7:9 [0] include/socket.h:360 WARN Call to connect failed".
 _BEFORE_2_4 = r"^[\w.-]+:\d+:\d+ \[\d+\] [\w./]{1,60}\.(?:cu|cc|h):\d{1,5} "
 _INFO = re.compile(rf"(?:NCCL |{_BEFORE_2_4}|^[\w.-]+:\d+:\d+ \[\d+\] (?=INFO ))(?:INFO|WARN) (.*)")
@@ -42,6 +44,7 @@ _ERROR = re.compile(
     r"|NCCL operation \S.{0,160}? failed: .*|(?:Failed, )?NCCL error \S{1,200}:\d{1,6} '.{1,160}?'"
     r"|P2P is disabled between NVLINK connected GPUs .*"
     r"|Error while (?:creat|attach)ing (?:to )?shared memory segment .*"
+    r"|connecting to address .{0,80}with family \d{1,5} is neither.*"
     r"|NET/IB ?: read failed in ncclIbRoceGetVersionNum.*|NET/IBP? ?: ?Got completion .*"
     r"|ncclInvalid(?:Usage|Argument)\b.*|Watchdog caught collective operation timeout.*"
     r"|store->get\(.{1,80}\) got error: .{1,120}"
@@ -69,8 +72,15 @@ _SETS = re.compile(
 _ADVICE = re.compile(
     r"(?<![-\w/.=])(?:[Ii]f|[Uu]se|[Tt]ry|[Ss]et it|[Ss]hould|[Cc]ould|[Cc]an|[Rr]ecommend\w*|[Ss]uggest\w*|[Yy]ou) "
 )
+#: What follows a variable in a sentence: a mark and a blank, or three words, the first of which is no launcher.
+_SENTENCE = re.compile(
+    r"(?<=,)\s+[A-Za-z]|[`*]{1,3}[,.;:)]|[`*]{0,3} (?!(?:\S{0,20}python\S{0,4}|uv|torchrun|mpi\w{2,6}|srun|accelerate"
+    r"|deepspeed|vllm|bash|sh|docker|numactl|ray|make|sudo|nohup|time|exec|llamafactory-cli|swift|xtuner) )"
+    r"(?:[a-z]{2,15} ){2}[a-z]{2,15}(?![\w./-])"
+)
 #: Programs after which a variable is an argument.
 _PROGRAM = re.compile(r"\S{1,80}_perf\b|\bpython3?\b|\btorchrun\b")
+_LAUNCHER = re.compile(rf"{_PROGRAM.pattern}|\b(?:mpirun|mpiexec|srun|deepspeed|accelerate) ")
 _IN_COMMAND = (
     "_perf",
     "-e NCCL_",
@@ -101,7 +111,7 @@ _PROVIDER = re.compile(r"NET/OFI Selected [Pp]rovider is ([^\s,(]{1,60})")
 _GPUDIRECT = re.compile(r"GPU Direct RDMA (Disabled|Enabled) for (?:HCA|GPU)")
 _NO_VERBS = ("Failed to open libibverbs", "NET/IB : No device found")
 _INTERFACE = re.compile(r"Bootstrap ?: Using (?:\[\d+\])?([\w.-]{1,40}:[^\s<]{1,80})")
-_CARDS = re.compile(r"NET/IB : Using ((?:\[\d+\]\S+\s*)+)")
+_CARDS = re.compile(r"NET/IB : Using ((?:\[\d+\][^\s;]\S*\s*)+)")
 _CARD_NAME = re.compile(r"\[\d{1,4}\]([^:\s]{1,60})")
 _COMM = re.compile(r"comm (0x[0-9a-f]+) .*?rank (\d{1,15}) n[rR]anks (\d{1,15})(.*)")
 _BUS = re.compile(r"busId ([0-9a-f]+)")
@@ -157,6 +167,7 @@ _WORDS_OF_ERRORS = (
     "P2P is disabled between NVLINK",
     "shared memory segment",
     "ncclIbRoceGetVersionNum",
+    "is neither AF_INET",
     "Got completion",
     "NCCL error",
     "NCCL Error",
@@ -218,7 +229,9 @@ def _set_in(line: str) -> list[tuple[str, str]]:
     if line.lstrip().startswith("#"):
         return []
     found = [one for one in _COMMAND.finditer(line) if _SETS.fullmatch(line[: one.start(1)]) is not None]
-    return [(one[1], one[2]) for one in found if _ADVICE.search(line[: one.start(1)]) is None]
+    if any(_SENTENCE.match(line, one.end()) is not None for one in found):
+        return []
+    return [(one[1], one[2].rstrip(",.)")) for one in found if _ADVICE.search(line[: one.start(1)]) is None]
 
 
 def _without_effect(text: Text) -> Iterator[Fact]:
@@ -240,13 +253,17 @@ def _without_effect(text: Text) -> Iterator[Fact]:
 def _log(text: Text) -> NcclLog:
     """Return the statements about the largest communicator."""
     log, sizes, command = NcclLog(), Counter[int](), dict[str, tuple[str, int]]()
+    launches: list[set[str]] = []
     for number, line in text.lines(lambda line: "NCCL" in line):
         match = _INFO.search(line)
         if log.version is None and (version := _VERSION.search(line)) is not None:
             log.version = (int(version[1]), int(version[2]), int(version[3]))
             log.lines.setdefault("version", number)
         if match is None:
-            command.update({one: (value, number) for one, value in _settings(line) if one not in command})
+            settings = _settings(line)
+            command.update({one: (value, number) for one, value in settings if one not in command})
+            if "NCCL_" in line and _LAUNCHER.search(line) is not None:
+                launches.append({one for one, _ in settings})
             continue
         statements = None
         if (host := _HOST.match(line)) is not None:
@@ -268,6 +285,9 @@ def _log(text: Text) -> NcclLog:
                 if statements.cards is not None:
                     log.lines.setdefault("cards", statements.cards[1])
     for name, (value, number) in command.items():
+        if any(name in one for one in launches) and not all(name in one for one in launches):
+            # Of several commands, some set it: which of them the log is of is unknown.
+            continue
         # What NCCL states of a variable precedes.
         log.environment.setdefault(name, value)
         log.lines.setdefault(name, number)
@@ -334,14 +354,14 @@ def _statement(
         log.lines.setdefault("no NVLS" if "is not" in body else "NVLS", number)
     elif body.startswith("NET/Socket : Using"):
         log.network = log.network or "Socket"
-    elif body.startswith("NET/IB : Using [") and "network" not in log.lines:
+    elif _CARDS.match(body) is not None and "network" not in log.lines:
         # Before 2.5, NCCL lists the interfaces of TCP first, and states no choice.
         log.network = "IB"
     elif any(words in body for words in _NO_VERBS):
         log.lines.setdefault("no verbs", number)
     elif (match := _GPUDIRECT.search(body)) is not None:
         # Cards that send by sockets have none.
-        if "NET/Socket" not in body:
+        if "Socket" not in body:
             log.lines.setdefault("GDR" if match[1] == "Enabled" else "no GDR", number)
     elif (match := _ENV.search(body)) is not None:
         log.lines.setdefault(match[1], number)
@@ -449,13 +469,17 @@ def _problems(text: Text) -> Iterator[Fact]:
 def _read(text: Text) -> Iterator[Reading]:
     log = _log(text)
     first = next((number for number, line in text.lines(lambda line: "NCCL" in line) if _INFO.search(line)), 0)
+    problems = list(_problems(text))
     facts = [
         text.fact(Quantity.NCCL_RUN, log, first or log.lines.get("version", 0), "NCCL"),
-        *_problems(text),
+        *problems,
         *stopped_ranks(text, log.ranks),
         *_without_effect(text),
     ]
-    yield Reading(facts, line=first, text=str(log))
+    program = ""
+    if not first and log.version is None and "NCCL " not in text.raw and "ProcessGroupNCCL" not in text.raw:
+        program = ERRORS if problems else SETTINGS
+    yield Reading(facts, line=first, text=str(log), program=program)
 
 
 FORMAT = Format(

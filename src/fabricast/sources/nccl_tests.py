@@ -104,9 +104,17 @@ class _Heading:
         """Whether processes of several hosts list the same rank, because they ran separately."""
         return any(len(one) > 1 for one in self.processes.values())
 
+    @property
+    def is_cut(self) -> bool:
+        """Whether the first ranks of the list are missing: the text begins within it."""
+        ranks = sorted(self.gpus)
+        return bool(ranks) and ranks[0] > 0 and ranks == list(range(ranks[0], ranks[0] + len(ranks)))
+
     def check_ranks(self) -> None:
         """Raise an error if the list of ranks has gaps, or no whole number of processes."""
         ranks = sorted(self.gpus)
+        if self.is_cut:
+            return
         if ranks != list(range(len(ranks))):
             missing = next(rank for rank in range(len(ranks)) if rank not in self.gpus)
             raise InputError(f"lists {len(ranks)} ranks without rank {missing}, expected all ranks")
@@ -384,9 +392,13 @@ def _table(
             )
     heading.check_ranks()
     ranks = len(heading.gpus) or None
-    if ranks == 1 and operation is not Operation.SENDRECV and any(row.bus_bytes_per_s > 0 for row in rows):
-        # The list of ranks is cut: one rank sends nothing to others.
+    is_alone = ranks == 1 and operation is not Operation.SENDRECV
+    if heading.is_cut or (is_alone and any(row.bus_bytes_per_s > 0 for row in rows)):
+        # The list of ranks is cut: one rank sends nothing to others. Its last rank may be that of the run.
+        last = max(heading.gpus)
         ranks, heading = None, _Heading(heading.operation, heading.program, heading.library)
+        if last > 0 and operation is None and (by_factor := _by_bus_factor(rows, last + 1)) is not None:
+            operation, ranks = by_factor, last + 1
     if operation is None and ranks is not None:
         operation = _by_bus_factor(rows, ranks)
     elif operation in (None, Operation.ALL_REDUCE) and ranks is None and (found := _ranks_of_all_reduce(rows)):

@@ -34,7 +34,7 @@ _UNUSED = {
         "is read as XML only: 'lstopo --of xml machine.xml'",
     ),
     "rocm-smi": (
-        re.compile(r"^(?:GPU|Device)\s.{0,60}?Temp.{1,90}\bPerf\s+PwrCap\s+VRAM%\s+GPU%"),
+        re.compile(r"^(?:GPU|Device)\s.{0,60}?Temp.{1,90}\bPerf\s+PwrCap\b.{0,60}GPU%"),
         "states no links: add 'rocm-smi --showtopo' and 'sudo dmesg'",
     ),
     "gdrcopy_copybw": (

@@ -17,8 +17,13 @@ _ADDRESS = r"([0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-7])"
 QUERY = "==NVSMI LOG=="
 #: Parts of a query that users quote, without its beginning.
 _FRAGMENT = re.compile(
-    r"^[ \t]*(?:Fabric[ \t]*\r?\n[ \t]*State|BAR1 Memory Usage[ \t]*\r?\n[ \t]*Total)[ \t]*:", re.MULTILINE
+    r"^[ \t]*(?:Fabric[ \t]*\r?\n[ \t]*State|BAR1 Memory Usage[ \t]*\r?\n[ \t]*Total"
+    r"|Clocks (?:Throttle|Event) Reasons[ \t]*\r?\n[ \t]*Idle|Remapped Rows[ \t]*\r?\n[ \t]*Correctable Error)[ \t]*:",
+    re.MULTILINE,
 )
+#: GPU of a part that names none, and sections of counters of errors.
+_SOME_GPU, _COUNTERS = "a GPU", ("ECC Errors", "Remapped Rows", "Retired Pages", "Replays Since Reset")
+WITHOUT_COUNTERS, WITHOUT_REASONS = "no counters of errors are reported", "no reasons for reduced clocks are reported"
 _UNREADY = re.compile(r"\s*State\s*: In Progress")
 # Lengths are bounded, so that a long line takes linear time.
 _TABLE = re.compile(rf"^\|\s+(\d{{1,3}})\s+(\S.{{0,60}}?)\s{{1,60}}(?:On|Off|N/A)\s*\|\s*{_ADDRESS}\s")
@@ -26,6 +31,8 @@ _TABLE = re.compile(rf"^\|\s+(\d{{1,3}})\s+(\S.{{0,60}}?)\s{{1,60}}(?:On|Off|N/A
 _TABLE_ERRORS = re.compile(r"\|\s{1,40}(\d{1,9})\s{0,9}\|\s*$")
 #: The number of a GPU may be left out of what a user publishes.
 _LIST = re.compile(r"^GPU (\d{1,3}): (.{1,100}?) \(UUID: [^)]{0,60}\)?")
+#: The same without identifier, above counters of NVLinks.
+_HEADING = re.compile(r"^GPU (\d{1,3}): (\S.{1,100}?)(?: \(UUID: |$)")
 #: First GPU of torch.utils.collect_env; lines "GPU 1: NVIDIA H100" follow.
 _OF_PYTORCH = re.compile(r"^GPU models and configuration: (?=GPU 0: )")
 _MODEL = re.compile(r"^GPU (\d{1,3}): (\S.{1,99})$")
@@ -54,6 +61,7 @@ _UNREADABLE = re.compile(r"(?:^\||\s)ERR!")
 #: Counters of 'nvidia-smi nvlink -e', and the number from which errors are no accident.
 _NVLINK_ERRORS = re.compile(r"^\s+Link (\d{1,2}): (\w[\w ]{2,30}?) ?(?:Errors?|Error Counter): (\d{1,18})")
 _MANY_NVLINK_ERRORS = 100
+_OF_LINKS = ("Replay Errors: ", "Recovery Errors: ", "CRC Errors: ")
 _FABRIC_STATUS = re.compile(r"^\s*Status\s+: (\S.{0,60}?)\s*$")
 #: States of the fabric (NVSwitches) of a GPU that is ready, and of one without fabric.
 _FABRIC = ("Success", "N/A")
@@ -102,7 +110,9 @@ def _is_report(text: Text) -> bool:
         return True
     if _LOST.search(text.raw) is not None or any(words in text.raw for words in _UNUSABLE):
         return True
-    return " (UUID: " in text.raw and any(_LIST.match(line) for _, line in text.lines())
+    if " (UUID: " in text.raw and any(_LIST.match(line) for _, line in text.lines()):
+        return True
+    return any(words in text.raw for words in _OF_LINKS) and any(_HEADING.match(line) for _, line in text.lines())
 
 
 def _read(text: Text) -> Iterator[Reading]:
@@ -110,12 +120,21 @@ def _read(text: Text) -> Iterator[Reading]:
         yield read_query(text)
         return
     facts = [*_of_lines(text), *_of_any(text), *_unready_fabric(text), *_small_windows(text)]
+    if _FRAGMENT.search(text.raw) is not None:
+        facts += [fact for fact in _states(text, _SOME_GPU) if fact.value not in {one.value for one in facts}]
+        facts = facts or [text.fact(Quantity.NOTE, "this part of nvidia-smi -q states no fault", 0, "nvidia-smi")]
+    if not facts and any(words in text.raw for words in _OF_LINKS):
+        note = f"no NVLink has {_MANY_NVLINK_ERRORS} errors of a kind or more since its start"
+        facts = [text.fact(Quantity.NOTE, note, 0, "nvidia-smi")]
     yield Reading(_not_empty(facts, text), program="nvidia-smi")
 
 
 def read_query(text: Text) -> Reading:
     """Return what ``nvidia-smi -q`` states."""
     facts = _not_empty([*_of_query(text), *_of_any(text)], text)
+    missing = [] if any(words in text.raw for words in _COUNTERS) else [WITHOUT_COUNTERS]
+    missing += [] if " Reasons" in text.raw else [WITHOUT_REASONS]
+    facts += [text.fact(Quantity.NOTE, words, 0, "nvidia-smi") for words in missing]
     return Reading([*facts, *_left_out(text)], list(_cut(text)), program="nvidia-smi -q")
 
 
@@ -213,7 +232,7 @@ def _nvlink_errors(text: Text) -> Iterator[Fact]:
     counts: dict[str, dict[str, int]] = {}
     lines: dict[str, int] = {}
     for number, line in text.lines():
-        if (match := _LIST.match(line)) is not None:
+        if (match := _HEADING.match(line)) is not None:
             gpu = match[1]
         elif gpu and (match := _NVLINK_ERRORS.match(line)) is not None and int(match[3]) >= _MANY_NVLINK_ERRORS:
             counts.setdefault(gpu, {})[f"NVLink {match[1]} {int(match[3]):,} {match[2]} errors"] = int(match[3])
@@ -245,10 +264,17 @@ def _of_query(text: Text) -> Iterator[Fact]:
     yield from _small_windows(text)
 
 
-def _states(text: Text) -> Iterator[Fact]:
-    """Yield error counters, throttle reasons and power limits that differ from those of a healthy GPU."""
-    numbers: dict[str, str] = {}
-    address = ""
+def _states(text: Text, part_of: str = "") -> Iterator[Fact]:
+    """Yield error counters, throttle reasons and power limits that differ from those of a healthy GPU.
+
+    `part_of` is the name of the GPU of a part of a report that names none.
+    """
+    numbers = {part_of: part_of} if part_of else {}
+    address = part_of
+
+    def name_of(address: str) -> str:
+        return part_of or f"GPU {numbers[address]}"
+
     sections: list[tuple[int, str]] = []
     watts: dict[str, float] = {}
     known: set[tuple[str, str]] = set()
@@ -258,7 +284,8 @@ def _states(text: Text) -> Iterator[Fact]:
             address, sections, watts, load = short_address(match[1]), [], {}, _Load()
             numbers.setdefault(address, str(len(numbers)))
             continue
-        if not address or not line[:1].isspace() or len(line) > _LONGEST_LINE:
+        # The sections of a part may begin its lines.
+        if not address or not (part_of or line[:1].isspace()) or len(line) > _LONGEST_LINE:
             continue
         indentation = len(line) - len(line.lstrip())
         name, colon, value = (part.strip() for part in line.partition(" : "))
@@ -270,11 +297,11 @@ def _states(text: Text) -> Iterator[Fact]:
         titles = [title for _, title in sections]
         load.add(titles[-1] if titles else "", name, value, line_number)
         if name.startswith("Replays Since Reset") and value.isdigit() and 0 < int(value) < _MANY_REPLAYS:
-            note = f"GPU {numbers[address]}: {value} PCIe replays since the last reset, fewer than {_MANY_REPLAYS}"
+            note = f"{name_of(address)}: {value} PCIe replays since the last reset, fewer than {_MANY_REPLAYS}"
             yield text.fact(Quantity.NOTE, note, line_number, "nvidia-smi")
         if titles[-1:] == ["Remapped Rows"] and name == "Uncorrectable Error" and value.isdigit() and int(value):
             rows = f"{value} rows" if int(value) > 1 else "a row"
-            note = f"GPU {numbers[address]}: {rows} of its memory remapped after uncorrectable errors, no new fault"
+            note = f"{name_of(address)}: {rows} of its memory remapped after uncorrectable errors, no new fault"
             yield text.fact(Quantity.NOTE, note, line_number, "nvidia-smi")
         for state, place in ((_state(titles, name, value, watts), line_number), (load.state, load.line)):
             if state and (address, state) not in known:
@@ -408,7 +435,8 @@ def _fact(text: Text, quantity: Quantity, value: object, line: int, number: str)
 
 def short_address(address: str) -> str:
     """Return a PCI address with four digits of the domain, as lspci prints it."""
-    return address.lower()[-12:]
+    domain, *rest = address.lower().split(":")
+    return ":".join([domain.lstrip("0").rjust(4, "0"), *rest]) if rest else address
 
 
 def _field(section: str, name: str, value: str) -> tuple[Quantity | None, object]:

@@ -34,6 +34,11 @@ _MASK = re.compile(r"0x[0-9a-fA-F]{1,16}")
 #: Columns of errors of the memory that cannot be corrected, since the start of the driver.
 _ERRORS = "ecc.errors.uncorrected.volatile."
 _REASONS = ("clocks_throttle_reasons.", "clocks_event_reasons.")
+#: Column of the action that the driver asks for, and its values for a GPU that needs none.
+_ACTION, _NO_ACTIONS = "gpu_recovery_action", ("None", "N/A", "[N/A]", "")
+#: Columns of a command whose output has no header, and the comment of a user behind a row.
+_COMMAND = re.compile(r"--query-gpu=([\w.,]{1,400}).{0,200}?noheader")
+_COMMENT = re.compile(r"\s{1,20}(?:<=|<-|#).*$")
 #: Utilisation in percent from which the generation now is that of a GPU at work.
 _AT_WORK = 50
 _ADDRESSES = ("pci.bus_id", "gpu_bus_id")
@@ -42,15 +47,17 @@ _ADDRESS = re.compile(r"[0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-7]")
 
 def _names(line: str) -> list[str]:
     """Return the names of the columns of a header; none for other lines."""
-    names = [name.partition(" [")[0].strip() for name in line.split(",")]
-    is_known = any((name in _COLUMNS and "." in name) or name.startswith(_REASONS) for name in names)
+    command = _COMMAND.search(line)
+    names = [name.partition(" [")[0].strip() for name in (line if command is None else command[1]).split(",")]
+    is_known = any((name in _COLUMNS and "." in name) or name.startswith(_REASONS) or name == _ACTION for name in names)
     is_header = len(names) > 1 and is_known
     return names if is_header or {"index", "name"} <= set(names) else []
 
 
 def _is_table(text: Text) -> bool:
     raw = text.raw
-    if not ("pci.bus_id" in raw or "pcie.link." in raw or "_reasons." in raw or ("index" in raw and "name" in raw)):
+    words = ("pci.bus_id", "pcie.link.", "_reasons.", _ACTION)
+    if not (any(word in raw for word in words) or ("index" in raw and "name" in raw)):
         return False
     return any(_names(line) for _, line in text.lines(lambda line: "," in line))
 
@@ -69,7 +76,7 @@ def _read(text: Text) -> Iterator[Reading]:
     states: dict[tuple[str, str], Fact] = {}
     first = 0
     for number, line in text.lines():
-        cells = [cell.strip() for cell in line.split(",")]
+        cells = [cell.strip() for cell in _COMMENT.sub("", line).split(",")]
         if found := _names(line):
             if not {"index", *_ADDRESSES} & set(found):
                 raise text.error("has neither the column index nor pci.bus_id: add them to --query-gpu", number)
@@ -85,15 +92,11 @@ def _read(text: Text) -> Iterator[Reading]:
             for fact in _states(text, dict(zip(names, cells, strict=True)), row["index"], number):
                 states.setdefault((row["index"], fact.value), fact)
     facts += states.values()
-    if not facts and rows and any(name.startswith(_REASONS) for name in names):
-        facts.append(
-            text.fact(
-                Quantity.NOTE,
-                f"no throttling of {len(rows)} GPUs" if len(rows) > 1 else "no throttling of the GPU",
-                first,
-                "nvidia-smi",
-            )
-        )
+    if not facts and rows:
+        gpus = f"{len(rows)} GPUs" if len(rows) > 1 else "the GPU"
+        has_reasons = any(name.startswith(_REASONS) for name in names)
+        what = "throttling" if has_reasons else "recovery action" if _ACTION in names else ""
+        facts += [text.fact(Quantity.NOTE, f"no {what} of {gpus}", first, "nvidia-smi")] if what else []
     if not facts:
         raise text.error("has no row of a GPU below the names of the columns", first)
     yield Reading(facts, line=first)
@@ -126,6 +129,9 @@ def _states(text: Text, row: dict[str, str], gpu: str, line: int) -> Iterator[Fa
     errors = max((int(cell) for name, cell in row.items() if name.startswith(_ERRORS) and cell.isdigit()), default=0)
     if errors:
         state = f"{errors} uncorrectable ECC errors since the start of the driver"
+        yield text.fact(Quantity.GPU_STATE, state, line, "nvidia-smi", subject=(gpu,))
+    if row.get(_ACTION, "") not in _NO_ACTIONS:
+        state = f"its driver asks for the recovery action '{row[_ACTION]}'"
         yield text.fact(Quantity.GPU_STATE, state, line, "nvidia-smi", subject=(gpu,))
     mask = next((int(row[name], 16) for name in _ACTIVE if _MASK.fullmatch(row.get(name, ""))), 0)
     for bit, active in _BITS.items():

@@ -32,13 +32,14 @@ _STAGED = {
 
 
 _PEER = "Access Peer Device="
+_LATENCIES = re.compile(r"^\s{0,8}P2P=Enabled Latency", re.MULTILINE)
 
 
 def _is_output(text: Text) -> bool:
     if "D\\D" in text.raw and ("P2P" in text.raw or _PEER in text.raw):
         return True
     # Only the matrices of latencies, or only the lines before the tables.
-    return "P2P=Enabled Latency" in text.raw or text.raw.count(_PEER) > 1
+    return _LATENCIES.search(text.raw) is not None or text.raw.count(_PEER) > 1
 
 
 def _read(text: Text) -> Iterator[Reading]:

@@ -60,7 +60,7 @@ _TOLD = re.compile(
     r"|fail(?:s|ed|ing|ure)?|fallen off|falls off|lost|disappear\w{0,2}|unusable|corrupt\w{0,5})\b",
     re.IGNORECASE,
 )
-_NOT_TOLD = re.compile(r"\b(?:no|none|not|never|without|if|when it|fixed|0 failed)\b", re.IGNORECASE)
+_NOT_TOLD = re.compile(r"\b(?:no|none|not|never|without|if|when it|fixed|0 failed)\b|\?\s*$", re.IGNORECASE)
 _OUTPUT = re.compile(r"[<>=|{}\\]|\d:\d|\[\s*\d|0x|^\W*\w+:\s|/\w+/|\.\w{1,3}:\d")
 _WORD = re.compile(r"[A-Za-z]{2,}")
 _FIRST_LINES, _FEWEST_WORDS = 6, 4
@@ -82,7 +82,10 @@ def _cures(text: Text) -> Iterator[tuple[int, list[str], str]]:
     if not any(name in text.raw for name in _SETTINGS):
         return
     for number, line in text.lines(lambda line: "NCCL_" in line):
-        for sentence in _ENDS.split(line):
+        for whole in _ENDS.split(line):
+            sentence, _, rest = whole.partition(", but ")
+            if _FAILS.search(rest) is not None:
+                continue
             # A line of a log is no sentence, and a command has no word of a cure.
             is_cure = _CURED.search(sentence) is not None or _ENDED.search(sentence) is not None
             if "NCCL INFO" in sentence or not is_cure or _NO_CURE.search(sentence) is not None:

@@ -23,6 +23,8 @@ _NOTES = {
 }
 _DISABLED = re.compile(r"[Cc]ustom all_?reduce is disabled because (.{1,200}?)(?:\. To silence|$)")
 _WAITS = re.compile(r"No available shared memory broadcast block \w{5} in (\d{1,5}) ?s")
+#: Number of such lines, one a minute, from which a worker hangs rather than compiles.
+_HANGS = 3
 
 
 def _is_log(text: Text) -> bool:
@@ -32,13 +34,17 @@ def _is_log(text: Text) -> bool:
 
 def _read(text: Text) -> Iterator[Reading]:
     facts = dict[str, Fact]()
+    waits = [number for number, line in text.lines(lambda line: "all" in line) if _WAITS.search(line) is not None]
+    if len(waits) >= _HANGS:
+        words = f"a worker states {len(waits)} times that another one does not read its data: it hangs, or is busy"
+        facts[words] = text.fact(Quantity.CAUSE, words, waits[0], _PROGRAM, subject=("waiting_worker",))
     for number, line in text.lines(lambda line: "nccl" in line or "all" in line):
         if (match := _NCCL.search(line)) is not None:
             words = f"NCCL {match[1]}"
         elif (match := _DISABLED.search(line)) is not None:
             words = next((note for part, note in _NOTES.items() if part in match[1]), "")
             words = words or f"the program uses NCCL for all_reduce: its kernel is disabled because {match[1]}"
-        elif (match := _WAITS.search(line)) is not None:
+        elif len(waits) < _HANGS and (match := _WAITS.search(line)) is not None:
             words = f"a worker waits for more than {match[1]} s for another one, which may be compiling, or hang"
         else:
             continue

@@ -454,6 +454,8 @@ def test_a_damaged_table_or_topology_is_named(diagnosed):
 
 def test_reports_of_healthy_gpus_say_so(diagnosed):
     report = "==============NVSMI LOG==============\nGPU 00000000:18:00.0\n    Product Name : NVIDIA H200\n"
+    assert not any("without" in one for one in diagnosed(smi=report).statements)
+    report += "    Clocks Event Reasons\n        Idle : Active\n    Remapped Rows\n        Pending : No\n"
     found = diagnosed(smi=report)
     assert any(one.startswith("1 GPU without errors or throttling") for one in found.statements)
     replays = report + "    PCI\n        Replays Since Reset : 184213\n"

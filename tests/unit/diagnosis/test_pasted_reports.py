@@ -91,7 +91,7 @@ MESSAGES = (
     ("h:1:2 [0] NCCL WARN NET/IB : Unable to open device mlx5_bond_0", "cannot open a network card"),
     (
         "h:1:2 [0] NCCL WARN connecting to address with family 59936 is neither AF_INET(2) nor AF_INET6",
-        "no valid address",
+        "different versions of NCCL",
     ),
     ("h:5:6 [0] include/socket.h:360 WARN Call to connect failed : Connection timed out", "a host cannot be reached"),
     ("x: Last NCCL warning(error): 'Bootstrap : no socket interface found'", "finds no network interface"),

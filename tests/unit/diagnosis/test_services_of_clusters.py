@@ -27,7 +27,7 @@ AT = "[55580.715174] "
         ("sa_get_handle: No SM/SA found on port", "reaches no subnet manager"),
         ("unable to open GDR driver, is gdrdrv.ko loaded?", "GDRCopy cannot use its module"),
         ("PSM could not set up shared memory segment (err=9)", "PSM2 gets no shared memory"),
-        ("IMEX daemon status is -3 (not READY)", "the IMEX service does not run"),
+        ("IMEX daemon status is -3 (not READY)", "only NVLink domains of several hosts need"),
         ("Reason=gres/gpu count reported lower than configured (0 < 1)", "Slurm finds fewer GPUs"),
         ("Number of GPUs detected in the PCI tree 7 is not equal to the number of CUDA 8", "GPUDirect-TCPX"),
         ("Couldn't allocate MR with error=14", "cannot reach the memory of a GPU"),
