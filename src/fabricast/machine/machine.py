@@ -125,12 +125,15 @@ class Machine:
     def default_share(self) -> PublicShare | None:
         """Share of the links that single copies reach on public machines, if it determines the rates."""
         options = self.options
-        is_stated = options.bandwidth_bytes_per_s is not None or options.parameters is not None or self.tree.builtin
+        if self.is_measured or self.tree.link_bytes_per_s is None:
+            return None
+        is_stated = options.bandwidth_bytes_per_s is not None or options.parameters is not None
+        if self.tree.builtin:
+            # Publications state the rates of some built-in topologies.
+            is_stated |= not any(row.name == "bandwidth" and row.is_default for row in self.parameters.rows)
         # A payload that lspci states scales the default.
         is_stated |= self.tree.bandwidth_bytes_per_s is not None and not self.facts.values(Quantity.PAYLOAD)
-        if self.is_measured or is_stated or self.tree.link_bytes_per_s is None:
-            return None
-        return default_share_of(self.tree)
+        return None if is_stated else default_share_of(self.tree)
 
     def __repr__(self) -> str:
         models = ", ".join(dict.fromkeys(self.models.values())) or "GPUs"
