@@ -216,10 +216,14 @@ class Predictor:
     def predict_parts(self, parts: Iterable[CongestionGraphs]) -> Iterator[Predicted]:
         """Yield the times of blocks of graphs, in their order.
 
-        Several threads evaluate one block each. Blocks that are compared with measured rates follow one another, and
-        threads share the graphs of a block: each block knows what the blocks before it compared.
+        Several threads evaluate one block each, if compiled code evaluates them. Blocks that are compared with measured
+        rates, and a single block, are evaluated one after the other: each knows what the blocks before it compared.
         """
-        if self._measured is not None:
+        remaining = iter(parts)
+        begun = list(itertools.islice(remaining, 2))
+        parts = itertools.chain(begun, remaining)
+        is_compiled = self._engines is None or (bool(begun) and self._engines.is_compiled(begun[0]))
+        if self._engines is not None and (self._measured is not None or len(begun) < 2 or not is_compiled):
             known = Notes()
             for graphs in parts:
                 found = self.predict(graphs, known=known)

@@ -80,6 +80,10 @@ _AFTER = {
     "IO_PAGE_FAULT": "switch the IOMMU to pass-through (iommu=pt) or off for copies between GPUs",
     "of its PCIe link": "reseat the card, riser or cable: the PCIe link repeats packets",
     "(SR-IOV)": "start the driver of the GPU on the host, which serves its virtual functions; then this machine again",
+    "is used by another driver": (
+        "boot so that the console does not use this GPU (video=efifb:off, or initcall_blacklist=sysfb_init), or bind "
+        "the device to vfio-pci before other drivers load"
+    ),
     "error of its driver:": "reset the GPU or reboot; update its driver and firmware if the error returns",
     "error -12": (
         "the kernel finds no addresses or memory for it: 'Above 4G Decoding' and Resizable BAR in the BIOS, or boot "
@@ -95,6 +99,10 @@ _AFTER = {
         "d3cold_allowed of the device and its port (0), pcie_port_pm=off"
     ),
     "needs a reset": "reset the GPUs ('nvidia-smi -r') or reboot",
+    "unknown error": (
+        "in a container, restart it: systemd may have withdrawn its devices (links in /dev/char); if the host reports "
+        "the same, read 'sudo dmesg' (Xid 79), check power and slot, and reboot"
+    ),
     "fallen off the bus": "check power supply and cables, riser and temperature; it is gone until a reboot",
     "power limit": "raise it ('nvidia-smi -i NUMBER -pl WATTS'): a job waits for its slowest GPU",
     "(ERR!)": "read 'dmesg' (Xid) and reboot; if it returns, check power cables, riser and slot of this GPU",

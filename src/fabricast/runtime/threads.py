@@ -89,11 +89,14 @@ def prefetched_map(work: Callable[[Item], Result], items: Iterable[Item], *, thr
     if threads == 1:
         yield from map(work, items)
         return
-    with ThreadPoolExecutor(threads) as pool:
-        pending: deque[Future[Result]] = deque()
+    pool, pending = ThreadPoolExecutor(threads), deque[Future[Result]]()
+    try:
         for item in items:
             pending.append(pool.submit(work, item))
             if len(pending) > threads:
                 yield pending.popleft().result()
         while pending:
             yield pending.popleft().result()
+    finally:
+        # After an error or an interrupt, work that has not begun is left.
+        pool.shutdown(cancel_futures=True)

@@ -176,7 +176,7 @@ def _read(text: Text) -> Iterator[Reading]:
     words = _words(ports) + (", of those before the cut" if cut else "")
     notes = [text.fact(Quantity.NOTE, words, ports[0].line, "ibstat"), *_small_packets(text, ports)]
     for name, states in changes.items():
-        words = f"{name} is {', then '.join(states)}: if nothing was changed in between, its link is unstable"
+        words = f"{name} is printed as {', then '.join(states)}: its link changes, or these are two hosts"
         notes.append(text.fact(Quantity.NOTE, words, ports[0].line, "rdma link"))
     program = "" if any(port.has_rate for port in ports) else "rdma link"
     yield Reading([*notes, *_states(text, ports), *rates], problems, program)

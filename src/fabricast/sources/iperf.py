@@ -38,8 +38,12 @@ _PATH_MTU = (
     "packets may be lost on the path: 'ping -M do -s 1472 HOST' tests an MTU of 1500 (-s 8972 one of 9000, which all "
     "hosts and switches need); then counters of errors ('ethtool -S'), cables and firewalls"
 )
-#: Rate that a command permits.
-_LIMITED = re.compile(r"\biperf3? .{0,200}?\s(?:-b|--bitrate|--bandwidth)[ =]?([1-9][\d.]{0,8}[kKmMgG]?)\b")
+#: Command, the rate that it permits each stream, and its number of streams.
+_COMMAND = re.compile(r"\biperf3? .{0,200}?-c\b")
+_LIMITED = re.compile(r"\s(?:-b|--bitrate|--bandwidth)[ =]?([1-9][\d.]{0,8})([kKmMgGtT]?)\b")
+_STREAMS = re.compile(r"\s(?:-P|--parallel)[ =]?(\d{1,4})\b")
+#: Share of the permitted rate from which the command limits a run.
+_REACHES = 0.85
 #: Share of segments that are sent again above which the network loses packets, rather than that TCP fills a queue.
 _LOSSY = 0.01
 
@@ -96,7 +100,21 @@ def _bytes(match: re.Match[str]) -> float:
 
 
 def _read(text: Text) -> Iterator[Reading]:
-    yield Reading([fact for run in _runs(text) for fact in _facts(text, *run)])
+    commands = [(number, line) for number, line in text.lines() if _COMMAND.search(line) is not None]
+    is_of_udp = _UDP.search(text.raw) is not None
+    facts: list[Fact] = []
+    for direction, rows in _runs(text):
+        command = next((line for number, line in reversed(commands) if number < rows[0][0]), "")
+        facts += _facts(text, direction, rows, _permitted(command), is_of_udp=is_of_udp)
+    yield Reading(facts)
+
+
+def _permitted(command: str) -> float:
+    """Return the rate in Gbit/s that a command permits all of its streams; infinite without a limit."""
+    limit, streams = _LIMITED.search(command), _STREAMS.search(command)
+    if limit is None:
+        return float("inf")
+    return float(limit[1]) * _DECIMAL[limit[2].upper()] / 1e9 * (1 if streams is None else int(streams[1]))
 
 
 def _rank(row: tuple[int, re.Match[str]]) -> tuple[bool, bool, float, bool, bool]:
@@ -123,7 +141,9 @@ def _lost(rows: list[tuple[int, re.Match[str]]]) -> str:
     return f"{100 * sum(count for _, count, _, _ in counts) / sent:.2g} %"
 
 
-def _facts(text: Text, direction: str, rows: list[tuple[int, re.Match[str]]]) -> Iterator[Fact]:
+def _facts(
+    text: Text, direction: str, rows: list[tuple[int, re.Match[str]]], permitted: float, *, is_of_udp: bool
+) -> Iterator[Fact]:
     """Yield the rate of a run, and whether packets were lost; a server prints an empty row of its sender."""
     number, match = max(rows, key=_rank)
     gbit_s, seconds = float(match[6]) * _DECIMAL[match[7]] / 1e9, _seconds(match)
@@ -144,7 +164,7 @@ def _facts(text: Text, direction: str, rows: list[tuple[int, re.Match[str]]]) ->
     named = [row for row in counted if "sender" in row[9]]
     summaries = named or [row for row in counted if has_summary and _seconds(row) > _SUMMARY * _seconds(match)]
     again = sum(int(row[8]) for row in summaries[-1:] or counted)
-    if _UDP.search(text.raw) is not None:
+    if is_of_udp:
         # The sender of UDP chooses the rate.
         words = f"iperf over UDP: {gbit_s:.3g} Gbit/s for {seconds:g} s, {_lost(rows)} of the datagrams lost"
         yield text.fact(Quantity.NOTE, words, number, _PROGRAM)
@@ -160,17 +180,15 @@ def _facts(text: Text, direction: str, rows: list[tuple[int, re.Match[str]]]) ->
         return
     words = f"iperf: {gbit_s:.3g} Gbit/s for {seconds:g} s{_DIRECTIONS[direction]}"
     words += f", {again:,} segments of TCP sent again" if again else ""
-    limits = [found[1] for line in text.clean_lines[:number] if (found := _LIMITED.search(line)) is not None]
-    if limits:
-        words += f": the command permits no more (-b {limits[-1]})"
+    is_limited = gbit_s >= _REACHES * permitted
+    words += ": the command permits no more (-b)" if is_limited else ""
     yield text.fact(Quantity.NOTE, words, number, _PROGRAM)
-    if limits:
-        return
     if direction:
         # Of both directions at once, neither needs to reach the rate of an interface.
         return
-    kind = "all streams" if match[1] == "SUM" else "one stream"
-    yield text.fact(Quantity.TCP_RATE, gbit_s, number, _PROGRAM, subject=(kind,), unit="Gbit/s", kind=Kind.MEASURED)
+    if not is_limited:
+        kind = "all streams" if match[1] == "SUM" else "one stream"
+        yield text.fact(Quantity.TCP_RATE, gbit_s, number, _PROGRAM, subject=(kind,), unit="Gbit/s", kind=Kind.MEASURED)
     segments = transferred / _SEGMENT_BYTES
     if segments > 0.0 and again > _LOSSY * segments:
         share = min(again / segments, 1.0)

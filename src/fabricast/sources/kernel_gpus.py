@@ -15,6 +15,8 @@ WORDS = (
     "NVRM: ",
     "nvidia-modeset: ERROR",
     "SMU: I'm not done",
+    "qcm fence wait loop",
+    "t reserve [mem",
     BOOT,
     "Initialized nvidia-drm",
     "SXid (",
@@ -24,7 +26,7 @@ WORDS = (
     "amdgpu 0",
     "amdgpu_job_timedout",
     "amdgpu: probe of",
-    "[amdgpu]] *ERROR*",
+    "]] *ERROR*",
     "READY_TO_ACCESS_GPU",
     "Unable to change power state from D3cold",
     "i915: probe of",
@@ -39,11 +41,12 @@ WORDS = (
 _XID = re.compile(
     r"(?:(?<![\"'`])|\[XID found\] \([^)]{1,40}\) \")NVRM: Xid \((PCI:[^)\s]{0,40})\): (\d{1,4}),?\s*(.*)"
 )
-_WHOLE = re.compile(r"PCI:([0-9a-fA-F]{4}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2})(?:\.[0-7])?")
+_WHOLE = re.compile(r"PCI:([0-9a-fA-F]{4,5}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2})(?:\.[0-7])?")
 #: GPUs that NVIDIA's driver cannot use: state by words of its message, the worst first. The words may follow on the
 #: lines below the GPU.
 _UNUSABLE = {
     "fallen off the bus": "has fallen off the bus",
+    "Cannot initialize GSP firmware": "its system processor (GSP) cannot be started",
     "HeartbeatTimedOut": "its system processor (GSP) does not answer",
     "GSP RM heartbeat timed out": "its system processor (GSP) does not answer",
     "kflcnCoreDump": "its system processor (GSP) failed, so that the driver prints its registers",
@@ -77,9 +80,14 @@ _ASLEEP = re.compile(
 _OTHER_GPU = re.compile(
     rf"(?:amdgpu|i915|xe) {DEVICE}: .{{0,60}}?"
     r"(device lost from bus|GPU reset begin|GPU reset\(\d+\) (?:succeeded|failed)|ring \S{1,40} timeout"
-    r"|MES failed to respond|SMU: I'm not done with your previous command|GPU HANG|Engine reset|Timedout job)"
+    r"|MES failed to respond|declared device \S{1,20} as wedged|SMC engine is not correctly up"
+    r"|SMU: I'm not done with your previous command|GPU HANG|Engine reset|Timedout job)"
 )
-#: Numbered GPU that does not answer the part of the driver for screens.
+#: Error of the part of the driver for computing, which names no device, before the reset of the GPU.
+_QUEUES = re.compile(r"amdgpu: qcm fence wait loop timeout expired")
+#: Memory of a device that another driver uses.
+_RESERVED = re.compile(rf"{DEVICE}: BAR (\d): can.{{1,3}}t reserve \[mem")
+#: Numbered GPU that does not answer the display driver.
 _NO_SCREEN = re.compile(
     r"nvidia-modeset: ERROR: GPU:(\d{1,3}): (Error while waiting for GPU progress|Failed to query display engine)"
 )
@@ -112,6 +120,7 @@ _SXID = re.compile(
     r"SXid \(PCI:([0-9a-fA-F]{4}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2})(?:\.[0-7])?\): (\d{1,6}), "
     r"(Fatal|Non-fatal|(?=Data \{)),? *(.*)"
 )
+_NO_SEVERITY = "another line states whether it is fatal"
 #: Earlier error that a later one names.
 _PREVIOUS = re.compile(r"caused by previous Xid (\d{1,4})")
 #: Errors of GPUs of AMD.
@@ -216,13 +225,21 @@ def gpu_facts(text: Text, lines: Lines) -> Iterator[Fact]:
         elif (match := _ATOMICS.search(line)) is not None:
             device = match[1] or f"a GPU ({match[2]})"
             found.setdefault((device, "atomics"), gpu_state(text, device, _NO_ATOMICS, number))
+        elif _QUEUES.search(line) is not None:
+            device = next(iter(amd)) if len(amd) == 1 else _SOME_GPU
+            state = "error of its driver: a queue of a program does not stop (qcm fence wait loop timeout)"
+            found.setdefault((device, "driver"), gpu_state(text, device, state, number))
+        elif (match := _RESERVED.search(line)) is not None:
+            state = f"its memory (BAR {match[2]}) is used by another driver, such as that of the console"
+            found.setdefault((match[1], "reserved"), gpu_state(text, match[1], state, number))
         elif (match := _NO_SCREEN.search(line)) is not None:
-            state = f"does not answer the part of its driver for screens ({match[2]})"
+            state = f"does not answer its display driver ({match[2]})"
             found.setdefault((f"GPU {match[1]}", "screen"), gpu_state(text, match[1], state, number))
         elif (match := _SXID.search(line)) is not None:
             device, code = f"{match[1].lower()}.0", int(match[2])
-            if match[3] or (device, code) not in found:
-                # The line with the severity precedes that with data, also where it follows it.
+            known = found.get((device, code))
+            if known is None or match[3] == "Fatal" or (match[3] and _NO_SEVERITY in known.value):
+                # The line with the severity counts, and of several ones the fatal one.
                 found[device, code] = _switch_error(text, device, match, number)
     yield from found.values()
     # What fails at the start of a GPU has its number in the refusal of the driver.
@@ -333,7 +350,7 @@ def _gpu_error(text: Text, device: str, code: int, words: str, line: int) -> Fac
     """Return an error of a GPU as its state; an error of a program, or of unknown meaning, as a note."""
     if code in _XIDS:
         return gpu_state(text, device, f"{_XIDS[code]} (Xid {code})", line)
-    kind = "an error of a program" if code in _OF_PROGRAMS else "whose meaning is not known here"
+    kind = "usually an error of a program" if code in _OF_PROGRAMS else "whose meaning is not known here"
     kind = "its programs were ended, as after an earlier error" if code == _ENDED else kind
     kind = "the recovery that the GPU needs after its error" if code == _RECOVERY else kind
     note = f"{device}: Xid {code}, {kind}: {words[:_LONGEST_NOTE]}"
@@ -344,6 +361,6 @@ def _switch_error(text: Text, device: str, match: re.Match[str], line: int) -> F
     """Return a fatal error of an NVSwitch as its state, another one as a note."""
     if match[3] == "Fatal":
         return gpu_state(text, device, f"fatal error of an NVSwitch or its NVLinks (SXid {match[2]})", line)
-    severity = "not fatal" if match[3] else "another line states whether it is fatal"
+    severity = "not fatal" if match[3] else _NO_SEVERITY
     note = f"{device}: SXid {match[2]} of an NVSwitch, {severity}: {match[4][:_LONGEST_NOTE]}"
     return text.fact(Quantity.NOTE, note, line, PROGRAM)

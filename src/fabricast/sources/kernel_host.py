@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator
+from itertools import islice
 from typing import NamedTuple
 
 from fabricast.core.facts import Fact, Quantity
@@ -42,6 +43,8 @@ WORDS_OF_HOST = (
     "dxgk: ",
     "invalid context, skipping",
     "sq_intr: error",
+    "API mismatch",
+    "not supported in kfd",
 )
 #: Words of the lines that are read here.
 WORDS = ("BOOT_IMAGE=", "GRUB_CMDLINE_LINUX", "Default domain type", *WORDS_OF_HOST)
@@ -121,7 +124,8 @@ _OF_HOST = (
     ),
     _Error(
         re.compile(
-            r"Error ret -\d{1,3} invoking nvidia_p2p_get_pages|nvidia_p2p_get_pages\(.{1,80}?\) failed \[ret = -22\]"
+            r"Error ret -\d{1,3} invoking nvidia_p2p_get_pages"
+            r"|nvidia_p2p_get_pages\(.{1,60}?p2p_token=0 va_space=0[^)]{0,60}\) failed \[ret = -22\]"
         ),
         "the driver refuses other devices access to the memory of a GPU (GPUDirect RDMA or Storage)",
         "GeForce cards have none: use a card for data centres or workstations; on those, check BAR1, the IOMMU and the "
@@ -134,11 +138,11 @@ _OF_HOST = (
         "gdrdrv (or another module that asks) does not fit this driver: install its newest version, or another driver",
     ),
     _Error(
-        re.compile(r"task:\S{1,60}\s{1,20}state:D"),
-        "a process waits in the kernel and cannot be ended (state D)",
-        "the lines below this message name the driver (nvidia, nvidia_uvm, mlx5): reboot, then update it",
+        re.compile(r"NVRM: API mismatch: .{1,160}"),
+        "the libraries of the driver have another version than its module in the kernel",
+        "reboot, or load the module again (rmmod nvidia_uvm nvidia_drm nvidia_modeset nvidia; modprobe nvidia); a "
+        "container needs the libraries of its host",
         ends_with_boot=True,
-        needs=re.compile(r"\[(?:nvidia\w{0,12}|amdgpu|mlx[45]_\w{2,8})\]"),
     ),
     _Error(
         re.compile(
@@ -176,6 +180,9 @@ _OF_HOST = (
         ends_with_boot=True,
     ),
 )
+#: Task that waits in the kernel, the driver in a line below it, the beginning of the next task, and the most lines.
+_WAITING, _NEXT_TASK, _MOST_FRAMES = re.compile(r"task:(\S{1,60})\s{1,20}state:D"), "task:", 80
+_IN_MODULE, _DRIVER = re.compile(r"\[(\w{2,20})\]\s*$"), re.compile(r"nvidia\w*|amdgpu|mlx[45]_\w+")
 #: Interfaces of USB, such as that of a service processor.
 _OF_USB = re.compile(
     r"NETDEV WATCHDOG.{0,60}\(?(?:cdc_|rndis|r8152|ax88)"
@@ -210,6 +217,10 @@ _NOTES = (
         "nvidia-peermem skips memory of a program that has ended, which is harmless",
     ),
     (
+        re.compile(r"kfd kfd: .{0,40}?not supported in kfd"),
+        "the driver for computing (kfd) does not support a GPU, which ROCm then does not use",
+    ),
+    (
         re.compile(r"amdgpu.{0,40}?sq_intr: error"),
         "a GPU reports an error of an instruction (sq_intr), usually of a program or its compiler",
     ),
@@ -242,6 +253,7 @@ def _of_host(text: Text, lines: Lines) -> Iterator[Fact]:
     """Yield the first error of each kind of the host: memory, processors, lack of memory."""
     yield from _corrected_memory(text, lines)
     yield from _throttled(text, lines)
+    yield from _waiting(text, lines)
     boots = [(place, _host_of(line)) for place, (_, line) in enumerate(lines) if BOOT in line]
     for error in _OF_HOST:
         if error.needs is not None and error.needs.search(text.raw) is None:
@@ -259,6 +271,25 @@ def _of_host(text: Text, lines: Lines) -> Iterator[Fact]:
                 continue
             words = f'{error.meaning}: "{match[0].strip()}"'
             yield text.fact(Quantity.CAUSE, words, number, PROGRAM, subject=("host_error", error.remedy))
+            break
+
+
+def _waiting(text: Text, lines: Lines) -> Iterator[Fact]:
+    """Yield the first task that waits in the kernel within a driver of GPUs or network cards."""
+    for number, line in lines:
+        if (task := _WAITING.search(line)) is None:
+            continue
+        for frame in islice(text.after(number), _MOST_FRAMES):
+            if _NEXT_TASK in frame:
+                break
+            if (module := _IN_MODULE.search(frame)) is None:
+                continue
+            if _DRIVER.fullmatch(module[1]) is not None:
+                words = f"the process {task[1]} waits in the kernel (state D) within the driver {module[1]}"
+                remedy = "if it stays, reboot; update this driver, and read the lines before for its first error"
+                yield text.fact(Quantity.CAUSE, words, number, PROGRAM, subject=("host_error", remedy))
+                return
+            # The innermost module is where it waits.
             break
 
 

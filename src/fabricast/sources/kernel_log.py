@@ -15,7 +15,8 @@ from fabricast.sources.text import Format, Reading, Text
 _KERNEL = re.compile(
     r"^\W{0,8}(?:\[\s*\d+\.\d{1,6}\](?! \[(?:ERROR|WARN|INFO|DEBUG))"
     r"|\[?\w{3} \w{3}\s+\d+ [\d:]{8} \d{4}\]?(?!\[\d+,\d+\]<std)"
-    r"|\w{3}\s+\d+ [\d:]{8} \S+ kernel:|kern\s{1,4}:\w{2,8}\s{0,6}: |\S{1,80}: kern:\s{1,8}\w{2,8}: \[\d{4}-\d\d-\d\dT"
+    r"|\w{3,5}\.?\s+\d+ [\d:]{8} \S+ kernel:|kern\s{1,4}:\w{2,8}\s{0,6}: "
+    r"|\S{1,80}: kern:\s{1,8}\w{2,8}: \[\d{4}-\d\d-\d\dT"
     r"|\d{4}-\d\d-\d\dT[\d:.+Z-]{8,30} (?:\S+ kernel:|(?:amdgpu|nvidia|pci\w*|mlx\w+) )"
     r"|(?:NVRM|nvidia|nouveau|amdgpu|pcieport|mlx\w{1,12}):? \S)"
 )
@@ -28,9 +29,10 @@ _SELECTS = re.compile(r"\b(?:dmesg|journalctl)\b[^\n]{0,120}?\|\s{0,3}(?:e?grep|
 #: that healthy machines print.
 DRIVER_FAILURES = "failures whose meaning is not known here"
 _DRIVER = re.compile(
-    r"(?:\bNVRM: |\b(?:nvidia|nouveau|amdgpu|i915|xe|habanalabs|mlx[45]_\w{2,8}|bnxt_en|irdma|ice|hfi1|cxi_\w{2,8}"
-    r"|ionic|efa|pcieport) (?:hl\d|[0-9a-f]{4}:)).{0,300}?"
-    r"(?:[Ff]ail|[Ee]rror|[Aa]ssert|left-over|[Tt]imed?[ -]?out|[Ff]atal|\bhang\b|not respond|unusable|[Oo]verflow)"
+    r"(?:\bNVRM: |\[drm|\b(?:nvidia|nouveau|amdgpu|i915|xe|habanalabs|mlx[45]_\w{2,8}|bnxt_en|irdma|ice|hfi1"
+    r"|cxi_\w{2,8}|ionic|efa|pcieport|vfio-pci|kfd) (?:hl\d|[0-9a-f]{4,5}:|kfd: )).{0,300}?"
+    r"(?:[Ff]ail|[Ee]rror|\*ERROR\*|mismatch|[Aa]ssert|left-over|[Tt]imed?[ -]?out|[Ff]atal|\bhang\b|not respond"
+    r"|unusable|[Oo]verflow)"
 )
 _HARMLESS = re.compile(
     r"module verification failed|failed to assign|can't assign|no space|[Ff]irmware.{0,60}failed|AER: enabled"

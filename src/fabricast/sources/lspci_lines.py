@@ -11,6 +11,9 @@ from fabricast.core.facts import Content, Fact, Quantity
 from fabricast.sources.text import Format, Reading, Text
 
 _PROGRAM = "lspci -vv | grep"
+#: Corrected errors that a device has noted since they were cleared.
+_CORRECTED = re.compile(r"^\s*CESta:\s*(?:\w+[+-] ?){4,8}")
+_NOTED = re.compile(r"\b(RxErr|BadTLP|BadDLLP|Rollover|Timeout)\+")
 _ACCESS = re.compile(r"(?:^|[\s(`\"])ACSCtl:\s*(?:0x[0-9a-f]{4}\s*[=:(]?\s*)?SrcValid[+-].*?ReqRedir([+-])")
 _LINK = re.compile(r"^\s*Lnk(Cap|Sta):.{0,40}?Speed ([\d.]{1,5})GT/s(?:[^,]{0,20}), Width x(\d{1,2})")
 #: Mark of lspci at a width.
@@ -36,11 +39,16 @@ _COMPLETE = ("Bus: primary=", "Capabilities: ")
 def _is_lines(text: Text) -> bool:
     if "(rev ff)" in text.raw and any(_GONE.match(line) for _, line in text.lines()):
         return True
-    if "ACSCtl:" not in text.raw and "LnkSta:" not in text.raw:
+    if not any(words in text.raw for words in ("ACSCtl:", "LnkSta:", "CESta:")):
         return False
     if any(words in text.raw for words in _COMPLETE) and any(map(_LISTED.match, text.clean_lines)):
         return False
-    return any(_ACCESS.search(line) or _LINK.match(line) for _, line in text.lines())
+    return any(_ACCESS.search(line) or _LINK.match(line) or _noted(line) for _, line in text.lines())
+
+
+def _noted(line: str) -> list[str]:
+    """Return the corrected errors of a link that a device has noted."""
+    return _NOTED.findall(line) if _CORRECTED.match(line) is not None else []
 
 
 def _read(text: Text) -> Iterator[Reading]:
@@ -48,6 +56,10 @@ def _read(text: Text) -> Iterator[Reading]:
     facts = facts or list(_marked_links(text))
     if not facts:
         facts = [text.fact(Quantity.NOTE, words, number, _PROGRAM) for number, words in _without_capability(text)]
+    for number, line in text.lines(lambda line: "CESta:" in line):
+        if errors := _noted(line):
+            words = f"a device has noted corrected errors of its link ({', '.join(errors)}): 'dmesg' counts them (AER)"
+            facts.append(text.fact(Quantity.NOTE, words, number, _PROGRAM))
     yield Reading(facts)
 
 

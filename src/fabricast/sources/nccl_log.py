@@ -26,7 +26,7 @@ _SERVICE = " ras/client_support.cc"
 _CALL = re.compile(r"([\w/]{1,60}\.cc):\d{1,5} NCCL WARN (Cuda failure .*)")
 #: Errors of NCCL as its callers print them: nccl-tests and PyTorch.
 _ERROR = re.compile(
-    r"((?:Test )?(?:NCCL|CUDA) failure (?:\S{1,80}:\d|[\d'\"]|:).*|RuntimeError: NCCL error: .*"
+    r"((?:Test )?(?:NCCL|CUDA|HIP) failure (?:\S{1,80}:\d|[\d'\"]|:).*|RuntimeError: NCCL error: .*"
     r"|nccl(?:UnhandledCuda|System|Internal|Remote)Error\b.*"
     r"|(?<!exceptions\.)(?:torch\.)?(?:cuda\.)?\b(?<!exceptions\.)OutOfMemoryError.*|CUDA out of memory.*"
     r"|CUDA error: (?=peer mapping|uncorrectable (?:NVLink|ECC)).*"
@@ -68,6 +68,7 @@ _SETS = re.compile(
     r"|(?:.{0,200}(?:&&|;)|[^\w]{0,20})\s{0,8}(?:set|setenv)\s{1,3})"
     r"(?:[\"'`*]{0,3}[A-Z][A-Z0-9_]{1,60}=\S{0,200}\s{1,3}){0,20}[\"'`*]{0,3}"
 )
+_LONGEST_COMMAND = 10_000
 #: Words of a sentence that advises a setting.
 _ADVICE = re.compile(
     r"(?<![-\w/.=])(?:[Ii]f|[Uu]se|[Tt]ry|[Ss]et it|[Ss]hould|[Cc]ould|[Cc]an|[Rr]ecommend\w*|[Ss]uggest\w*|[Yy]ou) "
@@ -76,11 +77,14 @@ _ADVICE = re.compile(
 _SENTENCE = re.compile(
     r"(?<=,)\s+[A-Za-z]|[`*]{1,3}[,.;:)]|[`*]{0,3} (?!(?:\S{0,20}python\S{0,4}|uv|torchrun|mpi\w{2,6}|srun|accelerate"
     r"|deepspeed|vllm|bash|sh|docker|numactl|ray|make|sudo|nohup|time|exec|llamafactory-cli|swift|xtuner) )"
-    r"(?:[a-z]{2,15} ){2}[a-z]{2,15}(?![\w./-])"
+    r"(?:[a-z]{2,15} ){2}[a-z]{2,15}(?![\w./-])(?!.{0,400}\s--?\w)"
 )
 #: Programs after which a variable is an argument.
 _PROGRAM = re.compile(r"\S{1,80}_perf\b|\bpython3?\b|\btorchrun\b")
-_LAUNCHER = re.compile(rf"{_PROGRAM.pattern}|\b(?:mpirun|mpiexec|srun|deepspeed|accelerate) ")
+_LAUNCHER = re.compile(
+    r"\W{0,6}(?:\S{1,60}[$#] )?(?:[A-Z][A-Z0-9_]{1,60}=\S{0,200}\s{1,3}){0,20}"
+    r"(\S{1,80}_perf|python3?|torchrun|mpirun|mpiexec|srun|deepspeed|accelerate) "
+)
 _IN_COMMAND = (
     "_perf",
     "-e NCCL_",
@@ -172,6 +176,7 @@ _WORDS_OF_ERRORS = (
     "NCCL error",
     "NCCL Error",
     "CUDA failure",
+    "HIP failure",
     "CUDA error: ",
     "nccl",
     "Watchdog caught",
@@ -226,7 +231,7 @@ def _is_command(line: str) -> bool:
 
 def _set_in(line: str) -> list[tuple[str, str]]:
     """Return the variables that a command sets."""
-    if line.lstrip().startswith("#"):
+    if line.lstrip().startswith("#") or len(line) > _LONGEST_COMMAND:
         return []
     found = [one for one in _COMMAND.finditer(line) if _SETS.fullmatch(line[: one.start(1)]) is not None]
     if any(_SENTENCE.match(line, one.end()) is not None for one in found):
@@ -253,7 +258,9 @@ def _without_effect(text: Text) -> Iterator[Fact]:
 def _log(text: Text) -> NcclLog:
     """Return the statements about the largest communicator."""
     log, sizes, command = NcclLog(), Counter[int](), dict[str, tuple[str, int]]()
-    launches: list[set[str]] = []
+    #: Variables that each command of a program sets, and whether the next line continues a command.
+    launches: dict[str, list[set[str]]] = {}
+    is_continued = False
     for number, line in text.lines(lambda line: "NCCL" in line):
         match = _INFO.search(line)
         if log.version is None and (version := _VERSION.search(line)) is not None:
@@ -262,8 +269,10 @@ def _log(text: Text) -> NcclLog:
         if match is None:
             settings = _settings(line)
             command.update({one: (value, number) for one, value in settings if one not in command})
-            if "NCCL_" in line and _LAUNCHER.search(line) is not None:
-                launches.append({one for one, _ in settings})
+            launcher = None if "NCCL_" not in line or is_continued else _LAUNCHER.match(line)
+            if launcher is not None and not line.rstrip().endswith("\\"):
+                launches.setdefault(launcher[1], []).append({one for one, _ in settings})
+            is_continued = line.rstrip().endswith("\\")
             continue
         statements = None
         if (host := _HOST.match(line)) is not None:
@@ -285,7 +294,7 @@ def _log(text: Text) -> NcclLog:
                 if statements.cards is not None:
                     log.lines.setdefault("cards", statements.cards[1])
     for name, (value, number) in command.items():
-        if any(name in one for one in launches) and not all(name in one for one in launches):
+        if any(0 < sum(name in one for one in same) < len(same) for same in launches.values()):
             # Of several commands, some set it: which of them the log is of is unknown.
             continue
         # What NCCL states of a variable precedes.

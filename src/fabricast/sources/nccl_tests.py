@@ -394,11 +394,11 @@ def _table(
     ranks = len(heading.gpus) or None
     is_alone = ranks == 1 and operation is not Operation.SENDRECV
     if heading.is_cut or (is_alone and any(row.bus_bytes_per_s > 0 for row in rows)):
-        # The list of ranks is cut: one rank sends nothing to others. Its last rank may be that of the run.
+        # The list of ranks is cut: one rank sends nothing to others.
         last = max(heading.gpus)
         ranks, heading = None, _Heading(heading.operation, heading.program, heading.library)
-        if last > 0 and operation is None and (by_factor := _by_bus_factor(rows, last + 1)) is not None:
-            operation, ranks = by_factor, last + 1
+        if last > 0 and operation is None:
+            operation = _by_bus_factor(rows, last + 1)
     if operation is None and ranks is not None:
         operation = _by_bus_factor(rows, ranks)
     elif operation in (None, Operation.ALL_REDUCE) and ranks is None and (found := _ranks_of_all_reduce(rows)):

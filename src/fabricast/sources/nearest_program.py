@@ -37,6 +37,10 @@ _UNUSED = {
         re.compile(r"^(?:GPU|Device)\s.{0,60}?Temp.{1,90}\bPerf\s+PwrCap\b.{0,60}GPU%"),
         "states no links: add 'rocm-smi --showtopo' and 'sudo dmesg'",
     ),
+    "gdscheck": (
+        re.compile(r"^\s{0,8}GDS release version: \d"),
+        "states no fault: files on what it lists as Unsupported pass through host memory (compat mode)",
+    ),
     "gdrcopy_copybw": (
         re.compile(r"^(?:writing|reading) test, size=\d{1,12} "),
         "is of loads and stores by a processor, whose reads are slow by design: nvbandwidth measures copies",
@@ -73,7 +77,7 @@ def unused_output(text: Text) -> tuple[int, str, bool] | None:
         if (match := _NOT_FOUND.search(line)) is not None:
             return number, f"has no output of {match[1] or match[2]}, which was not found", False
         unused = next((f"{name}, which {why}" for name, (start, why) in _UNUSED.items() if start.match(line)), "")
-        if unused:
+        if unused and not (unused.startswith("lspci") and "Cap:" in text.raw):
             return number, f"is output of {unused}", True
     return None
 

@@ -21,6 +21,8 @@ _FRAGMENT = re.compile(
     r"|Clocks (?:Throttle|Event) Reasons[ \t]*\r?\n[ \t]*Idle|Remapped Rows[ \t]*\r?\n[ \t]*Correctable Error)[ \t]*:",
     re.MULTILINE,
 )
+#: Field or title of a section.
+_PART_LINE = re.compile(r"\s*[A-Z][\w ()/-]{1,50}?\s*(?::\s*\S.{0,80})?$")
 #: GPU of a part that names none, and sections of counters of errors.
 _SOME_GPU, _COUNTERS = "a GPU", ("ECC Errors", "Remapped Rows", "Retired Pages", "Replays Since Reset")
 WITHOUT_COUNTERS, WITHOUT_REASONS = "no counters of errors are reported", "no reasons for reduced clocks are reported"
@@ -59,7 +61,7 @@ _UNUSABLE = {
 #: Values that the driver cannot read.
 _UNREADABLE = re.compile(r"(?:^\||\s)ERR!")
 #: Counters of 'nvidia-smi nvlink -e', and the number from which errors are no accident.
-_NVLINK_ERRORS = re.compile(r"^\s+Link (\d{1,2}): (\w[\w ]{2,30}?) ?(?:Errors?|Error Counter): (\d{1,18})")
+_NVLINK_ERRORS = re.compile(r"^\s*Link (\d{1,2}): (\w[\w ]{2,30}?) ?(?:Errors?|Error Counter): (\d{1,18})")
 _MANY_NVLINK_ERRORS = 100
 _OF_LINKS = ("Replay Errors: ", "Recovery Errors: ", "CRC Errors: ")
 _FABRIC_STATUS = re.compile(r"^\s*Status\s+: (\S.{0,60}?)\s*$")
@@ -68,7 +70,7 @@ _FABRIC = ("Success", "N/A")
 #: Throttle reasons that are no normal state of a GPU at work.
 _THROTTLES = ("HW Slowdown", "HW Thermal Slowdown", "HW Power Brake Slowdown", "SW Thermal Slowdown")
 #: Recovery actions of a GPU that needs one.
-_ACTIONS = ("Reset", "Reboot", "Drain P2P", "Drain and Reset")
+ACTIONS = ("Reset", "Reboot", "Drain P2P", "Drain and Reset")
 #: Lines about the health of the fabric that are no normal ones, in small letters.
 _UNHEALTHY = (
     ("bandwidth", "degraded"),
@@ -80,7 +82,7 @@ _UNHEALTHY = (
 #: Flags of a memory or a part of the chip that is worn out or waits for its repair.
 _WORN = ("SRAM Threshold Exceeded", "Channel Repair Pending", "TPC Repair Pending")
 #: Throttle reason, and note about it, which is usual under full load.
-_POWER_CAP = re.compile(r"\s+SW Power Cap\s+: Active\s*$")
+_POWER_CAP = re.compile(r"\s*SW Power Cap\s*: Active\s*$")
 CAPPED = "the power limit reduces the clocks (SW Power Cap)"
 _TOTAL = re.compile(r"\s+Total\s+: (\d{1,9}) MiB")
 _SMALL_WINDOW_MIB = 256
@@ -121,7 +123,8 @@ def _read(text: Text) -> Iterator[Reading]:
         return
     facts = [*_of_lines(text), *_of_any(text), *_unready_fabric(text), *_small_windows(text)]
     if _FRAGMENT.search(text.raw) is not None:
-        facts += [fact for fact in _states(text, _SOME_GPU) if fact.value not in {one.value for one in facts}]
+        known = {fact.value for fact in facts}
+        facts += [fact for fact in (*_states(text, _SOME_GPU), *_capped(text)) if fact.value not in known]
         facts = facts or [text.fact(Quantity.NOTE, "this part of nvidia-smi -q states no fault", 0, "nvidia-smi")]
     if not facts and any(words in text.raw for words in _OF_LINKS):
         note = f"no NVLink has {_MANY_NVLINK_ERRORS} errors of a kind or more since its start"
@@ -197,7 +200,9 @@ def _lost(text: Text) -> Iterator[Fact]:
             state = "its infoROM is corrupted"
             yield text.fact(Quantity.GPU_STATE, state, number, "nvidia-smi", subject=(short_address(match[1]),))
         elif (match := _LOST.search(line)) is not None:
-            state = "cannot be reached by the driver (fallen off the bus)"
+            is_lost = "lost" in line or "Unknown Error" not in line
+            reason = "fallen off the bus" if is_lost else "unknown error"
+            state = f"cannot be reached by the driver ({reason})"
             yield text.fact(Quantity.GPU_STATE, state, number, "nvidia-smi", subject=(short_address(match[1]),))
 
 
@@ -279,7 +284,7 @@ def _states(text: Text, part_of: str = "") -> Iterator[Fact]:
     watts: dict[str, float] = {}
     known: set[tuple[str, str]] = set()
     load = _Load()
-    for line_number, line in text.lines():
+    for line_number, line in _part(text) if part_of else text.lines():
         if (match := _DEVICE.match(line)) is not None:
             address, sections, watts, load = short_address(match[1]), [], {}, _Load()
             numbers.setdefault(address, str(len(numbers)))
@@ -288,8 +293,10 @@ def _states(text: Text, part_of: str = "") -> Iterator[Fact]:
         if not address or not (part_of or line[:1].isspace()) or len(line) > _LONGEST_LINE:
             continue
         indentation = len(line) - len(line.lstrip())
-        name, colon, value = (part.strip() for part in line.partition(" : "))
-        while sections and sections[-1][0] >= indentation:
+        name, colon, value = (part.strip() for part in line.partition(":" if part_of else " : "))
+        # Without indentation, fields follow their section.
+        is_flat = bool(part_of and colon)
+        while sections and (sections[-1][0] > indentation or (sections[-1][0] == indentation and not is_flat)):
             sections.pop()
         if not colon:
             sections.append((indentation, name))
@@ -307,6 +314,19 @@ def _states(text: Text, part_of: str = "") -> Iterator[Fact]:
             if state and (address, state) not in known:
                 known.add((address, state))
                 yield _fact(text, Quantity.GPU_STATE, state, place, numbers[address])
+
+
+def _part(text: Text) -> Iterator[tuple[int, str]]:
+    """Yield the lines of quoted parts: from the title of a section to the first line that is no field or title."""
+    is_inside = False
+    lines = list(text.lines())
+    for place, (number, line) in enumerate(lines):
+        below = lines[place + 1][1] if place + 1 < len(lines) else ""
+        is_inside = _FRAGMENT.match(f"{line}\n{below}") is not None or (
+            is_inside and (_PART_LINE.match(line) is not None)
+        )
+        if is_inside:
+            yield number, line
 
 
 def _capped(text: Text) -> Iterator[Fact]:
@@ -407,7 +427,7 @@ def _state(sections: list[str], name: str, value: str, watts: dict[str, float]) 
         return f"{count} uncorrectable ECC errors since the start of the driver ({name})"
     if name.startswith("Replays Since Reset") and count >= _MANY_REPLAYS:
         return f"{count} PCIe replays since the last reset"
-    if name == "GPU Recovery Action" and value in _ACTIONS:
+    if name == "GPU Recovery Action" and value in ACTIONS:
         return f"its driver asks for the recovery action '{value}'"
     if name in _WORN and value == "Yes":
         return f"{name} is Yes"

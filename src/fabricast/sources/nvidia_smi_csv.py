@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from fabricast.core.facts import Content, Fact, Quantity
-from fabricast.sources.nvidia_smi import link_number, short_address
+from fabricast.sources.nvidia_smi import ACTIONS, link_number, short_address
 from fabricast.sources.text import Format, Reading, Text
 
 #: Quantity of each column that is read.
@@ -34,10 +34,13 @@ _MASK = re.compile(r"0x[0-9a-fA-F]{1,16}")
 #: Columns of errors of the memory that cannot be corrected, since the start of the driver.
 _ERRORS = "ecc.errors.uncorrected.volatile."
 _REASONS = ("clocks_throttle_reasons.", "clocks_event_reasons.")
-#: Column of the action that the driver asks for, and its values for a GPU that needs none.
-_ACTION, _NO_ACTIONS = "gpu_recovery_action", ("None", "N/A", "[N/A]", "")
+#: Column of the action that the driver asks for.
+_ACTION = "gpu_recovery_action"
 #: Columns of a command whose output has no header, and the comment of a user behind a row.
-_COMMAND = re.compile(r"--query-gpu=([\w.,]{1,400}).{0,200}?noheader")
+_COMMAND = re.compile(r"nvidia-smi .{0,80}?--query-gpu=([\w.,]{1,400}).{0,200}?noheader")
+#: Another command, whose rows have other columns.
+_OTHER = re.compile(r"--query-|nvidia-smi |^\s{0,8}\S{0,60}[$#>] ")
+_LONGEST_LINE = 2000
 _COMMENT = re.compile(r"\s{1,20}(?:<=|<-|#).*$")
 #: Utilisation in percent from which the generation now is that of a GPU at work.
 _AT_WORK = 50
@@ -47,6 +50,8 @@ _ADDRESS = re.compile(r"[0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-7]")
 
 def _names(line: str) -> list[str]:
     """Return the names of the columns of a header; none for other lines."""
+    if len(line) > _LONGEST_LINE:
+        return []
     command = _COMMAND.search(line)
     names = [name.partition(" [")[0].strip() for name in (line if command is None else command[1]).split(",")]
     is_known = any((name in _COLUMNS and "." in name) or name.startswith(_REASONS) or name == _ACTION for name in names)
@@ -71,6 +76,7 @@ def _is_row(names: list[str], cells: list[str]) -> bool:
 
 def _read(text: Text) -> Iterator[Reading]:
     names: list[str] = []
+    columns: set[str] = set()
     facts: list[Fact] = []
     rows: dict[str, dict[str, str]] = {}
     states: dict[tuple[str, str], Fact] = {}
@@ -81,6 +87,9 @@ def _read(text: Text) -> Iterator[Reading]:
             if not {"index", *_ADDRESSES} & set(found):
                 raise text.error("has neither the column index nor pci.bus_id: add them to --query-gpu", number)
             names, first = found, first or number
+            columns |= set(names)
+        elif names and _OTHER.search(line[:_LONGEST_LINE]) is not None:
+            names = []
         elif names and len(cells) == len(names) and _is_row(names, cells):
             row = {name: cell for name, cell in zip(names, cells, strict=True) if name in _COLUMNS or name == "index"}
             # Without an index, GPUs have the order of their addresses, which is that of nvidia-smi.
@@ -94,8 +103,8 @@ def _read(text: Text) -> Iterator[Reading]:
     facts += states.values()
     if not facts and rows:
         gpus = f"{len(rows)} GPUs" if len(rows) > 1 else "the GPU"
-        has_reasons = any(name.startswith(_REASONS) for name in names)
-        what = "throttling" if has_reasons else "recovery action" if _ACTION in names else ""
+        has_reasons = any(name.startswith(_REASONS) for name in columns)
+        what = "throttling" if has_reasons else "recovery action" if _ACTION in columns else ""
         facts += [text.fact(Quantity.NOTE, f"no {what} of {gpus}", first, "nvidia-smi")] if what else []
     if not facts:
         raise text.error("has no row of a GPU below the names of the columns", first)
@@ -130,7 +139,7 @@ def _states(text: Text, row: dict[str, str], gpu: str, line: int) -> Iterator[Fa
     if errors:
         state = f"{errors} uncorrectable ECC errors since the start of the driver"
         yield text.fact(Quantity.GPU_STATE, state, line, "nvidia-smi", subject=(gpu,))
-    if row.get(_ACTION, "") not in _NO_ACTIONS:
+    if row.get(_ACTION, "") in ACTIONS:
         state = f"its driver asks for the recovery action '{row[_ACTION]}'"
         yield text.fact(Quantity.GPU_STATE, state, line, "nvidia-smi", subject=(gpu,))
     mask = next((int(row[name], 16) for name in _ACTIVE if _MASK.fullmatch(row.get(name, ""))), 0)

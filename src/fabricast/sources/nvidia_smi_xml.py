@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from fabricast.core.errors import InputError
-from fabricast.core.facts import Content
+from fabricast.core.facts import Content, Quantity
 from fabricast.sources import nvidia_smi
 from fabricast.sources.text import Format, Reading, Text
 from fabricast.sources.xml_elements import Element, parse_part, xml_root
 
 _ROOT = "nvidia_smi_log"
+_UUID = re.compile(r"<uuid>(GPU-[\w-]{4,60})</uuid>")
 #: Parts whose length differs between GPUs, and lists of clocks.
 _LEFT_OUT = ("processes", "accounted_processes", "supported_clocks", "vgpu_processes")
 #: Titles of sections and fields in the text whose words are not those of the element.
@@ -63,6 +65,14 @@ def _lines(element: Element, depth: int) -> Iterator[tuple[int, str]]:
         yield from _lines(child, depth + 1)
 
 
+def _check_one_host(text: Text) -> None:
+    """Raise an error if a later document has none of the GPUs of the first, as that of another host."""
+    machines = [set(_UUID.findall(document)) for document in text.raw.split(f"</{_ROOT}>")]
+    found = [gpus for gpus in machines if gpus]
+    if any(not gpus & found[0] for gpus in found):
+        raise text.error("has reports of several hosts, expected one host in a file")
+
+
 def _last_document(text: Text) -> Text:
     """Return the last complete document of a text: ``--loop`` appends them; without one, the cut document."""
     end = text.raw.rfind(f"</{_ROOT}>")
@@ -74,12 +84,16 @@ def _last_document(text: Text) -> Text:
 
 
 def _read(text: Text) -> Iterator[Reading]:
+    _check_one_host(text)
     document = _last_document(text)
     root, problem = parse_part(document)
     lines = [(root.line, nvidia_smi.QUERY), *_lines(root, 0)]
     numbers = tuple(document.place(number).line for number, _ in lines)
     query = "\n".join(line for _, line in lines)
     reading = nvidia_smi.read_query(Text(text.path, query, numbers=numbers, host=text.host))
+    if text.raw.count(f"</{_ROOT}>") > 1:
+        note = f"the last of {text.raw.count(f'</{_ROOT}>')} reports of 'nvidia-smi -q -x' is read"
+        reading.facts.append(document.fact(Quantity.NOTE, note, 1, "nvidia-smi"))
     if problem is not None:
         line = document.place(problem.line or 1).line
         reason = f"{problem.reason}; only the elements before this line are read"

@@ -84,8 +84,10 @@ def _cause(group: Reports, calls: dict[int, str], ranks: int | None, printing: s
         if calls[late[0]] != calls[ahead[0]] and calls[late[0]] and calls[ahead[0]]:
             words += f", {calls[late[0]]} and {calls[ahead[0]]}"
         return "waiting_ranks", f"{words}: one of them stopped, or left out a call"
-    usual = Counter(calls.values()).most_common(1)[0][0]
-    other = next((rank for rank in sorted(calls) if calls[rank] != usual), None)
+    # Pages that break lines cut the name of a call off.
+    named = {rank: call for rank, call in calls.items() if call}
+    usual = Counter(named.values()).most_common(1)[0][0] if named else ""
+    other = next((rank for rank in sorted(named) if named[rank] != usual), None)
     if other is not None:
         words = f"operation {low[0]:,} is {calls[other]} on rank {other}, and {usual} on most ranks"
         return "waiting_ranks", f"{words}: the program calls other operations there"

@@ -48,6 +48,14 @@ _ENDED = re.compile(
 #: End of the words before a setting with which something happens, and what happens without it.
 _WITH = re.compile(r"\b(?:when|with|if|once)(?: (?:I|we))?(?: (?:set|setting))?[`\"' ]*$", re.IGNORECASE)
 _WITHOUT = re.compile(r"\b(?:without (?:it|this|that|them)|otherwise)\b.*", re.IGNORECASE)
+#: A wish to know the reason of a cure.
+_ASKS = re.compile(
+    r"(?:I|we|ideally|it would|still)\b.{0,40}?\b(?:figure out|understand|know|find out|wonder\w*)\b"
+    r".{0,20}?\b(?:why|what|how)\b"
+)
+_COSTS = re.compile(
+    r"\b(?:slow\w*|perform\w*|bandwidth|speed|throughput|latency|temporary|work-?around)\b", re.IGNORECASE
+)
 #: Failures that a setting can end.
 _FAILS = re.compile(
     r"\b(?:hang(?:s|ing)?|hung|stuck|deadlock\w{0,3}|freez\w{1,5}|froze|timed? ?out|timeouts?|crash\w{0,4}"
@@ -83,9 +91,11 @@ def _cures(text: Text) -> Iterator[tuple[int, list[str], str]]:
         return
     for number, line in text.lines(lambda line: "NCCL_" in line):
         for whole in _ENDS.split(line):
-            sentence, _, rest = whole.partition(", but ")
-            if _FAILS.search(rest) is not None:
+            head, _, rest = whole.partition(", but ")
+            # Whoever asks for the reason of a cure, or for a cheaper one, states it; other doubts deny it.
+            if rest and _ASKS.match(rest) is None and _COSTS.search(rest) is None:
                 continue
+            sentence = head if _ASKS.match(rest) is not None else whole
             # A line of a log is no sentence, and a command has no word of a cure.
             is_cure = _CURED.search(sentence) is not None or _ENDED.search(sentence) is not None
             if "NCCL INFO" in sentence or not is_cure or _NO_CURE.search(sentence) is not None:
@@ -94,7 +104,7 @@ def _cures(text: Text) -> Iterator[tuple[int, list[str], str]]:
                 continue
             off = [match[1] for match in _SETTING.finditer(sentence) if match[2] == _value(match[1])]
             if off:
-                yield number, list(dict.fromkeys(off)), sentence.strip()
+                yield number, list(dict.fromkeys(off)), whole.strip()
 
 
 def _fails_with_setting(sentence: str) -> bool:
@@ -117,7 +127,7 @@ def _value(name: str) -> str:
 def stated_failure(text: Text) -> str:
     """Return the first sentence at the beginning of a text in which its author states a failure."""
     for line in islice((line for line in text.raw.splitlines() if line.strip()), _FIRST_LINES):
-        words = line.strip().lstrip("#> ")
+        words = line.strip().lstrip("#> ").replace("not usable", "unusable")
         is_sentence = len(_WORD.findall(words)) >= _FEWEST_WORDS and _OUTPUT.search(words) is None
         if is_sentence and _TOLD.search(words) is not None and _NOT_TOLD.search(words) is None:
             return shortened(words, _MOST_QUOTED)

@@ -23,8 +23,10 @@ _NOTES = {
 }
 _DISABLED = re.compile(r"[Cc]ustom all_?reduce is disabled because (.{1,200}?)(?:\. To silence|$)")
 _WAITS = re.compile(r"No available shared memory broadcast block \w{5} in (\d{1,5}) ?s")
-#: Number of such lines, one a minute, from which a worker hangs rather than compiles.
+#: Number of such lines of a worker, one a minute, from which another one hangs rather than compiles.
 _HANGS = 3
+#: Worker at the beginning of a line, and lines of a program that works.
+_WORKER, _WORKS = re.compile(r"(?:\([^)]{1,60}\))?"), re.compile(r"[Ss]tartup complete|\b200 OK\b")
 
 
 def _is_log(text: Text) -> bool:
@@ -34,7 +36,14 @@ def _is_log(text: Text) -> bool:
 
 def _read(text: Text) -> Iterator[Reading]:
     facts = dict[str, Fact]()
-    waits = [number for number, line in text.lines(lambda line: "all" in line) if _WAITS.search(line) is not None]
+    by_worker: dict[str, list[int]] = {}
+    for number, line in text.lines(lambda line: "all" in line or "startup" in line or "200 OK" in line):
+        if _WAITS.search(line) is not None:
+            by_worker.setdefault(_WORKER.match(line)[0], []).append(number)  # type: ignore[index]
+        elif _WORKS.search(line) is not None:
+            # What it waited for came.
+            by_worker.clear()
+    waits = max(by_worker.values(), key=len, default=[])
     if len(waits) >= _HANGS:
         words = f"a worker states {len(waits)} times that another one does not read its data: it hangs, or is busy"
         facts[words] = text.fact(Quantity.CAUSE, words, waits[0], _PROGRAM, subject=("waiting_worker",))

@@ -91,8 +91,14 @@ def test_messages_of_a_watchdog_have_their_own_meaning(answer):
             "[1.0] nvidia-peermem get_pages:127 ERROR detected invalid context, skipping further processing\n",
             "harmless",
         ),
-        ("[1.0] task:python3.11 state:D stack:0\n[1.0]  uvm_ioctl+0x1 [nvidia_uvm]\n", "cannot be ended (state D)"),
-        ("h kernel: gdrdrv:__gdrdrv_pin_buffer:nvidia_p2p_get_pages(va=7ff len=65536) failed [ret = -22]\n", "refuses"),
+        (
+            "[1.0] task:python3.11 state:D stack:0\n[1.0]  uvm_ioctl+0x1 [nvidia_uvm]\n",
+            "state D) within the driver nvidia_uvm",
+        ),
+        (
+            "h kernel: gdrdrv:__gdrdrv_pin_buffer:nvidia_p2p_get_pages(va=7ff p2p_token=0 va_space=0) failed [ret = -22]\n",
+            "refuses",
+        ),
     ],
 )
 def test_lines_of_the_kernel_have_their_meaning(answer, text, meaning):
@@ -118,12 +124,16 @@ def test_a_table_below_a_cut_list_of_ranks_is_read(answer):
     table = nccl_tests("all_reduce", 72, {1 << 30: 3000.0, 1 << 31: 5500.0}, "NVIDIA GB200")
     lines = [line for line in table.splitlines() if "Rank" not in line or "Rank 71 " in line]
     found = answer("\n".join(line for line in lines if "Collective test" not in line))
-    assert "72 ranks" in " ".join(map(str, found.sources))
+    assert "all_reduce_perf, unknown number of ranks" in " ".join(map(str, found.sources))
 
 
 def test_a_rate_that_a_command_limits_is_compared_with_nothing(answer):
     rows = "[ ID] Interval Transfer Bitrate Retr\n[  5]   0.00-10.00  sec  12.5 MBytes  10.5 Mbits/sec    0   sender\n"
-    assert "permits no more (-b 10m)" in words(answer(f"$ iperf3 -c 10.0.0.1 -b 10m -t 10\n{rows}"))
+    assert "permits no more (-b)" in words(answer(f"$ iperf3 -c 10.0.0.1 -b 10m -t 10\n{rows}"))
+    lossy = rows.replace("    0   sender", " 9421   sender")
+    for command in ("$ iperf3 -c 10.0.0.1 -b 100G", "$ iperf3 -c 10.0.0.1 -b 10m\n$ iperf3 -c 10.0.0.1"):
+        assert "permits no more" not in words(answer(f"{command}\n{lossy}"))
+    assert "loses packets" in words(answer(f"$ iperf3 -c 10.0.0.1 -b 10m\n{lossy}"))
 
 
 def test_a_question_is_no_failure_and_a_port_that_changes_is_noted(answer):
@@ -132,7 +142,7 @@ def test_a_question_is_no_failure_and_a_port_that_changes_is_noted(answer):
         f"Does that suggest a hardware failure or is it software?\n{link.format('DOWN')}{link.format('ACTIVE')}"
     )
     assert "the author states" not in words(found)
-    assert "is Down, then Active" in words(found)
+    assert "is printed as Down, then Active" in words(found)
 
 
 def test_a_cure_is_one_whatever_its_author_adds(answer):
@@ -155,3 +165,59 @@ def test_a_crash_follows_the_error_of_its_library(answer):
         "[n1:168955:0:168955] Caught signal 11 (Segmentation fault: address not mapped to object at address 0x8)\n"
     )
     assert "oneCCL finds no provider" in found.verdict.text
+
+
+@pytest.mark.parametrize(
+    "denial",
+    [
+        "I set NCCL_P2P_DISABLE=1 to work around the hang, but it made no difference.\n",
+        "The docs say NCCL_P2P_DISABLE=1 resolves the issue, but nothing changed for me.\n",
+        "A colleague fixed it with NCCL_P2P_DISABLE=1, but I see the same behaviour with it.\n",
+    ],
+)
+def test_a_cure_that_its_author_denies_is_none(answer, denial):
+    assert "ends the failure" not in words(answer(f"It hangs in the first all_reduce.\n{denial}{_SEGMENT}"))
+
+
+def test_a_command_over_several_lines_is_one(answer):
+    command = "mpirun -np 8 -x NCCL_DEBUG=INFO \\\n  -x NCCL_SHM_DISABLE=1 ./build/all_reduce_perf\n"
+    assert "NCCL_SHM_DISABLE=1" in " ".join(answer(f"{command}{_SEGMENT}").statements)
+
+
+def test_rows_below_another_command_have_its_columns(answer):
+    other = "$ nvidia-smi --query-gpu=index,memory.used --format=csv,noheader\n0, 512 MiB\n1, 3 MiB\n"
+    found = words(answer(_QUERY.replace("1, Reset   <= unusable", "1, None") + other))
+    assert "recovery action '" not in found and "no recovery action of 2 GPUs" in found
+
+
+def test_a_fatal_error_of_a_switch_is_kept(answer):
+    line = "[1.0] nvidia-nvswitch1: SXid (PCI:0000:84:00.0): 20034, {}, Link 30 LTSSM fault up\n"
+    assert "fatal error of an NVSwitch" in words(answer(line.format("Fatal") + line.format("Non-fatal")))
+    assert "not fatal" in words(answer(line.format("Non-fatal")))
+
+
+def test_a_worker_that_goes_on_waited_for_a_start(answer):
+    line = "INFO [shm_broadcast.py:466] No available shared memory broadcast block found in 60 seconds.\n"
+    assert not answer(f"{line * 3}INFO: Application startup complete.\n").findings
+
+
+@pytest.mark.parametrize(
+    ("text", "meaning"),
+    [
+        ("[1.0] NVRM: API mismatch: client version 570.133.07, kernel module version 570.124.06\n", "another version"),
+        (
+            "[1.0] vfio-pci 0000:b3:00.0: BAR 1: can't reserve [mem 0xe0000000-0xefffffff 64bit pref]\n",
+            "another driver",
+        ),
+        ("[1.0] [drm:nv_drm_load [nvidia_drm]] *ERROR* Failed to allocate NvKmsKapiDevice\n", "not known here"),
+        ("[1.0] kfd kfd: amdgpu: PITCAIRN  not supported in kfd\n", "does not support a GPU"),
+        ("[1.0] xe 0000:03:00.0: [drm] *ERROR* CRITICAL: Xe has declared device 0000:03:00.0 as wedged.\n", "wedged"),
+        ("Unable to determine the device handle for GPU 0000:65:00.0: Unknown Error\n", "(unknown error)"),
+        ("CESta: RxErr- BadTLP+ BadDLLP+ Rollover+ Timeout+ NonFatalErr+\n", "BadTLP, BadDLLP, Rollover, Timeout"),
+        ("common.cu:1129: Test HIP failure common.cu:1129 'hipErrorInvalidDevice'\n", "does not see"),
+        ("Unable to open /dev/kfd read-write: Cannot allocate memory\n", "ROCm cannot open the driver"),
+    ],
+)
+def test_a_log_with_failures_is_not_free_of_errors(answer, text, meaning):
+    found = words(answer(text))
+    assert meaning in found and "no errors of GPUs" not in found

@@ -198,6 +198,10 @@ class EngineModel:
             with self._lock:
                 self._sets += sets
 
+    def is_compiled(self, graphs: CongestionGraphs) -> bool:
+        """Return whether compiled code evaluates all graphs, so that threads evaluate several blocks at once."""
+        return self._common_program(graphs) is not None
+
     def _common_program(self, graphs: CongestionGraphs) -> CopyProgram | None:
         """Return the deterministic program of all graphs, if only the links of the tree limit their copies."""
         is_plain = self._links_only and self.rates.measured_classes is None and not self.rates.estimates
