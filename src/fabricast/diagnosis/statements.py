@@ -14,7 +14,7 @@ from fabricast.diagnosis.nccl_runs import whole_runs
 from fabricast.diagnosis.settings import SWITCHED_OFF
 from fabricast.inputs.gpus import gpu_model, is_known_gpu
 from fabricast.nccl.records import NcclLog, NcclTestsTable
-from fabricast.sources.nvidia_smi import CAPPED, WITHOUT_COUNTERS, WITHOUT_REASONS
+from fabricast.sources.nvidia_smi import CAPPED, EARLIER, WITHOUT_COUNTERS, WITHOUT_REASONS
 
 
 def stated(facts: Facts) -> Iterator[str]:
@@ -44,7 +44,8 @@ def stated(facts: Facts) -> Iterator[str]:
             count = len({fact.subject for fact in block.of(Quantity.GPU_ADDRESS)})
             notes = [fact.value for fact in block.of(Quantity.NOTE)]
             states_clocks = WITHOUT_REASONS not in notes and not any(CAPPED in note for note in notes)
-            what = " or ".join(["errors"] * (WITHOUT_COUNTERS not in notes) + ["throttling"] * states_clocks)
+            throttling = "throttling now" if any(EARLIER in note for note in notes) else "throttling"
+            what = " or ".join(["errors"] * (WITHOUT_COUNTERS not in notes) + [throttling] * states_clocks)
             gpus = "1 GPU" if count == 1 else f"{count} GPUs"
             if what:
                 of_hosts.setdefault(f"{gpus} without {what}", {}).setdefault(block.host, block.place.path)

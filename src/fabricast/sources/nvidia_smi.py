@@ -69,6 +69,9 @@ _FABRIC_STATUS = re.compile(r"^\s*Status\s+: (\S.{0,60}?)\s*$")
 _FABRIC = ("Success", "N/A")
 #: Throttle reasons that are no normal state of a GPU at work.
 _THROTTLES = ("HW Slowdown", "HW Thermal Slowdown", "HW Power Brake Slowdown", "SW Thermal Slowdown")
+#: Counters of the time with clocks that heat or lack of power reduced, and the beginning of the note about it.
+_THERMAL, _SPENT = ("SW Thermal Slowdown", "HW Thermal Slowdown", "HW Power Braking"), re.compile(r"(\d{1,18}) us")
+EARLIER = "its clocks were reduced since the start of the driver for"
 #: Recovery actions of a GPU that needs one.
 ACTIONS = ("Reset", "Reboot", "Drain P2P", "Drain and Reset")
 #: Lines about the health of the fabric that are no normal ones, in small letters.
@@ -305,6 +308,10 @@ def _states(text: Text, part_of: str = "") -> Iterator[Fact]:
         load.add(titles[-1] if titles else "", name, value, line_number)
         if name.startswith("Replays Since Reset") and value.isdigit() and 0 < int(value) < _MANY_REPLAYS:
             note = f"{name_of(address)}: {value} PCIe replays since the last reset, fewer than {_MANY_REPLAYS}"
+            yield text.fact(Quantity.NOTE, note, line_number, "nvidia-smi")
+        spent = _SPENT.fullmatch(value) if name in _THERMAL and titles and "Counters" in titles[-1] else None
+        if spent is not None and int(spent[1]):
+            note = f"{name_of(address)}: {EARLIER} {int(spent[1]) / 1e6:.3g} s ({name})"
             yield text.fact(Quantity.NOTE, note, line_number, "nvidia-smi")
         if titles[-1:] == ["Remapped Rows"] and name == "Uncorrectable Error" and value.isdigit() and int(value):
             rows = f"{value} rows" if int(value) > 1 else "a row"

@@ -150,7 +150,11 @@ def test_tables_of_broadcast_with_a_root_and_no_reduction_are_read(first):
             "gpu_errors",
             "0000:dc:00.0: NVLink error (Xid 145)",
         ),
-        ("NVRM: Xid (PCI:0000:dc:00): 31, MMU Fault", None, "0000:dc:00.0: Xid 31, usually an error of a program: MMU Fault"),
+        (
+            "NVRM: Xid (PCI:0000:dc:00): 31, MMU Fault",
+            None,
+            "0000:dc:00.0: Xid 31, usually an error of a program: MMU Fault",
+        ),
         ("NVRM: Xid (PCI:0000:dc:00): 999, Odd", None, "0000:dc:00.0: Xid 999, whose meaning is not known here: Odd"),
         (
             "nvidia-nvswitch1: SXid (PCI:0000:c1:00.0): 24007, Fatal, Link 46 sourcetrack timeout",

@@ -458,6 +458,10 @@ def test_reports_of_healthy_gpus_say_so(diagnosed):
     report += "    Clocks Event Reasons\n        Idle : Active\n    Remapped Rows\n        Pending : No\n"
     found = diagnosed(smi=report)
     assert any(one.startswith("1 GPU without errors or throttling") for one in found.statements)
+    counters = "    Clocks Event Reasons Counters\n        SW Thermal Slowdown : {} us\n"
+    assert "throttling now" not in str(diagnosed(smi=report + counters.format(0)).statements)
+    earlier = str(diagnosed(smi=report + counters.format(903158)).statements)
+    assert "without errors or throttling now" in earlier and "for 0.903 s (SW Thermal Slowdown)" in earlier
     replays = report + "    PCI\n        Replays Since Reset : 184213\n"
     assert "184213 PCIe replays" in str(diagnosed(smi=replays).verdict)
     fabric = report + "    Fabric\n        State : In Progress\n"
