@@ -44,7 +44,7 @@ def cluster_collective(
     nodes: int | None = None,
     nic: str | None = None,
     network: str | None = None,
-    sizes: Sequence[float | str] | None = None,
+    sizes: Sequence[float | str] | str | None = None,
     log: Files | None = None,
     gpus: int | None = None,
     gpu: str | None = None,
@@ -78,8 +78,9 @@ def cluster_collective(
         Network cards of a node and Gbit/s of each, such as ``"8x400"``; by default those of a built-in node.
     network : {'InfiniBand or RoCE', 'Slingshot', 'EFA', 'Ethernet'}, optional
         Kind of network, or words that name it, such as ``"roce"``.
-    sizes : sequence of float or str, optional
-        Sizes in bytes or as text, as nccl-tests counts them; by default 256 B to 8 GiB, or those of the log.
+    sizes : sequence of float or str, or str, optional
+        Sizes in bytes or as text ("8 B, 1 MiB", "1M:1G"), as nccl-tests counts them; by default 256 B to 8 GiB, or
+        those of the log.
     log : str, Path or sequence of these, optional
         Logs of nccl-tests to compare, and files such as that of ``ibstat``, whose ports are the cards. With sizes, or
         of another operation, a log with a row up to 64 KiB and one from 64 MiB on calibrates the latencies and rates

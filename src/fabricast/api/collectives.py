@@ -40,7 +40,7 @@ def collective(
     tree: MachineLike,
     operation: str | None = None,
     *,
-    sizes: Sequence[float | str] | None = None,
+    sizes: Sequence[float | str] | str | None = None,
     measurements: Files | None = None,
     system: str | None = None,
     log: Files | None = None,
@@ -66,8 +66,9 @@ def collective(
     operation : str, optional
         all_reduce, all_gather, reduce_scatter, broadcast, reduce, alltoall or sendrecv; by default that of the log,
         otherwise all_reduce.
-    sizes : sequence of float or str, optional
-        Sizes in bytes or as text, as nccl-tests counts them; by default 256 B to 256 MiB, or those of the log.
+    sizes : sequence of float or str, or str, optional
+        Sizes in bytes or as text ("8 B, 1 MiB", "1M:1G"), as nccl-tests counts them; by default 256 B to 256 MiB, or
+        those of the log.
     measurements : str, Path or sequence of these, optional
         Further files with measured copies of this machine.
     system : str, optional

@@ -10,7 +10,7 @@ from fabricast.collectives.forecast import DEFAULT_SIZES
 from fabricast.collectives.reference import NETWORKS, Reference, network_of, reference_of
 from fabricast.core.arguments import with_checked_types
 from fabricast.core.errors import InputError, unknown_name
-from fabricast.core.quantities import to_bytes
+from fabricast.core.quantities import sizes_of
 
 __all__ = ["Reference", "reference"]
 
@@ -24,7 +24,7 @@ def reference(
     *,
     gpus: int = 8,
     nodes: int = 1,
-    sizes: Sequence[float | str] | None = None,
+    sizes: Sequence[float | str] | str | None = None,
     network: str | None = None,
     gbit_s: float | None = None,
 ) -> Reference:
@@ -43,7 +43,7 @@ def reference(
         GPUs of each node.
     nodes : int, default 1
         Number of nodes.
-    sizes : sequence of float or str, optional
+    sizes : sequence of float or str, or str, optional
         Sizes in bytes or as text, as nccl-tests counts them; by default 256 B to 256 MiB.
     network : {'InfiniBand or RoCE', 'EFA', 'Slingshot', 'Ethernet'}, optional
         Kind of network between nodes, or words that name it, such as ``"roce"``: machines with it are preferred.
@@ -83,7 +83,7 @@ def reference(
         if not named:
             raise unknown_name("network", network, list(NETWORKS))
         network = named
-    wanted = DEFAULT_SIZES if sizes is None else [to_bytes(size, "sizes") for size in sizes]
+    wanted = DEFAULT_SIZES if sizes is None else sizes_of(sizes)
     try:
         return reference_of(gpu, gpus, nodes, operation, list(wanted), network=network, gbit_s=gbit_s)
     except InputError as error:

@@ -21,7 +21,6 @@ from fabricast.cli.options import (
     SYSTEM,
     VERBOSE,
     check_output,
-    listed_sizes,
     of_several_nodes,
     print_warnings,
     print_wrapped,
@@ -130,7 +129,7 @@ def collective(
     from fabricast.collectives.gradients import BUCKET
     from fabricast.core.errors import InputError
     from fabricast.core.facts import Facts
-    from fabricast.core.quantities import to_bytes
+    from fabricast.core.quantities import listed_sizes, to_bytes
     from fabricast.inputs.files import atomic_write
 
     gradient_bytes = None if gradients is None else to_bytes(gradients, "--gradients")
@@ -153,7 +152,7 @@ def collective(
         "gpus": gpus,
         "gpus_per_process": gpus_per_process,
         "gpudirect": gpudirect,
-        "sizes": None if sizes is None else listed_sizes(sizes),
+        "sizes": sizes,
         "nccl_version": nccl_version,
         "env": _environment(env or []),
         "table": table,
@@ -209,7 +208,7 @@ def collective(
     forecast = forecast_collective(
         machine,
         operation,
-        sizes=None if sizes is None else listed_sizes(sizes),
+        sizes=sizes,
         ranks=chosen,
         numa=_integers(numa),
         nccl_version=nccl_version,

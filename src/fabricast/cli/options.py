@@ -18,10 +18,6 @@ from fabricast.core.warnings import CodedWarning, WarningCode
 
 #: Warnings that are named without -v, and the length in characters to which each is cut.
 _NAMED, _SHORTEST, _LONGEST = 2, 30, 110
-#: Smallest and largest size of a range.
-_RANGE = re.compile(r"(\d[\w.]*)(?::|\.\.|-)(\d[\w.]*)")
-#: Blank between a number and its unit.
-_UNIT = re.compile(r"(?<=[0-9]) +(?=[KMGT]?i?B\b)", re.IGNORECASE)
 #: Columns below which lines are not wrapped.
 _NARROWEST = 40
 
@@ -50,29 +46,6 @@ FILES_WITH_GRAPHS = typer.Argument(
     "Parquet table of graphs (graph,source,target[,size_bytes,start_s,program]); - is standard input.",
     show_default=False,
 )
-
-
-def listed_sizes(text: str) -> list[str]:
-    """Return the sizes of an option, which blanks or commas separate; a range has the sizes of nccl-tests with -f 2.
-
-    >>> listed_sizes("8 B, 64 MiB 1GiB"), listed_sizes("1MiB:4MiB")
-    (['8B', '64MiB', '1GiB'], ['1048576', '2097152', '4194304'])
-    """
-    from fabricast.core.units import parse_bytes
-
-    sizes: list[str] = []
-    for word in _UNIT.sub("", text).replace(",", " ").split():
-        if (match := _RANGE.fullmatch(word)) is None:
-            sizes.append(word)
-            continue
-        size, last = (parse_bytes(end) for end in match.groups())
-        if not 1 <= size <= last:
-            text = f"is '{word}', expected a range from the smaller size of at least 1 byte to the larger"
-            raise InputError(text, argument="sizes")
-        while size <= last:
-            sizes.append(f"{size:.0f}")
-            size *= 2
-    return sizes
 
 
 def of_several_nodes(*names: str, **options: Any) -> Any:

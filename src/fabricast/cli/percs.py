@@ -100,7 +100,9 @@ def _network(
     from fabricast.percs.network_files import load_network
 
     if is_pattern(pattern) and file is not None and not Path(file).exists():
-        raise InputError("cannot be read: No such file or directory", path=file)
+        from fabricast.networks.descriptions import EXPECTED
+
+        raise InputError(f"is '{file}', which is no file, expected {EXPECTED}", argument="network")
     if is_pattern(pattern):
         text = f"is '{pattern}', a pattern for networks of switches; a two-level network has {', '.join(WORKLOADS)}"
         if file is not None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fabricast.cli.options import check_output, listed_sizes
+from fabricast.cli.options import check_output
 
 if TYPE_CHECKING:
     from fabricast.api.references import Reference
@@ -50,7 +50,7 @@ def reference(
 
     check_output(output, ".csv")
     shown = printed_format(format_, None)
-    wanted = _SIZES if sizes is None else listed_sizes(sizes)
+    wanted = _SIZES if sizes is None else sizes
     of_class = partial(public_reference, gpu, operation, gpus=gpus, nodes=nodes, network=network, gbit_s=gbit_s)
     found = of_class(sizes=wanted)
     if sizes is None and found.measured_sizes and (found.table["machines"] == 0).mean() > 0.5:

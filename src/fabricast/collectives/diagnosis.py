@@ -487,12 +487,16 @@ def _slower(case: _Case) -> Iterator[Finding]:
 
 def _remedy(case: _Case) -> str:
     """Return what to check where a run is slower than its forecast: what its log has not shown."""
-    if case.plan.transports and case.pairs_of(Transport.SHM):
-        return (
-            "compare memory channels, NUMA settings of the BIOS (NPS) and other load of the host, through whose memory "
-            "these copies pass; 'fabricast probes machine.yaml --run' measures them; then link widths with 'lspci -vv'"
-        )
-    return (
+    remedy = (
         "check the transport and rings in a log with NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,GRAPH,TUNING, and link "
         "widths with 'lspci -vv'"
     )
+    if case.plan.transports and case.pairs_of(Transport.SHM):
+        remedy = (
+            "compare memory channels, NUMA settings of the BIOS (NPS) and other load of the host, through whose memory "
+            "these copies pass; 'fabricast probes machine.yaml --run' measures them; then link widths with 'lspci -vv'"
+        )
+    if case.communicator.machine.is_measured:
+        return remedy
+    # A slow GPU or pair slows every ring down.
+    return f"add p2pBandwidthLatencyTest, which shows a slow GPU or pair; {remedy}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Sequence
 from numbers import Real
 
@@ -11,6 +12,9 @@ from fabricast.core.units import parse_bytes
 
 MOST_THREADS = 4096
 _MOST_SIZES = 10_000
+#: Smallest and largest size of a range, and the blank between a number and its unit.
+_RANGE = re.compile(r"(\d[\w.]*)(?::|\.\.|-)(\d[\w.]*)")
+_UNIT = re.compile(r"(?<=[0-9]) +(?=[KMGT]?i?B\b)", re.IGNORECASE)
 #: Bounds of the size of a copy in bytes.
 SMALLEST_BYTES, LARGEST_BYTES = 1e-3, 1e15
 
@@ -58,9 +62,35 @@ def to_bytes_per_s(rate: float | str, argument: str = "bandwidth") -> float:
         raise InputError(f"is '{rate}', expected bytes/s or text such as 24 GiB/s", argument=argument) from None
 
 
-def increasing_sizes(sizes: Sequence[float | str]) -> tuple[float, ...]:
+def listed_sizes(text: str) -> list[str]:
+    """Return the sizes of a text, which blanks or commas separate; a range has the sizes of nccl-tests with -f 2.
+
+    >>> listed_sizes("8 B, 64 MiB 1GiB"), listed_sizes("1MiB:4MiB")
+    (['8B', '64MiB', '1GiB'], ['1048576', '2097152', '4194304'])
+    """
+    sizes: list[str] = []
+    for word in _UNIT.sub("", text).replace(",", " ").split():
+        if (match := _RANGE.fullmatch(word)) is None:
+            sizes.append(word)
+            continue
+        size, last = (parse_bytes(end) for end in match.groups())
+        if not 1 <= size <= last:
+            text = f"is '{word}', expected a range from the smaller size of at least 1 byte to the larger"
+            raise InputError(text, argument="sizes")
+        while size <= last:
+            sizes.append(f"{size:.0f}")
+            size *= 2
+    return sizes
+
+
+def sizes_of(sizes: Sequence[float | str] | str) -> list[float]:
+    """Return sizes in bytes, also those that a text lists."""
+    return [to_bytes(size, "sizes") for size in (listed_sizes(sizes) if isinstance(sizes, str) else sizes)]
+
+
+def increasing_sizes(sizes: Sequence[float | str] | str) -> tuple[float, ...]:
     """Return increasing sizes in bytes."""
-    found = tuple(to_bytes(size, "sizes") for size in sizes)
+    found = tuple(sizes_of(sizes))
     if not 0 < len(found) <= _MOST_SIZES:
         raise InputError(f"has {len(found)} elements, expected 1 to {_MOST_SIZES:,}", argument="sizes")
     if any(not 1 <= size <= 2.0**50 for size in found) or any(a >= b for a, b in itertools.pairwise(found)):

@@ -433,7 +433,7 @@ def _missing(facts: Facts, options: MachineOptions, error: InputError) -> str:
         elif any(different_paths(facts)):
             which = "the files are of different paths between processes"
         elif count_of_files(facts) > 1:
-            which = "the tests of the files have no size and number of processes in common"
+            which = "the files have different tests, or no size and number of processes in common"
         ports = words = ""
         if not any(facts.of(Quantity.PORT_RATE)):
             ports, words = ", or 'ibstat' for the rate of the ports", rate_words(facts)
@@ -448,7 +448,7 @@ def _missing(facts: Facts, options: MachineOptions, error: InputError) -> str:
         )
     if facts.blocks_of(Content.RUN_ERRORS) and not facts.blocks_of(Content.NCCL_LOG):
         has_errors = any(facts.of(Quantity.MPI_PROBLEM))
-        what = "the errors of the file did not end the run" if has_errors else "the file states no error"
+        what = "the errors of the file did not end the run" if has_errors else "the file states no error of a run"
         return f"{what}, and nothing that is measured can be compared"
     if any(DRIVER_FAILURES in note for note in facts.values(Quantity.NOTE)):
         return "the kernel log has messages of drivers about failures whose meaning is not known here, as quoted below"
@@ -458,7 +458,7 @@ def _missing(facts: Facts, options: MachineOptions, error: InputError) -> str:
     if any("corrected PCIe error" in note and "fewer than" in note for note in notes):
         return "few corrected errors of a PCIe link are stated: count them in the whole kernel log ('dmesg | grep AER')"
     if any(": page fault" in note for note in facts.values(Quantity.NOTE)):
-        return "the files state accesses of a program to memory that its GPU does not have (page faults)"
+        return "the files state accesses to memory that a GPU does not have (page faults), as quoted below"
     if any(": Xid " in note for note in facts.values(Quantity.NOTE)):
         return "the files state errors of GPUs that programs cause, or whose meaning is not known here (Xid)"
     if not any(block.content not in (Content.GPUS, Content.STATES) for block in facts.blocks if block.facts):

@@ -80,6 +80,9 @@ _AFTER = {
     "IO_PAGE_FAULT": "switch the IOMMU to pass-through (iommu=pt) or off for copies between GPUs",
     "of its PCIe link": "reseat the card, riser or cable: the PCIe link repeats packets",
     "(SR-IOV)": "start the driver of the GPU on the host, which serves its virtual functions; then this machine again",
+    "interrupts do not arrive": (
+        "update the driver and kernel; in a virtual machine check that the host passes interrupts (MSI); reboot both"
+    ),
     "is used by another driver": (
         "boot so that the console does not use this GPU (video=efifb:off, or initcall_blacklist=sysfb_init), or bind "
         "the device to vfio-pci before other drivers load"

@@ -61,13 +61,12 @@ def between_nodes(
     if uses_local_interface(log) and LINK_LOCAL not in log.local_interface:
         return
     if (network and all("Socket" in via for via in network)) or (not network and log.network == "Socket"):
-        yield Finding(
-            "tcp_between_nodes",
-            "the hops between nodes use TCP sockets (NET/Socket)",
-            _sockets_remedy(log),
-            ACCESS,
-            origin=place("NCCL_IB_DISABLE", "no verbs", "NET"),
-        )
+        text, remedy = "the hops between nodes use TCP sockets (NET/Socket)", _sockets_remedy(log)
+        if log.nodes == 1 and len(log.hosts) <= 1 and log.environment.get("NCCL_SHM_DISABLE") == "1":
+            text = "hops use TCP sockets (NET/Socket): within a host since NCCL_SHM_DISABLE=1 is set, or between nodes"
+            remedy = f"within a host, unset NCCL_SHM_DISABLE; {remedy}"
+        origin = place("NCCL_IB_DISABLE", "no verbs", "NET")
+        yield Finding("tcp_between_nodes", text, remedy, ACCESS, origin=origin)
     unused = list(_unused_cards(log, place, cards))
     yield from unused
     yield from _mixed_cards(log, place)

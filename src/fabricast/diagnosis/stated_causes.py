@@ -26,6 +26,10 @@ _CHECK_DATA = (
     "run it with another transport (UCX_TLS=ud,self, or TCP) and without direct copies of GPU memory; then check the "
     "versions of MPI and drivers, and memory errors"
 )
+_READ_LOGS = (
+    "read their logs: they ended, never started, or the program calls the operation on some ranks only (as below "
+    "'if rank == 0')"
+)
 _RAISE_SHARED_MEMORY = (
     "docker run --shm-size=8g or --ipc=host; in Kubernetes an emptyDir with medium Memory at /dev/shm"
 )
@@ -134,13 +138,8 @@ CAUSES = {
             "the number of all processes"
         ),
     ),
-    "missing_ranks": (
-        FIRST - 0.45,
-        (
-            "read their logs: they ended, never started, or the program calls the operation on some ranks only (as "
-            "below 'if rank == 0')"
-        ),
-    ),
+    "missing_ranks": (FIRST - 0.45, _READ_LOGS),
+    "late_ranks": (ACCESS, f"if the run hangs, {_READ_LOGS}"),
     "different_calls": (
         FIRST - 0.45,
         (

@@ -76,12 +76,20 @@ def _model_name(name: str) -> str:
     return gpu_model(name).words.upper() if is_known_gpu(name) else name
 
 
+def _hosts_text(log: NcclLog) -> str:
+    """Return the number of nodes of a run if its log shows it, otherwise the number of hosts of the log."""
+    if is_of_one_host(log):
+        return "on 1 node"
+    if log.nodes > 1 and (log.states_nodes or len(log.bus_ids) in (0, log.ranks)):
+        return f"on {log.nodes} nodes"
+    return f"(log of {log.nodes} host{'s' if log.nodes > 1 else ''})"
+
+
 def _run_text(log: NcclLog) -> str:
     """Return version, ranks, nodes, transports and settings of a log."""
     parts = [] if log.version is None else [f"NCCL {'.'.join(map(str, log.version))}"]
     if log.ranks is not None:
-        hosts = f"on {log.nodes} nodes" if log.nodes > 1 else "on 1 node" if is_of_one_host(log) else "(log of 1 host)"
-        parts.append(f"{log.ranks} ranks {hosts}")
+        parts.append(f"{log.ranks} ranks {_hosts_text(log)}")
     via = Counter(_transport_name(words) for words in log.transports.values())
     if via:
         parts.append("hops via " + ", ".join(f"{name} ({count})" for name, count in via.most_common(4)))

@@ -202,10 +202,10 @@ def _gpus_without_card(tree: PcieTree) -> Iterator[str]:
     near = {gpu: any(tree.path_class(gpu, card) in SWITCHED for card in cards) for gpu in tree.accelerator_names}
     without = [gpu for gpu, has_card in near.items() if not has_card]
     if without and len(without) < len(near):
+        over_nvlink = ", or over NVLink and another GPU (PXN)" if tree.peer_links else ""
         yield (
             f"GPU {', '.join(without)}: no network card below their PCIe switches, the other "
-            f"{len(near) - len(without)} GPUs have one: between nodes these GPUs send over the processors, or over "
-            "NVLink and another GPU (PXN)"
+            f"{len(near) - len(without)} GPUs have one: between nodes these GPUs send over the processors{over_nvlink}"
         )
 
 

@@ -59,6 +59,13 @@ def is_description(network: str) -> bool:
     return is_slurm_topology(text) or _is_discovery(text)
 
 
+#: Descriptions of networks of switches.
+EXPECTED = (
+    "fat_tree:LEVELS,PORTS,UP, dragonfly:GROUPS,ROUTERS,HOSTS,GLOBAL, a topology.conf of Slurm or the output of "
+    "ibnetdiscover"
+)
+
+
 def is_slurm_file(network: str) -> bool:
     """Return whether a network is a file of Slurm, which does not count cables."""
     path = Path(network)
@@ -79,16 +86,14 @@ def switch_network(network: str, *, bytes_per_s: float | None = None, oversubscr
     if _is_words(network):
         return _of_words(network, rate, is_assumed=bytes_per_s is None)
     path = Path(network)
+    if not path.suffix and not exists(network):
+        raise InputError(f"is '{network}', which is no file, expected {EXPECTED}", argument="network")
     text = clean_text(read_text(path, strict=True))
     if is_slurm_topology(text):
         return _of_slurm(path, text, rate, oversubscription, is_assumed=bytes_per_s is None)
     if _is_discovery(text):
         return _of_discovery(path, text)
-    raise InputError(
-        "describes no network of switches, expected fat_tree:LEVELS,PORTS,UP, dragonfly:GROUPS,ROUTERS,HOSTS,GLOBAL, a "
-        "topology.conf of Slurm or the output of ibnetdiscover",
-        path=path,
-    )
+    raise InputError(f"describes no network of switches, expected {EXPECTED}", path=path)
 
 
 def default_network(hosts: int, bytes_per_s: float | None = None) -> SwitchNetwork:

@@ -16,6 +16,8 @@ WORDS = (
     "nvidia-modeset: ERROR",
     "SMU: I'm not done",
     "qcm fence wait loop",
+    "Fence fallback timer",
+    "gim error",
     "t reserve [mem",
     BOOT,
     "Initialized nvidia-drm",
@@ -85,6 +87,7 @@ _OTHER_GPU = re.compile(
 )
 #: Error of the part of the driver for computing, which names no device, before the reset of the GPU.
 _QUEUES = re.compile(r"amdgpu: qcm fence wait loop timeout expired")
+_NO_INTERRUPT = re.compile(r"\[drm\] Fence fallback timer expired on ring (\S{1,40})")
 #: Memory of a device that another driver uses.
 _RESERVED = re.compile(rf"{DEVICE}: BAR (\d): can.{{1,3}}t reserve \[mem")
 #: Numbered GPU that does not answer the display driver.
@@ -152,7 +155,9 @@ _PLACED = re.compile(rf"{DEVICE}: BAR (\d)(?:: assigned)? \[mem 0x[0-9a-f]+-0x[0
 #: ones.
 _MIB, _LARGE_WINDOW, _WINDOW_OF_GPU = 1 << 20, 1 << 28, 1 << 33
 #: Accesses of a program to memory that its GPU does not have.
-_AMD_PAGE_FAULT = re.compile(rf"amdgpu {DEVICE}: .{{0,60}}?((?:no-)?retry page fault|VM_L2_PROTECTION_FAULT_STATUS)")
+_AMD_PAGE_FAULT = re.compile(
+    rf"amdgpu {DEVICE}: .{{0,60}}?((?:no-)?retry page fault|VMC page fault|VM_L2_PROTECTION_FAULT_STATUS)"
+)
 _AMD_PROCESS = re.compile(r"for process (\S{1,40}) pid \d")
 #: Number of corrected errors of a GPU of AMD from which they are no accident.
 _MANY_CORRECTED = 100
@@ -229,6 +234,10 @@ def gpu_facts(text: Text, lines: Lines) -> Iterator[Fact]:
             device = next(iter(amd)) if len(amd) == 1 else _SOME_GPU
             state = "error of its driver: a queue of a program does not stop (qcm fence wait loop timeout)"
             found.setdefault((device, "driver"), gpu_state(text, device, state, number))
+        elif (match := _NO_INTERRUPT.search(line)) is not None:
+            device = next(iter(amd)) if len(amd) == 1 else _SOME_GPU
+            state = f"its interrupts do not arrive (Fence fallback timer expired on ring {match[1]})"
+            found.setdefault((device, "interrupts"), gpu_state(text, device, state, number))
         elif (match := _RESERVED.search(line)) is not None:
             state = f"its memory (BAR {match[2]}) is used by another driver, such as that of the console"
             found.setdefault((match[1], "reserved"), gpu_state(text, match[1], state, number))
@@ -303,6 +312,10 @@ def _page_faults(text: Text, lines: Lines) -> Iterator[Fact]:
         if (match := _AMD_PAGE_FAULT.search(line)) is None or match[1] in seen:
             continue
         seen.add(match[1])
+        if any("vmid:0 pasid:0" in other for _, other in lines[place : place + _LINES_BELOW]):
+            note = f"{match[1]}: page fault in the context of the driver (vmid:0), an error of the driver or firmware"
+            yield text.fact(Quantity.NOTE, note, number, PROGRAM)
+            continue
         below = (_AMD_PROCESS.search(other) for _, other in lines[place : place + _LINES_BELOW])
         process = next((f" of the process {found[1]}" for found in below if found is not None), "")
         note = f"{match[1]}: page fault{process}, an error of a program or of its driver (amdgpu)"

@@ -29,8 +29,8 @@ _SELECTS = re.compile(r"\b(?:dmesg|journalctl)\b[^\n]{0,120}?\|\s{0,3}(?:e?grep|
 #: that healthy machines print.
 DRIVER_FAILURES = "failures whose meaning is not known here"
 _DRIVER = re.compile(
-    r"(?:\bNVRM: |\[drm|\b(?:nvidia|nouveau|amdgpu|i915|xe|habanalabs|mlx[45]_\w{2,8}|bnxt_en|irdma|ice|hfi1"
-    r"|cxi_\w{2,8}|ionic|efa|pcieport|vfio-pci|kfd) (?:hl\d|[0-9a-f]{4,5}:|kfd: )).{0,300}?"
+    r"(?:\bNVRM: |\[drm|\bgim (?=error)|\b(?:nvidia|nouveau|amdgpu|i915|xe|habanalabs|mlx[45]_\w{2,8}|bnxt_en|irdma|ice"
+    r"|hfi1|cxi_\w{2,8}|ionic|efa|pcieport|vfio-pci|kfd) (?:hl\d|[0-9a-f]{4,5}:|kfd: )).{0,300}?"
     r"(?:[Ff]ail|[Ee]rror|\*ERROR\*|mismatch|[Aa]ssert|left-over|[Tt]imed?[ -]?out|[Ff]atal|\bhang\b|not respond"
     r"|unusable|[Oo]verflow)"
 )

@@ -199,7 +199,7 @@ def _errors(text: Text, lines: list[tuple[int, str]]) -> Iterator[tuple[str, int
             details.append(match[1].strip())
         elif (message := _message(line)) is not None:
             # HCCL prints the parts of its program in brackets.
-            named = None if "HCCL(" in line else _HOST.search(line)
+            named = None if "HCCL(" in line or " EI0" in line else _HOST.search(line)
             if message.endswith("exited on"):
                 # Open MPI breaks this line before the signal.
                 message += f" {after.get(number + 1, '').strip()}"

@@ -11,6 +11,8 @@ from fabricast.core.short_text import listed, numbered
 from fabricast.sources.text import Format, Reading, Text
 
 _PROGRAM = "PyTorch, Ray, JAX or Horovod"
+#: Addition to a warning after a minute.
+_GOES_ON_LATER = "a warning of Horovod: the run may go on"
 #: Message, kind of the cause, and its words.
 _ERRORS = (
     (
@@ -30,13 +32,13 @@ _ERRORS = (
     ),
     (
         r"threads to join the rendezvous, but not all of them arrived",
-        "missing_ranks",
-        "not all devices come to an operation of JAX",
+        "late_ranks",
+        "not all devices came in time to an operation of JAX (a warning: the run may go on)",
     ),
     (
         r"by subset of ranks and are waiting for remainder of ranks",
-        "missing_ranks",
-        "some ranks wait in an operation of Horovod that others do not call",
+        "late_ranks",
+        f"some ranks wait in an operation of Horovod that others do not call ({_GOES_ON_LATER})",
     ),
     (
         r"has parameters that were not used in producing loss",
@@ -221,8 +223,8 @@ def _missing_ranks(text: Text, lines: list[tuple[int, str]]) -> Iterator[Fact]:
             ranks |= {int(rank) for rank in match[1].split(",") if rank.strip().isdigit()}
             first = first or number
     if ranks:
-        words = f"{_names('rank', ranks)} not call operations for which the others wait"
-        yield text.fact(Quantity.CAUSE, words, first, _PROGRAM, subject=("missing_ranks",))
+        words = f"{_names('rank', ranks)} not call operations for which the others wait ({_GOES_ON_LATER})"
+        yield text.fact(Quantity.CAUSE, words, first, _PROGRAM, subject=("late_ranks",))
         return
     starts = [number for number, line in text.lines() if "Missing ranks:" in line or "Stalled ranks:" in line]
     if not starts:
@@ -238,8 +240,8 @@ def _missing_ranks(text: Text, lines: list[tuple[int, str]]) -> Iterator[Fact]:
         words = f"the ranks call different operations: {listed(parts, 2)}"
         yield text.fact(Quantity.CAUSE, words, starts[0], _PROGRAM, subject=("different_calls",))
     elif waits:
-        words = f"{_names('rank', waits)} not call operations for which the others wait"
-        yield text.fact(Quantity.CAUSE, words, starts[0], _PROGRAM, subject=("missing_ranks",))
+        words = f"{_names('rank', waits)} not call operations for which the others wait ({_GOES_ON_LATER})"
+        yield text.fact(Quantity.CAUSE, words, starts[0], _PROGRAM, subject=("late_ranks",))
 
 
 def _missing_tasks(text: Text, lines: list[tuple[int, str]]) -> Iterator[Fact]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+import fabricast as fc
 from tests.unit.diagnosis.pasted import nccl_tests, words
 
 _LAUNCH = "NCCL_DEBUG=INFO torchrun --nproc-per-node 4 train.py\n"
@@ -221,3 +222,54 @@ def test_a_worker_that_goes_on_waited_for_a_start(answer):
 def test_a_log_with_failures_is_not_free_of_errors(answer, text, meaning):
     found = words(answer(text))
     assert meaning in found and "no errors of GPUs" not in found
+
+
+@pytest.mark.parametrize(
+    ("text", "meaning"),
+    [
+        ("[1.0] [drm] Fence fallback timer expired on ring gfx_0.0.0\n", "its interrupts do not arrive"),
+        ("[1.0] gim error libgv: [0:3d:0:0] WSSM: GFX_SCH5_RLCV Timeout moving from VF0\n", "not known here"),
+        ("[1.0] amdgpu 0000:03:00.0: [mmhub] VMC page fault (src_id:0 ring:157 vmid:0 pasid:0)\n", "of the driver or"),
+    ],
+)
+def test_lines_of_drivers_of_amd_are_no_errors_of_programs(answer, text, meaning):
+    found = words(answer(text))
+    assert meaning in found and "no errors of GPUs" not in found and "error of a program" not in found
+
+
+def test_a_warning_of_horovod_is_no_failure(answer):
+    found = answer("Stalled ranks:\n0: [allreduce.grad_1]\n")
+    assert "the run may go on" in found.verdict.text and "failed" not in str(found.verdict)
+
+
+def test_a_network_of_words_that_are_unknown_names_the_known_ones():
+    with pytest.raises(fc.InputError, match="is 'fattree', which is no file, expected fat_tree:LEVELS"):
+        fc.map_ranks("halo:4x4x2", network="fattree")
+
+
+def test_sizes_of_a_text_are_those_of_a_list():
+    one, other = (
+        fc.cluster_collective("hgx_h100", sizes=sizes).table for sizes in ("1M:4M", ["1 MiB", "2 MiB", "4 MiB"])
+    )
+    assert one.equals(other)
+
+
+def test_a_ping_pong_need_not_reach_the_rate_of_a_port(tmp_path):
+    files = {
+        "bw.out": "# OSU MPI Bandwidth Test v7.4\n# Size      Bandwidth (MB/s)\n65536 24000.0\n4194304 24600.0\n",
+        "lat.out": "# OSU MPI Latency Test v7.4\n# Size          Latency (us)\n65536 12.0\n4194304 346.0\n",
+        "ibstat.txt": "CA 'mlx5_0'\n\tCA type: MT4123\n\tNumber of ports: 1\n\tPort 1:\n\t\tState: Active\n"
+        "\t\tPhysical state: LinkUp\n\t\tRate: 200\n\t\tLink layer: InfiniBand\n",
+    }
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
+    found = fc.diagnose([tmp_path / name for name in files])
+    assert "98 % of the 200 Gbit/s" in str(found.verdict) and "osu_latency" not in str(found.verdict)
+
+
+def test_hops_over_sockets_may_be_within_a_host_without_shared_memory(answer):
+    found = answer(
+        "n1:1:2 [0] NCCL INFO NCCL_SHM_DISABLE set by environment to 1.\n"
+        "n1:1:2 [0] NCCL INFO Channel 00 : 0[0] -> 1[1] [send] via NET/Socket/0\n"
+    )
+    assert "unset NCCL_SHM_DISABLE" in found.findings[0].remedy
