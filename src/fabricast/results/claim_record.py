@@ -216,7 +216,9 @@ def claim_rows(
     database: Path, *, study: str | None = None, verdict: str | None = None, name: str | None = None
 ) -> pd.DataFrame:
     """Return the claims of a finished run, with all columns of the table claim but the query."""
-    verdict = next((code for code, words in VERDICT_WORDS.items() if words == verdict), verdict)
+    wanted_words = None if verdict is None else verdict.strip().lower().replace("_", " ")
+    codes = (code for code, words in VERDICT_WORDS.items() if wanted_words in (words, code.replace("_", " ")))
+    verdict = next(codes, verdict)
     with open_run(database) as connection:
         rows = connection.execute(
             "SELECT * EXCLUDE (query) FROM claim WHERE ($study IS NULL OR study::VARCHAR = $study) "

@@ -1,12 +1,15 @@
 """Output of `fabricast claims`: selection by name, and the difference between two runs."""
 
+import re
+from pathlib import Path
+
 import duckdb
 import pytest
 from typer.testing import CliRunner
 
 from fabricast.cli.main import app
 from fabricast.core.errors import InputError
-from fabricast.results.claim_record import changed_claims, claim_rows
+from fabricast.results.claim_record import VERDICT_WORDS, changed_claims, claim_rows
 from fabricast.results.tables import create_schema, schema_digest
 
 
@@ -63,7 +66,8 @@ def printed(*arguments):
 def test_piped_names_are_whole_and_verdicts_have_their_printed_words(runs):
     text = printed(runs[0], "--claim", "seventeen")
     assert "percs_a_name_of_more_than_seventeen_letters" in text and "percs_even" not in text
-    assert claim_rows(runs[0], verdict="model differs")["claim"].tolist() == ["percs_lost"]
+    for words in ("model differs", "model_differs", "Model differs"):
+        assert claim_rows(runs[0], verdict=words)["claim"].tolist() == ["percs_lost"]
     with pytest.raises(InputError, match="no claim has a name with 'else'"):
         claim_rows(runs[0], name="else")
     changes = printed(runs[0], "--against", runs[1])
@@ -74,3 +78,9 @@ def test_piped_names_are_whole_and_verdicts_have_their_printed_words(runs):
 def test_a_database_without_claims_says_so(tmp_path):
     with pytest.raises(InputError, match="has no claims"):
         claim_rows(database(tmp_path / "mine.duckdb", []))
+
+
+def test_the_glossary_has_the_words_of_the_verdicts():
+    text = (Path(__file__).parents[3] / "docs" / "glossary.md").read_text()
+    section = text[text.index("\nverdict\n") : text.index("accepts these words")]
+    assert [word.lower() for word in re.findall(r"  - \*([^*]+)\*:", section)] == list(VERDICT_WORDS.values())
