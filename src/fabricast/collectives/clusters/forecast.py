@@ -518,15 +518,23 @@ def _near_ties(model: ClusterModel, size: NDArray[np.float64]) -> list[CodedWarn
     """
     if model.costs is None or not size.size:
         return []
-    largest = np.array([float(size.max())])
+    candidates = np.unique(np.append(size[size >= _LARGE], size.max()))[::-1]
+    found = next((tie for one in candidates.tolist() if (tie := _near_tie(model, one)) is not None), None)
+    return [] if found is None else [found]
+
+
+def _near_tie(model: ClusterModel, size: float) -> CodedWarning | None:
+    """Return the note about a size; None if one choice is clearly the best, or both take the same time."""
+    assert model.costs is not None
+    largest = np.array([size])
     chosen = model.choices(largest)[0]
     estimates = {pair: float(model.costs.time_us(*pair, largest)[0]) for pair in model.pairs}
     times = {pair: float(model.times_of.times(pair, largest)[0]) for pair in model.pairs}
     other = min((pair for pair in model.pairs if pair != chosen), key=estimates.__getitem__, default=None)
     if other is None or estimates[other] > _TIE * estimates[chosen]:
-        return []
+        return None
     if abs(np.log(times[other] / times[chosen])) < np.log(_OTHER_TIME):
-        return []
+        return None
     factor = bus_factor(model.operation, model.cluster.ranks) / 1e9
     rates = [
         f"{largest[0] / times[pair] * factor:.3g} GB/s with {' '.join(map(str, pair))}" for pair in (chosen, other)
@@ -535,7 +543,7 @@ def _near_ties(model: ClusterModel, size: NDArray[np.float64]) -> list[CodedWarn
         f"at {size_text(largest[0])}, NCCL's estimates of two choices differ by "
         f"{100 * (estimates[other] / estimates[chosen] - 1):.1f} %, so that either is possible: {' or '.join(rates)}"
     )
-    return [CodedWarning(WarningCode.NEAR_TIE, text)]
+    return CodedWarning(WarningCode.NEAR_TIE, text)
 
 
 def _above_wire(model: ClusterModel, table: pd.DataFrame) -> list[CodedWarning]:
