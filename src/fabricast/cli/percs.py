@@ -102,6 +102,8 @@ def _network(
     if is_pattern(pattern) and file is not None and not Path(file).exists():
         from fabricast.networks.descriptions import EXPECTED
 
+        if Path(file).suffix:
+            raise InputError("cannot be read: No such file or directory", path=file)
         raise InputError(f"is '{file}', which is no file, expected {EXPECTED}", argument="network")
     if is_pattern(pattern):
         text = f"is '{pattern}', a pattern for networks of switches; a two-level network has {', '.join(WORKLOADS)}"

@@ -524,7 +524,7 @@ def _near_ties(model: ClusterModel, size: NDArray[np.float64]) -> list[CodedWarn
 
 
 def _near_tie(model: ClusterModel, size: float) -> CodedWarning | None:
-    """Return the note about a size; None if one choice is clearly the best, or both take the same time."""
+    """Return the note about a size; None if one choice is clearly the best, or both last as long."""
     assert model.costs is not None
     largest = np.array([size])
     chosen = model.choices(largest)[0]
