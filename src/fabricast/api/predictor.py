@@ -194,7 +194,7 @@ class Predictor:
         self, graphs: CongestionGraphs, progress: Progress | None = None, known: Notes | None = None
     ) -> Predicted:
         """Return the times of one block of graphs; copies that `known` compared are not compared again."""
-        return self._of_part(graphs, self._threads, progress, Notes() if known is None else known)
+        return self._of_part(graphs, self._threads, progress, known)
 
     def _of_part(
         self, graphs: CongestionGraphs, threads: int, progress: Progress | None = None, known: Notes | None = None

@@ -100,11 +100,10 @@ def _network(
     from fabricast.percs.network_files import load_network
 
     if is_pattern(pattern) and file is not None and not Path(file).exists():
-        from fabricast.networks.descriptions import EXPECTED
+        from fabricast.networks.descriptions import read_network
 
-        if Path(file).suffix:
-            raise InputError("cannot be read: No such file or directory", path=file)
-        raise InputError(f"is '{file}', which is no file, expected {EXPECTED}", argument="network")
+        # Its error is that of a network of switches.
+        read_network(file)
     if is_pattern(pattern):
         text = f"is '{pattern}', a pattern for networks of switches; a two-level network has {', '.join(WORKLOADS)}"
         if file is not None:

@@ -60,7 +60,7 @@ def is_description(network: str) -> bool:
 
 
 #: Descriptions of networks of switches.
-EXPECTED = (
+_EXPECTED = (
     "fat_tree:LEVELS,PORTS,UP, dragonfly:GROUPS,ROUTERS,HOSTS,GLOBAL, a topology.conf of Slurm or the output of "
     "ibnetdiscover"
 )
@@ -85,15 +85,20 @@ def switch_network(network: str, *, bytes_per_s: float | None = None, oversubscr
     rate = DEFAULT_BYTES_PER_S if bytes_per_s is None else bytes_per_s
     if _is_words(network):
         return _of_words(network, rate, is_assumed=bytes_per_s is None)
-    path = Path(network)
-    if not path.suffix and not exists(network):
-        raise InputError(f"is '{network}', which is no file, expected {EXPECTED}", argument="network")
-    text = clean_text(read_text(path, strict=True))
+    path, text = Path(network), read_network(network)
     if is_slurm_topology(text):
         return _of_slurm(path, text, rate, oversubscription, is_assumed=bytes_per_s is None)
     if _is_discovery(text):
         return _of_discovery(path, text)
-    raise InputError(f"describes no network of switches, expected {EXPECTED}", path=path)
+    raise InputError(f"describes no network of switches, expected {_EXPECTED}", path=path)
+
+
+def read_network(network: str) -> str:
+    """Return the text of a file that describes a network; an error about a word names the known ones."""
+    path = Path(network)
+    if not path.suffix and not exists(network):
+        raise InputError(f"is '{network}', which is no file, expected {_EXPECTED}", argument="network")
+    return clean_text(read_text(path, strict=True))
 
 
 def default_network(hosts: int, bytes_per_s: float | None = None) -> SwitchNetwork:

@@ -202,6 +202,8 @@ def gpu_facts(text: Text, lines: Lines) -> Iterator[Fact]:
     """Yield the errors of GPUs, each of a device once."""
     found: dict[tuple[str, str | int], Fact] = {}
     amd = {match[1] for _, line in lines if (match := _AMD_DEVICE.search(line)) is not None}
+    # GPU of the messages of amdgpu that name none.
+    of_amd = next(iter(amd)) if len(amd) == 1 else _SOME_GPU
     for number, line in lines:
         if (match := _XID.search(line)) is not None:
             device, code = _address(match[1]), int(match[2])
@@ -209,13 +211,11 @@ def gpu_facts(text: Text, lines: Lines) -> Iterator[Fact]:
                 code = int(previous[1])
             found.setdefault((device, code), _gpu_error(text, device, code, match[3], number))
         elif (match := _AMD_TIMEOUT.search(line)) is not None:
-            device = next(iter(amd)) if len(amd) == 1 else _SOME_GPU
             state = f"error of its driver: ring {match[1]} timeout"
-            found.setdefault((device, "driver"), gpu_state(text, device, state, number))
+            found.setdefault((of_amd, "driver"), gpu_state(text, of_amd, state, number))
         elif (match := _AMD_ERROR.search(line)) is not None:
-            device = next(iter(amd)) if len(amd) == 1 else _SOME_GPU
             found.setdefault(
-                (device, "driver"), gpu_state(text, device, f"error of its driver: {match[1] or _NO_HOST}", number)
+                (of_amd, "driver"), gpu_state(text, of_amd, f"error of its driver: {match[1] or _NO_HOST}", number)
             )
         elif (match := _OTHER_GPU.search(line)) is not None:
             is_lost = match[2] == _LOST
@@ -231,13 +231,11 @@ def gpu_facts(text: Text, lines: Lines) -> Iterator[Fact]:
             device = match[1] or f"a GPU ({match[2]})"
             found.setdefault((device, "atomics"), gpu_state(text, device, _NO_ATOMICS, number))
         elif _QUEUES.search(line) is not None:
-            device = next(iter(amd)) if len(amd) == 1 else _SOME_GPU
             state = "error of its driver: a queue of a program does not stop (qcm fence wait loop timeout)"
-            found.setdefault((device, "driver"), gpu_state(text, device, state, number))
+            found.setdefault((of_amd, "driver"), gpu_state(text, of_amd, state, number))
         elif (match := _NO_INTERRUPT.search(line)) is not None:
-            device = next(iter(amd)) if len(amd) == 1 else _SOME_GPU
             state = f"its interrupts do not arrive (Fence fallback timer expired on ring {match[1]})"
-            found.setdefault((device, "interrupts"), gpu_state(text, device, state, number))
+            found.setdefault((of_amd, "interrupts"), gpu_state(text, of_amd, state, number))
         elif (match := _RESERVED.search(line)) is not None:
             state = f"its memory (BAR {match[2]}) is used by another driver, such as that of the console"
             found.setdefault((match[1], "reserved"), gpu_state(text, match[1], state, number))

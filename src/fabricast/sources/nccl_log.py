@@ -73,7 +73,7 @@ _LONGEST_COMMAND = 10_000
 _ADVICE = re.compile(
     r"(?<![-\w/.=])(?:[Ii]f|[Uu]se|[Tt]ry|[Ss]et it|[Ss]hould|[Cc]ould|[Cc]an|[Rr]ecommend\w*|[Ss]uggest\w*|[Yy]ou) "
 )
-#: What follows a variable in a sentence: a mark and a blank, or three words, the first of which is no launcher.
+#: What follows a variable in a sentence: punctuation, or three words that do not begin with a launcher.
 _SENTENCE = re.compile(
     r"(?<=,)\s+[A-Za-z]|[`*]{1,3}[,.;:)]|[`*]{0,3} (?!(?:\S{0,20}python\S{0,4}|uv|torchrun|mpi\w{2,6}|srun|accelerate"
     r"|deepspeed|vllm|bash|sh|docker|numactl|ray|make|sudo|nohup|time|exec|llamafactory-cli|swift|xtuner) )"

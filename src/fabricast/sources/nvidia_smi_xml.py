@@ -11,7 +11,7 @@ from fabricast.sources import nvidia_smi
 from fabricast.sources.text import Format, Reading, Text
 from fabricast.sources.xml_elements import Element, parse_part, xml_root
 
-_ROOT = "nvidia_smi_log"
+_ROOT, _END = "nvidia_smi_log", "</nvidia_smi_log>"
 _UUID = re.compile(r"<uuid>(GPU-[\w-]{4,60})</uuid>")
 #: Parts whose length differs between GPUs, and lists of clocks.
 _LEFT_OUT = ("processes", "accounted_processes", "supported_clocks", "vgpu_processes")
@@ -67,7 +67,7 @@ def _lines(element: Element, depth: int) -> Iterator[tuple[int, str]]:
 
 def _check_one_host(text: Text) -> None:
     """Raise an error if a later document has none of the GPUs of the first, as that of another host."""
-    machines = [set(_UUID.findall(document)) for document in text.raw.split(f"</{_ROOT}>")]
+    machines = [set(_UUID.findall(document)) for document in text.raw.split(_END)]
     found = [gpus for gpus in machines if gpus]
     if any(not gpus & found[0] for gpus in found):
         raise text.error("has reports of several hosts, expected one host in a file")
@@ -75,9 +75,9 @@ def _check_one_host(text: Text) -> None:
 
 def _last_document(text: Text) -> Text:
     """Return the last complete document of a text: ``--loop`` appends them; without one, the cut document."""
-    end = text.raw.rfind(f"</{_ROOT}>")
+    end = text.raw.rfind(_END)
     begin = text.raw.rfind(f"<{_ROOT}", 0, end) if end >= 0 else text.raw.find(f"<{_ROOT}")
-    raw = text.raw[begin : end + len(f"</{_ROOT}>") if end >= 0 else None]
+    raw = text.raw[begin : end + len(_END) if end >= 0 else None]
     first = text.raw.count("\n", 0, begin) + 1
     numbers = tuple(text.place(first + line).line for line in range(raw.count("\n") + 1))
     return Text(text.path, raw, numbers=numbers, host=text.host)
@@ -91,8 +91,8 @@ def _read(text: Text) -> Iterator[Reading]:
     numbers = tuple(document.place(number).line for number, _ in lines)
     query = "\n".join(line for _, line in lines)
     reading = nvidia_smi.read_query(Text(text.path, query, numbers=numbers, host=text.host))
-    if text.raw.count(f"</{_ROOT}>") > 1:
-        note = f"the last of {text.raw.count(f'</{_ROOT}>')} reports of 'nvidia-smi -q -x' is read"
+    if text.raw.count(_END) > 1:
+        note = f"the last of {text.raw.count(_END)} reports of 'nvidia-smi -q -x' is read"
         reading.facts.append(document.fact(Quantity.NOTE, note, 1, "nvidia-smi"))
     if problem is not None:
         line = document.place(problem.line or 1).line

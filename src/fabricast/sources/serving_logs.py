@@ -26,7 +26,7 @@ _WAITS = re.compile(r"No available shared memory broadcast block \w{5} in (\d{1,
 #: Number of such lines of a worker, one a minute, from which another one hangs rather than compiles.
 _HANGS = 3
 #: Worker at the beginning of a line, and lines of a program that works.
-_WORKER, _WORKS = re.compile(r"(?:\([^)]{1,60}\))?"), re.compile(r"[Ss]tartup complete|\b200 OK\b")
+_WORKER, _WORKS = re.compile(r"\([^)]{1,60}\)"), re.compile(r"[Ss]tartup complete|\b200 OK\b")
 
 
 def _is_log(text: Text) -> bool:
@@ -39,7 +39,8 @@ def _read(text: Text) -> Iterator[Reading]:
     by_worker: dict[str, list[int]] = {}
     for number, line in text.lines(lambda line: "all" in line or "startup" in line or "200 OK" in line):
         if _WAITS.search(line) is not None:
-            by_worker.setdefault(_WORKER.match(line)[0], []).append(number)  # type: ignore[index]
+            worker = _WORKER.match(line)
+            by_worker.setdefault("" if worker is None else worker[0], []).append(number)
         elif _WORKS.search(line) is not None:
             # What it waited for came.
             by_worker.clear()
