@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from fabricast.pcie.engines.ports import new_sets
 from fabricast.pcie.graphs.congestion_graphs import CongestionGraphs
 from fabricast.pcie.graphs.programs import CopyProgram
 from fabricast.pcie.graphs.rates import CopyTimes, Rates
@@ -18,17 +17,17 @@ from fabricast.pcie.topology.tree import PcieTree
 from fabricast.runtime.threads import over_blocks
 
 if TYPE_CHECKING:
-    from fabricast.pcie.engines.kernels.ports import KnownSets
+    from fabricast.pcie.models.kernels.known_sets import KnownSets
 
-#: Maximum number of sets of copies that each thread keeps, of their words, and of the copies of such a set.
-_MOST_SETS, _MOST_WORDS, _MOST_COPIES = 1 << 18, 1 << 22, 8
+#: Maximum number of sets of copies that each thread keeps, and of the copies of such a set.
+_MOST_SETS, _MOST_COPIES = 1 << 18, 8
 
 
-def sets_of(tree: PcieTree) -> KnownSets:
+def new_sets() -> KnownSets:
     """Return memory for known sets of copies between the endpoints of a tree."""
-    pairs = tree.routes.endpoints**2
-    sets = max(min(_MOST_SETS, _MOST_WORDS * 64 // pairs), 1)
-    return new_sets(pairs, most_sets=sets, most_copies=_MOST_COPIES)
+    from fabricast.pcie.models.kernels.known_sets import new_known_sets
+
+    return new_known_sets(_MOST_SETS, _MOST_COPIES)  # type: ignore[no-any-return]
 
 
 def graph_times(
@@ -43,7 +42,7 @@ def graph_times(
     """Predict the completion times of all copies with ports and engines.
 
     It is `fabricast.pcie.engines.forecast.copy_times` for many graphs with one deterministic program, rates without
-    path classes, and no shared limits. Each of `sets` (see `sets_of`) belongs to one thread: it has the known sets of
+    path classes, and no shared limits. Each of `sets` (see `new_sets`) belongs to one thread: it has the known sets of
     copies of former calls with the same tree and rates.
 
     >>> from fabricast.pcie.graphs.congestion_graphs import from_pairs
@@ -87,7 +86,7 @@ def graph_times(
     end_s = np.empty(graphs.source.size)
     bottleneck = np.zeros(graphs.source.size if explain else 0, dtype=np.int64)
     caused_by = bottleneck.copy()
-    of_threads = sets or [sets_of(tree)]
+    of_threads = sets or [new_sets()]
     block = max(-(-len(graphs) // len(of_threads)), 1)
     over_blocks(
         lambda first, last: run_graphs(

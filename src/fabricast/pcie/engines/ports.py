@@ -14,23 +14,11 @@ from fabricast.pcie.topology.tree import PcieTree
 
 if TYPE_CHECKING:
     from fabricast.pcie.engines.kernels.links import Links
-    from fabricast.pcie.engines.kernels.ports import KnownSets, Ports
+    from fabricast.pcie.engines.kernels.ports import Ports
 
 
 #: Maximum number of sets of copies, and of their rates, that are kept.
 _MOST_SETS, _MOST_RATES = 1 << 12, 1 << 21
-
-
-def new_sets(bits: int, *, most_sets: int, most_copies: int) -> KnownSets:
-    """Return memory for some sets of up to `most_copies` copies with different bits."""
-    from fabricast.pcie.engines.kernels.ports import KnownSets
-
-    return KnownSets(
-        np.zeros((most_sets + 1, (bits + 63) // 64 + 1), dtype=np.uint64),
-        np.zeros((most_sets, most_copies)),
-        np.zeros((most_sets, most_copies), dtype=np.int32),
-        np.zeros((most_sets, most_copies), dtype=np.int32),
-    )
 
 
 def link_order(names: LinkNames, links: int, tree: PcieTree) -> NDArray[np.int64]:
@@ -75,6 +63,7 @@ def new_ports(tree: PcieTree, links: Links, order: NDArray[np.int64], rates: Rat
     Shapes: order (links,).
     """
     from fabricast.pcie.engines.kernels.ports import Ports
+    from fabricast.pcie.models.kernels.known_sets import new_known_sets
     from fabricast.pcie.models.kernels.models import Network
     from fabricast.pcie.models.kernels.working_memory import new_memory
 
@@ -105,17 +94,18 @@ def new_ports(tree: PcieTree, links: Links, order: NDArray[np.int64], rates: Rat
         memory,
         np.zeros(count),
         np.arange(flows),
-        new_sets(flows, most_sets=int(min(_MOST_SETS, max(_MOST_RATES // flows, 2))), most_copies=flows),
+        new_known_sets(min(_MOST_SETS, max(_MOST_RATES // flows, 2)), flows),
     )
 
 
 def no_ports(tree: PcieTree) -> Ports:
     """Return arguments that select max-min fair rates."""
     from fabricast.pcie.engines.kernels.ports import Ports
+    from fabricast.pcie.models.kernels.known_sets import new_known_sets
     from fabricast.pcie.models.kernels.models import Network
     from fabricast.pcie.models.kernels.working_memory import new_memory
 
     empty, flags, floats = np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.bool_), np.zeros(0)
     network = Network(tree.routes.endpoints, empty, empty, flags, floats, flags, flags, 0)
-    sets = new_sets(0, most_sets=1, most_copies=0)
+    sets = new_known_sets(1, 0)
     return Ports(network, 0.0, 1.0, 1.0, new_memory(0, 0, 0), floats, empty, sets)

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from fabricast.core.errors import InputError, PeerLinkError
 from fabricast.core.warnings import WarningCode
 from fabricast.inputs.pair_rates import direct_link_share
-from fabricast.pcie.engines.batch import graph_times, sets_of
+from fabricast.pcie.engines.batch import graph_times, new_sets
 from fabricast.pcie.engines.forecast import Sharing, copy_times, isolated_rate
 from fabricast.pcie.engines.links import SharedLimit
 from fabricast.pcie.graphs.congestion_graphs import MOST_COPIES, CongestionGraphs
@@ -36,7 +36,7 @@ from fabricast.pcie.topology.paths import CopyClass, copy_class_of
 from fabricast.pcie.topology.tree import PcieTree
 
 if TYPE_CHECKING:
-    from fabricast.pcie.engines.kernels.ports import KnownSets
+    from fabricast.pcie.models.kernels.known_sets import KnownSets
 
 PORTS_AND_ENGINES, ENDPOINT_ENGINES = "ports_and_engines", "endpoint_engines"
 #: Titles of the models by name.
@@ -191,7 +191,7 @@ class EngineModel:
         """Lend the known sets of copies of former calls, one for each thread of a call, and new ones."""
         with self._lock:
             sets = [self._sets.pop() for _ in range(min(count, len(self._sets)))]
-        sets += [sets_of(self.tree) for _ in range(count - len(sets))]
+        sets += [new_sets() for _ in range(count - len(sets))]
         try:
             yield sets
         finally:

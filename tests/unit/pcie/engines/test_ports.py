@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fabricast.pcie.engines.batch import graph_times, sets_of
+from fabricast.pcie.engines.batch import graph_times, new_sets
 from fabricast.pcie.engines.forecast import copy_times, total_rate
 from fabricast.pcie.graphs.congestion_graphs import from_pairs
 from fabricast.pcie.graphs.programs import PROGRAMS
@@ -167,7 +167,7 @@ def test_many_graphs_equal_single_graphs(tree_name, graphs, program, tau):
     plain = graph_times(tree, sets, PROGRAMS[program], rates)
     assert plain.end_s.tolist() == many.end_s.tolist() and plain.bottleneck == ()
     # Two threads that know all sets, once without their bottlenecks, find the same.
-    known = [sets_of(tree), sets_of(tree)]
+    known = [new_sets(), new_sets()]
     for explain in (False, True, True):
         again = graph_times(tree, sets, PROGRAMS[program], rates, explain=explain, sets=known)
         assert again.end_s.tolist() == many.end_s.tolist()

@@ -30,7 +30,7 @@ Rules = namedtuple(
 def run_graphs(first_graph, last_graph, graphs, rules, sets, end_s, bottleneck, caused_by):
     """Run consecutive graphs; fill the completion times and, unless `bottleneck` is empty, the explanation.
 
-    Known sets of copies belong to the rules: their bits are the numbers of pairs of endpoints.
+    Known sets of copies belong to the rules: the kind of a copy is the number of its pair of endpoints.
     """
     count = rules.capacity.size
     widest = 1
@@ -61,12 +61,12 @@ def run_graphs(first_graph, last_graph, graphs, rules, sets, end_s, bottleneck, 
             offset[flow + 1] = offset[flow] + rules.route_offset[pair + 1] - rules.route_offset[pair]
         link = np.empty(offset[flows], dtype=np.int64)
         alone = np.empty(flows)
-        bit = np.empty(flows, dtype=np.int64)
+        kind = np.empty(flows, dtype=np.int64)
         queue = np.empty(flows if explained else 0, dtype=np.int64)
         for flow in range(flows):
             pair = graphs.source[first + flow] * rules.endpoints + graphs.target[first + flow]
             begin = rules.route_offset[pair]
-            bit[flow] = pair
+            kind[flow] = pair
             alone[flow] = np.inf
             for hop in range(rules.route_offset[pair + 1] - begin):
                 link[offset[flow] + hop] = rules.route_link[begin + hop]
@@ -95,7 +95,7 @@ def run_graphs(first_graph, last_graph, graphs, rules, sets, end_s, bottleneck, 
         network = Network(
             rules.endpoints, offset, link, none, rules.capacity, none, rules.behind_root_complex, rules.upstream_links
         )
-        ports = Ports(network, rules.bytes_per_s, rules.piece_payload, rules.piece_cost, memory, load, bit, sets)
+        ports = Ports(network, rules.bytes_per_s, rules.piece_payload, rules.piece_cost, memory, load, kind, sets)
         ends = run_program(links, program, rules.endpoints, alone, 0, ports, Explanation(waits, queue))
         for flow in range(flows):
             end_s[first + flow] = ends[flow]

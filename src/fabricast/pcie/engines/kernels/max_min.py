@@ -28,8 +28,7 @@ class Sharing(NamedTuple):
     #: Capacity that the load of the reverse direction leaves, and what copies with a rate leave of it.
     capacity: NDArray[np.float64]
     spare: NDArray[np.float64]
-    #: Equal share that each link offers to its copies without a rate, and the number of these copies.
-    offer: NDArray[np.float64]
+    #: Number of copies without a rate on each link.
     users: NDArray[np.int64]
     #: Number of running copies on each link, and the copies, shape (links, copies).
     sharers: NDArray[np.int64]
@@ -47,7 +46,6 @@ class Sharing(NamedTuple):
 def new_sharing(links: int, copies: int) -> Sharing:
     """Return working memory for a number of links and copies."""
     return Sharing(
-        np.zeros(links),
         np.zeros(links),
         np.zeros(links),
         np.zeros(links),
@@ -116,7 +114,6 @@ def max_min_rates(
             sharing.used,
             sharing.spare,
             sharing.users,
-            sharing.offer,
             sharing.frozen,
             rates,
             sharing.bottleneck,

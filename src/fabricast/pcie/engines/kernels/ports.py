@@ -3,9 +3,6 @@
 The rates are those of the back-pressure model (`fabricast.pcie.models.kernels.back_pressure`) on links whose capacity
 depends on the reverse direction: a link loses `duplex_cost` bytes per byte of load of the reverse link. The model is
 evaluated with a damped load of the reverse direction until the capacities settle.
-
-Repeated programs, and many graphs on one tree, run the same sets of copies again and again, so the rates and
-bottlenecks of each set are kept in a table. They depend on the set only: its copies are sorted before.
 """
 
 from __future__ import annotations
@@ -18,6 +15,7 @@ from numpy.typing import NDArray
 from fabricast.pcie.engines.kernels.links import Links
 from fabricast.pcie.models.kernels.back_pressure import back_pressure
 from fabricast.pcie.models.kernels.bottlenecks import BY_INPUT_PORT, find_bottlenecks
+from fabricast.pcie.models.kernels.known_sets import BOTTLENECKS, RATES, KnownSets, place_of_set, sort_copies
 from fabricast.pcie.models.kernels.models import Network, find_users
 from fabricast.pcie.models.kernels.working_memory import Memory
 from fabricast.runtime.compilation import allocation_free
@@ -27,29 +25,12 @@ from fabricast.runtime.compilation import allocation_free
 _MOST_ROUNDS, _SETTLED = 12, 1e-6
 #: Relative capacity of a link that limits no copy.
 _UNLIMITED = 1000.0
-#: Number of places in which the rates of a set of copies may be kept.
-_PLACES = 8
-#: Last word of a kept set: its rates are known, or its rates and bottlenecks.
-_RATES, _BOTTLENECKS = 1, 2
-
-
-class KnownSets(NamedTuple):
-    """Rates and bottlenecks of sets of copies that were computed before.
-
-    The first axis is the place of a set: its copies as bits followed by a mark in `keys`, whose last row is working
-    memory; rate relative to the reference rate, link and cause of each copy in ascending order of bits.
-    """
-
-    keys: NDArray[np.uint64]
-    rho: NDArray[np.float64]
-    limiting: NDArray[np.int32]
-    cause: NDArray[np.int32]
 
 
 class Ports(NamedTuple):
     """Arrays of the port model: network, reference rate in bytes/s, packets, working memory and known sets.
 
-    The pair of each copy in `memory` is its number. Copies with equal `bit` have the same route.
+    The pair of each copy in `memory` is its number. Copies of one `kind` have the same route.
     """
 
     network: Network
@@ -58,7 +39,7 @@ class Ports(NamedTuple):
     piece_cost: float
     memory: Memory
     load: NDArray[np.float64]
-    bit: NDArray[np.int64]
+    kind: NDArray[np.int64]
     sets: KnownSets
 
 
@@ -112,71 +93,17 @@ def _port_rates(count: int, links: Links, ports: Ports) -> None:
 
 
 @allocation_free
-def _sort_copies(acting: NDArray[np.int64], count: int, ports: Ports) -> None:
-    """Fill the running copies of the working memory in ascending order of their bits."""
-    active = ports.memory.copies.active
-    for place in range(count):
-        flow, before = acting[place], place
-        while before > 0 and ports.bit[active[before - 1]] > ports.bit[flow]:
-            active[before] = active[before - 1]
-            before -= 1
-        active[before] = flow
-
-
-@allocation_free
-def _place_of_set(count: int, ports: Ports) -> int:
-    """Return the place of the set of running copies, or the place to keep it; -1 if it cannot be kept.
-
-    The set is stored there as bits unless it is kept already.
-    """
-    keys = ports.sets.keys
-    words, size = keys.shape[1] - 1, keys.shape[0] - 1
-    if count > ports.sets.rho.shape[1]:
-        return -1
-    for word in range(words):
-        keys[size, word] = 0
-    for place in range(count):
-        bit = ports.bit[ports.memory.copies.active[place]]
-        if place > 0 and bit == ports.bit[ports.memory.copies.active[place - 1]]:
-            return -1
-        keys[size, bit >> 6] |= np.uint64(1) << np.uint64(bit & 63)
-    mixed = np.uint64(1469598103934665603)
-    for word in range(words):
-        # Every bit of a word affects the low bits, which select the place.
-        mixed = (mixed ^ keys[size, word]) * np.uint64(18397679294719823053)
-        mixed ^= mixed >> np.uint64(33)
-        mixed *= np.uint64(14181476777654086739)
-        mixed ^= mixed >> np.uint64(33)
-    first = np.int64(mixed % np.uint64(size))
-    slot = first
-    for step in range(_PLACES):
-        slot = (first + step) % size
-        same = keys[slot, words] > 0
-        for word in range(words):
-            same = same and keys[slot, word] == keys[size, word]
-        if same:
-            return slot
-        if keys[slot, words] == 0:
-            break
-    else:
-        slot = first
-    for word in range(words):
-        keys[slot, word] = keys[size, word]
-    keys[slot, words] = 0
-    return slot
-
-
-@allocation_free
 def shared_rates(
     acting: NDArray[np.int64], count: int, links: Links, ports: Ports, explains: bool, rate: NDArray[np.float64]
 ) -> None:
     """Fill the rates of the running copies in bytes/s and, if `explains`, their bottlenecks in the working memory."""
     copies, sets = ports.memory.copies, ports.sets
-    _sort_copies(acting, count, ports)
-    slot = _place_of_set(count, ports)
-    mark = sets.keys.shape[1] - 1
-    needed = _BOTTLENECKS if explains else _RATES
-    if slot >= 0 and sets.keys[slot, mark] >= needed:
+    for place in range(count):
+        copies.active[place] = acting[place]
+    sort_copies(copies.active, count, ports.kind)
+    slot = place_of_set(copies.active, count, ports.kind, sets)
+    needed = BOTTLENECKS if explains else RATES
+    if slot >= 0 and sets.mark[slot] >= needed:
         for place in range(count):
             flow = copies.active[place]
             rate[flow] = sets.rho[slot, place] * ports.bytes_per_s
@@ -194,4 +121,4 @@ def shared_rates(
             sets.limiting[slot, place] = copies.limiting[flow]
             sets.cause[slot, place] = copies.cause[flow]
     if slot >= 0:
-        sets.keys[slot, mark] = needed
+        sets.mark[slot] = needed

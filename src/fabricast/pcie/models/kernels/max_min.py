@@ -20,7 +20,6 @@ def max_min(
     used,
     spare,
     users,
-    offer,
     is_frozen,
     rate,
     bottleneck,
@@ -28,33 +27,33 @@ def max_min(
     """Fix the rates of the users of the link that offers the least share, until all copies have a rate.
 
     The first `used_count` numbers in `used` are the links that may limit one of the `copies` active copies; `sharers`
-    and `member` are the number and the list of the copies on each. Fills `rate` and `bottleneck` by copy; `spare`,
-    `users` and `offer` (capacity, copies and share of each copy without a rate) are working memory, and `is_frozen`
-    is 0 for active copies. Shapes: route (copies,), member (links, copies).
+    and `member` are the number and the list of the copies on each. Fills `rate` and `bottleneck` by copy; `spare`
+    and `users` (capacity and copies without a rate) are working memory, and `is_frozen` is 0 for active copies. Shapes: route (copies,), member (links, copies).
     """
     for place in range(used_count):
         link = np.uint32(used[place])
         spare[link] = capacity[link]
         users[link] = sharers[link]
-        offer[link] = capacity[link] / sharers[link]
     left = copies
     while left > 0:
         least = np.inf
         tightest = np.uint32(0)
         for place in range(used_count):
             link = np.uint32(used[place])
-            if offer[link] < least:
-                least = offer[link]
+            offer = spare[link] / users[link] if users[link] > 0 else np.inf
+            if offer < least:
+                least = offer
                 tightest = link
+        left -= users[tightest]
         for k in range(sharers[tightest]):
             c = np.uint32(member[tightest, k])
             if not is_frozen[c]:
                 is_frozen[c] = 1
                 rate[c] = least
                 bottleneck[c] = tightest
-                left -= 1
-                for hop in range(route_offset[route[c]], route_offset[route[c] + 1]):
-                    link = np.uint32(route_link[hop])
-                    spare[link] -= least
-                    users[link] -= 1
-                    offer[link] = spare[link] / users[link] if users[link] > 0 else np.inf
+                # Nothing reads what the last copies leave of their links.
+                if left > 0:
+                    for hop in range(route_offset[route[c]], route_offset[route[c] + 1]):
+                        link = np.uint32(route_link[hop])
+                        spare[link] -= least
+                        users[link] -= 1

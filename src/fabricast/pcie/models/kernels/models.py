@@ -16,6 +16,7 @@ from fabricast.pcie.models.kernels.bottlenecks import (
     store_bottlenecks,
 )
 from fabricast.pcie.models.kernels.congestion import congestion_factors
+from fabricast.pcie.models.kernels.known_sets import RATES, new_known_sets, place_of_set, sort_copies
 from fabricast.pcie.models.kernels.max_min import max_min
 from fabricast.pcie.models.kernels.working_memory import ROOT_COMPLEX_IGNORED, new_memory
 from fabricast.runtime.compilation import allocation_free, njit
@@ -24,6 +25,8 @@ from fabricast.runtime.compilation import allocation_free, njit
 CONGESTION_FACTOR, NO_CONTENTION, BUSIEST_LINK, MAX_MIN, BACK_PRESSURE = range(5)
 # Values of STATE.
 WAITING, RUNNING, DONE = range(3)
+#: Most sets of copies whose rates are kept, and most copies of such a set: larger ones seldom occur twice.
+_MOST_SETS, _MOST_COPIES = 1 << 14, 4
 
 
 class Graphs(NamedTuple):
@@ -88,31 +91,23 @@ def _link_shares(active_count, route_offset, route_link, memory, shared):
 
 @allocation_free(forceinline=True)
 def find_users(active_count, network, onwards, memory):
-    """List the users of each link with their input port and, if `onwards`, their next link; and the busy links.
-
-    Return the number of busy links towards the root complex, and away from it.
-    """
+    """List the users of each link with their input port and, if `onwards`, their next link."""
     route_offset, route_link = network.route_offset, network.route_link
-    link_count = network.capacity.size
-    for link in range(link_count):
+    for link in range(network.capacity.size):
         memory.links.user_count[link] = 0
-        memory.links.narrow[link] = 0
     for a in range(active_count):
         c = np.uint32(memory.copies.active[a])
         previous = -1
         place = -1
         in_pieces = 0
         first, end = route_offset[memory.copies.pair[c]], route_offset[memory.copies.pair[c] + 1]
-        demand = memory.links.capacity[np.uint32(route_link[first])]
-        memory.copies.demand_up[c] = demand
+        memory.copies.demand_up[c] = memory.links.capacity[np.uint32(route_link[first])]
         for hop in range(first, end):
             link = np.uint32(route_link[hop])
             k = np.uint32(memory.links.user_count[link])
             memory.users.member[link, k] = c
             memory.users.entry[link, k] = previous
             memory.links.user_count[link] = k + 1
-            # A single user of a link slower than its own link is limited there.
-            memory.links.narrow[link] |= 1 if memory.links.capacity[link] < demand else 0
             if onwards:
                 if network.behind_root_complex[link]:
                     in_pieces = 1
@@ -123,30 +118,35 @@ def find_users(active_count, network, onwards, memory):
                     memory.users.next_link[previous, place] = link
                 place = k
             previous = link
-    up = 0
-    down = 0
-    for link in range(network.upstream_links):
-        memory.links.busy_up[up] = link
-        up += 1 if memory.links.user_count[link] + memory.links.narrow[link] > 1 else 0
-    for link in range(network.upstream_links, link_count):
-        memory.links.busy_down[down] = link
-        down += 1 if memory.links.user_count[link] + memory.links.narrow[link] > 1 else 0
-    return up, down
 
 
 @allocation_free(forceinline=True)
-def _list_limits(active_count, up, down, network, memory):
+def _find_narrow(links, memory):
+    """Mark the links that are narrower than others: they may limit a single user."""
+    widest = 0.0
+    for link in range(links):
+        widest = max(widest, memory.links.capacity[link])
+    for link in range(links):
+        memory.links.narrow[link] = 1 if memory.links.capacity[link] < widest else 0
+
+
+@allocation_free(forceinline=True)
+def _list_busy(first, last, memory, busy):
+    """List the links of a range that several copies use, and narrow ones that one uses; return their number."""
+    count = 0
+    for link in range(first, last):
+        busy[count] = link
+        count += 1 if memory.links.user_count[link] + memory.links.narrow[link] > 1 else 0
+    return count
+
+
+@allocation_free(forceinline=True)
+def _list_limits(active_count, network, memory):
     """List the links that may limit a copy in `memory.links.full`; return their number.
 
     These are the busy links, and the first link of each route: others with a single user are not narrower.
     """
-    count = 0
-    for place in range(up):
-        memory.links.full[count] = memory.links.busy_up[place]
-        count += 1
-    for place in range(down):
-        memory.links.full[count] = memory.links.busy_down[place]
-        count += 1
+    count = _list_busy(0, network.capacity.size, memory, memory.links.full)
     for a in range(active_count):
         link = np.uint32(network.route_link[network.route_offset[memory.copies.pair[memory.copies.active[a]]]])
         memory.copies.is_frozen[memory.copies.active[a]] = 0
@@ -159,15 +159,18 @@ def _list_limits(active_count, up, down, network, memory):
 @allocation_free(forceinline=True)
 def _rates(active_count, network, rule, memory):
     """Compute the rates of a phase, relative to the bandwidth of an isolated copy."""
-    up, down = find_users(active_count, network, rule.method == BACK_PRESSURE, memory)
+    find_users(active_count, network, rule.method == BACK_PRESSURE, memory)
     if rule.method == CONGESTION_FACTOR:
+        upstream = network.upstream_links
+        up = _list_busy(0, upstream, memory, memory.links.busy_up)
+        down = _list_busy(upstream, network.capacity.size, memory, memory.links.busy_down)
         congestion_factors(active_count, up, down, memory, rule.tau, rule.options)
     elif rule.method == BACK_PRESSURE:
         links = network.capacity.size
         back_pressure(active_count, links, rule.piece_payload, rule.piece_cost, memory)
     elif rule.method == MAX_MIN:
         max_min(
-            _list_limits(active_count, up, down, network, memory),
+            _list_limits(active_count, network, memory),
             active_count,
             memory.copies.pair,
             network.route_offset,
@@ -178,7 +181,6 @@ def _rates(active_count, network, rule, memory):
             memory.links.full,
             memory.links.limit,
             memory.links.group_count,
-            memory.links.fullness,
             memory.copies.is_frozen,
             memory.copies.rho,
             memory.copies.waits_at,
@@ -267,6 +269,25 @@ def _never_end(first, count, state, end_s, initial_rho, memory):
     return ended
 
 
+@allocation_free(forceinline=True)
+def _known_rates(active_count, network, rule, memory, sets):
+    """Compute the rates of a phase, or fill those of an equal set of copies."""
+    active = memory.copies.active
+    if active_count > sets.kind.shape[1]:
+        _rates(active_count, network, rule, memory)
+        return
+    sort_copies(active, active_count, memory.copies.pair)
+    slot = place_of_set(active, active_count, memory.copies.pair, sets)
+    if sets.mark[slot] == RATES:
+        for place in range(active_count):
+            memory.copies.rho[active[place]] = sets.rho[slot, place]
+        return
+    _rates(active_count, network, rule, memory)
+    for place in range(active_count):
+        sets.rho[slot, place] = memory.copies.rho[active[place]]
+    sets.mark[slot] = RATES
+
+
 @njit
 def evaluate_graphs(first_graph, last_graph, graphs, network, rule, results):
     """Evaluate consecutive graphs; fills their part of the arrays of `results`.
@@ -288,6 +309,7 @@ def evaluate_graphs(first_graph, last_graph, graphs, network, rule, results):
     elif rule.method == MAX_MIN:
         sharing = BY_COPY
     memory = new_memory(widest, link_count, link_count if rule.method == BACK_PRESSURE else 0)
+    sets = new_known_sets(1 if explained else min(_MOST_SETS, 4 * (last_graph - first_graph)), _MOST_COPIES)
     waits = Waits(
         np.zeros((widest if explained else 0, link_count), dtype=np.float64),
         np.zeros((widest if explained else 0, link_count), dtype=np.float64),
@@ -298,6 +320,7 @@ def evaluate_graphs(first_graph, last_graph, graphs, network, rule, results):
         ignored = rule.method == CONGESTION_FACTOR and rule.options[ROOT_COMPLEX_IGNORED] != 0
         if ignored and network.leaves_root_complex[link]:
             memory.links.capacity[link] = np.inf
+    _find_narrow(link_count, memory)
     # Any link: the first link that limits a copy replaces it.
     for c in range(widest if explained else 0):
         memory.copies.longest[c] = 0
@@ -316,7 +339,12 @@ def evaluate_graphs(first_graph, last_graph, graphs, network, rule, results):
             if active_count == 0:
                 now = next_start
                 continue
-            _rates(active_count, network, rule, memory)
+            if explained:
+                # The bottlenecks need the users of each link.
+                sort_copies(memory.copies.active, min(active_count, _MOST_COPIES), memory.copies.pair)
+                _rates(active_count, network, rule, memory)
+            else:
+                _known_rates(active_count, network, rule, memory, sets)
             step = _shortest_step(first, active_count, next_start - now, rule, initial_rho, memory)
             phase += 1
             if explained:
