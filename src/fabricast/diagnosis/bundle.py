@@ -229,6 +229,8 @@ class Diagnosis:
         return bool(self.damaged or any(one.cause != "no_direct_copies" or one.rank > MINOR for one in faults))
 
 
+#: Note about a test over UDP.
+_LOST_DATAGRAMS = re.compile(r"iperf over UDP: .*, (?!0 %)[\d.]{1,8} % of the datagrams lost")
 #: GPU by number, or device by address.
 _DEVICE = re.compile(r"\bGPU \d{1,3}\b|\b[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]\b")
 
@@ -464,6 +466,12 @@ def _missing(facts: Facts, options: MachineOptions, error: InputError) -> str:
     if not any(block.content not in (Content.GPUS, Content.STATES) for block in facts.blocks if block.facts):
         # Whether links that are down are a fault depends on the cards.
         down = next((note for note in facts.values(Quantity.NOTE) if "states NVLinks" in note), "")
+        lost = next((note for note in facts.values(Quantity.NOTE) if _LOST_DATAGRAMS.search(note)), "")
+        if lost:
+            return (
+                "a test over UDP lost datagrams: nothing slows a sender of UDP down, so that its rate, the buffers of "
+                "the receiver or the network may be the reason; a test over TCP, or UDP with a lower -b, shows which"
+            )
         if any(facts.of(Quantity.TCP_RATE)) and not any(facts.of(Quantity.INTERFACE_RATE)):
             return "a rate over TCP has nothing to be compared with: add 'ethtool INTERFACE', the rate of the link"
         return down or _unread(facts) or _stated_failure(facts) or CLEAN_STATES

@@ -53,6 +53,17 @@ _AFTER_CARDS = {
         "fewer processes on a host, or more pages: PF_LOG_BAR_SIZE (mlxconfig, then reboot), for mlx4 "
         "log2_uar_bar_megabytes and the option enable_4k_uar of mlx4_core"
     ),
+    "answer its driver": (
+        "update its driver and firmware; a virtual machine stops and starts on another host, a card of the host needs "
+        "a look at slot, cable and temperature; for 'Unit Hang' test 'ethtool -K NAME tso off gso off'"
+    ),
+    "lost its PCIe link": (
+        "it is gone until a reboot: check slot and riser, power saving of PCIe (pcie_aspm=off), and the BIOS"
+    ),
+    "aggregator": (
+        "set the ports of the switch to LACP (802.3ad) in one group, with the same rate; a job over this bond has only "
+        "the links of the active aggregator"
+    ),
     "has no GUID": "set the GUIDs of the virtual function before its use ('ip link set IB vf N node_guid')",
     "virtual function without": (
         "set its GUIDs ('ip link set IB vf N node_guid', port_guid) and its state to auto; the subnet manager needs "
@@ -83,6 +94,15 @@ _AFTER = {
     "interrupts do not arrive": (
         "update the driver and kernel; in a virtual machine check that the host passes interrupts (MSI); reboot both"
     ),
+    "after a reset": (
+        "a power cycle of the host brings it back; in a virtual machine, a device that cannot be reset (FLR) needs the "
+        "host to do so, or a driver for its reset"
+    ),
+    "supported by this version": (
+        "install a version of the driver that lists this GPU ('Supported Products'), with the open modules for recent "
+        "GPUs; in a confidential virtual machine, the version that the guest needs"
+    ),
+    "link below it": "check the device below this port: seat, riser, power; someone may have switched it off",
     "is used by another driver": (
         "boot so that the console does not use this GPU (video=efifb:off, or initcall_blacklist=sysfb_init), or bind "
         "the device to vfio-pci before other drivers load"

@@ -18,6 +18,8 @@ _MOST_QUOTED = 240
 #: Advice that does not serve where it was followed.
 _TEST_WITHOUT_P2P = "test with NCCL_P2P_DISABLE=1; "
 #: Address of the peer in a message.
+#: Error that a message names, as CUDA prints it.
+_NAMES_ERROR = re.compile(r"failure \d{1,4} '")
 _PEER = re.compile(r"\bpeer (\d{1,3}(?:\.\d{1,3}){3})\b")
 #: Events of network cards, and memory that older ROCm lacks: warnings of NCCL that change nothing for a run.
 _HARMLESS = re.compile(
@@ -39,7 +41,13 @@ def nccl_problems(facts: Facts) -> Iterator[Finding]:
             continue
         if problem is not None and _is_about_plugin(problem, fact) and fact.place.path in single:
             continue
-        found.setdefault("" if problem is None else problem.meaning, (problem, fact))
+        meaning = "" if problem is None else problem.meaning
+        if problem is not None and problem.is_general and _NAMES_ERROR.search(fact.value) is not None:
+            # The message that names the error says more than that a call failed.
+            known = found.get(meaning)
+            if known is not None and _NAMES_ERROR.search(known[1].value) is None:
+                del found[meaning]
+        found.setdefault(meaning, (problem, fact))
     found = {meaning: one for meaning, one in found.items() if one[0] is None or not set(one[0].same_as) & found.keys()}
     found = {meaning: (_as_warning(one, fact, facts), fact) for meaning, (one, fact) in found.items()}
     failures = [one for one, _ in found.values() if one is not None and one.is_failure]

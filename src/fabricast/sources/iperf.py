@@ -128,8 +128,11 @@ def _rank(row: tuple[int, re.Match[str]]) -> tuple[bool, bool, float, bool, bool
     return float(match[6]) > 0.0, is_sum or not is_of_udp, _seconds(match), is_sum, match[8] is not None
 
 
-def _lost(rows: list[tuple[int, re.Match[str]]]) -> str:
-    """Return the share of datagrams that the longest row of each stream counts as lost."""
+def _lost(rows: list[tuple[int, re.Match[str]]], *, has_summary: bool) -> str:
+    """Return the share of datagrams that the longest row of each stream counts as lost; all rows without a summary."""
+    if not has_summary:
+        every = [(int(match[1]), int(match[2])) for _, row in rows if (match := _LOST.search(row[0])) is not None]
+        return f"{100 * sum(lost for lost, _ in every) / max(sum(count for _, count in every), 1):.2g} %"
     last: dict[str, tuple[float, int, int, str]] = {}
     for _, row in rows:
         if (match := _LOST.search(row[0])) is not None and _seconds(row) >= last.get(row[1], (0.0,))[0]:
@@ -166,7 +169,8 @@ def _facts(
     again = sum(int(row[8]) for row in summaries[-1:] or counted)
     if is_of_udp:
         # The sender of UDP chooses the rate.
-        words = f"iperf over UDP: {gbit_s:.3g} Gbit/s for {seconds:g} s, {_lost(rows)} of the datagrams lost"
+        lost = _lost(rows, has_summary=has_summary)
+        words = f"iperf over UDP: {gbit_s:.3g} Gbit/s for {seconds:g} s, {lost} of the datagrams lost"
         yield text.fact(Quantity.NOTE, words, number, _PROGRAM)
         return
     intervals = [row for _, row in rows if _seconds(row) < _SUMMARY * _seconds(match)] or [row for _, row in rows]

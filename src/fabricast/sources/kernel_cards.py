@@ -22,6 +22,15 @@ WORDS = (
     ": Failed to allocate pd",
     ": Failed to process command",
     ": QP ",
+    "Link is ",
+    "wasn't completed on time",
+    "Keep alive watchdog timeout",
+    "Reg read32 timeout",
+    "Can not reset device",
+    "didn't send a completion",
+    "tx_timeout: VSI_",
+    "Unit Hang",
+    "PCIe link lost",
 )
 #: Errors of network cards of NVIDIA that stop them.
 _CARD_HEALTH = re.compile(
@@ -55,6 +64,16 @@ _MODULE = re.compile(
     r"(?:module \d+, )?(.{1,80}?)\s*$"
 )
 _PORT_LINK = re.compile(rf"mlx5_core {DEVICE}(?: \w{{1,20}})?: (?:Port: (\d+) )?Link (\w{{2,10}})", re.IGNORECASE)
+#: Drivers of Ethernet cards: links that go down and up, and cards that do not answer.
+_ETHERNET = r"(?:ena|i40e|ice|e1000e?|igb|igc|ixgbe|r8169|tg3|bnxt_en|qede|atlantic|sfc|enic)"
+_ETHERNET_LINK = re.compile(rf"\b{_ETHERNET} {DEVICE}(?: \w{{1,20}})?: (?:NIC )?Link is (up|down)\b", re.IGNORECASE)
+_HANGS = re.compile(
+    rf"\b{_ETHERNET}(?: {DEVICE})?(?: \w{{1,20}})?: "
+    r"((?:\w{5} a Tx that wasn't completed|Keep alive watchdog timeout|Reg read32 timeout|Can not reset device"
+    r"|The ena device didn't send a completion|tx_timeout: VSI_|Detected (?:Hardware|Tx) Unit Hang|PCIe link lost)"
+    r"[\w ,]{0,40})"
+    r"|(tx_timeout: VSI_\w{1,8}: \d{1,5}, Q \d{1,5})"
+)
 _POWER = re.compile(rf"mlx5_core {DEVICE}.{{0,40}}Detected insufficient power on the PCIe slot")
 #: Number of losses of a link since the start of the kernel that no restart of hosts and switches explains.
 _MANY_DOWNS = 3
@@ -64,6 +83,7 @@ _UNPLUGGED = "is Down (cable unplugged)"
 def card_facts(text: Text, lines: Lines) -> Iterator[Fact]:
     """Yield the errors of network cards, then the states of their ports."""
     yield from _of_cards(text, lines)
+    yield from _hanging(text, lines)
     yield from _ports(text, lines)
     yield from _virtual_functions(text, lines)
     yield from _connections(text, lines)
@@ -79,6 +99,19 @@ def _connections(text: Text, lines: Lines) -> Iterator[Fact]:
         count = "a connection" if len(numbers) == 1 else f"{len(numbers)} connections"
         state = f"ended {count} with an error (QP): {error}"
         yield text.fact(Quantity.CARD_STATE, state, numbers[0], PROGRAM, subject=(port,))
+
+
+def _hanging(text: Text, lines: Lines) -> Iterator[Fact]:
+    """Yield the first line of each Ethernet card that does not answer its driver."""
+    found: dict[str, tuple[str, int]] = {}
+    for number, line in lines:
+        if (match := _HANGS.search(line)) is not None:
+            name = f"network card {match[1]}" if match[1] else "a network card"
+            found.setdefault(name, ((match[2] or match[3]).strip(), number))
+    for name, (words, number) in found.items():
+        state = "has lost its PCIe link" if "PCIe link lost" in words else f"does not answer its driver: {words}"
+        if name != "a network card" or len(found) == 1:
+            yield text.fact(Quantity.CARD_STATE, state, number, PROGRAM, subject=(name,))
 
 
 def _of_cards(text: Text, lines: Lines) -> Iterator[Fact]:
@@ -98,6 +131,23 @@ def _of_cards(text: Text, lines: Lines) -> Iterator[Fact]:
         if device not in found:
             state = f"refuses a command of its driver: {words}"
             yield text.fact(Quantity.CARD_STATE, state, number, PROGRAM, subject=(f"network card {device}",))
+
+
+def _ethernet_links(lines: Lines) -> Iterator[tuple[str, list[int], bool]]:
+    """Yield each Ethernet card whose link went down after it was up: the lines, and whether it stays down."""
+    is_up: dict[str, bool] = {}
+    downs: dict[str, list[int]] = {}
+    for number, line in lines:
+        if BOOT in line:
+            is_up.clear()
+            downs.clear()
+        elif (match := _ETHERNET_LINK.search(line)) is not None:
+            device, up = match[1], match[2].lower() == "up"
+            if not up and is_up.get(device):
+                downs.setdefault(device, []).append(number)
+            is_up[device] = up
+    for device, numbers in downs.items():
+        yield device, numbers, not is_up[device]
 
 
 def _virtual_functions(text: Text, lines: Lines) -> Iterator[Fact]:
@@ -144,6 +194,12 @@ def _ports(text: Text, lines: Lines) -> Iterator[Fact]:
             else:
                 found[match[1], f"link {match[2]}"] = ("is Down (its link went down and not up again)", number)
                 downs.setdefault(match[1], []).append(number)
+    for device, numbers, is_down in _ethernet_links(lines):
+        downs[device] = numbers
+        if is_down and len(numbers) < _MANY_DOWNS:
+            words = f"network card {device}: its link went down, and not up again in this log"
+            yield text.fact(Quantity.NOTE, words, numbers[-1], PROGRAM)
+            del downs[device]
     faulty = {device for device, _ in found}
     for device, numbers in downs.items():
         if len(numbers) >= _MANY_DOWNS and device not in faulty:

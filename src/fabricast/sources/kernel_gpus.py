@@ -15,6 +15,7 @@ WORDS = (
     "NVRM: ",
     "nvidia-modeset: ERROR",
     "SMU: I'm not done",
+    "ready ",
     "qcm fence wait loop",
     "Fence fallback timer",
     "gim error",
@@ -52,9 +53,11 @@ _UNUSABLE = {
     "HeartbeatTimedOut": "its system processor (GSP) does not answer",
     "GSP RM heartbeat timed out": "its system processor (GSP) does not answer",
     "kflcnCoreDump": "its system processor (GSP) failed, so that the driver prints its registers",
+    "WPR2 already up": "needs a reset: its protected memory (WPR2) is in use since an earlier start",
     "GPU lost from the bus": "has fallen off the bus",
     "NV_ERR_RESET_REQUIRED": "needs a reset",
     "RmInitAdapter failed": "cannot be initialised by its driver (RmInitAdapter failed)",
+    "is not supported by": "is not supported by this version of its driver",
     "is 0M @ 0x0": "has no place in the address space for its memory (BAR), so that its driver refuses it",
     "probe routine failed": "is refused by its driver (probe routine failed)",
     "nvidia: probe of": "is refused by its driver (probe failed)",
@@ -83,7 +86,7 @@ _OTHER_GPU = re.compile(
     rf"(?:amdgpu|i915|xe) {DEVICE}: .{{0,60}}?"
     r"(device lost from bus|GPU reset begin|GPU reset\(\d+\) (?:succeeded|failed)|ring \S{1,40} timeout"
     r"|MES failed to respond|declared device \S{1,20} as wedged|SMC engine is not correctly up"
-    r"|SMU: I'm not done with your previous command|GPU HANG|Engine reset|Timedout job)"
+    r"|SMU: I'm not done with your previous command|GPU HANG|Engine reset|Timedout job|CT: No response for request)"
 )
 #: Error of the part of the driver for computing, which names no device, before the reset of the GPU.
 _QUEUES = re.compile(r"amdgpu: qcm fence wait loop timeout expired")
@@ -94,6 +97,8 @@ _RESERVED = re.compile(rf"{DEVICE}: BAR (\d): can.{{1,3}}t reserve \[mem")
 _NO_SCREEN = re.compile(
     r"nvidia-modeset: ERROR: GPU:(\d{1,3}): (Error while waiting for GPU progress|Failed to query display engine)"
 )
+#: Device that does not come back after a reset, and one that does.
+_NOT_READY = re.compile(rf"\b[\w-]{{1,20}} {DEVICE}: (not )?ready \d{{1,9}}ms after (?!resume)([\w ]{{2,20}})")
 _LOST = "device lost from bus"
 #: GPUs that the drivers of AMD and Intel refuse, with the number of the error.
 _REFUSED = re.compile(
@@ -227,6 +232,11 @@ def gpu_facts(text: Text, lines: Lines) -> Iterator[Fact]:
         elif (match := _ASLEEP.search(line)) is not None:
             state = "does not return from power state D3cold, so that it cannot be reached"
             found.setdefault((match[1], "driver"), gpu_state(text, match[1], state, number))
+        elif (match := _NOT_READY.search(line)) is not None:
+            found.pop((match[1], "reset"), None)
+            if match[2]:
+                state = f"does not come back after a reset ({match[3]})"
+                found[match[1], "reset"] = gpu_state(text, match[1], state, number)
         elif (match := _ATOMICS.search(line)) is not None:
             device = match[1] or f"a GPU ({match[2]})"
             found.setdefault((device, "atomics"), gpu_state(text, device, _NO_ATOMICS, number))

@@ -29,6 +29,9 @@ WORDS_OF_HOST = (
     "segfault at",
     "blocked for more than",
     "NETDEV WATCHDOG",
+    "LNet: ",
+    "Lustre: ",
+    "LustreError: ",
     "Firmware not responding",
     "Abandoning msg",
     "DPC: containment",
@@ -171,7 +174,26 @@ _OF_HOST = (
     _Error(
         re.compile(r"(?:\b[a-z]\w{1,15}: )?NETDEV WATCHDOG: .{0,50}?transmit queue \d{1,5} timed out.{0,20}"),
         "a network interface stopped sending: its card or driver does not answer",
-        "the driver resets the card; update its driver and firmware, and look at its slot, cable and temperature",
+        "update its driver and firmware, and look at its slot, cable and temperature",
+        unless=re.compile(r"PCIe link lost"),
+    ),
+    _Error(
+        re.compile(
+            r"LNet: .{0,90}?Timed out tx for \S{1,60}|LustreError: .{0,120}?to node \S{1,60} failed: rc = -\d{1,4}"
+            r"|Lustre: .{0,90}?Request sent has (?:failed due to network error|timed out for \w{1,20} reply)"
+        ),
+        "the host does not reach a server of its file system (Lustre)",
+        "'lctl ping' with the address of the server; check the port of this host ('ibstat') and the server",
+        ends_with=re.compile(r"Lustre: .{0,120}Connection restored to"),
+    ),
+    _Error(
+        re.compile(r"NVRM: No NVIDIA (?:GPU|graphics adapter) \w{5}"),
+        "the driver of NVIDIA finds no GPU",
+        "'lspci -nnk -d 10de:' lists the GPUs and their drivers: another driver (nouveau, vfio-pci) may use them; if "
+        "none is listed, check seat, riser, power cables and the passthrough of a virtual machine",
+        ends_with_boot=True,
+        unless=re.compile(r"is not supported by"),
+        ends_with=re.compile(r"Initialized nvidia-drm"),
     ),
     _Error(
         re.compile(r"soft lockup.{0,60}|hard LOCKUP.{0,60}"),

@@ -24,6 +24,7 @@ WORDS = (
     "IO_PAGE_FAULT",
     "DMAR: [DMA",
     "[Hardware Error]",
+    "pciehp",
 )
 _PCIE_ERROR = re.compile(rf"{DEVICE}: (?:AER: )?PCIe Bus Error: severity=([A-Za-z]+)")
 _AER = re.compile(
@@ -55,6 +56,8 @@ _DMAR = re.compile(
 _EVENT = re.compile(
     r"\{(\d{1,9})\}\[Hardware Error\]:\s+(?:event severity: (\w{1,20})|device_id: (" + DEVICE[1:-1] + r"))"
 )
+#: Slots for hot plug whose link goes down and up.
+_SLOT = re.compile(rf"(?:pcieport {DEVICE}: pciehp|pciehp {DEVICE}:pcie\d{{1,4}}): [Ss]lot\(\S{{1,20}}\): (.{{4,40}})")
 _CARD_DRIVER = re.compile(r"mlx\w+|bnxt_\w+|ice|irdma|efa|ionic")
 _OF_GPUS = 16
 _UNCORRECTED = "uncorrected errors of its PCIe link"
@@ -79,6 +82,13 @@ def link_facts(text: Text, lines: Lines) -> Iterator[Fact]:
                 # Devices of 16 lanes with x1 or x2 are GPUs or switches above them.
                 is_gpu = used < lanes and (match[2] in gpus or (lanes >= _OF_GPUS and 8 * used <= lanes))
                 found.setdefault((match[2], "narrow"), _narrow_link(text, match, number, is_gpu=is_gpu))
+        elif (match := _SLOT.search(line)) is not None:
+            words, device = match[3], match[1] or match[2]
+            if "Link Up" in words or "Card present" in words:
+                found.pop((device, "slot"), None)
+            elif "Link Down" in words or "not present" in words:
+                state = f"lost the link below it ({words.strip()})"
+                found.setdefault((device, "slot"), gpu_state(text, device, state, number))
         elif (refused := _refused(line)) is not None:
             device, fault = refused
             device = device if device.count(":") == 2 else f"0000:{device}"

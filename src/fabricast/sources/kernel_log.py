@@ -29,10 +29,12 @@ _SELECTS = re.compile(r"\b(?:dmesg|journalctl)\b[^\n]{0,120}?\|\s{0,3}(?:e?grep|
 #: that healthy machines print.
 DRIVER_FAILURES = "failures whose meaning is not known here"
 _DRIVER = re.compile(
-    r"(?:\bNVRM: |\[drm|\bgim (?=error)|\b(?:nvidia|nouveau|amdgpu|i915|xe|habanalabs|mlx[45]_\w{2,8}|bnxt_en|irdma|ice"
-    r"|hfi1|cxi_\w{2,8}|ionic|efa|pcieport|vfio-pci|kfd) (?:hl\d|[0-9a-f]{4,5}:|kfd: )).{0,300}?"
-    r"(?:[Ff]ail|[Ee]rror|\*ERROR\*|mismatch|[Aa]ssert|left-over|[Tt]imed?[ -]?out|[Ff]atal|\bhang\b|not respond"
-    r"|unusable|[Oo]verflow)"
+    r"(?:\bNVRM: |\[drm|\bgim (?=error)|\bena: |\bLNet: |\bLustre(?:Error)?: "
+    # Drivers of other devices (sound, Wi-Fi, disks, USB) say nothing about copies between GPUs and nodes.
+    r"|\b(?!iwl|snd_|ahci|xhci|ehci|nvme|ath|rtw|mt7|usb|i801|mei|lpc|sd|thunderbolt|pci )\w[\w-]{1,20} "
+    r"(?:hl\d|[0-9a-f]{4,5}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]|kfd: )).{0,300}?"
+    r"(?:[Ff]ail|[Ee]rror|\*ERROR\*|mismatch|[Aa]ssert|left-over|[Tt]ime[ds]?[ -]?out|[Ff]atal|\b[Hh]ang\b|not respond"
+    r"|No response|unusable|[Oo]verflow|giving up|No NVIDIA|is not supported by)"
 )
 _HARMLESS = re.compile(
     r"module verification failed|failed to assign|can't assign|no space|[Ff]irmware.{0,60}failed|AER: enabled"

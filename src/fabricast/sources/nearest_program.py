@@ -37,6 +37,14 @@ _UNUSED = {
         re.compile(r"^(?:GPU|Device)\s.{0,60}?Temp.{1,90}\bPerf\s+PwrCap\b.{0,60}GPU%"),
         "states no links: add 'rocm-smi --showtopo' and 'sudo dmesg'",
     ),
+    "rocm-smi --showtopo": (
+        re.compile(r"^=+ (?:Weight|Hops) between two GPUs =+$"),
+        "lacks the table of link types: pass the whole output of 'rocm-smi --showtopo'",
+    ),
+    "sockperf": (
+        re.compile(r"^sockperf: (?:\[Total Run\]|Summary: Latency|====> avg-lat)"),
+        "has latencies over TCP or UDP, which no forecast or reference here covers",
+    ),
     "gdscheck": (
         re.compile(r"^\s{0,8}GDS release version: \d"),
         "states no fault: files on what it lists as Unsupported pass through host memory (compat mode)",

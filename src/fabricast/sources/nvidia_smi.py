@@ -385,7 +385,7 @@ def _small_windows(text: Text) -> Iterator[Fact]:
     small = [line for size, lines in sizes.items() if size <= _SMALL_WINDOW_MIB for line in lines]
     if small:
         count = f"{len(small)} GPUs" if len(small) > 1 else "a GPU"
-        words = f"BAR1 of {count} has {_SMALL_WINDOW_MIB} MiB (Resizable BAR is off), too little for drivers that are "
+        words = f"BAR1 of {count} has {_SMALL_WINDOW_MIB} MiB (without Resizable BAR), too little for drivers that are "
         words += "modified for direct copies"
         yield text.fact(Quantity.NOTE, words, min(small), "nvidia-smi")
     elif is_part and sizes:

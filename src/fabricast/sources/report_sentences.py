@@ -69,7 +69,7 @@ _TOLD = re.compile(
     re.IGNORECASE,
 )
 _NOT_TOLD = re.compile(r"\b(?:no|none|not|never|without|if|when it|fixed|0 failed)\b|\?\s*$", re.IGNORECASE)
-_OUTPUT = re.compile(r"[<>=|{}\\]|\d:\d|\[\s*\d|0x|^\W*\w+:\s|/\w+/|\.\w{1,3}:\d")
+_OUTPUT = re.compile(r"[<>=|{}\\]|^\[ ?ID\]|\d:\d|\[\s*\d|0x|^\W*\w+:\s|/\w+/|\.\w{1,3}:\d")
 _WORD = re.compile(r"[A-Za-z]{2,}")
 _FIRST_LINES, _FEWEST_WORDS = 6, 4
 #: Ends of sentences: not the point of "2.18" or "e.g.".

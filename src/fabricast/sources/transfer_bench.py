@@ -70,7 +70,7 @@ class _Matrix:
 
 def _is_output(text: Text) -> bool:
     raw = text.raw
-    if "TransferBench" in raw or "Executor:" in raw or _LIST in raw:
+    if _VERSION.search(raw) is not None or "Executor:" in raw or _LIST in raw:
         return True
     if " GB/s" in raw and any(_TRANSFER.match(_without_borders(line)) for line in text.clean_lines if "->" in line):
         return True

@@ -58,7 +58,7 @@ GONE = (
                 "0000:b3:00.0: has fallen off the bus",
                 "0000:01:00.0: has fallen off the bus",
                 "a GPU: has fallen off the bus",
-                "000a:00:00.0: is refused by its driver",
+                "000a:00:00.0: is not supported by this version of its driver",
             ),
             strict=True,
         )

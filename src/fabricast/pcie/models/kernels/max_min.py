@@ -27,8 +27,9 @@ def max_min(
     """Fix the rates of the users of the link that offers the least share, until all copies have a rate.
 
     The first `used_count` numbers in `used` are the links that may limit one of the `copies` active copies; `sharers`
-    and `member` are the number and the list of the copies on each. Fills `rate` and `bottleneck` by copy; `spare`
-    and `users` (capacity and copies without a rate) are working memory, and `is_frozen` is 0 for active copies. Shapes: route (copies,), member (links, copies).
+    and `member` are the number and the list of the copies on each. Fills `rate` and `bottleneck` by copy; `spare` and
+    `users` (capacity and copies without a rate) are working memory, and `is_frozen` is 0 for active copies.
+    Shapes: route (copies,), member (links, copies).
     """
     for place in range(used_count):
         link = np.uint32(used[place])
