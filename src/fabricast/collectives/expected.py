@@ -13,8 +13,8 @@ from fabricast.inputs.csv_files import CsvRow, read_csv
 
 #: Classes of sizes by their largest size in bytes.
 SIZE_CLASSES = {"up to 32 KiB": 32 << 10, "64 to 512 KiB": 512 << 10, "from 1 MiB": np.inf}
-#: Number of machines from which a range is the 10th to the 90th percentile.
-_MANY_MACHINES = 10
+#: Number of machines from which a range is the 5th to the 95th percentile: single runs are no range of others.
+_MANY_MACHINES = 20
 #: What is known about the machine of a forecast.
 PAIRS_MEASURED, LINKS_ONLY = "pairs measured", "links only"
 STATE_COLUMNS = (
@@ -42,8 +42,8 @@ def size_class(size_bytes: float) -> str:
 
 
 def ratio_range(machines: pd.Series, ratio: pd.Series) -> tuple[float, float]:
-    """Return the range of ratios: of all rows of few machines, else the 10th to the 90th percentile."""
-    low, high = (10, 90) if machines.nunique() >= _MANY_MACHINES else (0, 100)
+    """Return the range of ratios: of all rows of few machines, else the 5th to the 95th percentile."""
+    low, high = (5, 95) if machines.nunique() >= _MANY_MACHINES else (0, 100)
     return float(np.percentile(ratio, low)), float(np.percentile(ratio, high))
 
 

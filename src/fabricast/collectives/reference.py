@@ -33,6 +33,8 @@ _WIDEST_GAP = 64
 _BAND = 0.15
 #: Distance of classes, in doublings, between two nodes and another number.
 _OTHER_TREES = 0.5
+#: Distance of classes, in doublings, between one node and several.
+_OTHER_KIND = 3.0
 #: Distance of a class without any of the sizes.
 _WITHOUT_SIZES = 4.0
 #: Ratio of network rates below which they count as equal, and number of machines below which sisters are added.
@@ -96,6 +98,9 @@ def _machines() -> pd.DataFrame:
     table["gbit_s_of_gpu"] = cards * rates / gpus
     table["network"] = [network_of(text) for text in table["fabric"]]
     table["is_faulty"] = [str(health).startswith(_FAULTY) for health in table["health"]]
+    nodes = pd.read_csv(published() / "collectives" / "cluster_nodes.csv", comment="#").set_index("machine")
+    # Missing where the source leaves it open.
+    table["shares_process"] = table["machine"].map(nodes["process_gpus"] > 1)
     return table.set_index("machine")
 
 
@@ -104,7 +109,7 @@ def _times() -> pd.DataFrame:
     """Return the public times with the family of their machine."""
     table = pd.read_csv(published() / "collectives" / "cluster_times.csv", comment="#", keep_default_na=False)
     machines = _machines()
-    for name in ("family", "is_faulty", "gbit_s_of_gpu", "network"):
+    for name in ("family", "is_faulty", "gbit_s_of_gpu", "network", "shares_process"):
         table[name] = table["machine"].map(machines[name])
     return table
 
@@ -238,11 +243,18 @@ def reference_of(
     *,
     network: str | None = None,
     gbit_s: float | None = None,
+    shares_process: bool | None = None,
     without: str = "",
 ) -> Reference:
-    """Return the public measurements of the same class, or of the nearest one."""
+    """Return the public measurements of the same class, or of the nearest one.
+
+    With `shares_process`, only machines of which one process uses all GPUs of a node, or none does, and those whose
+    source leaves it open.
+    """
     operation, family = Operation.of(operation), gpu_family(gpu)
     every = _times()
+    if shares_process is not None:
+        every = every[every["shares_process"].isna() | (every["shares_process"] == shares_process)]
     every = every[(every["operation"] == str(operation)) & (every["machine"] != without)]
     sisters: tuple[str, ...] = next((group for group in _SISTERS if family in group), (family,))
     is_class = (every["ranks"] == every["nodes"] * gpus_per_node) & (every["nodes"] == nodes)
@@ -270,6 +282,8 @@ def reference_of(
     if operation is Operation.ALL_REDUCE:
         # On two nodes, trees send half as many bytes over the network: their rates say nothing about more nodes.
         distance += _OTHER_TREES * ((classes["nodes"] == 2) != (nodes == 2))
+    # One node says nothing about a network.
+    distance += _OTHER_KIND * ((classes["nodes"] == 1) != (nodes == 1))
     # A class with few of the sizes is no answer.
     distance += [_WITHOUT_SIZES * (1 - _share_of_sizes(known, one, sizes)) for one in classes.itertuples(index=False)]
     nearest = classes.loc[distance.idxmin()]
@@ -402,7 +416,7 @@ def _left_out() -> Iterator[tuple[str, Operation, Reference, pd.DataFrame]]:
     """Yield machine, operation, class without this machine, and the rows of this machine."""
     healthy = _healthy(_times())
     keys = ["machine", "operation", "nodes", "ranks"]
-    rates = _machines()["gbit_s_of_gpu"].to_dict()
+    rates, shares = _machines()["gbit_s_of_gpu"].to_dict(), _machines()["shares_process"].to_dict()
     for key, rows in healthy[healthy["setting"] == ""].groupby(keys, sort=True):
         machine, operation, nodes, ranks = str(key[0]), Operation(str(key[1])), int(str(key[2])), int(str(key[3]))
         rate = float(rates[machine])
@@ -415,6 +429,7 @@ def _left_out() -> Iterator[tuple[str, Operation, Reference, pd.DataFrame]]:
                 rows["size_bytes"].astype(float).tolist(),
                 network=str(rows["network"].iloc[0]) or None,
                 gbit_s=None if np.isnan(rate) else rate,
+                shares_process=None if pd.isna(shares[machine]) else bool(shares[machine]),
                 without=machine,
             )
         except InputError:

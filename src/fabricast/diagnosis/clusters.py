@@ -103,7 +103,9 @@ def compare_with_public(fact: Fact, facts: Facts) -> ComparedTable:
     text = _text(table, found, place)
     family = gpu_family(table.gpus[0])
     slow, late = [*_slow(fact, found, sizes, time_us, text)], [*_late(fact, found, sizes, time_us)]
-    if found.is_neighbour:
+    # Of clusters, a forecast says more than few public ones.
+    is_neighbour = found.is_neighbour or (nodes > 1 and len(found.machines) < FEW_MACHINES)
+    if is_neighbour:
         slow, late = [], []
     environment = {} if log is None else log.environment
     nvls = [*_nvls(fact, found, family, log, sizes)]
@@ -113,7 +115,7 @@ def compare_with_public(fact: Fact, facts: Facts) -> ComparedTable:
     row = found.table.iloc[place]
     reached, least = table.rows[place].bus_bytes_per_s / 1e9, float(row["lowest_gb_per_s"])
     is_rate = table.rows[place].size_bytes >= OF_RATES
-    if is_rate and not (slow or nvls or found.is_neighbour) and reached < least / _NEAR:
+    if is_rate and not (slow or nvls or is_neighbour) and reached < least / _NEAR:
         below = f"{text}: {100 * (1 - reached / least):.0f} % below the slowest of them at this size"
         return ComparedTable(below, findings=tuple(late), notes=notes, is_doubtful=True)
     is_far = is_rate and reached < least / _FAR
@@ -124,7 +126,7 @@ def compare_with_public(fact: Fact, facts: Facts) -> ComparedTable:
         text += ", whose cards may differ"
         text += ": add a log with NCCL_DEBUG=INFO, or 'ibstat' of a host" if log is None else ""
         return ComparedTable(text, findings=tuple(late), notes=notes, is_doubtful=True)
-    return ComparedTable(text, bool(slow or nvls), found.is_neighbour, tuple(findings), notes)
+    return ComparedTable(text, bool(slow or nvls), is_neighbour, tuple(findings), notes)
 
 
 def _check_alike(found: Reference, nodes: int, network: str | None, cards: int | None) -> None:

@@ -107,12 +107,18 @@ _AFTER = {
         "boot so that the console does not use this GPU (video=efifb:off, or initcall_blacklist=sysfb_init), or bind "
         "the device to vfio-pci before other drivers load"
     ),
+    "was reset by its driver": "the lines before each reset in the kernel log name what hung; update its driver",
     "error of its driver:": "reset the GPU or reboot; update its driver and firmware if the error returns",
     "error -12": (
         "the kernel finds no addresses or memory for it: 'Above 4G Decoding' and Resizable BAR in the BIOS, or boot "
         "with pci=realloc"
     ),
-    "by its driver": "check power cables, slot and riser, and driver against model; 'nvidia-smi -r' or a power cycle",
+    "by its driver": "check power cables, slot and riser, and driver against model; a reset or a power cycle",
+    "open modules of its driver": (
+        "install the proprietary modules of this driver: the open ones support GPUs with a system processor (GSP), "
+        "from Turing on"
+    ),
+    "Small BAR": "enable Resizable BAR (and 'Above 4G Decoding') in the BIOS, which Arc GPUs need for their rate",
     "recovery action": "stop its jobs and reset the GPU ('nvidia-smi -r'); reboot the host if the action is Reboot",
     "Repair Pending": "reset the GPU ('nvidia-smi -r') or reboot: the repair then happens",
     "SRAM Threshold Exceeded": "the vendor replaces the GPU: its memory on the chip had too many errors",
@@ -174,7 +180,7 @@ def _is_implied(block: Block, fact: Fact) -> bool:
 
 def _gpu_state(block: Block, value: str, same: list[Fact]) -> Finding:
     """Return the finding about a state of one or several GPUs."""
-    names = [gpu_name(block, fact.subject[0]) for fact in same]
+    names = list(dict.fromkeys(gpu_name(block, fact.subject[0]) for fact in same))
     is_numbered = len(same) > 1 and all(fact.subject[0].isdigit() for fact in same)
     who = f"GPUs {', '.join(fact.subject[0] for fact in same)}" if is_numbered else ", ".join(names)
     who = f"{block.host} {who}".lstrip()

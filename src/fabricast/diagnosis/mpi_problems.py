@@ -21,12 +21,13 @@ def mpi_problems(facts: Facts) -> Iterator[Finding]:
     found: dict[str, tuple[KnownProblem | None, Fact]] = {}
     nccl_names_sharp = any("SHARP" in message for message in facts.values(Quantity.NCCL_PROBLEM))
     for fact in facts.of(Quantity.MPI_PROBLEM):
-        if not _is_survived(fact, aborted, results):
-            problem = _TABLE.problem(fact.value)
+        problem = _TABLE.problem(fact.value)
+        if not _is_survived(fact, aborted, results) and not _is_guess(problem, facts):
             if nccl_names_sharp and problem is not None and problem.name == "no_sharp":
                 # The library of SHARP prints its lines for NCCL.
                 continue
             found.setdefault("" if problem is None else problem.meaning, (problem, fact))
+    found = {meaning: one for meaning, one in found.items() if one[0] is None or not set(one[0].same_as) & found.keys()}
     # Slurm ends the other tasks after the first that fails: that one is the cause.
     ordered = sorted(found.values(), key=lambda one: one[0] is not None and one[0].name == "cancelled")
     explanations = [one for one, _ in ordered if one is not None and not one.is_consequence]
@@ -58,13 +59,23 @@ def mpi_notes(facts: Facts) -> Iterator[str]:
     """Yield the errors after which a run has results: Open MPI and UCX try the next interface or device."""
     aborted, results = _aborted(facts), _last_results(facts)
     for fact in facts.of(Quantity.MPI_PROBLEM):
-        if _is_survived(fact, aborted, results):
+        problem = _TABLE.problem(fact.value)
+        if problem is not None and _is_guess(problem, facts):
+            yield f'{problem.meaning}: "{shortened(fact.value, _MOST_QUOTED)}" ({fact.place})'
+        elif _is_survived(fact, aborted, results):
             yield f'the run has results after the error "{shortened(fact.value, _MOST_QUOTED)}" ({fact.place})'
 
 
 def _aborted(facts: Facts) -> set[str]:
     """Return the files that state the end of a run."""
     return {fact.place.path for fact in facts.of(Quantity.MPI_ABORTED)}
+
+
+def _is_guess(problem: KnownProblem | None, facts: Facts) -> bool:
+    """Return whether a message is a guess of PyTorch about a GPU, in files that state no failure."""
+    is_guess = problem is not None and problem.name == "guessed_gpu"
+    others = any(_TABLE.problem(message) is not problem for message in facts.values(Quantity.MPI_PROBLEM))
+    return is_guess and not (others or any(facts.of(Quantity.NCCL_PROBLEM, Quantity.MPI_ABORTED)))
 
 
 def _is_survived(fact: Fact, aborted: set[str], results: dict[str, int]) -> bool:

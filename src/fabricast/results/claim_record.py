@@ -44,11 +44,11 @@ _RESULTS = (
     (
         "source_contradicted",
         ("published", "definition"),
-        "slip of source",
+        "source contradicts itself",
         "disagree with other numbers of the same source",
     ),
     ("model_differs", ("own", "independent", "in_sample"), "our model differs", "are not confirmed by our model"),
-    ("model_differs", BY_CONSTRUCTION, "inputs disagree", "do not follow from recalled or assumed inputs"),
+    ("model_differs", BY_CONSTRUCTION, "does not follow from inputs", "do not follow from recalled or assumed inputs"),
     ("depends_on_reading", ("",), "depends on reading", "depend on the reading or on assumed values"),
     ("does_not_discriminate", ("",), "does not discriminate", "hold for trivial models too"),
     (CONSISTENT, ("",), "consistent with inputs", "only agree with their inputs"),
@@ -151,7 +151,7 @@ def result_counts(rows: Iterable[tuple[str, str]]) -> dict[str, int]:
 
     >>> counts = result_counts([("reproduced", "in_sample"), ("source_contradicted", "definition")])
     >>> {title: count for title, count in counts.items() if count}
-    {'in sample': 1, 'slip of source': 1}
+    {'in sample': 1, 'source contradicts itself': 1}
     """
     rows = list(rows)
     return {

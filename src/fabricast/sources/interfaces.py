@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
 from fabricast.core.facts import Content, Fact, Quantity
@@ -45,6 +45,7 @@ _COUNTER = re.compile(
 #: Interfaces that are no network cards.
 _VIRTUAL = re.compile(r"lo|docker\d|veth|br-|virbr|cali|flannel|cni|dummy|tun|tap|kube-|cilium|vxlan|nodelocaldns|wg\d")
 _MOST_LISTED = 8
+_NO_LINK = "is without a link (Link detected: no)"
 #: Counters of errors, with the count from which they are no accident.
 _MOST_COUNTS = (
     (re.compile("crc|symbol_err|fcs|discards_phy"), 1000),
@@ -142,6 +143,9 @@ def _interfaces(text: Text) -> tuple[list[_Interface], list[tuple[int, str, str]
 def _read(text: Text) -> Iterator[Reading]:
     interfaces, counters = _interfaces(text)
     facts = [fact for one in interfaces for fact in _facts(text, one)]
+    if any(fact.quantity is Quantity.INTERFACE_RATE for fact in facts):
+        # Of several interfaces, one without a link may be one that nobody uses.
+        facts = [_as_note(text, fact) if fact.value == _NO_LINK else fact for fact in facts]
     cards = [one for one in interfaces if one.mtu and not _VIRTUAL.match(one.name)]
     if cards:
         facts.append(text.fact(Quantity.NOTE, _words(cards), cards[0].line, _PROGRAM))
@@ -188,13 +192,17 @@ def _facts(text: Text, one: _Interface) -> Iterator[Fact]:
     fastest = max(one.supported, default=0)
     state = ""
     if one.is_down:
-        state = "is without a link (Link detected: no)"
+        state = _NO_LINK
     elif 0 < one.mbit_s < fastest:
         state = f"runs at {one.mbit_s / 1e3:g} Gbit/s, its card supports {fastest / 1e3:g} Gbit/s"
     elif one.is_half:
         state = "sends and receives in turn (Duplex: Half)"
     if state:
         yield text.fact(Quantity.CARD_STATE, state, one.speed_line or one.line, "ethtool", subject=(one.name,))
+
+
+def _as_note(text: Text, fact: Fact) -> Fact:
+    return replace(fact, quantity=Quantity.NOTE, value=f"{fact.subject[0]} {fact.value}, another interface has one")
 
 
 def _words(cards: list[_Interface]) -> str:

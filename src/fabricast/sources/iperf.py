@@ -12,7 +12,7 @@ _PROGRAM = "iperf3"
 #: Row of an interval: stream, begin and end in s, transfer, rate, segments sent again, and the side of a summary.
 _ROW = re.compile(
     r"^\s*\[\s*(SUM|\d{1,4})\]\s+(\d{1,6}\.\d{1,4})\s*-\s*(\d{1,6}\.\d{1,4})\s+sec\s+([\d.]{1,12}) ([KMGT]?)Bytes\s+"
-    r"([\d.]{1,12}) ([KMGT]?)bits/sec(?:\s+(\d{1,12}))?(.*)$"
+    r"([\d.]{1,12}) ([KMGT]?)bits/sec(?:\s+\d{1,12}/\d{1,12}(?=\s+\d{1,12}\s))?(?:\s+(\d{1,12})(?![\d/]))?(.*)$"
 )
 #: Direction that ``--bidir`` prints behind the stream, and its words.
 _DIRECTION = re.compile(r"\]\[([TR]X)-[CS]\]")

@@ -31,6 +31,7 @@ WORDS = (
     "tx_timeout: VSI_",
     "Unit Hang",
     "PCIe link lost",
+    "Downshift occurred",
 )
 #: Errors of network cards of NVIDIA that stop them.
 _CARD_HEALTH = re.compile(
@@ -67,6 +68,7 @@ _PORT_LINK = re.compile(rf"mlx5_core {DEVICE}(?: \w{{1,20}})?: (?:Port: (\d+) )?
 #: Drivers of Ethernet cards: links that go down and up, and cards that do not answer.
 _ETHERNET = r"(?:ena|i40e|ice|e1000e?|igb|igc|ixgbe|r8169|tg3|bnxt_en|qede|atlantic|sfc|enic)"
 _ETHERNET_LINK = re.compile(rf"\b{_ETHERNET} {DEVICE}(?: \w{{1,20}})?: (?:NIC )?Link is (up|down)\b", re.IGNORECASE)
+_DOWNSHIFT = re.compile(r"(\S{1,40}): Downshift occurred from negotiated speed (\S{1,10}) to actual speed (\S{1,10}?),")
 _HANGS = re.compile(
     rf"\b{_ETHERNET}(?: {DEVICE})?(?: \w{{1,20}})?: "
     r"((?:\w{5} a Tx that wasn't completed|Keep alive watchdog timeout|Reg read32 timeout|Can not reset device"
@@ -84,6 +86,7 @@ def card_facts(text: Text, lines: Lines) -> Iterator[Fact]:
     """Yield the errors of network cards, then the states of their ports."""
     yield from _of_cards(text, lines)
     yield from _hanging(text, lines)
+    yield from _slowed(text, lines)
     yield from _ports(text, lines)
     yield from _virtual_functions(text, lines)
     yield from _connections(text, lines)
@@ -112,6 +115,15 @@ def _hanging(text: Text, lines: Lines) -> Iterator[Fact]:
         state = "has lost its PCIe link" if "PCIe link lost" in words else f"does not answer its driver: {words}"
         if name != "a network card" or len(found) == 1:
             yield text.fact(Quantity.CARD_STATE, state, number, PROGRAM, subject=(name,))
+
+
+def _slowed(text: Text, lines: Lines) -> Iterator[Fact]:
+    """Yield the first port that came up at a lower rate than it negotiated."""
+    for number, line in lines:
+        if (match := _DOWNSHIFT.search(line)) is not None:
+            state = f"runs at {match[3]}, its ends negotiated {match[2]}"
+            yield text.fact(Quantity.CARD_STATE, state, number, PROGRAM, subject=(f"network port {match[1]}",))
+            return
 
 
 def _of_cards(text: Text, lines: Lines) -> Iterator[Fact]:

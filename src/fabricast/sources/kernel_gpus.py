@@ -16,6 +16,8 @@ WORDS = (
     "nvidia-modeset: ERROR",
     "SMU: I'm not done",
     "ready ",
+    "GPU HANG",
+    "vfio-pci 0",
     "qcm fence wait loop",
     "Fence fallback timer",
     "gim error",
@@ -57,6 +59,7 @@ _UNUSABLE = {
     "GPU lost from the bus": "has fallen off the bus",
     "NV_ERR_RESET_REQUIRED": "needs a reset",
     "RmInitAdapter failed": "cannot be initialised by its driver (RmInitAdapter failed)",
+    "not supported by open": "is not supported by the open modules of its driver",
     "is not supported by": "is not supported by this version of its driver",
     "is 0M @ 0x0": "has no place in the address space for its memory (BAR), so that its driver refuses it",
     "probe routine failed": "is refused by its driver (probe routine failed)",
@@ -86,9 +89,11 @@ _OTHER_GPU = re.compile(
     rf"(?:amdgpu|i915|xe) {DEVICE}: .{{0,60}}?"
     r"(device lost from bus|GPU reset begin|GPU reset\(\d+\) (?:succeeded|failed)|ring \S{1,40} timeout"
     r"|MES failed to respond|declared device \S{1,20} as wedged|SMC engine is not correctly up"
-    r"|SMU: I'm not done with your previous command|GPU HANG|Engine reset|Timedout job|CT: No response for request)"
+    r"|SMU: I'm not done with your previous command|GPU HANG|Engine reset|Timedout job|CT: No response for request"
+    r"|get invalid ip discovery binary signature)"
 )
 #: Error of the part of the driver for computing, which names no device, before the reset of the GPU.
+_HANG = re.compile(r"\[drm\] (GPU HANG: ecode \S{1,40})")
 _QUEUES = re.compile(r"amdgpu: qcm fence wait loop timeout expired")
 _NO_INTERRUPT = re.compile(r"\[drm\] Fence fallback timer expired on ring (\S{1,40})")
 #: Memory of a device that another driver uses.
@@ -98,6 +103,11 @@ _NO_SCREEN = re.compile(
     r"nvidia-modeset: ERROR: GPU:(\d{1,3}): (Error while waiting for GPU progress|Failed to query display engine)"
 )
 #: Device that does not come back after a reset, and one that does.
+_STUCK = re.compile(
+    rf"vfio-pci {DEVICE}: AMD_\w{{2,16}}: (.{{0,40}}?(?:timed out waiting for \w{{2,8}}|reset failed|Could not reset)"
+    r"[^:]{0,40})"
+)
+_SMALL_BAR = re.compile(rf"(?:i915|xe) {DEVICE}: \[drm\] Small BAR device")
 _NOT_READY = re.compile(rf"\b[\w-]{{1,20}} {DEVICE}: (not )?ready \d{{1,9}}ms after (?!resume)([\w ]{{2,20}})")
 _LOST = "device lost from bus"
 #: GPUs that the drivers of AMD and Intel refuse, with the number of the error.
@@ -223,6 +233,16 @@ def gpu_facts(text: Text, lines: Lines) -> Iterator[Fact]:
                 (of_amd, "driver"), gpu_state(text, of_amd, f"error of its driver: {match[1] or _NO_HOST}", number)
             )
         elif (match := _OTHER_GPU.search(line)) is not None:
+            before = found.get((match[1], "driver"))
+            if "succeeded" in match[2] and (before is None or "GPU reset begin" in before.value):
+                # Without an error before it, a user or a program may have asked for the first reset.
+                count = int(match[2].partition("(")[2].partition(")")[0])
+                words = f"was reset by its driver {count} times since the start"
+                fact = gpu_state(text, match[1], words, number)
+                if count == 1:
+                    fact = text.fact(Quantity.NOTE, f"{match[1]}: its driver reset it, with success", number, PROGRAM)
+                found[match[1], "driver"] = fact
+                continue
             is_lost = match[2] == _LOST
             state = "has fallen off the bus" if is_lost else f"error of its driver: {match[2]}"
             found.setdefault((match[1], "driver"), gpu_state(text, match[1], state, number))
@@ -237,9 +257,20 @@ def gpu_facts(text: Text, lines: Lines) -> Iterator[Fact]:
             if match[2]:
                 state = f"does not come back after a reset ({match[3]})"
                 found[match[1], "reset"] = gpu_state(text, match[1], state, number)
+        elif (match := _STUCK.search(line)) is not None:
+            state = f"does not come back after a reset ({match[2].strip()})"
+            found.setdefault((match[1], "reset"), gpu_state(text, match[1], state, number))
+        elif (match := _SMALL_BAR.search(line)) is not None:
+            state = "has a small window into its memory (Small BAR): Resizable BAR is off"
+            found.setdefault((match[1], "bar"), gpu_state(text, match[1], state, number))
         elif (match := _ATOMICS.search(line)) is not None:
             device = match[1] or f"a GPU ({match[2]})"
             found.setdefault((device, "atomics"), gpu_state(text, device, _NO_ATOMICS, number))
+        elif (match := _HANG.search(line)) is not None:
+            found.setdefault(
+                (_SOME_GPU, "driver"),
+                gpu_state(text, _SOME_GPU, f"error of its driver: {match[1].rstrip(',')}", number),
+            )
         elif _QUEUES.search(line) is not None:
             state = "error of its driver: a queue of a program does not stop (qcm fence wait loop timeout)"
             found.setdefault((of_amd, "driver"), gpu_state(text, of_amd, state, number))

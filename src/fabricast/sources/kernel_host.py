@@ -48,6 +48,7 @@ WORDS_OF_HOST = (
     "sq_intr: error",
     "API mismatch",
     "not supported in kfd",
+    "kfd not supported on this ASIC",
 )
 #: Words of the lines that are read here.
 WORDS = ("BOOT_IMAGE=", "GRUB_CMDLINE_LINUX", "Default domain type", *WORDS_OF_HOST)
@@ -239,7 +240,7 @@ _NOTES = (
         "nvidia-peermem skips memory of a program that has ended, which is harmless",
     ),
     (
-        re.compile(r"kfd kfd: .{0,40}?not supported in kfd"),
+        re.compile(r"kfd kfd: .{0,40}?not supported in kfd|amdgpu \S{1,20} kfd not supported on this ASIC"),
         "the driver for computing (kfd) does not support a GPU, which ROCm then does not use",
     ),
     (

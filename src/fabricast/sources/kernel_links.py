@@ -58,6 +58,10 @@ _EVENT = re.compile(
 )
 #: Slots for hot plug whose link goes down and up.
 _SLOT = re.compile(rf"(?:pcieport {DEVICE}: pciehp|pciehp {DEVICE}:pcie\d{{1,4}}): [Ss]lot\(\S{{1,20}}\): (.{{4,40}})")
+#: Address of graphics that are part of a processor of Intel.
+_INTEGRATED = "0000:00:02.0"
+#: First half minute of the kernel, in which empty slots are reported.
+_BOOTS = re.compile(r"^\W{0,4}\[\s{0,8}[12]?\d\.\d{3,6}\]")
 _CARD_DRIVER = re.compile(r"mlx\w+|bnxt_\w+|ice|irdma|efa|ionic")
 _OF_GPUS = 16
 _UNCORRECTED = "uncorrected errors of its PCIe link"
@@ -86,14 +90,18 @@ def link_facts(text: Text, lines: Lines) -> Iterator[Fact]:
             words, device = match[3], match[1] or match[2]
             if "Link Up" in words or "Card present" in words:
                 found.pop((device, "slot"), None)
-            elif "Link Down" in words or "not present" in words:
+            elif ("Link Down" in words or "not present" in words) and _BOOTS.match(line) is None:
                 state = f"lost the link below it ({words.strip()})"
                 found.setdefault((device, "slot"), gpu_state(text, device, state, number))
         elif (refused := _refused(line)) is not None:
             device, fault = refused
             device = device if device.count(":") == 2 else f"0000:{device}"
             state = f"the IOMMU refuses accesses ({fault})"
-            found.setdefault((device, "iommu"), gpu_state(text, device, state, number))
+            fact = gpu_state(text, device, state, number)
+            if device == _INTEGRATED:
+                words = f"{device}: {state}, usually of integrated graphics, which have no copies between GPUs"
+                fact = text.fact(Quantity.NOTE, words, number, PROGRAM)
+            found.setdefault((device, "iommu"), fact)
     if not any(kind == "link" for _, kind in found):
         # Without the line of the port, the device below it is what is known.
         for number, line in lines:

@@ -14,7 +14,7 @@ from fabricast.sources.text import Format, Reading, Text
 #: Lines of all kernel logs.
 _KERNEL = re.compile(
     r"^\W{0,8}(?:\[\s*\d+\.\d{1,6}\](?! \[(?:ERROR|WARN|INFO|DEBUG))"
-    r"|\[?\w{3} \w{3}\s+\d+ [\d:]{8} \d{4}\]?(?!\[\d+,\d+\]<std)"
+    r"|\[?\w{1,3} \w{2,5}\s+\d+ [\d:]{8} \d{4}\]?(?!\[\d+,\d+\]<std)"
     r"|\w{3,5}\.?\s+\d+ [\d:]{8} \S+ kernel:|kern\s{1,4}:\w{2,8}\s{0,6}: "
     r"|\S{1,80}: kern:\s{1,8}\w{2,8}: \[\d{4}-\d\d-\d\dT"
     r"|\d{4}-\d\d-\d\dT[\d:.+Z-]{8,30} (?:\S+ kernel:|(?:amdgpu|nvidia|pci\w*|mlx\w+) )"
@@ -31,7 +31,8 @@ DRIVER_FAILURES = "failures whose meaning is not known here"
 _DRIVER = re.compile(
     r"(?:\bNVRM: |\[drm|\bgim (?=error)|\bena: |\bLNet: |\bLustre(?:Error)?: "
     # Drivers of other devices (sound, Wi-Fi, disks, USB) say nothing about copies between GPUs and nodes.
-    r"|\b(?!iwl|snd_|ahci|xhci|ehci|nvme|ath|rtw|mt7|usb|i801|mei|lpc|sd|thunderbolt|pci )\w[\w-]{1,20} "
+    r"|(?<![\w-])(?!iwl|nvidia-gpu|snd_|ahci|xhci|ehci|nvme|ath|rtw|mt7|usb|i801|mei|lpc|sd|thunderbolt|pci )"
+    r"\w[\w-]{1,20} "
     r"(?:hl\d|[0-9a-f]{4,5}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]|kfd: )).{0,300}?"
     r"(?:[Ff]ail|[Ee]rror|\*ERROR\*|mismatch|[Aa]ssert|left-over|[Tt]ime[ds]?[ -]?out|[Ff]atal|\b[Hh]ang\b|not respond"
     r"|No response|unusable|[Oo]verflow|giving up|No NVIDIA|is not supported by)"

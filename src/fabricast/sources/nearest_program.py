@@ -45,6 +45,10 @@ _UNUSED = {
         re.compile(r"^sockperf: (?:\[Total Run\]|Summary: Latency|====> avg-lat)"),
         "has latencies over TCP or UDP, which no forecast or reference here covers",
     ),
+    "fio": (
+        re.compile(r"^(?:fio-\d\.\d|\S{1,40}: \(g=\d{1,4}\): rw=)"),
+        "measures storage: none of its rates is compared",
+    ),
     "gdscheck": (
         re.compile(r"^\s{0,8}GDS release version: \d"),
         "states no fault: files on what it lists as Unsupported pass through host memory (compat mode)",

@@ -282,7 +282,7 @@ def test_results_are_displayed_as_a_few_lines():
     shown = {
         repr(fc.load_machine("storm8")): "Machine 'storm8': 8 x GPUs",
         repr(cluster): "ClusterMachine: 2 x hgx_h100 (8 GPUs, 8 cards)",
-        repr(copies): "1 copy: 0.02278 ms, limited by node0: card nic0 sends",
+        repr(copies): "1 copy: 0.02316 ms, limited by node0: card nic0 sends",
         repr(fc.cluster_collective("hgx_h100", sizes=["1 MiB"])): "all_reduce, 8 x H100 SXM5 (NVSwitch",
         repr(fc.map_ranks("halo:4x4", network="fat_tree:2,4,2")): "halo of 4x4 ranks",
         repr(fc.reference("H100", sizes=["1 MiB"])): "all_reduce, 8 x H100: ",

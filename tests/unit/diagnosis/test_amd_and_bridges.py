@@ -11,7 +11,7 @@ AT = "[   12.345678] "
     ("line", "words"),
     [
         ("amdgpu 0000:04:00.0: device lost from bus!", "0000:04:00.0: has fallen off the bus"),
-        ("amdgpu 0000:0d:00.0: amdgpu: GPU reset(1) succeeded!", "GPU reset(1) succeeded"),
+        ("amdgpu 0000:0d:00.0: amdgpu: GPU reset(2) succeeded!", "was reset by its driver 2 times"),
         ("amdgpu 0000:03:00.0: amdgpu: PCIE atomic ops is not supported", "0000:03:00.0: gets no atomic operations"),
         (
             "kfd kfd: amdgpu: skipped device 1002:67df, PCI rejects atomics",

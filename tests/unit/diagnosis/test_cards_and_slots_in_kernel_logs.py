@@ -6,6 +6,10 @@ from tests.unit.diagnosis.pasted import words
 
 NVRM = "[    9.100000] NVRM: loading NVIDIA UNIX Open Kernel Module for x86_64  570.172.08\n"
 IGC = "Nov  6 11:48:{:02} n1 kernel: [ 71{:02}.243821] igc 0000:04:00.0 eth1: NIC Link is {}\n"
+RESET = (
+    "[  900.1] amdgpu 0000:c5:00.0: amdgpu: GPU reset begin!\n"
+    "[  901.1] amdgpu 0000:c5:00.0: amdgpu: GPU reset(1) succeeded!\n"
+)
 BOND = (
     "$ cat /proc/net/bonding/bond0\nEthernet Channel Bonding Driver: v6.8.0\n\n"
     "Bonding Mode: IEEE 802.3ad Dynamic link aggregation\nMII Status: up\n{}\n"
@@ -128,3 +132,70 @@ def test_an_error_that_names_itself_replaces_the_general_one(answer):
         "[rank2]: Last error:\n[rank2]: Cuda failure 1 'invalid argument'\n"
     )
     assert "failure 1 'invalid argument'" in diagnosis.findings[0].text
+
+
+@pytest.mark.parametrize(
+    ("lines", "word"),
+    [
+        # An empty slot at the start, a reset that a user asked for, an integrated GPU, a driver of another function.
+        ("[    1.500000] pcieport 0000:00:1d.0: pciehp: Slot(66): Link Down\n", ""),
+        (RESET, "reset it, with success"),
+        (
+            "[    0.360000] DMAR: [DMA Read NO_PASID] Request device [00:02.0] fault addr 0x0 [fault reason 0x01]\n",
+            "inte",
+        ),
+        ("[    3.000000] nvidia-gpu 0000:01:00.3: i2c timeout error e0000000\n", "no errors of GPUs"),
+        ("[    3.000000] amdgpu 0000:02:00.0: kfd not supported on this ASIC\n", "does not support a GPU"),
+    ],
+)
+def test_lines_that_state_no_fault(answer, lines, word):
+    diagnosis = answer(f"{NVRM}{lines}")
+    assert not diagnosis.findings and word in words(diagnosis)
+
+
+@pytest.mark.parametrize(
+    ("line", "state"),
+    [
+        ("vfio-pci 0000:43:00.0: AMD_VEGA20: psp mode1 reset failed", "does not come back after a reset"),
+        ("i915 0000:01:00.0: [drm] Small BAR device", "Resizable BAR is off"),
+        ("amdgpu 0000:c5:00.0: amdgpu: GPU reset(5) succeeded!", "was reset by its driver 5 times"),
+        ("[drm] GPU HANG: ecode 9:0:0x85dffffb, in ffmpeg [7205]", "a GPU: error of its driver: GPU HANG"),
+        ("amdgpu 0000:05:00.0: amdgpu: get invalid ip discovery binary signature", "invalid ip discovery"),
+        (
+            "NVRM: The NVIDIA GPU 0000:af:00.0 (PCI ID: 10de:1db4) is not supported by open nvidia.ko",
+            "the open modules",
+        ),
+        (
+            "RTL8211F mdio-0:00: Downshift occurred from negotiated speed 1Gbps to actual speed 100Mbps, check",
+            "100Mbps",
+        ),
+    ],
+)
+def test_further_states_of_devices(answer, line, state):
+    assert state in answer(f"{NVRM}[   78.104512] {line}\n").findings[0].text
+
+
+def test_writes_of_iperf_are_no_repeated_segments(answer):
+    text = (
+        "Client connecting to node1, TCP port 5001\n"
+        "[ ID] Interval        Transfer    Bandwidth       Write/Err  Rtry     Cwnd/RTT        NetPwr\n"
+        "[  3] 0.00-10.00 sec  11.0 GBytes  9.41 Gbits/sec  89767/0          3     1234K/1013 us  1161171\n"
+    )
+    assert "3 segments of TCP sent again" in words(answer(text)) and "89,767" not in words(answer(text))
+
+
+def test_a_guess_of_pytorch_is_no_fault_without_a_failure(answer):
+    guess = (
+        "[rank0]:[W ProcessGroupNCCL.cpp:4115] using GPU 0 to perform barrier as devices used by this process are "
+        "currently unknown.\n"
+    )
+    assert not answer(guess).findings
+    timeout = "Watchdog caught collective operation timeout: WorkNCCL(SeqNum=3, OpType=BARRIER) ran for 600000 ms\n"
+    assert len(answer(guess + timeout).findings) == 2
+
+
+def test_an_interface_without_a_link_beside_another_one_is_no_fault(answer):
+    settings = "Settings for {}:\n\tSpeed: {}\n\tLink detected: {}\n"
+    unused = settings.format("ens1f1", "Unknown!", "no")
+    assert answer(unused).findings
+    assert not answer(settings.format("ens1f0", "100000Mb/s", "yes") + unused).findings

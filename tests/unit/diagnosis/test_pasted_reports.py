@@ -632,7 +632,7 @@ def test_texts_of_results_are_short_and_have_their_notes():
     assert len(repr(schedule)) < 200 and "naive order" in repr(schedule)
     forecast = fc.cluster_collective("hgx_h100", sizes=["64 MiB"])
     assert any("expected error" in one for one in forecast.table.attrs["warnings"])
-    nearest = fc.reference("H100", gpus=8, nodes=4, sizes=["1 GiB"])
+    nearest = fc.reference("H100", gpus=8, nodes=5, sizes=["1 GiB"])
     assert "the nearest one" in repr(nearest) and "the nearest one" in nearest.table.attrs["warnings"][0]
 
 

@@ -137,7 +137,7 @@ def test_public_machines_with_other_cards_are_no_reference(tmp_path):
     log = nccl_tests_log(tmp_path / "run.log", rows)
     log.write_text(log.read_text().replace("NVIDIA H100 80GB HBM3", "NVIDIA A100-SXM4-80GB"))
     without = fc.diagnose(log)
-    assert "on 1 public machine (4 nodes of 8 x A100)" in str(without.verdict)
-    assert str(without.verdict).startswith("possibly slower") and "whose cards may differ" in str(without.verdict)
+    # Few public clusters are of this class: a forecast with assumed cards is compared.
+    assert str(without.verdict).startswith("possibly slower") and "if these are its cards" in str(without.verdict)
     log.write_text(host_log(cards=4) + log.read_text())
     assert "1 public machine" not in str(fc.diagnose(log).verdict)

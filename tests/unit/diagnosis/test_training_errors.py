@@ -79,7 +79,7 @@ def test_direct_copies_that_were_switched_off_are_not_proposed_again(first):
 @pytest.mark.parametrize(
     ("line", "words"),
     [
-        ("[[ System not yet initialized (error 802) ]]", "the fabric manager of the NVSwitches does not run"),
+        ("[[ System not yet initialized (error 802) ]]", "CUDA is not ready (error 802)"),
         ("RuntimeError: CUDA error: uncorrectable ECC error encountered", "uncorrectable error (ECC)"),
         ("Duplicate GPU detected : rank 9 and rank 1 both on CUDA device 34000", "two ranks use the same GPU"),
         ("Warning: Unable to resolve hostname to a (local) address. Using the loopback address", "loopback address"),

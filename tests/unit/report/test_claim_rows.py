@@ -42,6 +42,6 @@ def test_slips_of_a_source_come_after_results_that_are_not_confirmed():
     counts = result_counts((row["verdict"], row["evidence"]) for row in (slip, measured, model))
     assert [title for title, count in counts.items() if count] == [
         "data contradict",
-        "slip of source",
+        "source contradicts itself",
         "our model differs",
     ]

@@ -28,7 +28,10 @@ def list_topologies() -> None:
     from fabricast.api.topologies import builtin_topologies
 
     for tree in builtin_topologies():
-        typer.echo(f"{tree.name:24} {len(tree.endpoint_names):3} endpoints  [{tree.tag}] {tree.source}")
+        gpus = len(tree.accelerator_names)
+        others = len(tree.endpoint_names) - gpus
+        parts = f"{gpus:3} GPU{'' if gpus == 1 else 's'}" + (f" and {others} other endpoints" if others else "")
+        typer.echo(f"{tree.name:24} {parts}  [{tree.tag}] {tree.source}")
 
 
 @app.command(epilog="Example: fabricast topology show dgx1")

@@ -137,11 +137,12 @@ class Cluster:
     @property
     def _node_words(self) -> str:
         """Description of a node without its cards."""
-        links = f"{self.fabric}, " if self.gpus > 1 else ""
-        if self.gpus > 1 and self.pcie_ring_bytes_per_s:
+        if self.gpus == 1:
+            return f"1 x {self.gpu}"
+        if self.pcie_ring_bytes_per_s:
             ring = f"{self.pcie_ring_bytes_per_s / 1e9:.3g} GB/s"
             return f"{self.gpus} x {self.gpu} ({PCIE}, forecast of a ring within a node: {ring})"
-        return f"{self.gpus} x {self.gpu} ({links}{self.nvlink_bytes_per_s / 1e9:.4g} GB/s in each direction)"
+        return f"{self.gpus} x {self.gpu} ({self.fabric}, {self.nvlink_bytes_per_s / 1e9:.4g} GB/s in each direction)"
 
     def words_of(self, count: int) -> str:
         """Return the description of a number of these nodes, which may be a part of a cluster."""

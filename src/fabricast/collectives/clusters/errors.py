@@ -26,6 +26,8 @@ from fabricast.nccl.costs import Operation
 
 #: Operations over several nodes without public measurements.
 UNMEASURED = (Operation.BROADCAST, Operation.REDUCE)
+#: Number of public machines below which their error is none of others.
+_FEW = 3
 
 
 @dataclass(frozen=True)
@@ -45,6 +47,10 @@ class ClusterError:
     def words(self, *, is_calibrated: bool) -> str:
         """Return the error in words."""
         error = self.with_two_rows if is_calibrated else self.median
+        if self.machines < _FEW and not is_calibrated:
+            # The error of one or two machines says little about others.
+            count = "one public machine" if self.machines == 1 else f"{self.machines} public machines"
+            return f"unknown {at_sizes(self.size_class)} ({100 * error:.2g} % on {count})"
         count = "1 machine" if self.machines == 1 else f"{self.machines} machines"
         return f"{100 * error:.2g} % {at_sizes(self.size_class)} ({count})"
 

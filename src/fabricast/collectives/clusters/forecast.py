@@ -205,7 +205,14 @@ def _reference(cluster: Cluster, operation: Operation, size: _Array, *, of_siste
     for speed in dict.fromkeys((rate, None)):
         try:
             found = reference_of(
-                cluster.gpu, cluster.gpus, cluster.nodes, operation, size.tolist(), network=network, gbit_s=speed
+                cluster.gpu,
+                cluster.gpus,
+                cluster.nodes,
+                operation,
+                size.tolist(),
+                network=network,
+                gbit_s=speed,
+                shares_process=cluster.process_gpus > 1,
             )
         except InputError:
             return None
@@ -368,8 +375,8 @@ def _best(
 
 
 def _is_usual(cluster: Cluster) -> bool:
-    """Return whether a cluster has the version, settings and processes of the public machines."""
-    return cluster.settings.version >= _USUAL_VERSION and cluster.has_nvls and cluster.process_gpus == 1
+    """Return whether a cluster has the version and settings of the public machines."""
+    return cluster.settings.version >= _USUAL_VERSION and cluster.has_nvls
 
 
 def _scaled(table: pd.DataFrame, ratio: _Array) -> pd.DataFrame:
@@ -426,7 +433,10 @@ def _notes(
                 f"{most} nodes, where it is {parts}"
             )
     else:
-        text = f"the expected error of {model.operation} on {cluster.words} is unknown: no public machine"
+        text = (
+            f"the expected error of {model.operation} on {cluster.words} is unknown: no public machine of such a class "
+            "tests the model"
+        )
     if medians.size == len(errors):
         text = f"expected error without measurements: {_median_words(medians)}"
     elif medians.size:
@@ -450,8 +460,8 @@ def _notes(
         notes.append(CodedWarning(WarningCode.NCCL_SETTING_ASSUMED, text))
     if cluster.nodes > 1 and cluster.network == EFA:
         text = (
-            "over EFA a tuner plugin chooses: the choice is NCCL's default, and latencies are start values of two "
-            "rows, with which small sizes are too fast; measured rows calibrate them"
+            "over EFA a tuner plugin of AWS chooses algorithm and protocol, which is not emulated: NCCL's default is "
+            "assumed; measured rows calibrate the forecast"
         )
         notes.append(CodedWarning(WarningCode.NOT_VALIDATED, text))
     if cluster.nodes > MANY_NODES:
@@ -471,7 +481,9 @@ def _notes(
         notes.append(CodedWarning(WarningCode.NOT_VALIDATED, text))
     if cluster.gpus > _MOST_GPUS:
         text = f"the expected error is that of public machines with up to {_MOST_GPUS} GPUs in one NVLink domain"
-        text += f"; {of_class}" if of_class else "; none has more"
+        text += f"; {of_class}" if of_class else ""
+        if cluster.nodes > 1:
+            text += "; several racks are not validated, and public ones are slower than the forecast"
         notes.append(CodedWarning(WarningCode.NOT_VALIDATED, text))
     if model.operation in UNMEASURED and cluster.nodes > 1:
         text = f"{model.operation} over several nodes is not validated: no public measurements"

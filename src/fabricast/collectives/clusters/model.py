@@ -35,7 +35,7 @@ _GROUPS = {
     ),
     "proxy threads": ("slingshot_message",),
     "chunks of NVLS": ("nvls_chunk",),
-    "NVLink": ("switch_share", "mesh_share", "nvls_share", "pair_share"),
+    "NVLink": ("switch_share", "switch_share_blackwell", "mesh_share", "nvls_share", "pair_share"),
     "network cards": ("verbs_share", "slingshot_share", "card_pair_share"),
     _PCIE_OF_CARDS: (PCIE_FACTOR,),
     "flags of LL": ("ll_share_one", "ll_share"),
@@ -49,6 +49,7 @@ _STEP = 1.01
 #: Constants that are times; the others are rates or shares of rates.
 _RATES = (
     "switch_share",
+    "switch_share_blackwell",
     "mesh_share",
     "verbs_share",
     "slingshot_share",
@@ -66,6 +67,7 @@ _FIXED = ("hidden_ratio", "fill", "nvls_tree_share")
 #: Shares of the raw rate of links.
 _WIRE_SHARES = (
     "switch_share",
+    "switch_share_blackwell",
     "mesh_share",
     "verbs_share",
     "slingshot_share",

@@ -52,7 +52,10 @@ def cluster_of(node: Cluster, options: ClusterOptions, table: Fact | None, run: 
     )
     if options.nic is not None:
         of_node = with_cards(node, options.nic)
-        cluster = replace(cluster, cards=of_node.cards, card_gbit_s=of_node.card_gbit_s)
+        # Of all cards of a node, some of its GPUs use those next to them.
+        is_whole = of_node.cards == node.cards and node.attach <= PathType.PXB
+        cards = cluster.cards if is_whole else of_node.cards
+        cluster = replace(cluster, cards=cards, card_gbit_s=of_node.card_gbit_s)
     elif run is not None and run.usual_cards is not None and count > 1:
         # Hosts list cards of storage, too: more of them than the node has say nothing.
         cluster = replace(cluster, cards=min(cluster.cards, run.usual_cards))

@@ -46,6 +46,8 @@ _NVLS_BLACKWELL, _CHANNEL_AMPERE = 0.87, 0.67
 _PEERS, _SEND_LL = 8, 32 << 10
 #: Bytes of a channel from which a message of LL passes a proxy thread of libfabric.
 _PROXY_BYTES = 4096
+#: Ranks for each channel of sends over the network, above which a pair has fewer of them.
+_RANKS_OF_CHANNELS = 4
 #: Mean rate of a channel of a send between nodes, in GB/s, that determines the number of channels since a version.
 _CHANNEL_GB_PER_S, _BY_RATE = 14.0, (2, 29, 0)
 
@@ -89,8 +91,10 @@ class ClusterTimes:
     @cached_property
     def nvlink_bytes_per_s(self) -> float:
         """Rate that rings reach over NVLink."""
-        share = self.known["switch_share" if self.cluster.fabric == "NVSwitch" else "mesh_share"]
-        rate = share * self.cluster.nvlink_bytes_per_s
+        name = "mesh_share"
+        if self.cluster.fabric == "NVSwitch":
+            name = "switch_share_blackwell" if self._hosts.generation >= 10 else "switch_share"
+        rate = self.known[name] * self.cluster.nvlink_bytes_per_s
         if self.cluster.nodes == 1:
             rings = self.graphs.rings
             rate *= min(1.0, rings.channels * rings.intra / self._hosts.nvlink_gb_per_s)
@@ -334,7 +338,11 @@ class ClusterTimes:
             count = 2
             if cluster.settings.version >= _BY_RATE:
                 count = max(count, math.ceil(cluster.card_gbit_s / 8 / _CHANNEL_GB_PER_S))
-            rates.append(self._pair_channels(count) * known["network_channel"] * _GB)
+            count = self._pair_channels(count)
+            while count > 1 and count * cluster.ranks > _RANKS_OF_CHANNELS * self._most_pair_channels:
+                # Many ranks share the channels of sends, so that a pair over the network gets fewer.
+                count //= 2
+            rates.append(count * known["network_channel"] * _GB)
             rates.append(self.cards_bytes_per_s / cluster.cards)
         whole: _Array = self._start(Protocol.SIMPLE) + self._hop() + size / min(rates)
         return whole
@@ -342,7 +350,11 @@ class ClusterTimes:
     def _pair_channels(self, wanted: float) -> int:
         """Return the channels of a peer: a power of two, fewer if there are many peers."""
         count = 1 << math.ceil(math.log2(max(wanted, 1)))
-        most = channels_for_use(self._hosts, Algorithm.RING)
-        while count > 1 and count * math.ceil(self.cluster.ranks / 8) > max(most, 32):
+        while count > 1 and count * math.ceil(self.cluster.ranks / 8) > self._most_pair_channels:
             count //= 2
         return count
+
+    @property
+    def _most_pair_channels(self) -> int:
+        """Return the number of channels that sends and receives share."""
+        return max(channels_for_use(self._hosts, Algorithm.RING), 32)
