@@ -18,9 +18,9 @@ _MOST_QUOTED = 240
 #: Advice that does not serve where it was followed.
 _TEST_WITHOUT_P2P = "test with NCCL_P2P_DISABLE=1; "
 #: Address of the peer in a message.
+_PEER = re.compile(r"\bpeer (\d{1,3}(?:\.\d{1,3}){3})\b")
 #: Error that a message names, as CUDA prints it.
 _NAMES_ERROR = re.compile(r"failure \d{1,4} '")
-_PEER = re.compile(r"\bpeer (\d{1,3}(?:\.\d{1,3}){3})\b")
 #: Events of network cards, and memory that older ROCm lacks: warnings of NCCL that change nothing for a run.
 _HARMLESS = re.compile(
     r"async event : (?:port active|client reregistration|(?:GID table|LID|P_Key|SM) change)|cuMem support requires VMM"

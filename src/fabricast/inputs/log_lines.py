@@ -55,9 +55,9 @@ def clean_lines(text: str, keep: Callable[[str], bool] | None = None) -> Iterato
             line = line[match.end() :]
         if line.endswith("\u2502"):
             line = _BORDER.sub("", line)
-        if "\u2019" in line:
+        if "\u2019" in line or "\u2018" in line:
             # Pages print apostrophes of programs so.
-            line = line.replace("\u2019", "'")
+            line = line.replace("\u2019", "'").replace("\u2018", "'")
         yield number, (_BOLD.sub(r"\1", line) if "**" in line else line).rstrip()
 
 

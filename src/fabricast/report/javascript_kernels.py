@@ -34,6 +34,11 @@ _ARRAY = (
     "const array = (Kind, ...sides) => "
     "({ d: new Kind(sides.reduce((a, b) => a * b)), s: sides[sides.length - 1], t: sides[sides.length - 2] });"
 )
+#: The page explains each copy, for which no rates of known sets are kept (`fabricast.pcie.models.kernels.known_sets`).
+_KNOWN_SETS = (
+    "const RATES = 1, new_known_sets = () => ({ kind: { s: 0 } });\n"
+    "const place_of_set = () => { throw new Error('known sets'); };"
+)
 _KINDS = {"float64": "Float64Array", "int64": "Int32Array"}
 
 
@@ -166,12 +171,14 @@ def to_javascript(source: str) -> list[str]:
                 lines.append(f"const {name} = ({fields}) => ({{ {fields} }});")
             case ast.FunctionDef():
                 lines += _function(node)
+            case ast.Assign():
+                raise NotImplementedError(ast.unparse(node))
     return lines
 
 
 def kernel_script() -> str:
     """Return the models of the PCIe study as JavaScript that defines ``evaluate_graphs``."""
-    lines, seen = [_ARRAY], set[str]()
+    lines, seen = [_ARRAY, _KNOWN_SETS], set[str]()
     for module in _MODULES:
         source = resources.files("fabricast.pcie.models.kernels").joinpath(f"{module}.py").read_text(encoding="utf-8")
         names = {node.name for node in ast.parse(source).body if isinstance(node, ast.FunctionDef)}

@@ -12,7 +12,9 @@ _PROGRAM = "iperf3"
 #: Row of an interval: stream, begin and end in s, transfer, rate, segments sent again, and the side of a summary.
 _ROW = re.compile(
     r"^\s*\[\s*(SUM|\d{1,4})\]\s+(\d{1,6}\.\d{1,4})\s*-\s*(\d{1,6}\.\d{1,4})\s+sec\s+([\d.]{1,12}) ([KMGT]?)Bytes\s+"
-    r"([\d.]{1,12}) ([KMGT]?)bits/sec(?:\s+\d{1,12}/\d{1,12}(?=\s+\d{1,12}\s))?(?:\s+(\d{1,12})(?![\d/]))?(.*)$"
+    # iperf 2 -e prints writes and errors of a client, and reads of a server with their distribution.
+    r"([\d.]{1,12}) ([KMGT]?)bits/sec(?:\s+\d{1,12}/\d{1,12}(?=\s+\d{1,12}\s))?"
+    r"(?:\s+(\d{1,12})(?![\d/=])(?!\s+\d{1,12}:))?(.*)$"
 )
 #: Direction that ``--bidir`` prints behind the stream, and its words.
 _DIRECTION = re.compile(r"\]\[([TR]X)-[CS]\]")
@@ -132,7 +134,7 @@ def _lost(rows: list[tuple[int, re.Match[str]]], *, has_summary: bool) -> str:
     """Return the share of datagrams that the longest row of each stream counts as lost; all rows without a summary."""
     if not has_summary:
         every = [(int(match[1]), int(match[2])) for _, row in rows if (match := _LOST.search(row[0])) is not None]
-        return f"{100 * sum(lost for lost, _ in every) / max(sum(count for _, count in every), 1):.2g} %"
+        return f"{100 * sum(lost for lost, _ in every) / max(sum(count for _, count in every), 1):.3g} %"
     last: dict[str, tuple[float, int, int, str]] = {}
     for _, row in rows:
         if (match := _LOST.search(row[0])) is not None and _seconds(row) >= last.get(row[1], (0.0,))[0]:
@@ -141,7 +143,7 @@ def _lost(rows: list[tuple[int, re.Match[str]]], *, has_summary: bool) -> str:
     sent = sum(count for _, _, count, _ in counts)
     if len(counts) <= 1 or not sent:
         return f"{counts[0][3] if counts else '0'} %"
-    return f"{100 * sum(count for _, count, _, _ in counts) / sent:.2g} %"
+    return f"{100 * sum(count for _, count, _, _ in counts) / sent:.3g} %"
 
 
 def _facts(

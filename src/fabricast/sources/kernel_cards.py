@@ -32,6 +32,7 @@ WORDS = (
     "Unit Hang",
     "PCIe link lost",
     "Downshift occurred",
+    "Device reset completed",
 )
 #: Errors of network cards of NVIDIA that stop them.
 _CARD_HEALTH = re.compile(
@@ -67,8 +68,13 @@ _MODULE = re.compile(
 _PORT_LINK = re.compile(rf"mlx5_core {DEVICE}(?: \w{{1,20}})?: (?:Port: (\d+) )?Link (\w{{2,10}})", re.IGNORECASE)
 #: Drivers of Ethernet cards: links that go down and up, and cards that do not answer.
 _ETHERNET = r"(?:ena|i40e|ice|e1000e?|igb|igc|ixgbe|r8169|tg3|bnxt_en|qede|atlantic|sfc|enic)"
-_ETHERNET_LINK = re.compile(rf"\b{_ETHERNET} {DEVICE}(?: \w{{1,20}})?: (?:NIC )?Link is (up|down)\b", re.IGNORECASE)
+_ETHERNET_LINK = re.compile(
+    rf"\b{_ETHERNET} {DEVICE}(?: \w{{1,20}})?: (?:igb: \w{{1,20}} )?(?:NIC )?Link is (up|down)\b", re.IGNORECASE
+)
 _DOWNSHIFT = re.compile(r"(\S{1,40}): Downshift occurred from negotiated speed (\S{1,10}) to actual speed (\S{1,10}?),")
+_WORKS = re.compile(
+    rf"\b{_ETHERNET} {DEVICE}(?: \w{{1,20}})?: (?:Device reset completed successfully|.{{0,30}}?Link is Up)"
+)
 _HANGS = re.compile(
     rf"\b{_ETHERNET}(?: {DEVICE})?(?: \w{{1,20}})?: "
     r"((?:\w{5} a Tx that wasn't completed|Keep alive watchdog timeout|Reg read32 timeout|Can not reset device"
@@ -108,6 +114,19 @@ def _hanging(text: Text, lines: Lines) -> Iterator[Fact]:
     """Yield the first line of each Ethernet card that does not answer its driver."""
     found: dict[str, tuple[str, int]] = {}
     for number, line in lines:
+        if BOOT in line:
+            over = list(found)
+        else:
+            match = _WORKS.search(line)
+            # The driver reset it, or its link came back.
+            over = [] if match is None else [name for name in found if name == f"network card {match[1]}"]
+        for name in over:
+            words, _ = found.pop(name)
+            yield text.fact(
+                Quantity.NOTE, f"{name} did not answer its driver ({words}), and works again", number, PROGRAM
+            )
+        if over:
+            continue
         if (match := _HANGS.search(line)) is not None:
             name = f"network card {match[1]}" if match[1] else "a network card"
             found.setdefault(name, ((match[2] or match[3]).strip(), number))
@@ -118,12 +137,15 @@ def _hanging(text: Text, lines: Lines) -> Iterator[Fact]:
 
 
 def _slowed(text: Text, lines: Lines) -> Iterator[Fact]:
-    """Yield the first port that came up at a lower rate than it negotiated."""
+    """Yield the last port that came up at a lower rate than it negotiated."""
+    slow: tuple[int, re.Match[str]] | None = None
     for number, line in lines:
-        if (match := _DOWNSHIFT.search(line)) is not None:
-            state = f"runs at {match[3]}, its ends negotiated {match[2]}"
-            yield text.fact(Quantity.CARD_STATE, state, number, PROGRAM, subject=(f"network port {match[1]}",))
-            return
+        match = _DOWNSHIFT.search(line)
+        slow = (number, match) if match is not None else None if BOOT in line or "Link is Up" in line else slow
+    if slow is not None:
+        number, match = slow
+        state = f"runs at {match[3]}, its ends negotiated {match[2]}"
+        yield text.fact(Quantity.CARD_STATE, state, number, PROGRAM, subject=(f"network port {match[1]}",))
 
 
 def _of_cards(text: Text, lines: Lines) -> Iterator[Fact]:

@@ -15,7 +15,7 @@ WORDS = (
     "NVRM: ",
     "nvidia-modeset: ERROR",
     "SMU: I'm not done",
-    "ready ",
+    "ms after ",
     "GPU HANG",
     "vfio-pci 0",
     "qcm fence wait loop",
@@ -93,8 +93,9 @@ _OTHER_GPU = re.compile(
     r"|get invalid ip discovery binary signature)"
 )
 #: Error of the part of the driver for computing, which names no device, before the reset of the GPU.
-_HANG = re.compile(r"\[drm\] (GPU HANG: ecode \S{1,40})")
 _QUEUES = re.compile(r"amdgpu: qcm fence wait loop timeout expired")
+#: Hang of a GPU of Intel without its address.
+_HANG = re.compile(r"\[drm\] (GPU HANG: ecode \S{1,40})")
 _NO_INTERRUPT = re.compile(r"\[drm\] Fence fallback timer expired on ring (\S{1,40})")
 #: Memory of a device that another driver uses.
 _RESERVED = re.compile(rf"{DEVICE}: BAR (\d): can.{{1,3}}t reserve \[mem")
@@ -108,7 +109,10 @@ _STUCK = re.compile(
     r"[^:]{0,40})"
 )
 _SMALL_BAR = re.compile(rf"(?:i915|xe) {DEVICE}: \[drm\] Small BAR device")
-_NOT_READY = re.compile(rf"\b[\w-]{{1,20}} {DEVICE}: (not )?ready \d{{1,9}}ms after (?!resume)([\w ]{{2,20}})")
+_NOT_READY = re.compile(
+    rf"(?<![\w-])(?!nvme)[\w-]{{1,20}} {DEVICE}: (not )?ready \d{{1,9}}ms after (?!resume)([\w ]{{2,20}})"
+)
+_RESET_DONE = re.compile(rf"vfio-pci {DEVICE}: .{{0,40}}?reset result = 0\b")
 _LOST = "device lost from bus"
 #: GPUs that the drivers of AMD and Intel refuse, with the number of the error.
 _REFUSED = re.compile(
@@ -234,14 +238,16 @@ def gpu_facts(text: Text, lines: Lines) -> Iterator[Fact]:
             )
         elif (match := _OTHER_GPU.search(line)) is not None:
             before = found.get((match[1], "driver"))
-            if "succeeded" in match[2] and (before is None or "GPU reset begin" in before.value):
-                # Without an error before it, a user or a program may have asked for the first reset.
-                count = int(match[2].partition("(")[2].partition(")")[0])
-                words = f"was reset by its driver {count} times since the start"
-                fact = gpu_state(text, match[1], words, number)
-                if count == 1:
-                    fact = text.fact(Quantity.NOTE, f"{match[1]}: its driver reset it, with success", number, PROGRAM)
-                found[match[1], "driver"] = fact
+            if "succeeded" in match[2]:
+                if before is None or "GPU reset begin" in before.value:
+                    found.pop((match[1], "driver"), None)
+                    # Without an error before it, a user or a program may have asked for the first reset.
+                    count = int(match[2].partition("(")[2].partition(")")[0])
+                    fact = gpu_state(text, match[1], f"was reset by its driver {count} times since the start", number)
+                    if count == 1:
+                        words = f"{match[1]}: its driver reset it, with success"
+                        fact = text.fact(Quantity.NOTE, words, number, PROGRAM)
+                    found[match[1], "resets"] = fact
                 continue
             is_lost = match[2] == _LOST
             state = "has fallen off the bus" if is_lost else f"error of its driver: {match[2]}"
@@ -253,13 +259,24 @@ def gpu_facts(text: Text, lines: Lines) -> Iterator[Fact]:
             state = "does not return from power state D3cold, so that it cannot be reached"
             found.setdefault((match[1], "driver"), gpu_state(text, match[1], state, number))
         elif (match := _NOT_READY.search(line)) is not None:
-            found.pop((match[1], "reset"), None)
+            words = f"{match[1]}: it came back after a reset"
+            found[match[1], "reset"] = text.fact(Quantity.NOTE, words, number, PROGRAM)
             if match[2]:
                 state = f"does not come back after a reset ({match[3]})"
                 found[match[1], "reset"] = gpu_state(text, match[1], state, number)
+        elif BOOT in line:
+            # A reset that failed ends with a boot.
+            for device, kind in [key for key in found if key[1] == "reset"]:
+                words = f"{device}: a reset of it failed before a later start"
+                found[device, kind] = text.fact(Quantity.NOTE, words, number, PROGRAM)
+        elif (match := _RESET_DONE.search(line)) is not None:
+            words = f"{match[1]}: its reset succeeded in the end"
+            found[match[1], "reset"] = text.fact(Quantity.NOTE, words, number, PROGRAM)
         elif (match := _STUCK.search(line)) is not None:
-            state = f"does not come back after a reset ({match[2].strip()})"
-            found.setdefault((match[1], "reset"), gpu_state(text, match[1], state, number))
+            before = found.get((match[1], "reset"))
+            if before is None or before.quantity is Quantity.NOTE:
+                state = f"does not come back after a reset ({match[2].strip()})"
+                found[match[1], "reset"] = gpu_state(text, match[1], state, number)
         elif (match := _SMALL_BAR.search(line)) is not None:
             state = "has a small window into its memory (Small BAR): Resizable BAR is off"
             found.setdefault((match[1], "bar"), gpu_state(text, match[1], state, number))

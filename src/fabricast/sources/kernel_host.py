@@ -179,15 +179,6 @@ _OF_HOST = (
         unless=re.compile(r"PCIe link lost"),
     ),
     _Error(
-        re.compile(
-            r"LNet: .{0,90}?Timed out tx for \S{1,60}|LustreError: .{0,120}?to node \S{1,60} failed: rc = -\d{1,4}"
-            r"|Lustre: .{0,90}?Request sent has (?:failed due to network error|timed out for \w{1,20} reply)"
-        ),
-        "the host does not reach a server of its file system (Lustre)",
-        "'lctl ping' with the address of the server; check the port of this host ('ibstat') and the server",
-        ends_with=re.compile(r"Lustre: .{0,120}Connection restored to"),
-    ),
-    _Error(
         re.compile(r"NVRM: No NVIDIA (?:GPU|graphics adapter) \w{5}"),
         "the driver of NVIDIA finds no GPU",
         "'lspci -nnk -d 10de:' lists the GPUs and their drivers: another driver (nouveau, vfio-pci) may use them; if "
@@ -206,6 +197,11 @@ _OF_HOST = (
 #: Task that waits in the kernel, the driver in a line below it, the beginning of the next task, and the most lines.
 _WAITING, _NEXT_TASK, _MOST_FRAMES = re.compile(r"task:(\S{1,60})\s{1,20}state:D"), "task:", 80
 _IN_MODULE, _DRIVER = re.compile(r"\[(\w{2,20})\]\s*$"), re.compile(r"nvidia\w*|amdgpu|mlx[45]_\w+")
+#: Servers of Lustre that a host loses, and those that it reaches again.
+_LUSTRE = re.compile(
+    r"LNet: .{0,90}?Timed out tx for (\S{1,60}@\w{2,10})|LustreError: .{0,120}?to node (\S{1,60}) failed: rc = -\d{1,4}"
+)
+_LUSTRE_BACK = re.compile(r"Lustre: .{0,120}Connection restored to (?:\S{1,60} \(at )?(\S{1,60}@\w{2,10})")
 #: Interfaces of USB, such as that of a service processor.
 _OF_USB = re.compile(
     r"NETDEV WATCHDOG.{0,60}\(?(?:cdc_|rndis|r8152|ax88)"
@@ -272,11 +268,28 @@ def host_facts(text: Text, lines: Lines) -> Iterator[Fact]:
         yield text.fact(Quantity.NOTE, _IOMMU_NOTE, translated, PROGRAM)
 
 
+def _lustre(text: Text, lines: Lines) -> Iterator[Fact]:
+    """Yield the first server of Lustre that a host does not reach at the end of its log."""
+    lost: dict[str, tuple[int, str]] = {}
+    for number, line in lines:
+        if BOOT in line:
+            lost.clear()
+        elif (match := _LUSTRE_BACK.search(line)) is not None:
+            lost.pop(match[1], None)
+        elif (match := _LUSTRE.search(line)) is not None:
+            lost.setdefault(match[1] or match[2], (number, match[0].strip()))
+    for number, words in list(lost.values())[:1]:
+        cause = f'the host does not reach a server of its file system (Lustre): "{words}"'
+        remedy = "'lctl ping' with the address of the server; check the port of this host ('ibstat') and the server"
+        yield text.fact(Quantity.CAUSE, cause, number, PROGRAM, subject=("host_error", remedy))
+
+
 def _of_host(text: Text, lines: Lines) -> Iterator[Fact]:
     """Yield the first error of each kind of the host: memory, processors, lack of memory."""
     yield from _corrected_memory(text, lines)
     yield from _throttled(text, lines)
     yield from _waiting(text, lines)
+    yield from _lustre(text, lines)
     boots = [(place, _host_of(line)) for place, (_, line) in enumerate(lines) if BOOT in line]
     for error in _OF_HOST:
         if error.needs is not None and error.needs.search(text.raw) is None:

@@ -60,8 +60,9 @@ _EVENT = re.compile(
 _SLOT = re.compile(rf"(?:pcieport {DEVICE}: pciehp|pciehp {DEVICE}:pcie\d{{1,4}}): [Ss]lot\(\S{{1,20}}\): (.{{4,40}})")
 #: Address of graphics that are part of a processor of Intel.
 _INTEGRATED = "0000:00:02.0"
-#: First half minute of the kernel, in which empty slots are reported.
-_BOOTS = re.compile(r"^\W{0,4}\[\s{0,8}[12]?\d\.\d{3,6}\]")
+#: Time since the start of the kernel, in whose first minutes empty slots are reported.
+_SECONDS = re.compile(r"\[\s{0,8}(\d{1,9})\.\d{1,6}\]")
+_STARTS_S = 120
 _CARD_DRIVER = re.compile(r"mlx\w+|bnxt_\w+|ice|irdma|efa|ionic")
 _OF_GPUS = 16
 _UNCORRECTED = "uncorrected errors of its PCIe link"
@@ -88,9 +89,15 @@ def link_facts(text: Text, lines: Lines) -> Iterator[Fact]:
                 found.setdefault((match[2], "narrow"), _narrow_link(text, match, number, is_gpu=is_gpu))
         elif (match := _SLOT.search(line)) is not None:
             words, device = match[3], match[1] or match[2]
+            since = _SECONDS.search(line)
+            is_running = since is not None and int(since[1]) >= _STARTS_S
+            if since is None and ("Link Down" in words or "not present" in words):
+                note = f"{device}: {words.strip()} of a slot for hot plug, as empty slots print at the start, too"
+                found.setdefault((device, "slot"), text.fact(Quantity.NOTE, note, number, PROGRAM))
+                continue
             if "Link Up" in words or "Card present" in words:
                 found.pop((device, "slot"), None)
-            elif ("Link Down" in words or "not present" in words) and _BOOTS.match(line) is None:
+            elif ("Link Down" in words or "not present" in words) and is_running:
                 state = f"lost the link below it ({words.strip()})"
                 found.setdefault((device, "slot"), gpu_state(text, device, state, number))
         elif (refused := _refused(line)) is not None:

@@ -21,7 +21,7 @@ _KERNEL = re.compile(
     r"|(?:NVRM|nvidia|nouveau|amdgpu|pcieport|mlx\w{1,12}):? \S)"
 )
 #: Words that other texts have, too: only a line of a kernel log counts.
-_WEAK = (": [", BOOT, "BAR ", "Default domain type", "kfd kfd: ", *kernel_host.WORDS_OF_HOST)
+_WEAK = (": [", "Link is ", "ms after ", BOOT, "BAR ", "Default domain type", "kfd kfd: ", *kernel_host.WORDS_OF_HOST)
 _WORDS = (*kernel_links.WORDS, *kernel_gpus.WORDS, *kernel_cards.WORDS, *kernel_host.WORDS)
 #: Command that selects lines of the log.
 _SELECTS = re.compile(r"\b(?:dmesg|journalctl)\b[^\n]{0,120}?\|\s{0,3}(?:e?grep|tail|head|awk|sed)\b")
@@ -29,10 +29,10 @@ _SELECTS = re.compile(r"\b(?:dmesg|journalctl)\b[^\n]{0,120}?\|\s{0,3}(?:e?grep|
 #: that healthy machines print.
 DRIVER_FAILURES = "failures whose meaning is not known here"
 _DRIVER = re.compile(
-    r"(?:\bNVRM: |\[drm|\bgim (?=error)|\bena: |\bLNet: |\bLustre(?:Error)?: "
-    # Drivers of other devices (sound, Wi-Fi, disks, USB) say nothing about copies between GPUs and nodes.
-    r"|(?<![\w-])(?!iwl|nvidia-gpu|snd_|ahci|xhci|ehci|nvme|ath|rtw|mt7|usb|i801|mei|lpc|sd|thunderbolt|pci )"
-    r"\w[\w-]{1,20} "
+    r"(?:\bNVRM: |\[drm|\bgim (?=error)|\bena: "
+    # Drivers of other devices say nothing about copies between GPUs and nodes.
+    r"|(?<![\w-])(?:nvidia|nouveau|amdgpu|i915|xe|habanalabs|mlx[45]_\w{2,8}|bnxt_en|irdma|ice|hfi1|cxi_\w{2,8}|ionic"
+    r"|efa|ena|i40e|e1000e?|igb|igc|ixgbe|tg3|be2net|qed[er]?|atlantic|sfc|enic|pcieport|vfio-pci|kfd) "
     r"(?:hl\d|[0-9a-f]{4,5}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]|kfd: )).{0,300}?"
     r"(?:[Ff]ail|[Ee]rror|\*ERROR\*|mismatch|[Aa]ssert|left-over|[Tt]ime[ds]?[ -]?out|[Ff]atal|\b[Hh]ang\b|not respond"
     r"|No response|unusable|[Oo]verflow|giving up|No NVIDIA|is not supported by)"

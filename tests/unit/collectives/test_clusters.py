@@ -793,7 +793,7 @@ def test_pairs_of_many_ranks_have_fewer_channels():
 
 def test_error_of_few_machines_is_none_of_others():
     known = ClusterError("from 1 MiB", 1, 0.012, 0.005, 0.9, 1.1, 1.0)
-    assert known.words(is_calibrated=False) == "unknown from 1 MiB (1.2 % on one public machine)"
+    assert known.words(is_calibrated=False) == "1.2 % from 1 MiB (of one machine, which says little about others)"
     assert replace(known, machines=3).words(is_calibrated=False) == "1.2 % from 1 MiB (3 machines)"
 
 

@@ -2,6 +2,7 @@
 
 import pytest
 
+from fabricast.core.errors import InputError
 from tests.unit.diagnosis.pasted import words
 
 NVRM = "[    9.100000] NVRM: loading NVIDIA UNIX Open Kernel Module for x86_64  570.172.08\n"
@@ -40,7 +41,7 @@ def flaps(count):
     ],
 )
 def test_lines_of_devices_are_faults_beside_harmless_lines(answer, line, state):
-    diagnosis = answer(f"{NVRM}[   78.104512] {line}\n")
+    diagnosis = answer(f"{NVRM}[ 7812.104512] {line}\n")
     assert state in diagnosis.findings[0].text
     assert "no errors of GPUs" not in words(diagnosis)
 
@@ -57,9 +58,9 @@ def test_driver_that_does_not_support_a_gpu(answer):
 @pytest.mark.parametrize("reset", ["pcieport 0000:00:01.0: pciehp: Slot(1): Link Up", "pci 0000:00:1f.0: enabled"])
 def test_a_link_that_comes_back_is_no_fault(answer, reset):
     diagnosis = answer(
-        f"{NVRM}[   10.0] pcieport 0000:00:01.0: pciehp: Slot(1): Link Down\n[   11.0] {reset}\n"
-        "[   12.0] vfio-pci 0000:01:00.0: not ready 1023ms after FLR; waiting\n"
-        "[   13.0] vfio-pci 0000:01:00.0: ready 2047ms after FLR\n"
+        f"{NVRM}[ 7810.0] pcieport 0000:00:01.0: pciehp: Slot(1): Link Down\n[ 7811.0] {reset}\n"
+        "[ 7812.0] vfio-pci 0000:01:00.0: not ready 1023ms after FLR; waiting\n"
+        "[ 7813.0] vfio-pci 0000:01:00.0: ready 2047ms after FLR\n"
     )
     assert len(diagnosis.findings) == ("Up" not in reset)
 
@@ -80,7 +81,7 @@ def test_links_of_ethernet_cards_that_flap(answer):
     ],
 )
 def test_failures_of_unknown_meaning_are_quoted(answer, line, is_failure):
-    diagnosis = words(answer(f"{NVRM}[   78.104512] {line}\n"))
+    diagnosis = words(answer(f"{NVRM}[ 7812.104512] {line}\n"))
     assert ("meaning is not known here" in diagnosis) == is_failure
     assert ("no errors of GPUs" in diagnosis) != is_failure
 
@@ -172,7 +173,7 @@ def test_lines_that_state_no_fault(answer, lines, word):
     ],
 )
 def test_further_states_of_devices(answer, line, state):
-    assert state in answer(f"{NVRM}[   78.104512] {line}\n").findings[0].text
+    assert state in answer(f"{NVRM}[ 7812.104512] {line}\n").findings[0].text
 
 
 def test_writes_of_iperf_are_no_repeated_segments(answer):
@@ -199,3 +200,78 @@ def test_an_interface_without_a_link_beside_another_one_is_no_fault(answer):
     unused = settings.format("ens1f1", "Unknown!", "no")
     assert answer(unused).findings
     assert not answer(settings.format("ens1f0", "100000Mb/s", "yes") + unused).findings
+
+
+def after(*lines):
+    return NVRM + "".join(f"[ {7000 + place}.000000] {line}\n" for place, line in enumerate(lines))
+
+
+BOOT = "Linux version 6.8.0-45-generic (buildd@host)"
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        (
+            "ena 0000:00:05.0 eth0: Keep alive watchdog timeout.",
+            "ena 0000:00:05.0: Device reset completed successfully",
+        ),
+        ("igb 0000:02:00.0 eno1: PCIe link lost", BOOT),
+        ("vfio-pci 0000:01:00.0: not ready 65535ms after FLR; giving up", BOOT),
+        (
+            "vfio-pci 0000:01:00.0: AMD_VEGA20: psp mode1 reset failed",
+            "vfio-pci 0000:01:00.0: AMD_VEGA20: reset result = 0",
+        ),
+        (
+            "PHY mdio-0:00: Downshift occurred from negotiated speed 1Gbps to actual speed 100Mbps, check",
+            "eth0: Link is Up",
+        ),
+        (
+            "LustreError: 11-0: m1: operation obd_ping to node 10.0.0.88@o2ib failed: rc = -107",
+            "Lustre: m1-MDT0: Connection restored to 10.0.0.88@o2ib",
+        ),
+        ("ccp 0000:47:00.1: SEV: failed to INIT error 0x1, rc -5",),
+    ],
+)
+def test_states_end_with_a_recovery_or_a_boot(answer, lines):
+    diagnosis = answer(after(*lines))
+    assert not diagnosis.findings and "no fault is stated" in str(diagnosis.verdict)
+
+
+def test_another_server_of_a_file_system_that_comes_back_is_no_recovery(answer):
+    lost = "LustreError: 11-0: m1: operation obd_ping to node 10.0.0.88@o2ib failed: rc = -107"
+    assert answer(after(lost, "Lustre: m1-MDT0: Connection restored to 10.0.0.99@o2ib")).findings
+    assert answer(after(lost, "Lustre: m1-MDT0: Connection restored to 10.0.0.88@o2ib", lost)).findings
+
+
+def test_errors_after_a_reset_that_succeeded_are_stated(answer):
+    gpu = "amdgpu 0000:c5:00.0: amdgpu: "
+    first = (f"{gpu}GPU reset begin!", f"{gpu}GPU reset(1) succeeded!")
+    assert not answer(after(*first)).findings
+    assert (
+        "ring gfx_0.0.0 timeout"
+        in answer(after(*first, f"{gpu}ring gfx_0.0.0 timeout, signaled seq=1")).findings[0].text
+    )
+    last = answer(after(*first, f"{gpu}GPU reset(2) succeeded!", f"{gpu}GPU reset(3) succeeded!"))
+    assert "was reset by its driver 3 times" in last.findings[0].text
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["Thu Nov  6 11:48:01 2025 training already started\n", "[   12.345678] server is ready to accept connections\n"],
+)
+def test_other_logs_are_no_kernel_logs(causes_of_text, answer, text):
+    with pytest.raises(InputError, match="no known program"):
+        answer(text)
+
+
+@pytest.mark.parametrize("stamp", ["Nov 06 11:48:01 n1 kernel: ", "[Thu Nov  6 11:48:01 2025] ", "[   31.500000] "])
+def test_slots_without_a_device_are_no_fault(answer, stamp):
+    assert not answer(f"{NVRM}{stamp}pcieport 0000:00:1d.0: pciehp: Slot(66): Link Down\n").findings
+
+
+def test_all_datagrams_are_lost(answer):
+    heading = "[ ID] Interval           Transfer     Bandwidth       Jitter    Lost/Total Datagrams\n"
+    row = "[  5]   {}.00-{}.00   sec  0.0 MBytes  0.1 Mbits/sec  0.116 ms  1000/1000 (100%)\n"
+    diagnosis = words(answer(heading + row.format(0, 1) + row.format(1, 2)))
+    assert "100 % of the datagrams lost" in diagnosis and "a test over UDP lost datagrams" in diagnosis

@@ -216,7 +216,10 @@ def test_a_worker_that_goes_on_waited_for_a_start(answer):
         ("Unable to determine the device handle for GPU 0000:65:00.0: Unknown Error\n", "(unknown error)"),
         ("CESta: RxErr- BadTLP+ BadDLLP+ Rollover+ Timeout+ NonFatalErr+\n", "BadTLP, BadDLLP, Rollover, Timeout"),
         ("common.cu:1129: Test HIP failure common.cu:1129 'hipErrorInvalidDevice'\n", "does not see"),
-        ("Unable to open /dev/kfd read-write: Cannot allocate memory\n", "the driver for computing (kfd) of ROCm serves no GPU"),
+        (
+            "Unable to open /dev/kfd read-write: Cannot allocate memory\n",
+            "the driver for computing (kfd) of ROCm serves no GPU",
+        ),
     ],
 )
 def test_a_log_with_failures_is_not_free_of_errors(answer, text, meaning):

@@ -48,9 +48,8 @@ class ClusterError:
         """Return the error in words."""
         error = self.with_two_rows if is_calibrated else self.median
         if self.machines < _FEW and not is_calibrated:
-            # The error of one or two machines says little about others.
-            count = "one public machine" if self.machines == 1 else f"{self.machines} public machines"
-            return f"unknown {at_sizes(self.size_class)} ({100 * error:.2g} % on {count})"
+            count = "one machine" if self.machines == 1 else f"{self.machines} machines"
+            return f"{100 * error:.2g} % {at_sizes(self.size_class)} (of {count}, which says little about others)"
         count = "1 machine" if self.machines == 1 else f"{self.machines} machines"
         return f"{100 * error:.2g} % {at_sizes(self.size_class)} ({count})"
 

@@ -375,8 +375,9 @@ def _best(
 
 
 def _is_usual(cluster: Cluster) -> bool:
-    """Return whether a cluster has the version and settings of the public machines."""
-    return cluster.settings.version >= _USUAL_VERSION and cluster.has_nvls
+    """Return whether a cluster has the version, settings and processes of public machines."""
+    has_processes = cluster.process_gpus in (1, cluster.gpus)
+    return cluster.settings.version >= _USUAL_VERSION and cluster.has_nvls and has_processes
 
 
 def _scaled(table: pd.DataFrame, ratio: _Array) -> pd.DataFrame:
@@ -430,7 +431,7 @@ def _notes(
         if cluster.nodes > most:
             text = (
                 f"the expected error on {cluster.nodes} nodes is unknown: public machines of this class have up to "
-                f"{most} nodes, where it is {parts}"
+                f"{most} nodes, with these errors: {parts}"
             )
     else:
         text = (

@@ -52,7 +52,7 @@ def cluster_of(node: Cluster, options: ClusterOptions, table: Fact | None, run: 
     )
     if options.nic is not None:
         of_node = with_cards(node, options.nic)
-        # Of all cards of a node, some of its GPUs use those next to them.
+        # Of all cards of a node, some of its GPUs use those next to them; other numbers are of the cards in use.
         is_whole = of_node.cards == node.cards and node.attach <= PathType.PXB
         cards = cluster.cards if is_whole else of_node.cards
         cluster = replace(cluster, cards=cards, card_gbit_s=of_node.card_gbit_s)

@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 from fabricast.pcie.engines.kernels.links import Links
 from fabricast.pcie.models.kernels.back_pressure import back_pressure
 from fabricast.pcie.models.kernels.bottlenecks import BY_INPUT_PORT, find_bottlenecks
-from fabricast.pcie.models.kernels.known_sets import BOTTLENECKS, RATES, KnownSets, place_of_set, sort_copies
+from fabricast.pcie.models.kernels.known_sets import BOTTLENECKS, RATES, KnownSets, place_of_set
 from fabricast.pcie.models.kernels.models import Network, find_users
-from fabricast.pcie.models.kernels.working_memory import Memory
+from fabricast.pcie.models.kernels.working_memory import Memory, sort_copies
 from fabricast.runtime.compilation import allocation_free
 
 #: Most rounds of the back-pressure model for loads of both directions, if `duplex_cost` is positive, and the change of

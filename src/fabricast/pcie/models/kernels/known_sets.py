@@ -1,7 +1,7 @@
 """Rates of sets of copies that were computed before.
 
 The graphs of an exhaustive set, the phases of one graph and repeated programs run the same few copies again and again.
-The rates of a set depend on its copies only, if they are computed in one order: that of `sort_copies`.
+The rates of a set depend on its copies only, if they are computed in one order: that of `sort_copies` (working_memory).
 """
 
 from __future__ import annotations
@@ -46,17 +46,6 @@ def new_known_sets(most_sets, most_copies):
         np.empty((places, most_copies), dtype=np.int32),
         np.empty((places, most_copies), dtype=np.int32),
     )
-
-
-@allocation_free(forceinline=True)
-def sort_copies(active, count, kind):
-    """Sort the numbers of the active copies by kind; copies of one kind keep their order."""
-    for place in range(1, count):
-        copy, before = active[place], place
-        while before > 0 and kind[active[before - 1]] > kind[copy]:
-            active[before] = active[before - 1]
-            before -= 1
-        active[before] = copy
 
 
 @allocation_free(forceinline=True)

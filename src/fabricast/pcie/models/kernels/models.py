@@ -16,9 +16,9 @@ from fabricast.pcie.models.kernels.bottlenecks import (
     store_bottlenecks,
 )
 from fabricast.pcie.models.kernels.congestion import congestion_factors
-from fabricast.pcie.models.kernels.known_sets import RATES, new_known_sets, place_of_set, sort_copies
+from fabricast.pcie.models.kernels.known_sets import RATES, new_known_sets, place_of_set
 from fabricast.pcie.models.kernels.max_min import max_min
-from fabricast.pcie.models.kernels.working_memory import ROOT_COMPLEX_IGNORED, new_memory
+from fabricast.pcie.models.kernels.working_memory import ROOT_COMPLEX_IGNORED, new_memory, sort_copies
 from fabricast.runtime.compilation import allocation_free, njit
 
 # Methods of `Rule`.
@@ -26,7 +26,8 @@ CONGESTION_FACTOR, NO_CONTENTION, BUSIEST_LINK, MAX_MIN, BACK_PRESSURE = range(5
 # Values of STATE.
 WAITING, RUNNING, DONE = range(3)
 #: Most sets of copies whose rates are kept, and most copies of such a set: larger ones seldom occur twice.
-_MOST_SETS, _MOST_COPIES = 1 << 14, 4
+_MOST_SETS = 16384
+_MOST_COPIES = 4
 
 
 class Graphs(NamedTuple):
@@ -341,7 +342,8 @@ def evaluate_graphs(first_graph, last_graph, graphs, network, rule, results):
                 continue
             if explained:
                 # The bottlenecks need the users of each link.
-                sort_copies(memory.copies.active, min(active_count, _MOST_COPIES), memory.copies.pair)
+                if active_count <= _MOST_COPIES:
+                    sort_copies(memory.copies.active, active_count, memory.copies.pair)
                 _rates(active_count, network, rule, memory)
             else:
                 _known_rates(active_count, network, rule, memory, sets)

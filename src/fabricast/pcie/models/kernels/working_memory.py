@@ -229,3 +229,15 @@ def load(link, memory, rates):
     for k in range(memory.links.user_count[link]):
         total += rates[np.uint32(memory.users.member[link, k])]
     return total
+
+
+@allocation_free(forceinline=True)
+def sort_copies(active, count, kind):
+    """Sort the numbers of the active copies by kind; copies of one kind keep their order."""
+    for place in range(1, count):
+        copy = active[place]
+        before = place
+        while before > 0 and kind[active[before - 1]] > kind[copy]:
+            active[before] = active[before - 1]
+            before -= 1
+        active[before] = copy
