@@ -63,6 +63,8 @@ _INTEGRATED = "0000:00:02.0"
 #: Time since the start of the kernel, in whose first minutes empty slots are reported.
 _SECONDS = re.compile(r"\[\s{0,8}(\d{1,9})\.\d{1,6}\]")
 _STARTS_S = 120
+#: Words of a slot whose link or card goes, and of one where it comes back.
+_GOES, _COMES = ("Link Down", "not present"), ("Link Up", "Card present")
 _CARD_DRIVER = re.compile(r"mlx\w+|bnxt_\w+|ice|irdma|efa|ionic")
 _OF_GPUS = 16
 _UNCORRECTED = "uncorrected errors of its PCIe link"
@@ -88,18 +90,11 @@ def link_facts(text: Text, lines: Lines) -> Iterator[Fact]:
                 is_gpu = used < lanes and (match[2] in gpus or (lanes >= _OF_GPUS and 8 * used <= lanes))
                 found.setdefault((match[2], "narrow"), _narrow_link(text, match, number, is_gpu=is_gpu))
         elif (match := _SLOT.search(line)) is not None:
-            words, device = match[3], match[1] or match[2]
-            since = _SECONDS.search(line)
-            is_running = since is not None and int(since[1]) >= _STARTS_S
-            if since is None and ("Link Down" in words or "not present" in words):
-                note = f"{device}: {words.strip()} of a slot for hot plug, as empty slots print at the start, too"
-                found.setdefault((device, "slot"), text.fact(Quantity.NOTE, note, number, PROGRAM))
-                continue
-            if "Link Up" in words or "Card present" in words:
+            words, device = match[3].strip(), match[1] or match[2]
+            if any(word in words for word in _COMES):
                 found.pop((device, "slot"), None)
-            elif ("Link Down" in words or "not present" in words) and is_running:
-                state = f"lost the link below it ({words.strip()})"
-                found.setdefault((device, "slot"), gpu_state(text, device, state, number))
+            elif any(word in words for word in _GOES) and (fact := _lost_slot(text, device, words, number, line)):
+                found.setdefault((device, "slot"), fact)
         elif (refused := _refused(line)) is not None:
             device, fault = refused
             device = device if device.count(":") == 2 else f"0000:{device}"
@@ -127,6 +122,17 @@ def link_facts(text: Text, lines: Lines) -> Iterator[Fact]:
         is_blocked = kind == "link" and device in blocked
         yield replace(fact, value="a request that access control (ACS) blocks (ACSViol)") if is_blocked else fact
     yield from _corrected(text, lines)
+
+
+def _lost_slot(text: Text, device: str, words: str, number: int, line: str) -> Fact | None:
+    """Return the state of a slot whose link is lost; a note without a time; None while the kernel starts."""
+    since = _SECONDS.search(line)
+    if since is None:
+        note = f"{device}: {words} of a slot for hot plug, as empty slots print at the start, too"
+        return text.fact(Quantity.NOTE, note, number, PROGRAM)
+    if int(since[1]) < _STARTS_S:
+        return None
+    return gpu_state(text, device, f"lost the link below it ({words})", number)
 
 
 def _blocked(lines: Lines) -> set[str]:

@@ -24,7 +24,7 @@ _MOST_SETS, _MOST_COPIES = 1 << 18, 8
 
 
 def new_sets() -> KnownSets:
-    """Return memory for known sets of copies between the endpoints of a tree."""
+    """Return memory for known sets of copies."""
     from fabricast.pcie.models.kernels.known_sets import new_known_sets
 
     return new_known_sets(_MOST_SETS, _MOST_COPIES)  # type: ignore[no-any-return]
